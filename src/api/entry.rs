@@ -1,0 +1,96 @@
+//! One entry of a Workload's `status.admissionChecks`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::Fingerprint;
+
+/// The state of an admission check for one Workload (`status.admissionChecks[].state`).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CheckState {
+    /// Not decided; the Workload waits and holds its quota.
+    Pending,
+    /// Passed.
+    Ready,
+    /// Not now: Kueue takes the quota away and queues the Workload again.
+    Retry,
+    /// Never: Kueue deactivates the Workload.
+    Rejected,
+    /// Would pass with fewer Workloads around (KEP-993). No released Kueue accepts it; see [`Served`](super::Served).
+    PreemptionRequired,
+    /// A state that this SDK does not know.
+    Other(Arc<str>),
+}
+
+impl CheckState {
+    /// The word in the API.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Ready => "Ready",
+            Self::Retry => "Retry",
+            Self::Rejected => "Rejected",
+            Self::PreemptionRequired => "PreemptionRequired",
+            Self::Other(word) => word,
+        }
+    }
+
+    /// The state that `word` names. An empty word is Pending: nobody has decided.
+    pub fn new(word: &str) -> Self {
+        match word {
+            "" | "Pending" => Self::Pending,
+            "Ready" => Self::Ready,
+            "Retry" => Self::Retry,
+            "Rejected" => Self::Rejected,
+            "PreemptionRequired" => Self::PreemptionRequired,
+            other => Self::Other(other.into()),
+        }
+    }
+}
+
+impl fmt::Display for CheckState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What one admission check has said about one Workload.
+///
+/// Message and pod set updates are kept as digests: enough to see whether they differ from what should stand there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckEntry {
+    pub(crate) name: Arc<str>,
+    pub(crate) state: CheckState,
+    pub(crate) since: Option<Timestamp>,
+    pub(crate) requeue_after_seconds: Option<u32>,
+    pub(crate) retry_count: Option<u32>,
+    pub(crate) message_digest: u64,
+    pub(crate) updates_digest: u64,
+    pub(crate) updates: Box<[Fingerprint]>,
+}
+
+impl CheckEntry {
+    /// The AdmissionCheck's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The state.
+    pub fn state(&self) -> &CheckState {
+        &self.state
+    }
+
+    /// When the state was last changed (`lastTransitionTime`, to the second).
+    pub fn since(&self) -> Option<Timestamp> {
+        self.since
+    }
+
+    /// How often Kueue has requeued the Workload because this check said Retry. Kueue ≥ 0.15 counts it, and forgets it when the Workload is evicted
+    /// for another reason meanwhile.
+    pub fn retry_count(&self) -> Option<u32> {
+        self.retry_count
+    }
+}

@@ -1,0 +1,46 @@
+//! Kueue's API as this SDK sees it.
+//!
+//! Views are *slim*: they hold what a check can decide on and nothing else, so that a Workload costs less than a kibibyte. They are *tolerant*: an unknown,
+//! missing or malformed field becomes its default and is counted, so that one odd object blinds nobody.
+//!
+//! | view | of | kept |
+//! | --- | --- | --- |
+//! | [`Workload`] | `workloads.kueue.x-k8s.io` | only those that hold a quota reservation |
+//! | [`AdmissionCheck`] | `admissionchecks.kueue.x-k8s.io` | all |
+//! | [`ResourceFlavor`] | `resourceflavors.kueue.x-k8s.io` | node labels only |
+//!
+//! [`Served`] says which version and which fields of them the cluster serves.
+
+mod admission_check;
+mod entry;
+mod lenient;
+mod names;
+mod object;
+mod pod_set_update;
+mod quantity;
+mod resource_flavor;
+mod served;
+mod workload;
+
+pub use admission_check::{AdmissionCheck, ParametersReference};
+pub use entry::{CheckEntry, CheckState};
+pub use names::{ResourceVersion, Uid};
+pub use pod_set_update::PodSetUpdate;
+pub use quantity::{Quantity, QuantityError};
+pub use resource_flavor::ResourceFlavor;
+pub use served::{ApiVersion, Served};
+pub use workload::{Owner, PodSet, PodSetResource, Since, Workload, WorkloadConditions};
+
+pub(crate) use admission_check::AdmissionCheckObject;
+pub(crate) use lenient::Lenient;
+pub(crate) use names::Names;
+pub(crate) use object::{SlimMeta, slim_resource};
+pub(crate) use pod_set_update::{
+    Fingerprint, FingerprintKind, digest, fingerprint, updates_digest,
+};
+pub(crate) use resource_flavor::ResourceFlavorObject;
+pub(crate) use served::{ProbeError, probe};
+pub(crate) use workload::{Projection, WorkloadObject};
+
+/// Kueue's API group.
+pub const GROUP: &str = "kueue.x-k8s.io";

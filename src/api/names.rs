@@ -1,0 +1,201 @@
+//! Identities: UIDs, resource versions, and names that many objects share.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// An object's `metadata.uid`: one object in the whole life of a cluster, also when a later one has the same name.
+///
+/// Kubernetes uses UUIDs but promises only a string, so another form is kept as it is.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Uid(UidForm);
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum UidForm {
+    // As two halves: an u128 would align every holder to 16 bytes.
+    Uuid(u64, u64),
+    Other(Arc<str>),
+}
+
+impl Uid {
+    /// The UID written as `text`.
+    pub fn new(text: &str) -> Self {
+        Self(match parse_uuid(text) {
+            Some((high, low)) => UidForm::Uuid(high, low),
+            None => UidForm::Other(text.into()),
+        })
+    }
+}
+
+/// Reads the canonical form only (lower case, four hyphens): what is printed must be what was read.
+fn parse_uuid(text: &str) -> Option<(u64, u64)> {
+    let bytes = text.as_bytes();
+    if bytes.len() != 36 {
+        return None;
+    }
+    let mut value = 0_u128;
+    for (position, byte) in bytes.iter().enumerate() {
+        let digit = match (position, byte) {
+            (8 | 13 | 18 | 23, b'-') => continue,
+            (8 | 13 | 18 | 23, _) => return None,
+            (_, b'0'..=b'9') => byte - b'0',
+            (_, b'a'..=b'f') => byte - b'a' + 10,
+            _ => return None,
+        };
+        value = value << 4 | u128::from(digit);
+    }
+    let low = u64::try_from(value & u128::from(u64::MAX)).ok()?;
+    Some((u64::try_from(value >> 64).ok()?, low))
+}
+
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            UidForm::Uuid(high, low) => write!(
+                f,
+                "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+                high >> 32,
+                high >> 16 & 0xffff,
+                high & 0xffff,
+                low >> 48,
+                low & 0xffff_ffff_ffff
+            ),
+            UidForm::Other(text) => f.write_str(text),
+        }
+    }
+}
+
+impl fmt::Debug for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Uid({self})")
+    }
+}
+
+impl Serialize for Uid {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Uid {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self::new(&String::deserialize(deserializer)?))
+    }
+}
+
+/// An object's `metadata.resourceVersion`: which write produced it.
+///
+/// Comparable since Kubernetes 1.35 (KEP-5504), and numeric long before. A version that is no number is kept and never called older.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ResourceVersion(VersionForm);
+
+#[derive(Clone, PartialEq, Eq)]
+enum VersionForm {
+    Number(u64),
+    Opaque(Arc<str>),
+}
+
+impl ResourceVersion {
+    /// The version written as `text`.
+    pub fn new(text: &str) -> Self {
+        let canonical = !text.starts_with('0') && text.bytes().all(|b| b.is_ascii_digit());
+        Self(match text.parse() {
+            Ok(number) if canonical => VersionForm::Number(number),
+            _ => VersionForm::Opaque(text.into()),
+        })
+    }
+
+    /// Whether this version is certainly older than `other`; `false` where the two cannot be compared.
+    pub fn is_older_than(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (VersionForm::Number(own), VersionForm::Number(other)) => own < other,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for ResourceVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            VersionForm::Number(number) => number.fmt(f),
+            VersionForm::Opaque(text) => f.write_str(text),
+        }
+    }
+}
+
+impl fmt::Debug for ResourceVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ResourceVersion({self})")
+    }
+}
+
+/// Names that many objects share (namespaces, queues, flavors, resources), stored once.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    known: BTreeSet<Arc<str>>,
+    sweep_at: usize,
+}
+
+impl Names {
+    /// The one stored copy of `name`.
+    pub(crate) fn intern(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.known.get(name) {
+            return Arc::clone(known);
+        }
+        if self.known.len() >= self.sweep_at {
+            self.known.retain(|name| Arc::strong_count(name) > 1);
+            self.sweep_at = (self.known.len() * 2).max(64);
+        }
+        let name: Arc<str> = name.into();
+        self.known.insert(Arc::clone(&name));
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uid_prints_as_it_was_read() {
+        for text in [
+            "0b6f1d2e-93a4-4c55-8d6e-7f8091a2b3c4",
+            "00000000-0000-0000-0000-000000000000",
+            "ffffffff-ffff-ffff-ffff-ffffffffffff",
+            "0B6F1D2E-93A4-4C55-8D6E-7F8091A2B3C4",
+            "wl-1",
+            "",
+            "0b6f1d2e-93a4-4c55-8d6e-7f8091a2b3c-",
+        ] {
+            assert_eq!(Uid::new(text).to_string(), text);
+        }
+        assert_ne!(Uid::new("a"), Uid::new("b"));
+        assert_eq!(size_of::<Uid>(), 24);
+    }
+
+    #[test]
+    fn versions_compare_as_numbers_and_never_guess() {
+        let older =
+            |a: &str, b: &str| ResourceVersion::new(a).is_older_than(&ResourceVersion::new(b));
+        assert!(older("9", "10"));
+        assert!(!older("10", "9"));
+        assert!(!older("10", "10"));
+        assert!(!older("a", "10"));
+        assert!(!older("9", "b"));
+        assert_eq!(ResourceVersion::new("007").to_string(), "007");
+    }
+
+    #[test]
+    fn names_are_stored_once_and_forgotten_when_unused() {
+        let mut names = Names::default();
+        let first = names.intern("team-a");
+        assert!(Arc::ptr_eq(&first, &names.intern("team-a")));
+        for round in 0..1000 {
+            names.intern(&format!("gone-{round}"));
+        }
+        assert!(names.known.len() <= 129, "{}", names.known.len());
+        assert!(Arc::ptr_eq(&first, &names.intern("team-a")));
+    }
+}

@@ -1,0 +1,293 @@
+//! Amounts of a resource, as Kubernetes writes them.
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, Mul};
+use std::str::FromStr;
+
+/// An amount of a resource: `500m` CPU, `64Gi` memory, `8` GPUs.
+///
+/// Exact to a billionth of the unit, which is finer than Kubernetes itself keeps; a sum that no longer fits stays at the largest value.
+/// Reads every form of Kubernetes' `resource.Quantity`: decimal (`n u m k M G T P E`), binary (`Ki` to `Ei`) and exponents (`1e3`).
+///
+/// ```
+/// use kueue_check::api::Quantity;
+///
+/// let memory: Quantity = "1536Mi".parse()?;
+/// assert_eq!(memory, "1.5Gi".parse()?);
+/// assert_eq!((memory * 4).to_string(), "6442450944");
+/// assert_eq!("250m".parse::<Quantity>()?.as_f64(), 0.25);
+/// # Ok::<(), kueue_check::api::QuantityError>(())
+/// ```
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Quantity {
+    // An i128 in two words, so that holders are aligned to 8 bytes.
+    high: i64,
+    low: u64,
+}
+
+/// Text that is no Kubernetes quantity.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not a quantity: expected a number with an optional suffix such as `500m`, `2`, `64Gi` or `1e3`"
+)]
+pub struct QuantityError(String);
+
+const NANOS: i128 = 1_000_000_000;
+
+impl Quantity {
+    /// Nothing.
+    pub const ZERO: Self = Self { high: 0, low: 0 };
+
+    /// `units` whole units: cores, bytes, devices.
+    pub fn from_units(units: i64) -> Self {
+        Self::from_nanos(i128::from(units) * NANOS)
+    }
+
+    /// The amount in units, with fractions.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a float is what the caller asks for"
+    )]
+    pub fn as_f64(self) -> f64 {
+        self.nanos() as f64 / NANOS as f64
+    }
+
+    /// The amount in thousandths, rounded up, as Kueue accounts CPU.
+    pub fn millis(self) -> i64 {
+        self.rounded_up(NANOS / 1000)
+    }
+
+    /// The amount in whole units, rounded up, as Kueue accounts everything but CPU.
+    pub fn units(self) -> i64 {
+        self.rounded_up(NANOS)
+    }
+
+    /// Whether there is nothing of it.
+    pub fn is_zero(self) -> bool {
+        self == Self::ZERO
+    }
+
+    fn rounded_up(self, step: i128) -> i64 {
+        let nanos = self.nanos();
+        let up = i128::from(nanos.rem_euclid(step) != 0);
+        i64::try_from(nanos.div_euclid(step) + up).unwrap_or(i64::MAX)
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the two halves of an i128"
+    )]
+    fn from_nanos(nanos: i128) -> Self {
+        Self {
+            high: (nanos >> 64) as i64,
+            low: nanos as u64,
+        }
+    }
+
+    fn nanos(self) -> i128 {
+        i128::from(self.high) << 64 | i128::from(self.low)
+    }
+}
+
+impl FromStr for Quantity {
+    type Err = QuantityError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        parse(text)
+            .map(Self::from_nanos)
+            .ok_or_else(|| QuantityError(text.to_owned()))
+    }
+}
+
+/// `text` in billionths of a unit, rounded up, at most `i128::MAX`.
+fn parse(text: &str) -> Option<i128> {
+    let number_end = text
+        .find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-'))
+        .unwrap_or(text.len());
+    let (number, suffix) = text.split_at(number_end);
+    let (multiplier, divisor) = scale(suffix)?;
+    let (negative, digits) = match number.as_bytes().first()? {
+        b'-' => (true, &number[1..]),
+        b'+' => (false, &number[1..]),
+        _ => (false, number),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if whole.is_empty() && fraction.is_empty()
+        || !fraction
+            .bytes()
+            .chain(whole.bytes())
+            .all(|b| b.is_ascii_digit())
+    {
+        return None;
+    }
+    let mantissa = [whole, fraction].concat();
+    let mantissa: i128 = if mantissa.is_empty() {
+        0
+    } else {
+        mantissa.parse().unwrap_or(i128::MAX)
+    };
+    let decimals = u32::try_from(fraction.len()).ok()?;
+    let divisor = divisor.saturating_mul(10_i128.checked_pow(decimals).unwrap_or(i128::MAX));
+    let scaled = mantissa.saturating_mul(multiplier).saturating_mul(NANOS);
+    let nanos = scaled / divisor + i128::from(scaled % divisor != 0);
+    Some(if negative { -nanos } else { nanos })
+}
+
+/// What a suffix multiplies by, and divides by.
+fn scale(suffix: &str) -> Option<(i128, i128)> {
+    const DECIMAL: [&str; 6] = ["k", "M", "G", "T", "P", "E"];
+    const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    const FRACTION: [&str; 3] = ["m", "u", "n"];
+    let place = |table: &[&str]| {
+        table
+            .iter()
+            .position(|known| *known == suffix)
+            .map(|at| u32::try_from(at).unwrap_or(0) + 1)
+    };
+    if suffix.is_empty() {
+        return Some((1, 1));
+    }
+    if let Some(power) = place(&DECIMAL) {
+        return Some((1000_i128.pow(power), 1));
+    }
+    if let Some(power) = place(&BINARY) {
+        return Some((1024_i128.pow(power), 1));
+    }
+    if let Some(power) = place(&FRACTION) {
+        return Some((1, 1000_i128.pow(power)));
+    }
+    let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
+    let factor = 10_i128
+        .checked_pow(exponent.unsigned_abs())
+        .unwrap_or(i128::MAX);
+    Some(if exponent < 0 {
+        (1, factor)
+    } else {
+        (factor, 1)
+    })
+}
+
+/// As a plain decimal number of units: the form that has one spelling.
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos = self.nanos();
+        let sign = if nanos < 0 { "-" } else { "" };
+        let (whole, fraction) = (
+            nanos.unsigned_abs() / NANOS.unsigned_abs(),
+            nanos.unsigned_abs() % NANOS.unsigned_abs(),
+        );
+        if fraction == 0 {
+            return write!(f, "{sign}{whole}");
+        }
+        let fraction = format!("{fraction:09}");
+        write!(f, "{sign}{whole}.{}", fraction.trim_end_matches('0'))
+    }
+}
+
+impl fmt::Debug for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Quantity({self})")
+    }
+}
+
+impl Add for Quantity {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self::from_nanos(self.nanos().saturating_add(other.nanos()))
+    }
+}
+
+impl Mul<u32> for Quantity {
+    type Output = Self;
+
+    fn mul(self, times: u32) -> Self {
+        Self::from_nanos(self.nanos().saturating_mul(i128::from(times)))
+    }
+}
+
+impl Sum for Quantity {
+    fn sum<I: Iterator<Item = Self>>(amounts: I) -> Self {
+        amounts.fold(Self::ZERO, Add::add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_of_kubernetes_is_read() {
+        for (text, expected) in [
+            ("0", "0"),
+            ("8", "8"),
+            ("500m", "0.5"),
+            ("100u", "0.0001"),
+            ("7n", "0.000000007"),
+            ("1.5", "1.5"),
+            (".5", "0.5"),
+            ("5.", "5"),
+            ("2k", "2000"),
+            ("1M", "1000000"),
+            ("64Gi", "68719476736"),
+            ("1Ei", "1152921504606846976"),
+            ("9E", "9000000000000000000"),
+            ("1e3", "1000"),
+            ("12E2", "1200"),
+            ("5e-1", "0.5"),
+            ("-3", "-3"),
+            ("+3", "3"),
+            ("0.1n", "0.000000001"),
+        ] {
+            assert_eq!(
+                text.parse::<Quantity>().map(|q| q.to_string()).as_deref(),
+                Ok(expected),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn other_text_is_refused() {
+        for text in [
+            "", "m", "1x", "1 Gi", "1.2.3", "1e", "--1", "1-", "Gi", ".", "1ki",
+        ] {
+            assert_eq!(
+                text.parse::<Quantity>(),
+                Err(QuantityError(text.to_owned())),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn amounts_too_large_stay_at_the_largest_instead_of_wrapping() {
+        let huge: Quantity = "9".repeat(60).parse().unwrap();
+        assert!(huge + huge >= huge);
+        assert!(huge * 7 > Quantity::ZERO);
+        assert_eq!(huge.units(), i64::MAX);
+        assert!("1e400".parse::<Quantity>().unwrap() > Quantity::from_units(i64::MAX));
+    }
+
+    #[test]
+    fn rounding_is_up_as_in_kueue() {
+        let amount: Quantity = "1.0001".parse().unwrap();
+        assert_eq!((amount.millis(), amount.units()), (1001, 2));
+        let negative: Quantity = "-1.5".parse().unwrap();
+        assert_eq!((negative.millis(), negative.units()), (-1500, -1));
+    }
+
+    #[test]
+    fn order_and_sums_are_exact() {
+        let parts: Quantity = ["100m", "200m", "700m"]
+            .iter()
+            .map(|text| text.parse::<Quantity>().unwrap())
+            .sum();
+        assert_eq!(parts, Quantity::from_units(1));
+        assert!(Quantity::from_units(-1) < Quantity::ZERO);
+        assert!(Quantity::from_units(2) < "3".parse().unwrap());
+        assert_eq!(size_of::<Quantity>(), 16);
+    }
+}

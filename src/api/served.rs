@@ -1,0 +1,349 @@
+//! What of Kueue's API the cluster serves.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use http::Request;
+use kube::Client;
+use serde::{Deserialize, Serialize};
+
+use super::{GROUP, Lenient};
+
+/// A version of Kueue's API that this SDK speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ApiVersion {
+    /// `v1beta1`: the only one of Kueue ≤ 0.14, deprecated since.
+    V1beta1,
+    /// `v1beta2`: Kueue ≥ 0.15.
+    #[default]
+    V1beta2,
+}
+
+impl ApiVersion {
+    /// The word in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::V1beta1 => "v1beta1",
+            Self::V1beta2 => "v1beta2",
+        }
+    }
+
+    /// Group and version, as in `apiVersion`.
+    pub fn group_version(self) -> String {
+        format!("{GROUP}/{}", self.as_str())
+    }
+}
+
+impl fmt::Display for ApiVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What the cluster serves, read from its schema at start. Shown in `/diagnostics`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Served {
+    /// The version used.
+    pub version: ApiVersion,
+    /// Whether the state PreemptionRequired is accepted (KEP-993; no released Kueue does). Otherwise it is shown as Pending with the reason.
+    pub preemption_required: bool,
+    /// Whether Workloads can be selected by `status.admission.clusterQueue` (Kueue ≥ 0.18), so that those without quota are never sent to us.
+    pub selects_reserved: bool,
+    /// Whether entries have `requeueAfterSeconds` (Kueue ≥ 0.15). Otherwise a Retry evicts at once and its delay is held on our side.
+    pub requeue_after: bool,
+}
+
+impl Served {
+    /// What a version serves when its schema can't be read: every field that the version always had. The selector is tried and given up when refused.
+    pub fn assumed(version: ApiVersion) -> Self {
+        let current = version == ApiVersion::V1beta2;
+        Self {
+            version,
+            preemption_required: false,
+            selects_reserved: current,
+            requeue_after: current,
+        }
+    }
+}
+
+/// Why it could not be found out.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ProbeError {
+    #[error("Kueue is not installed: the API server does not serve the group {GROUP}")]
+    NotInstalled,
+    #[error(
+        "the API server serves {GROUP} in {served:?}, but this build speaks v1beta2 and v1beta1 only"
+    )]
+    OtherVersions { served: Vec<String> },
+    #[error("asking the API server which versions of {GROUP} it serves: {0}")]
+    Client(#[source] Box<kube::Error>),
+}
+
+/// How often, and after which pause, a schema that is not published yet is asked for: a new CRD is served a moment before its schema is.
+const SCHEMA_TRIES: u32 = 10;
+const SCHEMA_PAUSE: Duration = Duration::from_millis(500);
+
+/// Asks the cluster. Two requests, once the schema is published.
+pub(crate) async fn probe(client: &Client) -> Result<Served, ProbeError> {
+    let version = newest_version(client).await?;
+    for _ in 0..SCHEMA_TRIES {
+        match read_schema(client, version).await {
+            Ok(Some(served)) => return Ok(served),
+            Ok(None) => tokio::time::sleep(SCHEMA_PAUSE).await,
+            Err(error) => {
+                tracing::warn!(%error, "the schema of {} cannot be read; assuming what the version always had", version.group_version());
+                return Ok(Served::assumed(version));
+            }
+        }
+    }
+    tracing::warn!(
+        "the API server publishes no schema of Workload in {}; assuming what the version always had",
+        version.group_version()
+    );
+    Ok(Served::assumed(version))
+}
+
+async fn newest_version(client: &Client) -> Result<ApiVersion, ProbeError> {
+    #[derive(Deserialize)]
+    struct Group {
+        versions: Vec<Version>,
+    }
+    #[derive(Deserialize)]
+    struct Version {
+        version: String,
+    }
+    let group: Group = match get(client, &format!("/apis/{GROUP}")).await {
+        Ok(group) => group,
+        Err(kube::Error::Api(status)) if status.code == 404 => {
+            return Err(ProbeError::NotInstalled);
+        }
+        Err(error) => return Err(ProbeError::Client(Box::new(error))),
+    };
+    let served: Vec<String> = group
+        .versions
+        .into_iter()
+        .map(|version| version.version)
+        .collect();
+    let known = [ApiVersion::V1beta2, ApiVersion::V1beta1];
+    let newest = known
+        .into_iter()
+        .find(|known| served.iter().any(|version| version == known.as_str()));
+    newest.ok_or(ProbeError::OtherVersions { served })
+}
+
+async fn read_schema(client: &Client, version: ApiVersion) -> Result<Option<Served>, kube::Error> {
+    match get::<Document>(client, &format!("/openapi/v3/apis/{GROUP}/{version}")).await {
+        Ok(document) => Ok(document.served(version)),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+async fn get<T: serde::de::DeserializeOwned>(
+    client: &Client,
+    path: &str,
+) -> Result<T, kube::Error> {
+    client
+        .request(
+            Request::get(path)
+                .body(Vec::new())
+                .map_err(kube::Error::HttpError)?,
+        )
+        .await
+}
+
+/// The few places of an OpenAPI document that matter; the rest, over a megabyte, is passed over without being built.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Document {
+    components: Lenient<Components>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Components {
+    schemas: Lenient<BTreeMap<String, Lenient<ObjectSchema>>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ObjectSchema {
+    properties: Lenient<ObjectProperties>,
+    #[serde(rename = "x-kubernetes-selectable-fields")]
+    selectable: Lenient<Vec<Lenient<SelectableField>>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SelectableField {
+    field_path: Lenient<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ObjectProperties {
+    status: Lenient<StatusSchema>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct StatusSchema {
+    properties: Lenient<StatusProperties>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StatusProperties {
+    admission_checks: Lenient<Option<ListSchema>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ListSchema {
+    items: Lenient<EntrySchema>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct EntrySchema {
+    properties: Lenient<EntryProperties>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct EntryProperties {
+    state: Lenient<StateSchema>,
+    requeue_after_seconds: Lenient<Option<Present>>,
+}
+
+#[derive(Default, Deserialize)]
+struct Present {}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct StateSchema {
+    r#enum: Lenient<Vec<Lenient<String>>>,
+}
+
+impl Document {
+    fn served(self, version: ApiVersion) -> Option<Served> {
+        let schemas = self.components.0.schemas.0;
+        let workload = schemas
+            .into_iter()
+            .find(|(name, _)| name.ends_with(".Workload"))?
+            .1
+            .0;
+        let entry = workload
+            .properties
+            .0
+            .status
+            .0
+            .properties
+            .0
+            .admission_checks
+            .0?
+            .items
+            .0
+            .properties
+            .0;
+        Some(Served {
+            version,
+            preemption_required: entry
+                .state
+                .0
+                .r#enum
+                .0
+                .iter()
+                .any(|state| state.0 == "PreemptionRequired"),
+            selects_reserved: workload.selectable.0.iter().any(|field| {
+                field.0.field_path.0.trim_start_matches('.') == "status.admission.clusterQueue"
+            }),
+            requeue_after: entry.requeue_after_seconds.0.is_some(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn document(
+        states: &[&str],
+        requeue: bool,
+        selectable: &serde_json::Value,
+    ) -> serde_json::Value {
+        let mut entry = json!({"state": {"type": "string", "enum": states}});
+        if requeue {
+            entry["requeueAfterSeconds"] = json!({"type": "integer"});
+        }
+        json!({"components": {"schemas": {
+            "io.k8s.apimachinery.pkg.apis.meta.v1.Time": {"type": "string"},
+            "sh.x-k8s.kueue.v1beta2.Workload": {
+                "properties": {"status": {"properties": {"admissionChecks": {"type": "array", "items": {"properties": entry}}}}},
+                "x-kubernetes-selectable-fields": selectable,
+            },
+        }}})
+    }
+
+    fn served(document: serde_json::Value) -> Option<Served> {
+        serde_json::from_value::<Document>(document)
+            .unwrap()
+            .served(ApiVersion::V1beta2)
+    }
+
+    #[test]
+    fn the_schema_says_what_is_served() {
+        let plain = ["Pending", "Ready", "Retry", "Rejected"];
+        let extended = [
+            "Pending",
+            "Ready",
+            "Retry",
+            "Rejected",
+            "PreemptionRequired",
+        ];
+        let selectable = json!([{"fieldPath": "status.admission.clusterQueue"}]);
+        let expect = |preemption_required, selects_reserved, requeue_after| {
+            Some(Served {
+                version: ApiVersion::V1beta2,
+                preemption_required,
+                selects_reserved,
+                requeue_after,
+            })
+        };
+        assert_eq!(
+            served(document(&plain, true, &selectable)),
+            expect(false, true, true)
+        );
+        assert_eq!(
+            served(document(&extended, true, &selectable)),
+            expect(true, true, true)
+        );
+        assert_eq!(
+            served(document(&plain, false, &json!(null))),
+            expect(false, false, false)
+        );
+        assert_eq!(
+            served(document(
+                &plain,
+                true,
+                &json!([{"fieldPath": ".spec.queueName"}])
+            )),
+            expect(false, false, true)
+        );
+    }
+
+    #[test]
+    fn a_document_without_workloads_is_not_published_yet() {
+        assert_eq!(served(json!({})), None);
+        assert_eq!(
+            served(json!({"components": {"schemas": {"a.Workload": {}}}})),
+            None
+        );
+    }
+}

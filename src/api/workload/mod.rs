@@ -1,0 +1,306 @@
+//! Workload: a job as Kueue queues it.
+
+mod object;
+mod pod_set;
+mod project;
+mod requests;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{CheckEntry, Quantity, ResourceVersion, Uid};
+
+pub(crate) use object::WorkloadObject;
+pub use pod_set::{PodSet, PodSetResource};
+pub(crate) use project::Projection;
+
+/// A Workload, as far as an admission check needs it. Cheap to clone.
+///
+/// The runtime keeps one for each Workload that holds a quota reservation. What is not here, such as whole pod templates, is one request away:
+/// [`CheckRequest::full_workload`](crate::CheckRequest::full_workload).
+#[derive(Clone, PartialEq)]
+pub struct Workload(Arc<Data>);
+
+#[derive(Debug, PartialEq)]
+struct Data {
+    namespace: Arc<str>,
+    name: Box<str>,
+    uid: Uid,
+    version: ResourceVersion,
+    created: Option<Timestamp>,
+    queue: Option<Arc<str>>,
+    cluster_queue: Option<Arc<str>>,
+    priority: i32,
+    active: bool,
+    deleting: bool,
+    max_execution_seconds: Option<u32>,
+    owner: Option<Owner>,
+    labels: Box<[(Arc<str>, Box<str>)]>,
+    annotations: Box<[(Arc<str>, Box<str>)]>,
+    pod_sets: Box<[PodSet]>,
+    conditions: WorkloadConditions,
+    checks: Box<[CheckEntry]>,
+}
+
+/// The job for which Kueue made the Workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    pub(crate) api_version: Arc<str>,
+    pub(crate) kind: Arc<str>,
+    pub(crate) name: Box<str>,
+    pub(crate) uid: Uid,
+}
+
+impl Owner {
+    /// Group and version, such as `batch/v1`.
+    pub fn api_version(&self) -> &str {
+        &self.api_version
+    }
+
+    /// The kind, such as `Job`.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// The name, in the Workload's namespace.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// `metadata.uid`.
+    pub fn uid(&self) -> &Uid {
+        &self.uid
+    }
+}
+
+/// A condition's status and when it took it (to the second). A missing condition is neither true nor false.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Since {
+    pub(crate) status: Option<bool>,
+    pub(crate) at: Option<Timestamp>,
+}
+
+impl Since {
+    /// Whether the condition is `True`.
+    pub fn is_true(self) -> bool {
+        self.status == Some(true)
+    }
+
+    /// The condition's last transition.
+    pub fn at(self) -> Option<Timestamp> {
+        self.at
+    }
+}
+
+/// The conditions on which the protocol rests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkloadConditions {
+    pub(crate) quota_reserved: Since,
+    pub(crate) admitted: Since,
+    pub(crate) evicted: Since,
+    pub(crate) finished: Since,
+}
+
+impl WorkloadConditions {
+    /// `QuotaReserved`.
+    pub fn quota_reserved(&self) -> Since {
+        self.quota_reserved
+    }
+
+    /// `Admitted`: all checks were Ready and the job may run.
+    pub fn admitted(&self) -> Since {
+        self.admitted
+    }
+
+    /// `Evicted`: the job is being stopped, or was and has not got quota again since.
+    pub fn evicted(&self) -> Since {
+        self.evicted
+    }
+
+    /// `Finished`, whether it succeeded or failed.
+    pub fn finished(&self) -> Since {
+        self.finished
+    }
+}
+
+impl Workload {
+    /// A Workload from its JSON form, for tests of a check's decision. A field of the wrong shape counts as absent.
+    ///
+    /// ```
+    /// let workload = kueue_check::api::Workload::from_json(serde_json::json!({
+    ///     "metadata": {"namespace": "team-a", "name": "train", "uid": "1"},
+    ///     "spec": {"queueName": "main", "podSets": [{"name": "workers", "count": 4, "template": {"spec": {"containers": [
+    ///         {"name": "c", "resources": {"requests": {"nvidia.com/gpu": "8"}}},
+    ///     ]}}}]},
+    /// }))?;
+    /// assert_eq!(workload.requests("nvidia.com/gpu").units(), 32);
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn from_json(object: serde_json::Value) -> Result<Self, serde_json::Error> {
+        let object: WorkloadObject = serde_json::from_value(object)?;
+        Ok(Projection::all_annotations().project(object))
+    }
+
+    /// The namespace.
+    pub fn namespace(&self) -> &str {
+        &self.0.namespace
+    }
+
+    /// The name. Kueue derives it from the job's: see [`owner`](Self::owner) for that.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// `metadata.uid`.
+    pub fn uid(&self) -> &Uid {
+        &self.0.uid
+    }
+
+    /// `metadata.resourceVersion`.
+    pub fn resource_version(&self) -> &ResourceVersion {
+        &self.0.version
+    }
+
+    /// When it was created.
+    pub fn created(&self) -> Option<Timestamp> {
+        self.0.created
+    }
+
+    /// The LocalQueue (`spec.queueName`).
+    pub fn queue(&self) -> Option<&str> {
+        self.0.queue.as_deref()
+    }
+
+    /// The ClusterQueue in which quota is reserved; `None` without a reservation.
+    pub fn cluster_queue(&self) -> Option<&str> {
+        self.0.cluster_queue.as_deref()
+    }
+
+    pub(crate) fn shared_cluster_queue(&self) -> Option<&Arc<str>> {
+        self.0.cluster_queue.as_ref()
+    }
+
+    /// `spec.priority`; 0 when absent.
+    pub fn priority(&self) -> i32 {
+        self.0.priority
+    }
+
+    /// `spec.active`: false once somebody, or a Rejected check, has deactivated it.
+    pub fn is_active(&self) -> bool {
+        self.0.active
+    }
+
+    /// Whether it is being deleted.
+    pub fn is_being_deleted(&self) -> bool {
+        self.0.deleting
+    }
+
+    /// `spec.maximumExecutionTimeSeconds`: Kueue evicts the job when it has run that long.
+    pub fn max_execution_time(&self) -> Option<Duration> {
+        self.0
+            .max_execution_seconds
+            .map(|seconds| Duration::from_secs(seconds.into()))
+    }
+
+    /// The job it stands for; `None` for a bare Workload.
+    pub fn owner(&self) -> Option<&Owner> {
+        self.0.owner.as_ref()
+    }
+
+    /// The Workload's label `key`. All labels are kept, except `kueue.x-k8s.io/job-uid`, which is `owner().uid()`.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        find(&self.0.labels, key)
+    }
+
+    /// The Workload's annotation `key`. Only annotations that the check has named are kept: see
+    /// [`AdmissionCheckController::annotations`](crate::AdmissionCheckController::annotations).
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        find(&self.0.annotations, key)
+    }
+
+    /// The pod sets, in the order of the spec.
+    pub fn pod_sets(&self) -> &[PodSet] {
+        &self.0.pod_sets
+    }
+
+    /// What all pods of all pod sets request of `resource`, by the counts for which quota is reserved (else those of the spec).
+    pub fn requests(&self, resource: &str) -> Quantity {
+        self.pod_sets()
+            .iter()
+            .map(|pod_set| pod_set.requests(resource) * pod_set.count())
+            .sum()
+    }
+
+    /// What Kueue accounts to the Workload of `resource`; zero without a reservation.
+    pub fn usage(&self, resource: &str) -> Quantity {
+        self.pod_sets()
+            .iter()
+            .filter_map(|pod_set| pod_set.resource(resource))
+            .map(PodSetResource::usage)
+            .sum()
+    }
+
+    /// The conditions on which the protocol rests.
+    pub fn conditions(&self) -> &WorkloadConditions {
+        &self.0.conditions
+    }
+
+    /// Whether it holds quota: `QuotaReserved=True` and `status.admission` is set.
+    pub fn holds_quota(&self) -> bool {
+        self.0.conditions.quota_reserved.is_true() && self.0.cluster_queue.is_some()
+    }
+
+    /// Whether its job may run: `Admitted=True`.
+    pub fn is_admitted(&self) -> bool {
+        self.0.conditions.admitted.is_true()
+    }
+
+    /// The entries of `status.admissionChecks`: this check's and the others'.
+    pub fn checks(&self) -> &[CheckEntry] {
+        &self.0.checks
+    }
+
+    /// The entry of the AdmissionCheck `name`.
+    pub fn check(&self, name: &str) -> Option<&CheckEntry> {
+        self.0.checks.iter().find(|entry| entry.name() == name)
+    }
+
+    /// Whether everything that an author's code can decide on is the same in both: a change of anything else needs no new decision.
+    pub(crate) fn decides_like(&self, other: &Self) -> bool {
+        let inputs = |data: &Data| {
+            (
+                data.priority,
+                data.queue.clone(),
+                data.cluster_queue.clone(),
+                data.max_execution_seconds,
+            )
+        };
+        inputs(&self.0) == inputs(&other.0)
+            && self.0.labels == other.0.labels
+            && self.0.annotations == other.0.annotations
+            && self.0.pod_sets == other.0.pod_sets
+    }
+}
+
+fn find<'a>(pairs: &'a [(Arc<str>, Box<str>)], key: &str) -> Option<&'a str> {
+    pairs
+        .iter()
+        .find(|(known, _)| &**known == key)
+        .map(|(_, value)| &**value)
+}
+
+impl fmt::Debug for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Workload").field(&self.0).finish()
+    }
+}
+
+/// `namespace/name`.
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace(), self.name())
+    }
+}

@@ -1,0 +1,437 @@
+//! From the decoded object to the view that is kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+
+use super::object::{
+    Assignment, Condition, Entry, EntryUpdate, SpecPodSet, Status, WorkloadObject,
+};
+use super::requests::per_pod;
+use super::{Data, Owner, PodSet, PodSetResource, Since, Workload, WorkloadConditions};
+use crate::api::pod_set_update::{
+    Fingerprint, FingerprintKind, PodSetUpdate, digest, fingerprint, updates_digest,
+};
+use crate::api::{CheckEntry, CheckState, Lenient, Names, Quantity, ResourceVersion, Uid};
+
+/// `metadata.labels` that repeat what the view has elsewhere.
+const REDUNDANT_LABEL: &str = "kueue.x-k8s.io/job-uid";
+
+/// Turns decoded objects into views that share their common strings.
+#[derive(Debug, Default)]
+pub(crate) struct Projection {
+    names: Names,
+    /// The annotations to keep; `None` keeps all.
+    annotations: Option<BTreeSet<String>>,
+}
+
+type Map = Lenient<BTreeMap<String, Lenient<String>>>;
+
+impl Projection {
+    /// Keeps `annotations` of each Workload and no others.
+    pub(crate) fn new(annotations: BTreeSet<String>) -> Self {
+        Self {
+            names: Names::default(),
+            annotations: Some(annotations),
+        }
+    }
+
+    /// Keeps all annotations; for one Workload at a time, not for an index.
+    pub(crate) fn all_annotations() -> Self {
+        Self::default()
+    }
+
+    /// The view of `object`.
+    pub(crate) fn project(&mut self, object: WorkloadObject) -> Workload {
+        let WorkloadObject {
+            metadata,
+            spec,
+            status,
+            ..
+        } = object;
+        let admission = status
+            .admission
+            .0
+            .as_ref()
+            .filter(|admission| !admission.cluster_queue.0.is_empty());
+        let cluster_queue =
+            admission.map(|admission| self.names.intern(&admission.cluster_queue.0));
+        let pod_sets = spec
+            .pod_sets
+            .0
+            .iter()
+            .map(|pod_set| self.pod_set(&pod_set.0, &status))
+            .collect();
+        let checks = status
+            .admission_checks
+            .0
+            .iter()
+            .map(|entry| self.entry(&entry.0))
+            .collect();
+        let annotations = metadata.annotations.unwrap_or_default().into_iter();
+        let kept: Vec<_> = annotations
+            .filter(|(key, _)| {
+                self.annotations
+                    .as_ref()
+                    .is_none_or(|kept| kept.contains(key))
+            })
+            .collect();
+        let labels = metadata
+            .labels
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|(key, _)| key != REDUNDANT_LABEL);
+        Workload(Arc::new(Data {
+            namespace: self.names.intern(&metadata.namespace.unwrap_or_default()),
+            name: metadata.name.unwrap_or_default().into(),
+            uid: Uid::new(&metadata.uid.unwrap_or_default()),
+            version: ResourceVersion::new(&metadata.resource_version.unwrap_or_default()),
+            created: metadata.creation_timestamp.map(|Time(at)| at),
+            queue: spec
+                .queue_name
+                .0
+                .filter(|name| !name.is_empty())
+                .map(|name| self.names.intern(&name)),
+            cluster_queue,
+            priority: spec.priority.0.unwrap_or_default(),
+            active: spec.active.0.unwrap_or(true),
+            deleting: metadata.deletion_timestamp.is_some(),
+            max_execution_seconds: spec.maximum_execution_time_seconds.0,
+            owner: self.owner(metadata.owner_references.unwrap_or_default()),
+            labels: self.pairs(labels),
+            annotations: self.pairs(kept),
+            pod_sets,
+            conditions: conditions(&status.conditions.0),
+            checks,
+        }))
+    }
+
+    fn owner(&mut self, mut owners: Vec<OwnerReference>) -> Option<Owner> {
+        let at = owners
+            .iter()
+            .position(|owner| owner.controller == Some(true))
+            .unwrap_or(0);
+        let owner = (at < owners.len()).then(|| owners.swap_remove(at))?;
+        Some(Owner {
+            api_version: self.names.intern(&owner.api_version),
+            kind: self.names.intern(&owner.kind),
+            name: owner.name.into(),
+            uid: Uid::new(&owner.uid),
+        })
+    }
+
+    fn pairs(
+        &mut self,
+        pairs: impl IntoIterator<Item = (String, String)>,
+    ) -> Box<[(Arc<str>, Box<str>)]> {
+        pairs
+            .into_iter()
+            .map(|(key, value)| (self.names.intern(&key), value.into()))
+            .collect()
+    }
+
+    fn pod_set(&mut self, spec: &SpecPodSet, status: &Status) -> PodSet {
+        let name = &spec.name.0;
+        let assignments = status
+            .admission
+            .0
+            .iter()
+            .flat_map(|admission| &admission.pod_set_assignments.0);
+        let assignment = assignments
+            .map(|assignment| &assignment.0)
+            .find(|assignment| assignment.name.0 == *name);
+        let reclaimable = status
+            .reclaimable_pods
+            .0
+            .iter()
+            .find(|pods| pods.0.name.0 == *name)
+            .map_or(0, |pods| pods.0.count.0);
+        PodSet {
+            name: self.names.intern(name),
+            count: spec.count.0,
+            assigned_count: assignment.and_then(|assignment| assignment.count.0),
+            reclaimable,
+            resources: self.resources(spec, assignment),
+            template: template_fingerprints(spec),
+        }
+    }
+
+    fn resources(
+        &mut self,
+        spec: &SpecPodSet,
+        assignment: Option<&Assignment>,
+    ) -> Box<[PodSetResource]> {
+        let requests = per_pod(&spec.template.0.spec.0);
+        let mut names: BTreeSet<&str> = requests.keys().map(String::as_str).collect();
+        if let Some(assignment) = assignment {
+            names.extend(
+                assignment
+                    .flavors
+                    .0
+                    .keys()
+                    .chain(assignment.resource_usage.0.keys())
+                    .map(String::as_str),
+            );
+        }
+        let usage =
+            |name: &str| assignment.and_then(|assignment| assignment.resource_usage.0.get(name));
+        let flavor = |name: &str| assignment.and_then(|assignment| assignment.flavors.0.get(name));
+        let resource = |name: &str| PodSetResource {
+            name: self.names.intern(name),
+            flavor: flavor(name).map(|flavor| self.names.intern(&flavor.0)),
+            per_pod: requests.get(name).copied().unwrap_or_default(),
+            usage: usage(name).map_or(Quantity::ZERO, |amount| amount.0.0),
+        };
+        names.into_iter().map(resource).collect()
+    }
+
+    fn entry(&mut self, entry: &Entry) -> CheckEntry {
+        let updates: Vec<PodSetUpdate> = entry
+            .pod_set_updates
+            .0
+            .iter()
+            .map(|update| stored_update(&update.0))
+            .collect();
+        CheckEntry {
+            name: self.names.intern(&entry.name.0),
+            state: CheckState::new(&entry.state.0),
+            since: entry.last_transition_time.0,
+            requeue_after_seconds: entry.requeue_after_seconds.0,
+            retry_count: entry.retry_count.0,
+            message_digest: digest(entry.message.0.as_str()),
+            updates_digest: updates_digest(&updates),
+            updates: updates
+                .iter()
+                .flat_map(PodSetUpdate::fingerprints)
+                .collect(),
+        }
+    }
+}
+
+fn stored_update(update: &EntryUpdate) -> PodSetUpdate {
+    PodSetUpdate {
+        name: update.name.0.clone(),
+        labels: plain(&update.labels),
+        annotations: plain(&update.annotations),
+        node_selector: plain(&update.node_selector),
+        tolerations: update
+            .tolerations
+            .0
+            .iter()
+            .map(|toleration| toleration.0.clone())
+            .collect(),
+    }
+}
+
+fn plain(map: &Map) -> BTreeMap<String, String> {
+    map.0
+        .iter()
+        .map(|(key, value)| (key.clone(), value.0.clone()))
+        .collect()
+}
+
+fn template_fingerprints(spec: &SpecPodSet) -> Box<[Fingerprint]> {
+    let (meta, pod) = (&spec.template.0.metadata.0, &spec.template.0.spec.0);
+    let maps = [
+        (FingerprintKind::Label, &meta.labels),
+        (FingerprintKind::Annotation, &meta.annotations),
+        (FingerprintKind::NodeSelector, &pod.node_selector),
+    ];
+    let keys = maps
+        .into_iter()
+        .flat_map(|(kind, map)| map.0.iter().map(move |(key, value)| (kind, key, value)));
+    keys.map(|(kind, key, value)| fingerprint(&spec.name.0, kind, key, &value.0))
+        .collect()
+}
+
+fn conditions(list: &[Lenient<Condition>]) -> WorkloadConditions {
+    let mut conditions = WorkloadConditions::default();
+    for Lenient(condition) in list {
+        let slot = match condition.kind.0.as_str() {
+            "QuotaReserved" => &mut conditions.quota_reserved,
+            "Admitted" => &mut conditions.admitted,
+            "Evicted" => &mut conditions.evicted,
+            "Finished" => &mut conditions.finished,
+            _ => continue,
+        };
+        let status = match condition.status.0.as_str() {
+            "True" => Some(true),
+            "False" => Some(false),
+            _ => None,
+        };
+        *slot = Since {
+            status,
+            at: condition.last_transition_time.0,
+        };
+    }
+    conditions
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn workload() -> serde_json::Value {
+        json!({
+            "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload",
+            "metadata": {
+                "namespace": "team-a", "name": "job-train-1", "uid": "0b6f1d2e-93a4-4c55-8d6e-7f8091a2b3c4", "resourceVersion": "42",
+                "creationTimestamp": "2026-11-21T09:00:00Z",
+                "labels": {"team": "a", "kueue.x-k8s.io/job-uid": "x"}, "annotations": {"keep": "1", "drop": "2"},
+                "ownerReferences": [
+                    {"apiVersion": "v1", "kind": "Other", "name": "o", "uid": "o"},
+                    {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "j", "controller": true},
+                ],
+                "managedFields": [{"manager": "kueue", "fieldsV1": {"f:spec": {}}}],
+            },
+            "spec": {
+                "queueName": "lq", "priority": 100, "maximumExecutionTimeSeconds": 3600,
+                "podSets": [
+                    {"name": "driver", "count": 1, "template": {
+                        "metadata": {"labels": {"app": "x"}},
+                        "spec": {"nodeSelector": {"zone": "a"}, "containers": [{"resources": {"requests": {"cpu": "500m"}}}]}}},
+                    {"name": "workers", "count": 8, "template": {"spec": {"containers": [{"resources": {"requests": {"cpu": "2", "nvidia.com/gpu": 1}}}]}}},
+                ],
+            },
+            "status": {
+                "conditions": [
+                    {"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2026-11-21T09:00:05Z", "reason": "QuotaReserved", "message": ""},
+                    {"type": "PodsReady", "status": "False"},
+                ],
+                "admission": {"clusterQueue": "cq", "podSetAssignments": [
+                    {"name": "driver", "count": 1, "flavors": {"cpu": "spot"}, "resourceUsage": {"cpu": "500m"}},
+                    {"name": "workers", "count": 6, "flavors": {"cpu": "spot", "nvidia.com/gpu": "a100"}, "resourceUsage": {"cpu": "12", "nvidia.com/gpu": "6"}},
+                ]},
+                "admissionChecks": [
+                    {"name": "budget", "state": "Ready", "message": "m", "lastTransitionTime": "2026-11-21T09:00:07Z",
+                     "podSetUpdates": [{"name": "workers", "labels": {"a": "b"}}]},
+                    {"name": "window", "state": "Retry", "message": "", "lastTransitionTime": "2026-11-21T09:00:06Z", "retryCount": 2, "requeueAfterSeconds": 30},
+                ],
+                "reclaimablePods": [{"name": "workers", "count": 2}],
+            },
+        })
+    }
+
+    #[test]
+    fn a_workload_is_read_whole() {
+        let object: WorkloadObject = serde_json::from_value(workload()).unwrap();
+        assert_eq!(object.odd_fields, 0);
+        let workload = Projection::new(["keep".to_owned()].into()).project(object);
+        assert_eq!(workload.to_string(), "team-a/job-train-1");
+        assert_eq!(
+            (
+                workload.queue(),
+                workload.cluster_queue(),
+                workload.priority()
+            ),
+            (Some("lq"), Some("cq"), 100)
+        );
+        assert_eq!(
+            workload.owner().map(|owner| (owner.kind(), owner.name())),
+            Some(("Job", "train"))
+        );
+        assert_eq!(
+            (
+                workload.label("team"),
+                workload.label("kueue.x-k8s.io/job-uid")
+            ),
+            (Some("a"), None)
+        );
+        assert_eq!(
+            (workload.annotation("keep"), workload.annotation("drop")),
+            (Some("1"), None)
+        );
+        assert!(workload.holds_quota() && !workload.is_admitted() && workload.is_active());
+        assert_eq!(
+            workload.conditions().quota_reserved().at(),
+            Some("2026-11-21T09:00:05Z".parse().unwrap())
+        );
+        let workers = &workload.pod_sets()[1];
+        assert_eq!(
+            (workers.count(), workers.spec_count(), workers.reclaimable()),
+            (6, 8, 2)
+        );
+        assert_eq!(workers.flavors().collect::<Vec<_>>(), ["spot", "a100"]);
+        assert_eq!(workload.requests("cpu"), "12.5".parse().unwrap());
+        assert_eq!(workload.usage("nvidia.com/gpu").units(), 6);
+        let window = workload.check("window").unwrap();
+        assert_eq!(
+            (
+                window.state(),
+                window.retry_count(),
+                window.requeue_after_seconds
+            ),
+            (&CheckState::Retry, Some(2), Some(30))
+        );
+        assert_eq!(workload.check("budget").unwrap().updates.len(), 1);
+        assert!(workload.check("other").is_none());
+    }
+
+    #[test]
+    fn a_workload_of_nonsense_is_read_as_one_without_quota() {
+        let object: WorkloadObject = serde_json::from_value(json!({
+            "metadata": {"name": "odd", "namespace": "n", "uid": "u", "resourceVersion": "1"},
+            "spec": {"podSets": [7, {"name": "a", "count": "many", "template": []}], "active": "yes", "priority": {}},
+            "status": {"conditions": {"QuotaReserved": true}, "admission": "cq", "admissionChecks": [[], {"name": 1, "state": {}}]},
+        }))
+        .unwrap();
+        assert!(object.odd_fields >= 9, "{}", object.odd_fields);
+        let workload = Projection::all_annotations().project(object);
+        assert!(!workload.holds_quota() && workload.is_active());
+        assert_eq!(workload.pod_sets().len(), 2);
+    }
+
+    #[test]
+    fn only_what_authors_can_see_asks_for_a_new_decision() {
+        let project =
+            |value| Projection::all_annotations().project(serde_json::from_value(value).unwrap());
+        let base = project(workload());
+        let changed = |path: &str, value| {
+            let mut object = workload();
+            *object.pointer_mut(path).unwrap() = value;
+            !base.decides_like(&project(object))
+        };
+        assert!(!changed("/metadata/resourceVersion", json!("43")));
+        assert!(!changed("/status/conditions", json!([])));
+        assert!(!changed("/status/admissionChecks", json!([])));
+        assert!(changed("/spec/priority", json!(1)));
+        assert!(changed("/metadata/labels", json!({})));
+        assert!(changed("/spec/podSets/0/count", json!(3)));
+        assert!(changed(
+            "/status/admission/podSetAssignments/1/flavors/cpu",
+            json!("on-demand")
+        ));
+    }
+
+    #[test]
+    fn updates_differ_by_content_and_not_by_how_absence_is_written() {
+        let entry = |updates| {
+            let mut object = workload();
+            *object
+                .pointer_mut("/status/admissionChecks/0/podSetUpdates")
+                .unwrap() = updates;
+            Projection::all_annotations()
+                .project(serde_json::from_value(object).unwrap())
+                .check("budget")
+                .unwrap()
+                .updates_digest
+        };
+        assert_eq!(entry(json!([])), entry(json!(null)));
+        assert_eq!(
+            entry(json!([{"name": "a", "labels": {}}])),
+            entry(json!([{"name": "a"}]))
+        );
+        assert_ne!(entry(json!([{"name": "a"}])), entry(json!([])));
+        assert_ne!(
+            entry(json!([{"name": "a", "labels": {"k": "v"}}])),
+            entry(json!([{"name": "a", "annotations": {"k": "v"}}]))
+        );
+        assert_ne!(
+            entry(json!([{"name": "a", "tolerations": [{"key": "k"}]}])),
+            entry(json!([{"name": "a", "tolerations": [{"key": "l"}]}]))
+        );
+    }
+}

@@ -1,0 +1,52 @@
+//! The one place where wall-clock time comes from.
+
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+/// Says what time it is. Everything that waits uses tokio's timers; everything that is written or shown uses this.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
+
+impl Clock {
+    /// The machine's clock.
+    pub fn system() -> Self {
+        Self(Arc::new(Timestamp::now))
+    }
+
+    /// A clock that shows `start` now and then follows tokio's time, which tests can pause and advance. Must be called inside a tokio runtime.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// tokio::time::pause();
+    /// let start = "2026-11-21T09:00:00Z".parse().unwrap();
+    /// let clock = kueue_check::Clock::following_tokio(start);
+    /// tokio::time::advance(std::time::Duration::from_secs(3600)).await;
+    /// assert_eq!(clock.now().to_string(), "2026-11-21T10:00:00Z");
+    /// # }
+    /// ```
+    pub fn following_tokio(start: Timestamp) -> Self {
+        let zero = tokio::time::Instant::now();
+        Self(Arc::new(move || {
+            start
+                .saturating_add(
+                    jiff::SignedDuration::try_from(zero.elapsed())
+                        .unwrap_or(jiff::SignedDuration::MAX),
+                )
+                .unwrap_or(Timestamp::MAX)
+        }))
+    }
+
+    /// The time.
+    pub fn now(&self) -> Timestamp {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Clock").field(&self.now()).finish()
+    }
+}

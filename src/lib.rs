@@ -1,0 +1,4 @@
+//! wip
+pub mod api;
+mod clock;
+pub use clock::Clock;
