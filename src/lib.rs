@@ -1,4 +1,6 @@
 //! wip
 pub mod api;
+pub mod check;
 mod clock;
+pub use check::*;
 pub use clock::Clock;

@@ -1,0 +1,279 @@
+//! The trait that an author implements.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+
+use super::{
+    CheckError, CheckRequest, Message, Parameters, Policy, ReleaseReason, Released, Reservation,
+    Verdict, Watches,
+};
+use crate::api::AdmissionCheck;
+
+/// A controller that answers AdmissionChecks.
+///
+/// Only [`check`](Self::check) and the name are required. A check that is one function need not implement this: see [`handler`](crate::handler).
+///
+/// What the runtime does around it, and the author need not:
+/// - it watches the AdmissionChecks with this name, their parameters, and the Workloads that hold quota;
+/// - it asks [`check`](Self::check) about each such Workload: at once for a new reservation; again when the Workload, the parameters or one of the
+///   [`watches`](Self::watches) change, when the verdict asked for it, and once after a restart;
+/// - it never asks twice at the same time about one Workload and AdmissionCheck, and drops an answer that comes too late;
+/// - it writes the state, and nobody else's; an error, a panic or a timeout writes none.
+///
+/// ```
+/// use kueue_check::{AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters, Verdict};
+///
+/// struct Licences(tokio::sync::Mutex<u32>);
+///
+/// impl AdmissionCheckController for Licences {
+///     type Parameters = NoParameters;
+///
+///     fn controller_name(&self) -> ControllerName {
+///         const { ControllerName::from_static("example.com/licences") }
+///     }
+///
+///     async fn check(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+///         let free = self.0.lock().await;
+///         Ok(if *free > 0 { Verdict::ready("a licence is free") } else { Verdict::pending("all licences are in use") })
+///     }
+/// }
+/// ```
+pub trait AdmissionCheckController: Send + Sync + 'static {
+    /// A cluster-scoped custom resource, or [`NoParameters`](super::NoParameters).
+    type Parameters: Parameters;
+
+    /// The `spec.controllerName` of the AdmissionChecks that it answers.
+    fn controller_name(&self) -> ControllerName;
+
+    /// Decides about one Workload.
+    ///
+    /// May be called any number of times for one reservation and must then say the same of the same facts. It is dropped when its deadline passes.
+    ///
+    /// # Errors
+    /// An error is not a verdict: it changes no state, and the check is asked again. See [`CheckError`].
+    fn check(
+        &self,
+        request: CheckRequest<Self::Parameters>,
+    ) -> impl Future<Output = Result<Verdict, CheckError>> + Send;
+
+    /// Whether an AdmissionCheck can be answered with its parameters, which have been decoded and validated. Default: it can.
+    ///
+    /// Asked when either changes. The answer stands in the AdmissionCheck's condition `Active`; a ClusterQueue with an inactive check starts no new jobs.
+    ///
+    /// # Errors
+    /// [`Inactive`] says why not, and when to ask again.
+    fn activate(
+        &self,
+        check: &AdmissionCheck,
+        parameters: &Arc<Self::Parameters>,
+    ) -> impl Future<Output = Result<(), Inactive>> + Send {
+        let _ = (check, parameters);
+        async { Ok(()) }
+    }
+
+    /// Stops what was started for `reservation`, which is over. Default: nothing was started.
+    ///
+    /// Called until it says [`Released::Done`], before the check is asked about a later reservation of the same Workload. It must be idempotent, and may come
+    /// without an earlier [`check`](Self::check) in this process.
+    ///
+    /// # Errors
+    /// It is called again after a growing delay.
+    fn release(
+        &self,
+        reservation: &Reservation,
+        why: ReleaseReason,
+    ) -> impl Future<Output = Result<Released, CheckError>> + Send {
+        let _ = (reservation, why);
+        async { Ok(Released::NothingToRelease) }
+    }
+
+    /// The reservations for which something was started and not yet released, as far as this controller can find out (from labels of the objects that it
+    /// created, from the licence server). Default: none.
+    ///
+    /// Asked once by each new leader: those that are over are [released](Self::release). It closes the gap in which a reservation ended while nobody ran.
+    ///
+    /// # Errors
+    /// It is asked again after a growing delay.
+    fn outstanding(&self) -> impl Future<Output = Result<Vec<Reservation>, CheckError>> + Send {
+        async { Ok(Vec::new()) }
+    }
+
+    /// What else wakes Workloads: other objects, or a stream of the author's. Default: nothing.
+    fn watches(&self) -> Watches {
+        Watches::none()
+    }
+
+    /// The policy where the parameters choose none.
+    fn policy(&self) -> Policy {
+        Policy::default()
+    }
+
+    /// The Workloads' annotations that [`check`](Self::check) reads. Others are not kept. Default: none.
+    fn annotations(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// How long [`check`](Self::check) may take. Default: what the command line says (30 s).
+    fn timeout(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Whether a Ready answer holds for the Workload's next reservation too. Default: no.
+    ///
+    /// When quota is lost without an eviction (the queue is stopped), Kueue keeps the check's state and admits the Workload with it the next time (measured on
+    /// 0.19.2). So the runtime withdraws a Ready to Pending, unless this says that the answer outlives the reservation.
+    fn outlives_reservation(&self) -> bool {
+        false
+    }
+
+    /// What the controller itself does with the Kubernetes API, for the generated ClusterRole. What the runtime does is added. Default: nothing.
+    fn permissions(&self) -> Vec<PolicyRule> {
+        Vec::new()
+    }
+}
+
+/// The name by which AdmissionChecks choose their controller: 1 to 253 bytes, by convention `domain/name`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ControllerName(Cow<'static, str>);
+
+/// A controller name that Kueue would refuse.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not a controller name: expected 1 to 253 printable characters, by convention `domain/name`"
+)]
+pub struct ControllerNameError(String);
+
+impl ControllerName {
+    /// The name `name`; in a `const`, a wrong one does not compile.
+    ///
+    /// # Panics
+    /// If the name is empty, longer than 253 bytes or not printable ASCII.
+    pub const fn from_static(name: &'static str) -> Self {
+        assert!(
+            is_legal(name.as_bytes()),
+            "a controller name has 1 to 253 printable characters"
+        );
+        Self(Cow::Borrowed(name))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+const fn is_legal(name: &[u8]) -> bool {
+    let mut at = 0;
+    while at < name.len() {
+        if !name[at].is_ascii_graphic() {
+            return false;
+        }
+        at += 1;
+    }
+    !name.is_empty() && name.len() <= 253
+}
+
+impl TryFrom<String> for ControllerName {
+    type Error = ControllerNameError;
+
+    fn try_from(name: String) -> Result<Self, Self::Error> {
+        if is_legal(name.as_bytes()) {
+            Ok(Self(Cow::Owned(name)))
+        } else {
+            Err(ControllerNameError(name))
+        }
+    }
+}
+
+impl std::str::FromStr for ControllerName {
+    type Err = ControllerNameError;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        name.to_owned().try_into()
+    }
+}
+
+impl fmt::Display for ControllerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for ControllerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+/// Why an AdmissionCheck can't be answered: the reason and message of its condition `Active`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inactive {
+    pub(crate) reason: String,
+    pub(crate) message: Message,
+    pub(crate) recheck_in: Duration,
+}
+
+const RECHECK_INACTIVE: Duration = Duration::from_mins(1);
+
+impl Inactive {
+    /// Inactive because of `reason` (one word in CamelCase, for machines) and `message` (for people: what is wrong and what to do).
+    ///
+    /// A reason that is no such word becomes `Inactive`, because the API server would refuse it.
+    pub fn new(reason: &str, message: impl Into<Message>) -> Self {
+        let legal = reason.starts_with(|c: char| c.is_ascii_alphabetic())
+            && reason
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        let reason = if legal && reason.len() <= 1024 {
+            reason
+        } else {
+            "Inactive"
+        };
+        Self {
+            reason: reason.to_owned(),
+            message: message.into(),
+            recheck_in: RECHECK_INACTIVE,
+        }
+    }
+
+    /// Asks again after `delay`, even if nothing changes. Default: one minute.
+    #[must_use]
+    pub fn recheck_in(mut self, delay: Duration) -> Self {
+        self.recheck_in = delay;
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_controller_name_is_what_kueue_accepts() {
+        assert!("example.com/window".parse::<ControllerName>().is_ok());
+        for name in [
+            String::new(),
+            "x".repeat(254),
+            "a b".to_owned(),
+            "é".to_owned(),
+        ] {
+            assert_eq!(
+                ControllerName::try_from(name.clone()),
+                Err(ControllerNameError(name))
+            );
+        }
+    }
+
+    #[test]
+    fn a_reason_that_the_api_server_would_refuse_is_replaced() {
+        assert_eq!(Inactive::new("NoLicence", "m").reason, "NoLicence");
+        for reason in ["", "no licence", "9Lives", "a-b"] {
+            assert_eq!(Inactive::new(reason, "m").reason, "Inactive");
+        }
+    }
+}

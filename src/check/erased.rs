@@ -1,0 +1,192 @@
+//! A check whose type is forgotten: what the runtime holds.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use k8s_openapi::api::rbac::v1::PolicyRule;
+
+use super::parameters::{AnyParameters, ParametersType};
+use super::{
+    AdmissionCheckController, CheckError, ControllerName, Inactive, Policy, ReleaseReason,
+    Released, Request, Reservation, Verdict, Watches,
+};
+use crate::api::AdmissionCheck;
+
+/// A check of any type, ready to run. Cheap to clone.
+#[derive(Clone)]
+pub struct Check(Arc<dyn Erased>);
+
+trait Erased: Send + Sync {
+    fn controller_name(&self) -> ControllerName;
+    fn parameters(&self) -> ParametersType;
+    fn check(&self, request: Request) -> BoxFuture<'_, Result<Verdict, CheckError>>;
+    fn activate<'a>(
+        &'a self,
+        check: &'a AdmissionCheck,
+        parameters: AnyParameters,
+    ) -> BoxFuture<'a, Result<(), Inactive>>;
+    fn release<'a>(
+        &'a self,
+        reservation: &'a Reservation,
+        why: ReleaseReason,
+    ) -> BoxFuture<'a, Result<Released, CheckError>>;
+    fn outstanding(&self) -> BoxFuture<'_, Result<Vec<Reservation>, CheckError>>;
+    fn watches(&self) -> Watches;
+    fn policy(&self) -> Policy;
+    fn annotations(&self) -> Vec<String>;
+    fn timeout(&self) -> Option<Duration>;
+    fn outlives_reservation(&self) -> bool;
+    fn permissions(&self) -> Vec<PolicyRule>;
+}
+
+/// The one adapter between the author's trait, whose futures have no names, and the runtime.
+impl<C: AdmissionCheckController> Erased for C {
+    fn controller_name(&self) -> ControllerName {
+        self.controller_name()
+    }
+
+    fn parameters(&self) -> ParametersType {
+        ParametersType::of::<C::Parameters>()
+    }
+
+    fn check(&self, request: Request) -> BoxFuture<'_, Result<Verdict, CheckError>> {
+        Box::pin(async move {
+            let request = request
+                .typed()
+                .ok_or_else(|| CheckError::permanent(WRONG_TYPE))?;
+            AdmissionCheckController::check(self, request).await
+        })
+    }
+
+    fn activate<'a>(
+        &'a self,
+        check: &'a AdmissionCheck,
+        parameters: AnyParameters,
+    ) -> BoxFuture<'a, Result<(), Inactive>> {
+        Box::pin(async move {
+            let parameters = parameters
+                .downcast()
+                .map_err(|_| Inactive::new("InternalError", WRONG_TYPE))?;
+            AdmissionCheckController::activate(self, check, &parameters).await
+        })
+    }
+
+    fn release<'a>(
+        &'a self,
+        reservation: &'a Reservation,
+        why: ReleaseReason,
+    ) -> BoxFuture<'a, Result<Released, CheckError>> {
+        Box::pin(AdmissionCheckController::release(self, reservation, why))
+    }
+
+    fn outstanding(&self) -> BoxFuture<'_, Result<Vec<Reservation>, CheckError>> {
+        Box::pin(AdmissionCheckController::outstanding(self))
+    }
+
+    fn watches(&self) -> Watches {
+        self.watches()
+    }
+
+    fn policy(&self) -> Policy {
+        self.policy()
+    }
+
+    fn annotations(&self) -> Vec<String> {
+        self.annotations()
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        self.timeout()
+    }
+
+    fn outlives_reservation(&self) -> bool {
+        self.outlives_reservation()
+    }
+
+    fn permissions(&self) -> Vec<PolicyRule> {
+        self.permissions()
+    }
+}
+
+const WRONG_TYPE: &str =
+    "the parameters are of another type than the check's: a fault in kueue-check";
+
+impl Check {
+    /// The check that `controller` answers.
+    pub fn new(controller: impl AdmissionCheckController) -> Self {
+        Self(Arc::new(controller))
+    }
+
+    /// Its controller name.
+    pub fn controller_name(&self) -> ControllerName {
+        self.0.controller_name()
+    }
+
+    pub(crate) fn parameters(&self) -> ParametersType {
+        self.0.parameters()
+    }
+
+    pub(crate) async fn check(&self, request: Request) -> Result<Verdict, CheckError> {
+        self.0.check(request).await
+    }
+
+    pub(crate) async fn activate(
+        &self,
+        check: &AdmissionCheck,
+        parameters: AnyParameters,
+    ) -> Result<(), Inactive> {
+        self.0.activate(check, parameters).await
+    }
+
+    pub(crate) async fn release(
+        &self,
+        reservation: &Reservation,
+        why: ReleaseReason,
+    ) -> Result<Released, CheckError> {
+        self.0.release(reservation, why).await
+    }
+
+    pub(crate) async fn outstanding(&self) -> Result<Vec<Reservation>, CheckError> {
+        self.0.outstanding().await
+    }
+
+    pub(crate) fn watches(&self) -> Watches {
+        self.0.watches()
+    }
+
+    pub(crate) fn policy(&self) -> Policy {
+        self.0.policy()
+    }
+
+    pub(crate) fn annotations(&self) -> Vec<String> {
+        self.0.annotations()
+    }
+
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.0.timeout()
+    }
+
+    pub(crate) fn outlives_reservation(&self) -> bool {
+        self.0.outlives_reservation()
+    }
+
+    pub(crate) fn permissions(&self) -> Vec<PolicyRule> {
+        self.0.permissions()
+    }
+}
+
+impl<C: AdmissionCheckController> From<C> for Check {
+    fn from(controller: C) -> Self {
+        Self::new(controller)
+    }
+}
+
+impl fmt::Debug for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Check")
+            .field(&self.controller_name())
+            .finish()
+    }
+}

@@ -1,0 +1,182 @@
+//! Errors of a check. None of them is a verdict.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use super::{Message, PodSetUpdatesError};
+
+/// Why a check could not decide. **It never changes the check's state**, so an outage never evicts a job.
+///
+/// Every error converts to a transient one, so `?` does what is meant:
+///
+/// ```
+/// # use kueue_check::{CheckError, Verdict};
+/// async fn spent() -> Result<f64, std::io::Error> { Ok(12.5) }
+///
+/// async fn budget() -> Result<Verdict, CheckError> {
+///     let spent = spent().await?; // an outage: the check stays Pending and is asked again with a growing delay
+///     Ok(if spent < 100.0 { Verdict::ready("within budget") } else { Verdict::pending("over budget") })
+/// }
+/// ```
+///
+/// What happens when errors last is the operator's choice: [`Policy::on_error`](super::Policy::on_error).
+pub struct CheckError {
+    kind: ErrorKind,
+    source: Box<dyn Error + Send + Sync>,
+}
+
+/// What is done about an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// It may go away by itself: asked again after a delay that doubles with each failure, up to five minutes.
+    Transient,
+    /// The other side asked for a pause: asked again after it.
+    Throttled {
+        /// The pause.
+        after: Duration,
+    },
+    /// The AdmissionCheck's parameters make no sense: said in its condition `Active` while they stay as they are, and in the check's message.
+    Parameters,
+    /// This Workload cannot be judged: the check stays Pending and says why, until the Workload or the parameters change.
+    Permanent,
+}
+
+impl ErrorKind {
+    /// The word for metrics.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Transient => "transient",
+            Self::Throttled { .. } => "throttled",
+            Self::Parameters => "parameters",
+            Self::Permanent => "permanent",
+        }
+    }
+}
+
+impl CheckError {
+    /// An error that may go away by itself. `?` makes the same.
+    pub fn transient(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self {
+            kind: ErrorKind::Transient,
+            source: source.into(),
+        }
+    }
+
+    /// The other side asked to be left alone for `after`.
+    pub fn throttled(after: Duration, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self {
+            kind: ErrorKind::Throttled { after },
+            source: source.into(),
+        }
+    }
+
+    /// The AdmissionCheck's parameters make no sense.
+    pub fn parameters(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self {
+            kind: ErrorKind::Parameters,
+            source: source.into(),
+        }
+    }
+
+    /// This Workload cannot be judged as it is.
+    pub fn permanent(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self {
+            kind: ErrorKind::Permanent,
+            source: source.into(),
+        }
+    }
+
+    /// What is done about it.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The error and what caused it, for people.
+    pub(crate) fn message(&self) -> Message {
+        Message::new(self.to_string())
+    }
+}
+
+/// An error in pod set updates stays until the code or the Workload changes; any other is taken for transient.
+impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for CheckError {
+    fn from(source: E) -> Self {
+        let source = source.into();
+        let permanent = source.downcast_ref::<PodSetUpdatesError>().is_some();
+        Self {
+            kind: if permanent {
+                ErrorKind::Permanent
+            } else {
+                ErrorKind::Transient
+            },
+            source,
+        }
+    }
+}
+
+/// The error and the chain of its causes, each once.
+impl fmt::Display for CheckError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut said = self.source.to_string();
+        f.write_str(&said)?;
+        let mut cause = self.source.source();
+        while let Some(error) = cause {
+            let text = error.to_string();
+            // Many errors repeat their cause in their own text.
+            if !said.contains(&text) {
+                write!(f, ": {text}")?;
+                said = text;
+            }
+            cause = error.source();
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for CheckError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}({self})", self.kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("querying Prometheus")]
+    struct Outer(#[source] std::io::Error);
+
+    fn ask() -> Result<(), CheckError> {
+        Err(Outer(std::io::Error::other("connection refused")))?;
+        Ok(())
+    }
+
+    #[test]
+    fn any_error_is_transient_and_tells_its_causes() {
+        let error = ask().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Transient);
+        assert_eq!(error.to_string(), "querying Prometheus: connection refused");
+        assert_eq!(CheckError::from("plain text").to_string(), "plain text");
+    }
+
+    #[test]
+    fn a_cause_that_is_already_told_is_not_repeated() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("outer: {0}")]
+        struct Repeats(#[source] std::io::Error);
+        assert_eq!(
+            CheckError::from(Repeats(std::io::Error::other("inner"))).to_string(),
+            "outer: inner"
+        );
+    }
+
+    #[test]
+    fn refused_updates_are_permanent() {
+        let error = CheckError::from(PodSetUpdatesError::Duplicate {
+            pod_set: "main".to_owned(),
+        });
+        assert_eq!(error.kind(), ErrorKind::Permanent);
+    }
+}

@@ -1,0 +1,244 @@
+//! Messages that people read in a Workload's status.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+/// The most characters a message has.
+pub const MESSAGE_LIMIT: usize = 1024;
+
+/// A message for a status, an event or a log: at most 1,024 characters, on one line, without credentials.
+///
+/// The API allows 32,768 bytes, but Kueue joins the messages of up to eight checks into one condition, and events end at 1,024.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Message(Arc<str>);
+
+impl Message {
+    /// The message that says `text`. Longer text is cut at a character and ends with `…`; control characters become spaces; what looks like a
+    /// credential (a URL's user, a bearer token, `password=…` and its like) becomes `***`.
+    pub fn new(text: impl AsRef<str>) -> Self {
+        // Cutting first bounds the work; a credential may not survive for being cut, so what redacts it runs on the longer text.
+        let text = cut(text.as_ref(), MESSAGE_LIMIT * 4);
+        let text: String = text
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .collect();
+        let redacted = redact(text.trim());
+        Self(cut(&redacted, MESSAGE_LIMIT).as_ref().into())
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+fn cut(text: &str, limit: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(limit) {
+        None => Cow::Borrowed(text),
+        Some(_) => {
+            let end = text
+                .char_indices()
+                .nth(limit - 1)
+                .map_or(text.len(), |(at, _)| at);
+            Cow::Owned(format!("{}…", &text[..end]))
+        }
+    }
+}
+
+impl<T: AsRef<str>> From<T> for Message {
+    fn from(text: T) -> Self {
+        Self::new(text)
+    }
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+const HIDDEN: &str = "***";
+
+/// Words after which a credential follows, as `word=…`, `word: …` or `"word":"…"`. Compared without case, with `-` and `_` alike.
+const SECRET_WORDS: [&str; 14] = [
+    "password",
+    "passwd",
+    "secret",
+    "token",
+    "api_key",
+    "apikey",
+    "app_key",
+    "application_key",
+    "access_key",
+    "secret_key",
+    "authorization",
+    "signature",
+    "credential",
+    "private_key",
+];
+
+/// `text` with what looks like credentials replaced.
+pub(crate) fn redact(text: &str) -> Cow<'_, str> {
+    let mut spans: Vec<(usize, usize)> = Vec::new();
+    spans.extend(url_users(text));
+    spans.extend(schemes(text));
+    spans.extend(assignments(text));
+    if spans.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    spans.sort_unstable();
+    let mut shown = String::with_capacity(text.len());
+    let mut done = 0;
+    for (start, end) in spans {
+        if end <= done {
+            continue;
+        }
+        if start >= done {
+            shown.push_str(&text[done..start]);
+            shown.push_str(HIDDEN);
+        }
+        done = end;
+    }
+    shown.push_str(&text[done..]);
+    Cow::Owned(shown)
+}
+
+/// `user:password` in `scheme://user:password@host`.
+fn url_users(text: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
+    text.match_indices("://").filter_map(|(at, separator)| {
+        let start = at + separator.len();
+        let authority = &text[start..];
+        let end = authority
+            .find(|c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '"' | '\''))
+            .unwrap_or(authority.len());
+        authority[..end].rfind('@').map(|at| (start, start + at))
+    })
+}
+
+/// What follows `Bearer ` or `Basic `.
+fn schemes(text: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
+    let lower = text.to_ascii_lowercase();
+    ["bearer ", "basic "]
+        .into_iter()
+        .flat_map(move |scheme| {
+            lower
+                .match_indices(scheme)
+                .map(|(at, scheme)| at + scheme.len())
+                .collect::<Vec<_>>()
+        })
+        .map(|start| (start, value_end(text, start)))
+        .filter(|(start, end)| end - start >= 8)
+}
+
+/// The values of [`SECRET_WORDS`].
+fn assignments(text: &str) -> Vec<(usize, usize)> {
+    let plain = text.to_ascii_lowercase().replace('-', "_");
+    let mut spans = Vec::new();
+    for word in SECRET_WORDS {
+        for (at, _) in plain.match_indices(word) {
+            let after = &text[at + word.len()..];
+            let separated = after.trim_start_matches(['"', '\'']).trim_start();
+            let Some(value) = separated.strip_prefix(['=', ':']) else {
+                continue;
+            };
+            let value = value.trim_start().trim_start_matches(['"', '\'']);
+            let start = text.len() - value.len();
+            let end = value_end(text, start);
+            if end > start {
+                spans.push((start, end));
+            }
+        }
+    }
+    spans
+}
+
+fn value_end(text: &str, start: usize) -> usize {
+    let rest = &text[start..];
+    start
+        + rest
+            .find(|c: char| {
+                c.is_whitespace() || matches!(c, '"' | '\'' | '&' | ',' | ';' | '}' | ')')
+            })
+            .unwrap_or(rest.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_message_is_cut_at_a_character() {
+        for text in [
+            "x".repeat(100_000),
+            "日本語".repeat(50_000),
+            format!("{}é", "x".repeat(1024)),
+        ] {
+            let message = Message::new(&text);
+            assert_eq!(message.as_str().chars().count(), MESSAGE_LIMIT);
+            assert!(message.as_str().ends_with('…'));
+        }
+        let exact = "é".repeat(1024);
+        assert_eq!(Message::new(&exact).as_str(), exact);
+    }
+
+    #[test]
+    fn a_message_is_one_line() {
+        assert_eq!(
+            Message::new(" two\nlines\tand\u{0} more \r\n").as_str(),
+            "two lines and  more"
+        );
+    }
+
+    #[test]
+    fn credentials_are_hidden() {
+        for (text, expected) in [
+            (
+                "GET http://user:pa55@prom:9090/api: refused",
+                "GET http://***@prom:9090/api: refused",
+            ),
+            ("https://token@host?x=1", "https://***@host?x=1"),
+            (
+                "Authorization: Bearer eyJhbGciOi.J9.x",
+                "Authorization: *** ***",
+            ),
+            ("sent bearer abcdefgh12345 to it", "sent bearer *** to it"),
+            (
+                "/v1/query?api_key=0123456789&q=up",
+                "/v1/query?api_key=***&q=up",
+            ),
+            ("DD-API-KEY: 0123456789abcdef", "DD-API-KEY: ***"),
+            (
+                r#"{"access_token":"abc","x":1}"#,
+                r#"{"access_token":"***","x":1}"#,
+            ),
+            ("password = hunter2; user=me", "password = ***; user=me"),
+            ("the client-secret: s3cr3t", "the client-secret: ***"),
+            (
+                "namespace team-a has spent 12.50 of 10.00",
+                "namespace team-a has spent 12.50 of 10.00",
+            ),
+            ("the token expired", "the token expired"),
+            ("basic auth failed", "basic auth failed"),
+            ("mail someone@example.com", "mail someone@example.com"),
+        ] {
+            assert_eq!(Message::new(text).as_str(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_credential_across_the_cut_is_hidden_too() {
+        let text = format!("{} password={}", "x".repeat(1010), "s".repeat(100));
+        assert!(
+            !Message::new(&text).as_str().contains("sss"),
+            "{}",
+            Message::new(&text)
+        );
+    }
+}

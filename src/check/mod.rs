@@ -1,0 +1,43 @@
+//! What an author of a check touches.
+//!
+//! A check is an [`AdmissionCheckController`], or a plain function ([`handler`](crate::handler)). It is given a [`CheckRequest`] and returns a [`Verdict`] or
+//! a [`CheckError`]; it writes nothing. Its [`Parameters`] are a custom resource, in which a [`Policy`] can be flattened.
+
+mod controller;
+mod duration;
+mod erased;
+mod error;
+mod message;
+mod parameters;
+mod policy;
+mod request;
+mod reservation;
+mod scheduling;
+mod updates;
+mod verdict;
+mod watches;
+
+pub use controller::{AdmissionCheckController, ControllerName, ControllerNameError, Inactive};
+pub use duration::{HumanDuration, HumanDurationError};
+pub use erased::Check;
+pub use error::{CheckError, ErrorKind};
+pub use message::{MESSAGE_LIMIT, Message};
+pub use parameters::{NoParameters, Parameters, ParametersKind};
+pub use policy::{AfterAdmission, OnError, OnFailure, OnTimeout, PendingTimeout, Policy};
+pub use request::{CheckRequest, Request, RequestBuilder};
+pub use reservation::{ReleaseReason, Released, Reservation, ReservationError};
+pub use scheduling::{RefusedChange, scheduling_directives_may_change};
+pub use updates::{
+    MAX_TOLERATIONS, MAX_UPDATES, PodSetUpdateBuilder, PodSetUpdates, PodSetUpdatesBuilder,
+    PodSetUpdatesError,
+};
+pub use verdict::Verdict;
+pub use watches::{Wake, Watches};
+
+pub(crate) use message::redact;
+pub(crate) use parameters::{AnyParameters, ParametersType, Read};
+pub(crate) use policy::Settled;
+pub(crate) use request::ReadWorkload;
+pub(crate) use updates::Conflicts;
+pub(crate) use verdict::Answer;
+pub(crate) use watches::Start;

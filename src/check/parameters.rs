@@ -1,0 +1,117 @@
+//! A check's parameters: a cluster-scoped custom resource that AdmissionChecks refer to.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+
+use super::Policy;
+
+/// The parameters of a check. `#[derive(Parameters)]` implements it beside kube's `CustomResource`.
+///
+/// The runtime watches the objects, decodes and validates each, and says what is wrong in the AdmissionCheck's condition `Active`. While an object is
+/// missing or wrong, Workloads in flight are judged by the last good one.
+pub trait Parameters: Sized + Send + Sync + 'static {
+    /// Which objects they are; `None` for a check that takes no parameters.
+    fn kind() -> Option<ParametersKind>;
+
+    /// The parameters in `object`.
+    ///
+    /// # Errors
+    /// Says what is wrong in a form that can stand in a condition.
+    fn decode(object: serde_json::Value) -> Result<Self, String>;
+
+    /// Looks at what a schema can't express. Default: all is well.
+    ///
+    /// # Errors
+    /// Says what is wrong and what to do.
+    fn validate(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// The operator's choices, if the parameters offer them.
+    fn policy(&self) -> Option<&Policy> {
+        None
+    }
+
+    /// The definition to install. Default: none, for a resource that somebody else defines.
+    fn custom_resource_definition() -> Option<CustomResourceDefinition> {
+        None
+    }
+}
+
+/// Which objects are a check's parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParametersKind {
+    /// The API group.
+    pub group: String,
+    /// The kind.
+    pub kind: String,
+    /// The resource's plural name.
+    pub plural: String,
+    /// The versions that [`Parameters::decode`] understands, best first; the first that the cluster serves is used.
+    pub versions: Vec<String>,
+}
+
+/// `Window.example.com`.
+impl fmt::Display for ParametersKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.kind, self.group)
+    }
+}
+
+/// For a check that takes no parameters. An AdmissionCheck that gives it some is not activated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NoParameters;
+
+impl Parameters for NoParameters {
+    fn kind() -> Option<ParametersKind> {
+        None
+    }
+
+    fn decode(_: serde_json::Value) -> Result<Self, String> {
+        Ok(Self)
+    }
+}
+
+/// Parameters whose type only the check knows.
+pub(crate) type AnyParameters = Arc<dyn Any + Send + Sync>;
+
+/// A [`Parameters`] type as a value.
+#[derive(Clone)]
+pub(crate) struct ParametersType {
+    pub(crate) kind: Option<ParametersKind>,
+    pub(crate) read: fn(serde_json::Value) -> Result<Read, String>,
+    pub(crate) definition: fn() -> Option<CustomResourceDefinition>,
+}
+
+/// Parameters that were decoded and found valid.
+#[derive(Clone)]
+pub(crate) struct Read {
+    pub(crate) value: AnyParameters,
+    pub(crate) policy: Option<Policy>,
+}
+
+impl ParametersType {
+    pub(crate) fn of<P: Parameters>() -> Self {
+        Self {
+            kind: P::kind(),
+            read: |object| {
+                let parameters = P::decode(object)?;
+                parameters.validate()?;
+                Ok(Read {
+                    policy: parameters.policy().cloned(),
+                    value: Arc::new(parameters),
+                })
+            },
+            definition: P::custom_resource_definition,
+        }
+    }
+}
+
+impl fmt::Debug for ParametersType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ParametersType").field(&self.kind).finish()
+    }
+}

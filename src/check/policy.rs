@@ -1,0 +1,189 @@
+//! What the operator of a check chooses: how long, and what then.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::HumanDuration;
+
+/// The fields that every check's parameters should offer. Flatten them in:
+///
+/// ```
+/// # use kueue_check::Policy;
+/// #[derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema, Clone, Debug)]
+/// struct BudgetSpec {
+///     limit: f64,
+///     #[serde(flatten)]
+///     policy: Policy,
+/// }
+/// ```
+///
+/// and `#[derive(Parameters)]` finds the field named `policy`. A field that is absent leaves the choice to
+/// [`AdmissionCheckController::policy`](super::AdmissionCheckController::policy), and to the defaults named here where that has none either.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Policy {
+    /// What to do when the check fails with errors for longer than `onErrorAfter`. Default: Hold. A running job is never touched by errors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_error: Option<OnError>,
+    /// How long errors must last. Default: 10m.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_error_after: Option<HumanDuration>,
+    /// Bounds the time for which a Workload waits for this check and holds quota. Default: no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending_timeout: Option<PendingTimeout>,
+    /// What the check may do to jobs that already run. Default: see AfterAdmission.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_admission: Option<AfterAdmission>,
+}
+
+/// What to do when errors last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum OnError {
+    /// Wait, and hold the quota.
+    #[default]
+    Hold,
+    /// Let the job start without the check's word.
+    Admit,
+    /// Give the quota back and queue the Workload again.
+    Retry,
+}
+
+/// Bounds the time of waiting, counted from the quota reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PendingTimeout {
+    /// How long a Workload may wait.
+    pub after: HumanDuration,
+    /// What happens then.
+    pub then: OnTimeout,
+}
+
+/// What happens when a Workload has waited too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum OnTimeout {
+    /// The job may start.
+    Admit,
+    /// The quota is given back and the Workload is queued again, at once.
+    Retry,
+    /// The Workload is deactivated; a person must activate it again.
+    Reject,
+}
+
+/// Fences around the power to stop a running job (KEP-993: a check keeps an eye on what it approved). A flapping data source must not evict a cluster.
+///
+/// A check has that power over a job when its Ready verdict carried a recheck, or when `onFailure: Evict` is set here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AfterAdmission {
+    /// Whether Retry and Rejected stop a running job, or are only reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_failure: Option<OnFailure>,
+    /// How many times in a row the check must fail. Default: 3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100))]
+    pub consecutive: Option<u32>,
+    /// The most running jobs that this check may stop in an hour. Default: 10.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100_000))]
+    pub max_evictions_per_hour: Option<u32>,
+}
+
+/// What a failing check does to a running job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum OnFailure {
+    /// It is stopped: the verdict is written.
+    Evict,
+    /// It runs on: the failure is an event and a metric.
+    Ignore,
+}
+
+/// A policy with every choice made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settled {
+    pub(crate) on_error: OnError,
+    pub(crate) on_error_after: Duration,
+    pub(crate) pending_timeout: Option<(Duration, OnTimeout)>,
+    pub(crate) on_failure: Option<OnFailure>,
+    pub(crate) consecutive: u32,
+    pub(crate) max_evictions_per_hour: u32,
+}
+
+const ON_ERROR_AFTER: Duration = Duration::from_mins(10);
+const CONSECUTIVE: u32 = 3;
+const MAX_EVICTIONS_PER_HOUR: u32 = 10;
+
+impl Policy {
+    /// The operator's choices, then the author's, then the defaults.
+    pub(crate) fn settle(operator: Option<&Self>, author: &Self) -> Settled {
+        let none = Self::default();
+        let operator = operator.unwrap_or(&none);
+        let (own, other) = (
+            operator.after_admission.unwrap_or_default(),
+            author.after_admission.unwrap_or_default(),
+        );
+        let timeout = operator.pending_timeout.or(author.pending_timeout);
+        Settled {
+            on_error: operator.on_error.or(author.on_error).unwrap_or_default(),
+            on_error_after: operator
+                .on_error_after
+                .or(author.on_error_after)
+                .map_or(ON_ERROR_AFTER, Duration::from),
+            pending_timeout: timeout.map(|timeout| (timeout.after.into(), timeout.then)),
+            on_failure: own.on_failure.or(other.on_failure),
+            consecutive: own
+                .consecutive
+                .or(other.consecutive)
+                .unwrap_or(CONSECUTIVE)
+                .max(1),
+            max_evictions_per_hour: own
+                .max_evictions_per_hour
+                .or(other.max_evictions_per_hour)
+                .unwrap_or(MAX_EVICTIONS_PER_HOUR),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_operator_decides_before_the_author_and_the_author_before_the_defaults() {
+        let author: Policy = serde_json::from_value(serde_json::json!({
+            "onError": "Admit", "afterAdmission": {"onFailure": "Ignore", "consecutive": 5},
+        }))
+        .unwrap();
+        let operator: Policy = serde_json::from_value(serde_json::json!({
+            "onErrorAfter": "1h", "pendingTimeout": {"after": "2d", "then": "Retry"}, "afterAdmission": {"onFailure": "Evict"},
+        }))
+        .unwrap();
+        let settled = Policy::settle(Some(&operator), &author);
+        assert_eq!(
+            (settled.on_error, settled.on_error_after),
+            (OnError::Admit, Duration::from_hours(1))
+        );
+        assert_eq!(
+            settled.pending_timeout,
+            Some((Duration::from_hours(48), OnTimeout::Retry))
+        );
+        assert_eq!(
+            (
+                settled.on_failure,
+                settled.consecutive,
+                settled.max_evictions_per_hour
+            ),
+            (Some(OnFailure::Evict), 5, 10)
+        );
+        let defaults = Policy::settle(None, &Policy::default());
+        assert_eq!(
+            (
+                defaults.on_error,
+                defaults.pending_timeout,
+                defaults.on_failure,
+                defaults.consecutive
+            ),
+            (OnError::Hold, None, None, 3)
+        );
+    }
+}

@@ -1,0 +1,306 @@
+//! What a check is asked.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+
+use super::parameters::AnyParameters;
+use super::{CheckError, Reservation};
+use crate::api::{Quantity, ResourceFlavor, Workload};
+
+/// The question: may this Workload start? With everything that is known, and no way to change anything.
+///
+/// Cheap to clone. Dereferences to [`Request`], which is the same without the parameters' type.
+pub struct CheckRequest<P> {
+    request: Request,
+    parameters: Arc<P>,
+}
+
+/// A [`CheckRequest`] whatever its parameters are.
+#[derive(Clone)]
+pub struct Request(Arc<Data>);
+
+struct Data {
+    workload: Workload,
+    reservation: Reservation,
+    now: Timestamp,
+    evaluation: u32,
+    parameters: AnyParameters,
+    parameters_generation: i64,
+    flavors: Arc<BTreeMap<String, ResourceFlavor>>,
+    reader: Arc<dyn ReadWorkload>,
+}
+
+/// Fetches whole Workloads; the only access to the cluster that a request gives.
+pub(crate) trait ReadWorkload: Send + Sync {
+    fn read<'a>(
+        &'a self,
+        workload: &'a Workload,
+    ) -> BoxFuture<'a, Result<serde_json::Value, CheckError>>;
+}
+
+/// For a request that was put together in a test.
+struct NoReader;
+
+impl ReadWorkload for NoReader {
+    fn read<'a>(
+        &'a self,
+        workload: &'a Workload,
+    ) -> BoxFuture<'a, Result<serde_json::Value, CheckError>> {
+        Box::pin(async move {
+            Err(CheckError::permanent(format!(
+                "{workload} stands in no cluster: the request was made by RequestBuilder"
+            )))
+        })
+    }
+}
+
+impl Request {
+    /// The Workload.
+    pub fn workload(&self) -> &Workload {
+        &self.0.workload
+    }
+
+    /// The quota reservation that the answer is for.
+    pub fn reservation(&self) -> &Reservation {
+        &self.0.reservation
+    }
+
+    /// The AdmissionCheck that asks. One controller may answer several, with different parameters.
+    pub fn admission_check(&self) -> &str {
+        self.0.reservation.admission_check()
+    }
+
+    /// The time of the question. Use it instead of the machine's clock, and tests can set it.
+    pub fn now(&self) -> Timestamp {
+        self.0.now
+    }
+
+    /// Which attempt of this check for this Workload it is: 1, and one more for each time that the check said Retry and Kueue queued the Workload again.
+    ///
+    /// Kueue counts (≥ 0.15; 1 before), and starts again from 1 when the Workload is evicted for another reason.
+    pub fn attempt(&self) -> u32 {
+        self.workload()
+            .check(self.admission_check())
+            .and_then(|entry| entry.retry_count())
+            .unwrap_or(0)
+            .saturating_add(1)
+    }
+
+    /// How many times the check has been asked about this reservation, this time included. Starts again from 1 in a new process.
+    pub fn evaluation(&self) -> u32 {
+        self.0.evaluation
+    }
+
+    /// How long the Workload has held quota.
+    pub fn waited(&self) -> Duration {
+        self.reservation().held_for(self.now())
+    }
+
+    /// What the job itself uses of `resource` right now: its accounted usage once it may run, else zero.
+    ///
+    /// A check that looks at running jobs sees the job that it judges in its own figures. Leave this out before comparing, or the job is judged by its own
+    /// weight.
+    pub fn own_usage(&self, resource: &str) -> Quantity {
+        if self.workload().is_admitted() {
+            self.workload().usage(resource)
+        } else {
+            Quantity::ZERO
+        }
+    }
+
+    /// The ResourceFlavor `name`, if the cluster has it: what kind of nodes the assignment means.
+    pub fn flavor(&self, name: &str) -> Option<&ResourceFlavor> {
+        self.0.flavors.get(name)
+    }
+
+    /// `metadata.generation` of the parameters; 0 without parameters.
+    pub fn parameters_generation(&self) -> i64 {
+        self.0.parameters_generation
+    }
+
+    /// The whole Workload as the API server has it now, for a check that needs pod templates. One request.
+    ///
+    /// # Errors
+    /// As any request: transient, or permanent when the Workload is gone.
+    pub async fn full_workload(&self) -> Result<serde_json::Value, CheckError> {
+        self.0.reader.read(self.workload()).await
+    }
+
+    /// The parameters as `P`; `None` if they are of another type.
+    pub(crate) fn parameters_as<P: Send + Sync + 'static>(&self) -> Option<Arc<P>> {
+        Arc::clone(&self.0.parameters).downcast().ok()
+    }
+
+    /// The same question with parameters of the known type `P`.
+    pub(crate) fn typed<P: Send + Sync + 'static>(self) -> Option<CheckRequest<P>> {
+        let parameters = self.parameters_as()?;
+        Some(CheckRequest {
+            request: self,
+            parameters,
+        })
+    }
+}
+
+impl<P> CheckRequest<P> {
+    /// The AdmissionCheck's parameters.
+    pub fn parameters(&self) -> &Arc<P> {
+        &self.parameters
+    }
+
+    /// The question without the parameters' type.
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+}
+
+impl<P> Deref for CheckRequest<P> {
+    type Target = Request;
+
+    fn deref(&self) -> &Request {
+        &self.request
+    }
+}
+
+impl<P> Clone for CheckRequest<P> {
+    fn clone(&self) -> Self {
+        Self {
+            request: self.request.clone(),
+            parameters: Arc::clone(&self.parameters),
+        }
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Data {
+            reservation,
+            now,
+            evaluation,
+            ..
+        } = &*self.0;
+        f.debug_struct("Request")
+            .field("reservation", reservation)
+            .field("now", now)
+            .field("evaluation", evaluation)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<P: fmt::Debug> fmt::Debug for CheckRequest<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CheckRequest")
+            .field("request", &self.request)
+            .field("parameters", &self.parameters)
+            .finish()
+    }
+}
+
+/// Puts a question together: the runtime does it from the cluster, a test by hand.
+///
+/// ```
+/// use kueue_check::{NoParameters, RequestBuilder, api::Workload};
+///
+/// let workload = Workload::from_json(serde_json::json!({
+///     "metadata": {"namespace": "team-a", "name": "train", "uid": "1"},
+///     "status": {
+///         "conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2026-11-21T09:00:00Z"}],
+///         "admission": {"clusterQueue": "gpus", "podSetAssignments": []},
+///     },
+/// }))?;
+/// let request = RequestBuilder::new(workload, "window").now("2026-11-21T09:30:00Z".parse()?).build(NoParameters);
+/// assert_eq!(request.waited().as_secs(), 1800);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use]
+pub struct RequestBuilder {
+    workload: Workload,
+    reservation: Reservation,
+    now: Option<Timestamp>,
+    evaluation: u32,
+    parameters_generation: i64,
+    flavors: Arc<BTreeMap<String, ResourceFlavor>>,
+    reader: Arc<dyn ReadWorkload>,
+}
+
+impl RequestBuilder {
+    /// A question of the AdmissionCheck `check` about `workload`. A Workload without quota counts as having got it in 1970.
+    pub fn new(workload: Workload, check: &str) -> Self {
+        let since = workload
+            .conditions()
+            .quota_reserved()
+            .at()
+            .unwrap_or_default();
+        let reservation = Reservation::new(
+            workload.namespace(),
+            workload.name(),
+            workload.uid().clone(),
+            check,
+            since,
+        );
+        Self {
+            workload,
+            reservation,
+            now: None,
+            evaluation: 1,
+            parameters_generation: 0,
+            flavors: Arc::default(),
+            reader: Arc::new(NoReader),
+        }
+    }
+
+    /// The time of the question. Default: the moment of the reservation.
+    pub fn now(mut self, now: Timestamp) -> Self {
+        self.now = Some(now);
+        self
+    }
+
+    /// How many times the check has been asked about this reservation. Default: 1.
+    pub fn evaluation(mut self, evaluation: u32) -> Self {
+        self.evaluation = evaluation;
+        self
+    }
+
+    pub(crate) fn parameters_generation(mut self, generation: i64) -> Self {
+        self.parameters_generation = generation;
+        self
+    }
+
+    pub(crate) fn flavors(mut self, flavors: Arc<BTreeMap<String, ResourceFlavor>>) -> Self {
+        self.flavors = flavors;
+        self
+    }
+
+    pub(crate) fn reader(mut self, reader: Arc<dyn ReadWorkload>) -> Self {
+        self.reader = reader;
+        self
+    }
+
+    /// The question, with `parameters`.
+    pub fn build<P: Send + Sync + 'static>(self, parameters: P) -> CheckRequest<P> {
+        let parameters = Arc::new(parameters);
+        CheckRequest {
+            request: self.build_any(parameters.clone()),
+            parameters,
+        }
+    }
+
+    pub(crate) fn build_any(self, parameters: AnyParameters) -> Request {
+        let now = self.now.unwrap_or(self.reservation.since());
+        Request(Arc::new(Data {
+            workload: self.workload,
+            reservation: self.reservation,
+            now,
+            evaluation: self.evaluation,
+            parameters,
+            parameters_generation: self.parameters_generation,
+            flavors: self.flavors,
+            reader: self.reader,
+        }))
+    }
+}

@@ -1,0 +1,196 @@
+//! A quota reservation, to which every decision is bound.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::api::{Uid, Workload};
+
+/// One quota reservation of one Workload, as one admission check sees it. Cheap to clone.
+///
+/// What a check starts for a Workload belongs to a reservation: when quota is lost and regained, the new reservation is another one, and
+/// [`release`](super::AdmissionCheckController::release) is called for the old one. Its text form is made to be kept with what was started, such as in a label
+/// or an idempotency key, and can be read back.
+///
+/// ```
+/// use kueue_check::Reservation;
+///
+/// let text = "team-a/job-train/0b6f1d2e-93a4-4c55-8d6e-7f8091a2b3c4/licence/1763715605";
+/// let reservation: Reservation = text.parse()?;
+/// assert_eq!((reservation.name(), reservation.admission_check()), ("job-train", "licence"));
+/// assert_eq!(reservation.to_string(), text);
+/// # Ok::<(), kueue_check::ReservationError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Reservation(Arc<Parts>);
+
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Parts {
+    namespace: Arc<str>,
+    name: Box<str>,
+    uid: Uid,
+    check: Arc<str>,
+    since: Timestamp,
+}
+
+/// Text that is no reservation.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a reservation: expected `namespace/name/uid/check/seconds since 1970`")]
+pub struct ReservationError(String);
+
+impl Reservation {
+    /// The current reservation of `workload` for the AdmissionCheck `check`; `None` without quota.
+    pub fn of(workload: &Workload, check: &str) -> Option<Self> {
+        let since = workload
+            .conditions()
+            .quota_reserved()
+            .at()
+            .unwrap_or_default();
+        workload.holds_quota().then(|| {
+            Self::new(
+                workload.namespace(),
+                workload.name(),
+                workload.uid().clone(),
+                check,
+                since,
+            )
+        })
+    }
+
+    /// The reservation of the Workload `namespace/name` with `uid` that began at `since`, as the AdmissionCheck `check` sees it.
+    pub fn new(namespace: &str, name: &str, uid: Uid, check: &str, since: Timestamp) -> Self {
+        Self(Arc::new(Parts {
+            namespace: namespace.into(),
+            name: name.into(),
+            uid,
+            check: check.into(),
+            since,
+        }))
+    }
+
+    /// The Workload's namespace.
+    pub fn namespace(&self) -> &str {
+        &self.0.namespace
+    }
+
+    /// The Workload's name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The Workload's UID.
+    pub fn uid(&self) -> &Uid {
+        &self.0.uid
+    }
+
+    /// The AdmissionCheck's name.
+    pub fn admission_check(&self) -> &str {
+        &self.0.check
+    }
+
+    /// When quota was reserved, to the second (the transition time of QuotaReserved).
+    pub fn since(&self) -> Timestamp {
+        self.0.since
+    }
+
+    /// How long the reservation had been held at `now`.
+    pub fn held_for(&self, now: Timestamp) -> Duration {
+        Duration::try_from(now.duration_since(self.0.since)).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Reservation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Parts {
+            namespace,
+            name,
+            uid,
+            check,
+            since,
+        } = &*self.0;
+        write!(f, "{namespace}/{name}/{uid}/{check}/{}", since.as_second())
+    }
+}
+
+impl fmt::Debug for Reservation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Reservation({self})")
+    }
+}
+
+impl FromStr for Reservation {
+    type Err = ReservationError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let refuse = || ReservationError(text.to_owned());
+        let parts: Vec<&str> = text.split('/').collect();
+        let [namespace, name, uid, check, since] = parts[..] else {
+            return Err(refuse());
+        };
+        let seconds = since.parse().map_err(|_| refuse())?;
+        let since = Timestamp::from_second(seconds).map_err(|_| refuse())?;
+        Ok(Self::new(namespace, name, Uid::new(uid), check, since))
+    }
+}
+
+impl Serialize for Reservation {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Reservation {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
+    }
+}
+
+/// Why a reservation is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ReleaseReason {
+    /// Quota was lost without an eviction: the queue was stopped, for example.
+    QuotaLost,
+    /// Kueue evicted the Workload: preempted, a check said Retry, pods were not ready in time.
+    Evicted,
+    /// The job has finished.
+    Finished,
+    /// The Workload was deactivated, by a person or a Rejected check.
+    Deactivated,
+    /// The Workload is gone.
+    Deleted,
+    /// The check no longer applies: the AdmissionCheck was deleted or given to another controller, or Kueue assigned flavors for which it is not required.
+    CheckRemoved,
+}
+
+impl ReleaseReason {
+    /// The word for messages and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::QuotaLost => "QuotaLost",
+            Self::Evicted => "Evicted",
+            Self::Finished => "Finished",
+            Self::Deactivated => "Deactivated",
+            Self::Deleted => "Deleted",
+            Self::CheckRemoved => "CheckRemoved",
+        }
+    }
+}
+
+/// What [`release`](super::AdmissionCheckController::release) has achieved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Released {
+    /// Everything that was started for the reservation has been stopped.
+    Done,
+    /// Stopping takes time: call again after the delay.
+    Later(Duration),
+    /// This check never starts anything, so the runtime need not ask it again, nor find out why a reservation is over.
+    NothingToRelease,
+}

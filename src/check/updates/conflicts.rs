@@ -1,0 +1,348 @@
+//! Whether updates fit a Workload: its pod sets, its templates, its flavors, the other checks.
+
+use std::collections::BTreeMap;
+
+use super::{PodSetUpdate, PodSetUpdates, PodSetUpdatesError};
+use crate::api::{
+    CheckEntry, Fingerprint, FingerprintKind, PodSet, ResourceFlavor, Workload, fingerprint,
+};
+
+/// What a look at the updates and the slim view says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Conflicts {
+    /// They fit.
+    None,
+    /// They don't, for certain.
+    Certain(PodSetUpdatesError),
+    /// A key seems to be set to another value by the template or by another check. The view has only fingerprints of those: ask the whole object.
+    Suspected,
+    /// A flavor that was assigned is not known yet, so its node labels aren't either.
+    UnknownFlavor(String),
+}
+
+type Flavors = BTreeMap<String, ResourceFlavor>;
+
+impl PodSetUpdates {
+    /// Whether these updates of the check `own` can be merged into the pods of `workload`.
+    pub(crate) fn conflicts(&self, workload: &Workload, own: &str, flavors: &Flavors) -> Conflicts {
+        let others: Vec<&CheckEntry> = workload
+            .checks()
+            .iter()
+            .filter(|entry| entry.name() != own)
+            .collect();
+        let mut suspected = false;
+        for update in &self.0 {
+            let Some(pod_set) = workload
+                .pod_sets()
+                .iter()
+                .find(|pod_set| pod_set.name() == update.name)
+            else {
+                let known = workload
+                    .pod_sets()
+                    .iter()
+                    .map(|pod_set| pod_set.name().to_owned())
+                    .collect();
+                return Conflicts::Certain(PodSetUpdatesError::UnknownPodSet {
+                    pod_set: update.name.clone(),
+                    known,
+                });
+            };
+            match flavor_conflict(update, pod_set, flavors) {
+                Conflicts::None => {}
+                found => return found,
+            }
+            let set = pod_set
+                .template
+                .iter()
+                .chain(others.iter().flat_map(|entry| &entry.updates));
+            suspected |= set
+                .copied()
+                .any(|set| update.fingerprints().any(|own| contradicts(own, set)));
+        }
+        if suspected {
+            Conflicts::Suspected
+        } else {
+            Conflicts::None
+        }
+    }
+
+    /// The same against the whole Workload, as JSON: the conflict that fingerprints suspected, or none.
+    pub(crate) fn conflict_in_object(
+        &self,
+        object: &serde_json::Value,
+        own: &str,
+    ) -> Option<PodSetUpdatesError> {
+        self.0.iter().find_map(|update| {
+            template_conflict(update, object).or_else(|| other_check_conflict(update, object, own))
+        })
+    }
+}
+
+fn contradicts(own: Fingerprint, set: Fingerprint) -> bool {
+    own.key == set.key && own.value != set.value
+}
+
+fn flavor_conflict(update: &PodSetUpdate, pod_set: &PodSet, flavors: &Flavors) -> Conflicts {
+    if update.node_selector.is_empty() {
+        return Conflicts::None;
+    }
+    for name in pod_set.flavors() {
+        let Some(flavor) = flavors.get(name) else {
+            return Conflicts::UnknownFlavor(name.to_owned());
+        };
+        let clash = update.node_selector.iter().find_map(|(key, wanted)| {
+            let set = flavor.node_labels().get(key).filter(|set| *set != wanted)?;
+            Some(conflict(
+                update,
+                FingerprintKind::NodeSelector,
+                key,
+                wanted,
+                set,
+                format!("the ResourceFlavor `{name}`"),
+            ))
+        });
+        if let Some(error) = clash {
+            return Conflicts::Certain(error);
+        }
+    }
+    Conflicts::None
+}
+
+fn template_conflict(
+    update: &PodSetUpdate,
+    object: &serde_json::Value,
+) -> Option<PodSetUpdatesError> {
+    let pod_sets = object.pointer("/spec/podSets")?.as_array()?;
+    let template = pod_sets
+        .iter()
+        .find(|pod_set| pod_set["name"] == update.name.as_str())?
+        .get("template")?;
+    update.keys().find_map(|(kind, key, wanted)| {
+        let map = match kind {
+            FingerprintKind::Label => template.pointer("/metadata/labels"),
+            FingerprintKind::Annotation => template.pointer("/metadata/annotations"),
+            FingerprintKind::NodeSelector => template.pointer("/spec/nodeSelector"),
+        };
+        let set = map?.get(key)?.as_str().filter(|set| *set != wanted)?;
+        Some(conflict(
+            update,
+            kind,
+            key,
+            wanted,
+            set,
+            "the job's pod template".to_owned(),
+        ))
+    })
+}
+
+fn other_check_conflict(
+    update: &PodSetUpdate,
+    object: &serde_json::Value,
+    own: &str,
+) -> Option<PodSetUpdatesError> {
+    let entries = object.pointer("/status/admissionChecks")?.as_array()?;
+    entries
+        .iter()
+        .filter(|entry| entry["name"] != own)
+        .find_map(|entry| {
+            let updates: Vec<PodSetUpdate> =
+                serde_json::from_value(entry.get("podSetUpdates")?.clone()).ok()?;
+            let others: Vec<_> = updates
+                .iter()
+                .filter(|other| other.name == update.name)
+                .flat_map(PodSetUpdate::keys)
+                .collect();
+            update.keys().find_map(|(kind, key, wanted)| {
+                let (_, _, set) = others
+                    .iter()
+                    .find(|(other, name, set)| *other == kind && *name == key && *set != wanted)?;
+                Some(conflict(
+                    update,
+                    kind,
+                    key,
+                    wanted,
+                    set,
+                    format!("the admission check {}", entry["name"]),
+                ))
+            })
+        })
+}
+
+fn conflict(
+    update: &PodSetUpdate,
+    kind: FingerprintKind,
+    key: &str,
+    wanted: &str,
+    set: &str,
+    setter: String,
+) -> PodSetUpdatesError {
+    PodSetUpdatesError::Conflict {
+        pod_set: update.name.clone(),
+        place: kind.as_str(),
+        key: key.to_owned(),
+        wanted: wanted.to_owned(),
+        set: set.to_owned(),
+        setter,
+    }
+}
+
+/// Kept beside the rules that it must agree with: what the fingerprints are made of.
+#[cfg(test)]
+fn fingerprint_of(pod_set: &str, kind: FingerprintKind, key: &str, value: &str) -> Fingerprint {
+    fingerprint(pod_set, kind, key, value)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::check::PodSetUpdateBuilder;
+
+    fn object() -> serde_json::Value {
+        json!({
+            "metadata": {"name": "w", "namespace": "n", "uid": "u", "resourceVersion": "1"},
+            "spec": {"podSets": [
+                {"name": "main", "count": 1, "template": {
+                    "metadata": {"labels": {"app": "x"}, "annotations": {"note": "y"}},
+                    "spec": {"nodeSelector": {"zone": "a"}, "containers": [{"resources": {"requests": {"cpu": "1"}}}]}}},
+                {"name": "side", "count": 1, "template": {}},
+            ]},
+            "status": {
+                "admission": {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "flavors": {"cpu": "spot"}}]},
+                "admissionChecks": [
+                    {"name": "own", "state": "Ready", "podSetUpdates": [{"name": "main", "labels": {"mine": "old"}}]},
+                    {"name": "other", "state": "Ready", "podSetUpdates": [{"name": "main", "labels": {"theirs": "1"}, "nodeSelector": {"rack": "7"}}]},
+                ],
+            },
+        })
+    }
+
+    fn flavors() -> Flavors {
+        let spot = ResourceFlavor {
+            name: "spot".to_owned(),
+            node_labels: [("pool".to_owned(), "spot".to_owned())].into(),
+        };
+        [("spot".to_owned(), spot)].into()
+    }
+
+    type Build = fn(PodSetUpdateBuilder) -> PodSetUpdateBuilder;
+
+    /// What is found, by the view first and by the object where the view only suspects.
+    fn found(pod_set: &str, build: Build) -> Option<String> {
+        let updates = PodSetUpdates::builder()
+            .pod_set(pod_set, build)
+            .build()
+            .unwrap();
+        let workload = Workload::from_json(object()).unwrap();
+        match updates.conflicts(&workload, "own", &flavors()) {
+            Conflicts::None => None,
+            Conflicts::Certain(error) => Some(error.to_string()),
+            Conflicts::Suspected => Some(
+                updates
+                    .conflict_in_object(&object(), "own")
+                    .unwrap()
+                    .to_string(),
+            ),
+            Conflicts::UnknownFlavor(name) => Some(format!("unknown {name}")),
+        }
+    }
+
+    #[test]
+    fn what_fits_fits() {
+        let fitting: [Build; 6] = [
+            |pods| {
+                pods.label("new", "1")
+                    .annotation("new", "2")
+                    .node_selector("new", "3")
+            },
+            |pods| {
+                pods.label("app", "x")
+                    .annotation("note", "y")
+                    .node_selector("zone", "a")
+            },
+            |pods| pods.node_selector("pool", "spot"),
+            |pods| pods.label("theirs", "1").node_selector("rack", "7"),
+            |pods| pods.label("mine", "new"),
+            |pods| pods.annotation("app", "not the label"),
+        ];
+        for (row, build) in fitting.into_iter().enumerate() {
+            assert_eq!(found("main", build), None, "row {row}");
+        }
+        assert_eq!(
+            found("side", |pods| pods
+                .label("app", "z")
+                .node_selector("zone", "b")),
+            None
+        );
+    }
+
+    #[test]
+    fn what_would_finish_the_job_as_failed_to_start_is_refused_with_the_reason() {
+        let clashing: [(Build, &str); 6] = [
+            (
+                |pods| pods.label("app", "z"),
+                "pod set `main`: label `app` would be `z`, but the job's pod template sets it to `x`",
+            ),
+            (
+                |pods| pods.annotation("note", "z"),
+                "pod set `main`: annotation `note` would be `z`, but the job's pod template sets it to `y`",
+            ),
+            (
+                |pods| pods.node_selector("zone", "b"),
+                "pod set `main`: node selector `zone` would be `b`, but the job's pod template sets it to `a`",
+            ),
+            (
+                |pods| pods.node_selector("pool", "x"),
+                "pod set `main`: node selector `pool` would be `x`, but the ResourceFlavor `spot` sets it to `spot`",
+            ),
+            (
+                |pods| pods.label("theirs", "2"),
+                "pod set `main`: label `theirs` would be `2`, but the admission check \"other\" sets it to `1`",
+            ),
+            (
+                |pods| pods.node_selector("rack", "8"),
+                "pod set `main`: node selector `rack` would be `8`, but the admission check \"other\" sets it to `7`",
+            ),
+        ];
+        for (build, message) in clashing {
+            assert_eq!(found("main", build).as_deref(), Some(message));
+        }
+    }
+
+    #[test]
+    fn an_unknown_pod_set_is_named_with_those_that_exist() {
+        assert_eq!(
+            found("other", |pods| pods.label("a", "b")).as_deref(),
+            Some("the Workload has no pod set `other`; it has [\"main\", \"side\"]")
+        );
+    }
+
+    #[test]
+    fn a_flavor_that_is_not_known_yet_is_not_guessed() {
+        let updates = PodSetUpdates::builder()
+            .pod_set("main", |pods| pods.node_selector("pool", "x"))
+            .build()
+            .unwrap();
+        let workload = Workload::from_json(object()).unwrap();
+        assert_eq!(
+            updates.conflicts(&workload, "own", &Flavors::new()),
+            Conflicts::UnknownFlavor("spot".to_owned())
+        );
+    }
+
+    #[test]
+    fn equal_fingerprints_of_different_texts_only_suspect() {
+        let value = fingerprint_of("main", FingerprintKind::Label, "app", "x");
+        let collided = Fingerprint {
+            key: value.key,
+            value: value.value.wrapping_add(1),
+        };
+        assert!(contradicts(collided, value) && !contradicts(value, value));
+        let updates = PodSetUpdates::builder()
+            .pod_set("main", |pods| pods.label("app", "x"))
+            .build()
+            .unwrap();
+        assert_eq!(updates.conflict_in_object(&object(), "own"), None);
+    }
+}

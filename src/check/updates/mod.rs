@@ -1,0 +1,233 @@
+//! Pod set updates: what a check adds to the pods of a job that it lets start.
+
+mod conflicts;
+mod syntax;
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::Toleration;
+
+pub(crate) use conflicts::Conflicts;
+
+use crate::api::{FingerprintKind, PodSetUpdate, updates_digest};
+
+/// The most pod sets that updates may name (Kueue's CRD).
+pub const MAX_UPDATES: usize = 18;
+/// The most tolerations that one update may add (Kueue's CRD).
+pub const MAX_TOLERATIONS: usize = 8;
+
+/// Updates that the API server, Kueue's webhook and Kueue's merge accept, as far as the updates alone can tell.
+///
+/// Whether they fit a Workload (its pod sets' names, the keys that its template, its flavors or another check set) is looked at before they are written: a
+/// conflict there would *finish* the job as FailedToStart, so the SDK keeps the check Pending and says why.
+///
+/// ```
+/// use kueue_check::{PodSetUpdates, Verdict};
+///
+/// # fn main() -> Result<(), kueue_check::PodSetUpdatesError> {
+/// let updates = PodSetUpdates::builder()
+///     .pod_set("workers", |pods| pods.annotation("example.com/licence", "lic-42").node_selector("topology.kubernetes.io/zone", "eu-1a"))
+///     .build()?;
+/// let verdict = Verdict::ready("licence lic-42 is yours").with_updates(updates);
+/// # Ok(()) }
+/// ```
+///
+/// For gated plain Pods, Kubernetes' own rules hold too (KEP-3838): node selectors are only added, which is all that updates can do. See
+/// [`scheduling_directives_may_change`](crate::scheduling_directives_may_change).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodSetUpdates(Vec<PodSetUpdate>);
+
+/// Builds [`PodSetUpdates`].
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct PodSetUpdatesBuilder(Vec<PodSetUpdate>);
+
+/// Builds what is added to the pods of one pod set.
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct PodSetUpdateBuilder(PodSetUpdate);
+
+/// Why updates are refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PodSetUpdatesError {
+    /// Kueue applies only the first of several updates for one pod set, and says nothing about the others.
+    #[error("pod set `{pod_set}` is updated twice: put everything into one update")]
+    Duplicate {
+        /// The pod set.
+        pod_set: String,
+    },
+    /// More than [`MAX_UPDATES`].
+    #[error("{count} pod sets are updated, at most {MAX_UPDATES} may be")]
+    TooManyPodSets {
+        /// How many there are.
+        count: usize,
+    },
+    /// More than [`MAX_TOLERATIONS`].
+    #[error("pod set `{pod_set}`: {count} tolerations are added, at most {MAX_TOLERATIONS} may be")]
+    TooManyTolerations {
+        /// The pod set.
+        pod_set: String,
+        /// How many there are.
+        count: usize,
+    },
+    /// A key or a value that Kubernetes refuses.
+    #[error("pod set `{pod_set}`: {place} `{text}`: {problem}")]
+    Syntax {
+        /// The pod set.
+        pod_set: String,
+        /// Where it stands, such as `label key`.
+        place: &'static str,
+        /// The key or value.
+        text: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// A key in Kueue's own domain.
+    #[error("pod set `{pod_set}`: {place} `{key}`: keys under kueue.x-k8s.io/ belong to Kueue")]
+    KueueKey {
+        /// The pod set.
+        pod_set: String,
+        /// Where it stands.
+        place: &'static str,
+        /// The key.
+        key: String,
+    },
+    /// A pod set that the Workload does not have.
+    #[error("the Workload has no pod set `{pod_set}`; it has {known:?}")]
+    UnknownPodSet {
+        /// The pod set.
+        pod_set: String,
+        /// Those it has.
+        known: Vec<String>,
+    },
+    /// A key that something else sets to another value.
+    #[error(
+        "pod set `{pod_set}`: {place} `{key}` would be `{wanted}`, but {setter} sets it to `{set}`"
+    )]
+    Conflict {
+        /// The pod set.
+        pod_set: String,
+        /// Where it stands.
+        place: &'static str,
+        /// The key.
+        key: String,
+        /// The value in the update.
+        wanted: String,
+        /// The value that stands there.
+        set: String,
+        /// Who set it.
+        setter: String,
+    },
+}
+
+impl PodSetUpdates {
+    /// No updates yet.
+    pub fn builder() -> PodSetUpdatesBuilder {
+        PodSetUpdatesBuilder::default()
+    }
+
+    /// Whether nothing is added.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The updates, one for each pod set.
+    pub fn as_slice(&self) -> &[PodSetUpdate] {
+        &self.0
+    }
+
+    pub(crate) fn digest(&self) -> u64 {
+        updates_digest(&self.0)
+    }
+}
+
+impl TryFrom<Vec<PodSetUpdate>> for PodSetUpdates {
+    type Error = PodSetUpdatesError;
+
+    fn try_from(updates: Vec<PodSetUpdate>) -> Result<Self, Self::Error> {
+        if updates.len() > MAX_UPDATES {
+            return Err(PodSetUpdatesError::TooManyPodSets {
+                count: updates.len(),
+            });
+        }
+        let mut names = BTreeSet::new();
+        for update in &updates {
+            if !names.insert(update.name.as_str()) {
+                return Err(PodSetUpdatesError::Duplicate {
+                    pod_set: update.name.clone(),
+                });
+            }
+            syntax::check(update)?;
+        }
+        Ok(Self(updates))
+    }
+}
+
+impl PodSetUpdatesBuilder {
+    /// Adds what `build` puts together to the pods of pod set `name`.
+    pub fn pod_set(
+        mut self,
+        name: impl Into<String>,
+        build: impl FnOnce(PodSetUpdateBuilder) -> PodSetUpdateBuilder,
+    ) -> Self {
+        let empty = PodSetUpdateBuilder(PodSetUpdate {
+            name: name.into(),
+            ..PodSetUpdate::default()
+        });
+        self.0.push(build(empty).0);
+        self
+    }
+
+    /// The same for each of the pod sets `names`.
+    pub fn pod_sets<N: Into<String>>(
+        self,
+        names: impl IntoIterator<Item = N>,
+        build: impl Fn(PodSetUpdateBuilder) -> PodSetUpdateBuilder,
+    ) -> Self {
+        names
+            .into_iter()
+            .fold(self, |builder, name| builder.pod_set(name, &build))
+    }
+
+    /// The updates, if nothing is wrong with them.
+    pub fn build(self) -> Result<PodSetUpdates, PodSetUpdatesError> {
+        self.0.try_into()
+    }
+}
+
+impl PodSetUpdateBuilder {
+    /// Adds a label.
+    pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.0.labels.insert(key.into(), value.into());
+        self
+    }
+
+    /// Adds an annotation.
+    pub fn annotation(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.0.annotations.insert(key.into(), value.into());
+        self
+    }
+
+    /// Requires the nodes to have a label.
+    pub fn node_selector(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.0.node_selector.insert(key.into(), value.into());
+        self
+    }
+
+    /// Adds a toleration.
+    pub fn toleration(mut self, toleration: Toleration) -> Self {
+        self.0.tolerations.push(toleration);
+        self
+    }
+}
+
+impl FingerprintKind {
+    fn key_place(self) -> &'static str {
+        match self {
+            Self::Label => "label key",
+            Self::Annotation => "annotation key",
+            Self::NodeSelector => "node selector key",
+        }
+    }
+}

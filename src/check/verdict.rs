@@ -1,0 +1,194 @@
+//! What a check decides.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{Message, PodSetUpdates};
+
+/// What a check decides about one Workload.
+///
+/// | constructor | state written | what Kueue does | what it costs |
+/// | --- | --- | --- | --- |
+/// | [`ready`](Self::ready) | Ready | admits when all checks are Ready | |
+/// | [`pending`](Self::pending) | Pending | waits | **holds the quota**, for ever: bound it with the policy's `pendingTimeout` |
+/// | [`retry_now`](Self::retry_now) | Retry | takes the quota away and queues the Workload again at once | answered at once again, it is a loop |
+/// | [`retry_after`](Self::retry_after) | Retry | Kueue ≥ 0.15: evicts **after** the delay | holds the quota for the delay, and a running job runs on meanwhile |
+/// | [`rejected`](Self::rejected) | Rejected | deactivates the Workload | a person must reactivate it: only for "never" |
+/// | [`preemption_required`](Self::preemption_required) | PreemptionRequired, or Pending where the cluster has no such state | KEP-993; no released Kueue | as Pending |
+/// | [`not_applicable`](Self::not_applicable) | Ready | as Ready | |
+///
+/// Measured on Kueue 0.19.2. An error is not a verdict: return [`CheckError`](super::CheckError), and the state stays as it is.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub struct Verdict {
+    pub(crate) answer: Answer,
+    pub(crate) message: Message,
+    pub(crate) recheck_in: Option<Duration>,
+    pub(crate) updates: PodSetUpdates,
+}
+
+/// The decision itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Answer {
+    Ready,
+    NotApplicable,
+    Pending,
+    PreemptionRequired,
+    Retry { delay: Duration },
+    Rejected,
+}
+
+impl Answer {
+    /// The word for metrics and diagnostics.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "Ready",
+            Self::NotApplicable => "NotApplicable",
+            Self::Pending => "Pending",
+            Self::PreemptionRequired => "PreemptionRequired",
+            Self::Retry { .. } => "Retry",
+            Self::Rejected => "Rejected",
+        }
+    }
+}
+
+impl Verdict {
+    /// The job may start, as far as this check is concerned. Add what its pods need with [`with_updates`](Self::with_updates).
+    ///
+    /// With [`recheck_in`](Self::recheck_in), the check is asked again, also while the job runs: see [`AfterAdmission`](super::AfterAdmission).
+    pub fn ready(message: impl Into<Message>) -> Self {
+        Self::new(Answer::Ready, message)
+    }
+
+    /// Not yet. The Workload waits and holds its quota; the check is asked again when something that it can see changes, when one of its
+    /// [`watches`](super::AdmissionCheckController::watches) wakes it, and after [`recheck_in`](Self::recheck_in).
+    pub fn pending(message: impl Into<Message>) -> Self {
+        Self::new(Answer::Pending, message)
+    }
+
+    /// Not now, and let others have the quota: Kueue evicts the Workload and queues it again at once, behind its peers.
+    pub fn retry_now(message: impl Into<Message>) -> Self {
+        Self::new(
+            Answer::Retry {
+                delay: Duration::ZERO,
+            },
+            message,
+        )
+    }
+
+    /// Not for `delay` (whole seconds, rounded up). Kueue 0.15 and later hold the quota for the delay and then evict, so this suits a short delay; on
+    /// Kueue 0.14, which knows no delay, the SDK waits and then asks for the eviction.
+    pub fn retry_after(delay: Duration, message: impl Into<Message>) -> Self {
+        Self::new(Answer::Retry { delay }, message)
+    }
+
+    /// Never. Kueue deactivates the Workload, and a person must activate it again.
+    pub fn rejected(message: impl Into<Message>) -> Self {
+        Self::new(Answer::Rejected, message)
+    }
+
+    /// It would pass if other Workloads were preempted (KEP-993).
+    pub fn preemption_required(message: impl Into<Message>) -> Self {
+        Self::new(Answer::PreemptionRequired, message)
+    }
+
+    /// The check has nothing to say about this Workload, which only shares the queue.
+    pub fn not_applicable(message: impl Into<Message>) -> Self {
+        Self::new(Answer::NotApplicable, message)
+    }
+
+    /// Asks again after `delay`, at the latest. Retry and Rejected end the reservation, so there is nothing to ask again about, and it is ignored.
+    pub fn recheck_in(mut self, delay: Duration) -> Self {
+        self.recheck_in = Some(delay);
+        self
+    }
+
+    /// Says when the answer is expected: ` (expected by …)` is added to the message.
+    pub fn estimate(mut self, at: Timestamp) -> Self {
+        let at = at.round(jiff::Unit::Second).unwrap_or(at);
+        self.message = Message::new(format!("{} (expected by {at})", self.message));
+        self
+    }
+
+    /// What to add to the job's pods. Only a Ready verdict changes pods; with any other the updates are not sent.
+    pub fn with_updates(mut self, updates: PodSetUpdates) -> Self {
+        self.updates = updates;
+        self
+    }
+
+    /// The message.
+    pub fn message(&self) -> &str {
+        self.message.as_str()
+    }
+
+    /// Whether the job may start: [`ready`](Self::ready) or [`not_applicable`](Self::not_applicable).
+    pub fn is_ready(&self) -> bool {
+        matches!(self.answer, Answer::Ready | Answer::NotApplicable)
+    }
+
+    /// Whether the check is undecided: [`pending`](Self::pending) or [`preemption_required`](Self::preemption_required).
+    pub fn is_pending(&self) -> bool {
+        matches!(self.answer, Answer::Pending | Answer::PreemptionRequired)
+    }
+
+    /// Whether it takes the quota away for now: [`retry_now`](Self::retry_now) or [`retry_after`](Self::retry_after).
+    pub fn is_retry(&self) -> bool {
+        matches!(self.answer, Answer::Retry { .. })
+    }
+
+    /// Whether it is [`rejected`](Self::rejected).
+    pub fn is_rejected(&self) -> bool {
+        self.answer == Answer::Rejected
+    }
+
+    /// When to ask again.
+    pub fn recheck(&self) -> Option<Duration> {
+        self.recheck_in
+    }
+
+    /// What to add to the job's pods.
+    pub fn updates(&self) -> &PodSetUpdates {
+        &self.updates
+    }
+
+    fn new(answer: Answer, message: impl Into<Message>) -> Self {
+        Self {
+            answer,
+            message: message.into(),
+            recheck_in: None,
+            updates: PodSetUpdates::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_estimate_is_said_to_the_second() {
+        let verdict =
+            Verdict::pending("booting nodes").estimate("2026-11-21T09:30:00.4Z".parse().unwrap());
+        assert_eq!(
+            verdict.message(),
+            "booting nodes (expected by 2026-11-21T09:30:00Z)"
+        );
+    }
+
+    #[test]
+    fn the_two_meanings_of_retry_are_two_constructors() {
+        assert_eq!(
+            Verdict::retry_now("x").answer,
+            Answer::Retry {
+                delay: Duration::ZERO
+            }
+        );
+        assert_eq!(
+            Verdict::retry_after(Duration::from_secs(60), "x").answer,
+            Answer::Retry {
+                delay: Duration::from_secs(60)
+            }
+        );
+    }
+}
