@@ -2,5 +2,6 @@
 pub mod api;
 pub mod check;
 mod clock;
+mod runtime;
 pub use check::*;
 pub use clock::Clock;

@@ -1,0 +1,423 @@
+//! From what the check said to what is written.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{EntryPatch, HeldBack, Memory, Note};
+use crate::api::{CheckEntry, CheckState, Served};
+use crate::check::{
+    Answer, ErrorKind, Message, OnError, OnFailure, OnTimeout, PodSetUpdates, Reservation, Settled,
+    Verdict,
+};
+
+/// What came of asking the check.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Outcome {
+    /// It decided.
+    Verdict(Verdict),
+    /// It failed, panicked or took too long.
+    Failed { kind: ErrorKind, message: Message },
+    /// It was not asked: the AdmissionCheck has no usable parameters, or something else must come first. Says what.
+    NotAsked(Message),
+}
+
+/// Everything that the conclusion depends on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts<'a> {
+    /// The reservation that the outcome is for, which is still the current one.
+    pub(crate) reservation: &'a Reservation,
+    /// The check's entry as it stands.
+    pub(crate) entry: &'a CheckEntry,
+    /// Whether the job is admitted.
+    pub(crate) running: bool,
+    pub(crate) served: Served,
+    pub(crate) policy: &'a Settled,
+    pub(crate) memory: &'a Memory,
+    /// How many running jobs this AdmissionCheck has stopped in the last hour.
+    pub(crate) evictions_last_hour: u32,
+    pub(crate) now: Timestamp,
+}
+
+/// What follows from an outcome.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Conclusion {
+    /// The entry to write; `None` when it stands there already, or nothing may be written.
+    pub(crate) write: Option<EntryPatch>,
+    /// When to look again, if nothing else happens.
+    pub(crate) look_again: LookAgain,
+    /// What to remember.
+    pub(crate) memory: Memory,
+    /// What to report once it is done.
+    pub(crate) notes: Vec<Note>,
+}
+
+/// When to look again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LookAgain {
+    /// When something changes.
+    OnChange,
+    /// After this delay.
+    After(Duration),
+    /// After a delay that grows with each failure, and after this one at the latest.
+    Backoff { at_most: Option<Duration> },
+}
+
+/// How soon a running job to which the check objects is looked at again, when its verdict does not say.
+const OBJECTION_RECHECK: Duration = Duration::from_mins(1);
+
+/// The state that should stand there.
+struct Target {
+    state: CheckState,
+    message: Message,
+    requeue_after: Option<Duration>,
+    updates: PodSetUpdates,
+}
+
+impl Target {
+    fn new(state: CheckState, message: impl Into<Message>) -> Self {
+        Self {
+            state,
+            message: message.into(),
+            requeue_after: None,
+            updates: PodSetUpdates::default(),
+        }
+    }
+
+    fn retry(delay: Duration, message: impl Into<Message>) -> Self {
+        Self {
+            requeue_after: Some(delay),
+            ..Self::new(CheckState::Retry, message)
+        }
+    }
+}
+
+/// What follows from `outcome`.
+pub(crate) fn conclude(facts: Facts<'_>, outcome: &Outcome) -> Conclusion {
+    let mut draft = Draft {
+        facts,
+        memory: facts.memory.clone(),
+        notes: Vec::new(),
+    };
+    let (target, look_again) = match (outcome, facts.running) {
+        (Outcome::Verdict(verdict), false) => draft.waiting(verdict),
+        (Outcome::Verdict(verdict), true) => draft.running(verdict),
+        (Outcome::Failed { kind, message }, _) => draft.failed(*kind, message),
+        (Outcome::NotAsked(message), _) => (draft.say(message.clone()), LookAgain::OnChange),
+    };
+    let (target, look_again) = draft.bound_waiting(target, look_again);
+    let write = target.and_then(|target| draft.patch(target));
+    Conclusion {
+        write,
+        look_again,
+        memory: draft.memory,
+        notes: draft.notes,
+    }
+}
+
+struct Draft<'a> {
+    facts: Facts<'a>,
+    memory: Memory,
+    notes: Vec<Note>,
+}
+
+type Step = (Option<Target>, LookAgain);
+
+impl Draft<'_> {
+    /// A verdict about a Workload that waits.
+    fn waiting(&mut self, verdict: &Verdict) -> Step {
+        self.memory.decided();
+        self.memory.watched = verdict.is_ready() && verdict.recheck_in.is_some();
+        self.memory.recheck = verdict.recheck_in;
+        let again = verdict
+            .recheck_in
+            .map_or(LookAgain::OnChange, LookAgain::After);
+        if !verdict.is_retry() {
+            self.memory.retry_due = None;
+        }
+        let target = match verdict.answer {
+            Answer::Ready | Answer::NotApplicable => self.ready(verdict),
+            Answer::Pending => Target::new(CheckState::Pending, verdict.message.clone()),
+            Answer::PreemptionRequired => self.preemption_required(verdict),
+            Answer::Retry { delay } => return self.retry(delay, verdict.message.clone()),
+            Answer::Rejected => Target::new(CheckState::Rejected, verdict.message.clone()),
+        };
+        (Some(target), again)
+    }
+
+    /// A verdict about a job that runs: Pending means nothing to Kueue now (rule 6), and what would stop the job is fenced.
+    fn running(&mut self, verdict: &Verdict) -> Step {
+        self.memory.decided();
+        match verdict.answer {
+            Answer::Ready | Answer::NotApplicable => {
+                self.memory.objections = 0;
+                self.memory.watched = verdict.recheck_in.is_some();
+                self.memory.recheck = verdict.recheck_in;
+                let target =
+                    (self.facts.entry.state != CheckState::Ready).then(|| self.ready(verdict));
+                (
+                    target,
+                    verdict
+                        .recheck_in
+                        .map_or(LookAgain::OnChange, LookAgain::After),
+                )
+            }
+            Answer::Pending | Answer::PreemptionRequired => {
+                self.memory.objections = 0;
+                let recheck = verdict.recheck_in.or(self.memory.recheck);
+                (None, recheck.map_or(LookAgain::OnChange, LookAgain::After))
+            }
+            Answer::Retry { .. } | Answer::Rejected => self.objection(verdict),
+        }
+    }
+
+    /// A verdict that would stop a running job.
+    fn objection(&mut self, verdict: &Verdict) -> Step {
+        self.memory.objections = self.memory.objections.saturating_add(1);
+        if let Some(why) = self.held_back() {
+            self.notes.push(Note::HeldBack {
+                why,
+                answer: verdict.answer,
+                message: verdict.message.clone(),
+            });
+            let again = match why {
+                HeldBack::NotWatched => LookAgain::OnChange,
+                _ => LookAgain::After(self.memory.recheck.unwrap_or(OBJECTION_RECHECK)),
+            };
+            return (None, again);
+        }
+        match verdict.answer {
+            Answer::Retry { delay } => self.retry(delay, verdict.message.clone()),
+            _ => (
+                Some(Target::new(CheckState::Rejected, verdict.message.clone())),
+                LookAgain::OnChange,
+            ),
+        }
+    }
+
+    fn held_back(&self) -> Option<HeldBack> {
+        let Facts {
+            policy,
+            evictions_last_hour,
+            ..
+        } = self.facts;
+        match policy.on_failure {
+            Some(OnFailure::Ignore) => Some(HeldBack::Ignored),
+            None if !self.memory.watched => Some(HeldBack::NotWatched),
+            _ if self.memory.objections < policy.consecutive => Some(HeldBack::NotYet {
+                objections: self.memory.objections,
+                needed: policy.consecutive,
+            }),
+            _ if evictions_last_hour >= policy.max_evictions_per_hour => Some(HeldBack::TooMany {
+                limit: policy.max_evictions_per_hour,
+            }),
+            _ => None,
+        }
+    }
+
+    /// Kueue refuses other updates while the state stays Ready (its webhook), so the first ones stand.
+    fn ready(&mut self, verdict: &Verdict) -> Target {
+        Target {
+            updates: verdict.updates.clone(),
+            ..Target::new(CheckState::Ready, verdict.message.clone())
+        }
+    }
+
+    fn preemption_required(&mut self, verdict: &Verdict) -> Target {
+        if self.facts.served.preemption_required {
+            return Target::new(CheckState::PreemptionRequired, verdict.message.clone());
+        }
+        self.notes
+            .push(Note::PreemptionUnavailable(verdict.message.clone()));
+        Target::new(
+            CheckState::Pending,
+            format!(
+                "preemption required, which this Kueue cannot be asked for: {}",
+                verdict.message
+            ),
+        )
+    }
+
+    /// Kueue 0.14 knows no delay and would evict at once, so there the delay is waited for here (rule 14).
+    fn retry(&mut self, delay: Duration, message: Message) -> Step {
+        if self.facts.served.requeue_after || delay.is_zero() {
+            return (Some(Target::retry(delay, message)), LookAgain::OnChange);
+        }
+        let now = self.facts.now;
+        let due = *self
+            .memory
+            .retry_due
+            .get_or_insert_with(|| after(now, delay));
+        if due <= now {
+            return (
+                Some(Target::retry(Duration::ZERO, message)),
+                LookAgain::OnChange,
+            );
+        }
+        let again = LookAgain::After(until(now, due));
+        let said = (!self.facts.running).then(|| {
+            Target::new(
+                CheckState::Pending,
+                format!("{message} (gives the quota back at {due:.0})"),
+            )
+        });
+        (said, again)
+    }
+
+    /// The check did not decide: the state stays.
+    fn failed(&mut self, kind: ErrorKind, message: &Message) -> Step {
+        let now = self.facts.now;
+        self.memory.failures = self.memory.failures.saturating_add(1);
+        let failing_since = *self.memory.failing_since.get_or_insert(now);
+        let again = match kind {
+            ErrorKind::Transient => LookAgain::Backoff { at_most: None },
+            ErrorKind::Throttled { after } => LookAgain::After(after),
+            ErrorKind::Parameters | ErrorKind::Permanent => LookAgain::OnChange,
+        };
+        let said = match kind {
+            ErrorKind::Transient => format!("the check failed and is tried again: {message}"),
+            ErrorKind::Throttled { .. } => {
+                format!("the check was asked to pause and is tried again: {message}")
+            }
+            ErrorKind::Parameters => format!("the check's parameters make no sense: {message}"),
+            ErrorKind::Permanent => format!("the check cannot judge this Workload: {message}"),
+        };
+        if self.facts.running
+            || self.facts.entry.state == CheckState::Ready
+            || kind == ErrorKind::Permanent
+        {
+            return (self.say(said), again);
+        }
+        let lasts = after(failing_since, self.facts.policy.on_error_after);
+        match self.facts.policy.on_error {
+            OnError::Hold => (self.say(said), again),
+            _ if now < lasts => (self.say(said), at_most(again, until(now, lasts))),
+            OnError::Admit => {
+                self.notes.push(Note::PolicyApplied("onError: Admit"));
+                (
+                    Some(Target::new(
+                        CheckState::Ready,
+                        format!(
+                            "admitted without the check's word, as `onError: Admit` says: {message}"
+                        ),
+                    )),
+                    again,
+                )
+            }
+            OnError::Retry => {
+                self.notes.push(Note::PolicyApplied("onError: Retry"));
+                (
+                    Some(Target::retry(
+                        Duration::ZERO,
+                        format!("gives the quota back, as `onError: Retry` says: {message}"),
+                    )),
+                    again,
+                )
+            }
+        }
+    }
+
+    /// Changes what stands in a Pending entry, and nothing else.
+    fn say(&self, message: impl Into<Message>) -> Option<Target> {
+        let waits = !self.facts.running
+            && matches!(
+                self.facts.entry.state,
+                CheckState::Pending | CheckState::PreemptionRequired
+            );
+        waits.then(|| Target::new(self.facts.entry.state.clone(), message))
+    }
+
+    /// Nothing may wait for longer than the policy says.
+    fn bound_waiting(&mut self, target: Option<Target>, look_again: LookAgain) -> Step {
+        let Some((limit, then)) = self.facts.policy.pending_timeout else {
+            return (target, look_again);
+        };
+        let state = target
+            .as_ref()
+            .map_or(&self.facts.entry.state, |target| &target.state);
+        let waits = matches!(state, CheckState::Pending | CheckState::PreemptionRequired);
+        if self.facts.running || !waits {
+            return (target, look_again);
+        }
+        let held = self.facts.reservation.held_for(self.facts.now);
+        if held < limit {
+            return (target, at_most(look_again, limit.saturating_sub(held)));
+        }
+        self.notes.push(Note::PolicyApplied("pendingTimeout"));
+        let last = target.map_or_else(|| Message::new("no answer"), |target| target.message);
+        let timed_out = match then {
+            OnTimeout::Admit => Target::new(
+                CheckState::Ready,
+                format!("admitted, as `pendingTimeout` says; it waited for: {last}"),
+            ),
+            OnTimeout::Retry => Target::retry(
+                Duration::ZERO,
+                format!("gives the quota back, as `pendingTimeout` says; it waited for: {last}"),
+            ),
+            OnTimeout::Reject => Target::new(
+                CheckState::Rejected,
+                format!("rejected, as `pendingTimeout` says; it waited for: {last}"),
+            ),
+        };
+        (Some(timed_out), look_again)
+    }
+
+    /// The patch that makes `target` stand there; `None` if it does.
+    fn patch(&mut self, target: Target) -> Option<EntryPatch> {
+        let entry = self.facts.entry;
+        let same_state = target.state == entry.state;
+        let patch = EntryPatch {
+            since: entry.since.filter(|_| same_state).unwrap_or(self.facts.now),
+            requeue_after_seconds: target.requeue_after.map(seconds),
+            state: target.state,
+            message: target.message,
+            updates: target.updates,
+        };
+        if !same_state {
+            let notes = std::mem::take(&mut self.notes);
+            self.notes = vec![Note::StateChanged {
+                from: entry.state.clone(),
+                to: patch.state.clone(),
+                message: patch.message.clone(),
+            }];
+            self.notes.extend(notes);
+            return Some(patch);
+        }
+        if patch.state == CheckState::Ready && patch.updates.digest() != entry.updates_digest {
+            self.notes.push(Note::UpdatesFrozen);
+            return None;
+        }
+        (!patch.stands_in(entry)).then_some(patch)
+    }
+}
+
+fn at_most(again: LookAgain, limit: Duration) -> LookAgain {
+    match again {
+        LookAgain::OnChange => LookAgain::After(limit),
+        LookAgain::After(delay) => LookAgain::After(delay.min(limit)),
+        LookAgain::Backoff { at_most } => LookAgain::Backoff {
+            at_most: Some(at_most.map_or(limit, |known| known.min(limit))),
+        },
+    }
+}
+
+fn after(at: Timestamp, delay: Duration) -> Timestamp {
+    let delay = SignedDuration::try_from(delay).unwrap_or(SignedDuration::MAX);
+    at.saturating_add(delay).unwrap_or(Timestamp::MAX)
+}
+
+fn until(now: Timestamp, at: Timestamp) -> Duration {
+    Duration::try_from(at.duration_since(now)).unwrap_or_default()
+}
+
+/// Whole seconds, rounded up, as far as the API's int32 goes.
+fn seconds(delay: Duration) -> u32 {
+    let up = u64::from(delay.subsec_nanos() > 0);
+    u32::try_from(delay.as_secs().saturating_add(up))
+        .unwrap_or(u32::MAX)
+        .min(i32::MAX.unsigned_abs())
+}
+
+#[cfg(test)]
+#[path = "conclude_tests.rs"]
+mod tests;

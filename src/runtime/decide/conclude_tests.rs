@@ -1,0 +1,755 @@
+use serde_json::json;
+
+use super::*;
+use crate::api::Workload;
+use crate::check::{AfterAdmission, PendingTimeout, Policy};
+
+const RESERVED: &str = "2026-11-21T09:00:00Z";
+const ENTRY_SINCE: &str = "2026-11-21T09:00:01Z";
+
+/// A case: an entry, what the check said, and the circumstances.
+struct Case {
+    workload: Workload,
+    running: bool,
+    served: Served,
+    policy: Policy,
+    memory: Memory,
+    evictions: u32,
+    now: &'static str,
+}
+
+fn waiting(state: &str, message: &str) -> Case {
+    let entry =
+        json!({"name": "c", "state": state, "message": message, "lastTransitionTime": ENTRY_SINCE});
+    case(&entry)
+}
+
+fn case(entry: &serde_json::Value) -> Case {
+    let workload = Workload::from_json(json!({
+        "metadata": {"namespace": "n", "name": "w", "uid": "u", "resourceVersion": "1"},
+        "status": {
+            "conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": RESERVED}],
+            "admission": {"clusterQueue": "cq"},
+            "admissionChecks": [entry],
+        },
+    }));
+    Case {
+        workload: workload.unwrap(),
+        running: false,
+        served: Served::assumed(crate::api::ApiVersion::V1beta2),
+        policy: Policy::default(),
+        memory: Memory::default(),
+        evictions: 0,
+        now: "2026-11-21T09:05:00Z",
+    }
+}
+
+impl Case {
+    fn running(mut self) -> Self {
+        self.running = true;
+        self
+    }
+
+    fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    fn at(mut self, now: &'static str) -> Self {
+        self.now = now;
+        self
+    }
+
+    fn memory(mut self, memory: Memory) -> Self {
+        self.memory = memory;
+        self
+    }
+
+    fn conclude(&self, outcome: &Outcome) -> Conclusion {
+        let facts = Facts {
+            reservation: &Reservation::of(&self.workload, "c").unwrap(),
+            entry: self.workload.check("c").unwrap(),
+            running: self.running,
+            served: self.served,
+            policy: &Policy::settle(None, &self.policy),
+            memory: &self.memory,
+            evictions_last_hour: self.evictions,
+            now: self.now.parse().unwrap(),
+        };
+        conclude(facts, outcome)
+    }
+
+    fn verdict(&self, verdict: Verdict) -> Conclusion {
+        self.conclude(&Outcome::Verdict(verdict))
+    }
+
+    fn failure(&self, kind: ErrorKind) -> Conclusion {
+        self.conclude(&Outcome::Failed {
+            kind,
+            message: "refused".into(),
+        })
+    }
+}
+
+/// State, message and `requeueAfterSeconds` of what is written.
+fn written(conclusion: &Conclusion) -> Option<(&str, &str, Option<u32>)> {
+    conclusion.write.as_ref().map(|patch| {
+        (
+            patch.state.as_str(),
+            patch.message.as_str(),
+            patch.requeue_after_seconds,
+        )
+    })
+}
+
+fn watched() -> Memory {
+    Memory {
+        watched: true,
+        recheck: Some(Duration::from_secs(300)),
+        ..Memory::default()
+    }
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[test]
+fn each_verdict_about_a_waiting_workload_becomes_its_state() {
+    for (verdict, expected) in [
+        (Verdict::ready("ok"), ("Ready", "ok", None)),
+        (
+            Verdict::not_applicable("not mine"),
+            ("Ready", "not mine", None),
+        ),
+        (Verdict::pending("later"), ("Pending", "later", None)),
+        (Verdict::retry_now("no"), ("Retry", "no", Some(0))),
+        (
+            Verdict::retry_after(MINUTE, "no"),
+            ("Retry", "no", Some(60)),
+        ),
+        (
+            Verdict::retry_after(Duration::from_millis(1500), "no"),
+            ("Retry", "no", Some(2)),
+        ),
+        (
+            Verdict::retry_after(Duration::MAX, "no"),
+            ("Retry", "no", Some(2_147_483_647)),
+        ),
+        (Verdict::rejected("never"), ("Rejected", "never", None)),
+        (
+            Verdict::preemption_required("full"),
+            (
+                "Pending",
+                "preemption required, which this Kueue cannot be asked for: full",
+                None,
+            ),
+        ),
+    ] {
+        assert_eq!(
+            written(&waiting("Pending", "").verdict(verdict)),
+            Some(expected)
+        );
+    }
+}
+
+#[test]
+fn preemption_required_is_written_where_the_schema_has_it() {
+    let mut case = waiting("Pending", "");
+    assert!(
+        case.verdict(Verdict::preemption_required("full"))
+            .notes
+            .contains(&Note::PreemptionUnavailable("full".into()))
+    );
+    case.served.preemption_required = true;
+    assert_eq!(
+        written(&case.verdict(Verdict::preemption_required("full"))),
+        Some(("PreemptionRequired", "full", None))
+    );
+    assert_eq!(
+        waiting("PreemptionRequired", "full")
+            .verdict(Verdict::ready("ok"))
+            .write
+            .map(|patch| patch.state),
+        Some(CheckState::Ready)
+    );
+}
+
+#[test]
+fn nothing_is_written_when_nothing_differs() {
+    for (state, verdict) in [
+        ("Pending", Verdict::pending("same")),
+        ("Ready", Verdict::ready("same")),
+        ("Ready", Verdict::not_applicable("same")),
+    ] {
+        let conclusion = waiting(state, "same").verdict(verdict);
+        assert_eq!(
+            (conclusion.write, conclusion.notes),
+            (None, Vec::new()),
+            "{state}"
+        );
+    }
+}
+
+#[test]
+fn the_transition_time_changes_only_with_the_state() {
+    let changed = waiting("Pending", "")
+        .verdict(Verdict::ready("ok"))
+        .write
+        .unwrap();
+    assert_eq!(changed.since.to_string(), "2026-11-21T09:05:00Z");
+    let same = waiting("Pending", "old")
+        .verdict(Verdict::pending("new"))
+        .write
+        .unwrap();
+    assert_eq!(same.since.to_string(), ENTRY_SINCE);
+    let missing = case(&json!({"name": "c", "state": "Pending"}))
+        .verdict(Verdict::pending("new"))
+        .write
+        .unwrap();
+    assert_eq!(missing.since.to_string(), "2026-11-21T09:05:00Z");
+}
+
+#[test]
+fn what_is_sent_is_every_field_a_check_owns() {
+    let updates = PodSetUpdates::builder()
+        .pod_set("main", |pods| pods.label("a", "b"))
+        .build()
+        .unwrap();
+    let ready = waiting("Pending", "")
+        .verdict(Verdict::ready("ok").with_updates(updates))
+        .write
+        .unwrap();
+    assert_eq!(
+        serde_json::to_value(ready).unwrap(),
+        json!({"state": "Ready", "message": "ok", "lastTransitionTime": "2026-11-21T09:05:00Z", "podSetUpdates": [{"name": "main", "labels": {"a": "b"}}]})
+    );
+    let retry = waiting("Pending", "")
+        .at("2026-11-21T09:05:00.75Z")
+        .verdict(Verdict::retry_now("no"))
+        .write
+        .unwrap();
+    assert_eq!(
+        serde_json::to_value(retry).unwrap(),
+        json!({"state": "Retry", "message": "no", "lastTransitionTime": "2026-11-21T09:05:00Z", "podSetUpdates": [], "requeueAfterSeconds": 0})
+    );
+}
+
+#[test]
+fn only_a_ready_verdict_carries_updates() {
+    let updates = PodSetUpdates::builder()
+        .pod_set("main", |pods| pods.label("a", "b"))
+        .build()
+        .unwrap();
+    for verdict in [
+        Verdict::pending("x"),
+        Verdict::retry_now("x"),
+        Verdict::rejected("x"),
+    ] {
+        assert!(
+            waiting("Pending", "")
+                .verdict(verdict.with_updates(updates.clone()))
+                .write
+                .unwrap()
+                .updates
+                .is_empty()
+        );
+    }
+}
+
+#[test]
+fn updates_left_from_an_earlier_answer_are_cleared() {
+    let left = json!({"name": "c", "state": "Pending", "message": "later", "podSetUpdates": [{"name": "main", "labels": {"a": "b"}}]});
+    assert!(
+        case(&left)
+            .verdict(Verdict::pending("later"))
+            .write
+            .unwrap()
+            .updates
+            .is_empty()
+    );
+}
+
+#[test]
+fn updates_stay_while_the_state_stays_ready() {
+    let entry = json!({"name": "c", "state": "Ready", "message": "ok", "podSetUpdates": [{"name": "main", "labels": {"a": "b"}}]});
+    let updates = |value| {
+        PodSetUpdates::builder()
+            .pod_set("main", |pods| pods.label("a", value))
+            .build()
+            .unwrap()
+    };
+    let same = case(&entry).verdict(Verdict::ready("new words").with_updates(updates("b")));
+    assert_eq!(written(&same), Some(("Ready", "new words", None)));
+    let other = case(&entry).verdict(Verdict::ready("new words").with_updates(updates("c")));
+    assert_eq!(
+        (other.write, other.notes),
+        (None, vec![Note::UpdatesFrozen])
+    );
+}
+
+#[test]
+fn a_ready_answer_may_be_taken_back_before_admission_but_not_after() {
+    assert_eq!(
+        written(&waiting("Ready", "ok").verdict(Verdict::pending("closed"))),
+        Some(("Pending", "closed", None))
+    );
+    let after = waiting("Ready", "ok")
+        .running()
+        .verdict(Verdict::pending("closed"));
+    assert_eq!((after.write, after.notes), (None, Vec::new()));
+}
+
+#[test]
+fn a_running_job_that_waits_for_nobody_gets_its_ready() {
+    let conclusion = waiting("Pending", "")
+        .running()
+        .verdict(Verdict::ready("ok"));
+    assert_eq!(written(&conclusion), Some(("Ready", "ok", None)));
+    let only_words = waiting("Ready", "ok")
+        .running()
+        .verdict(Verdict::ready("other words"));
+    assert_eq!(only_words.write, None);
+}
+
+#[test]
+fn an_error_never_changes_a_state() {
+    for kind in [
+        ErrorKind::Transient,
+        ErrorKind::Throttled { after: MINUTE },
+        ErrorKind::Parameters,
+        ErrorKind::Permanent,
+    ] {
+        let pending = waiting("Pending", "").failure(kind);
+        assert_eq!(
+            pending.write.map(|patch| patch.state),
+            Some(CheckState::Pending),
+            "{kind:?}"
+        );
+        assert_eq!(waiting("Ready", "ok").failure(kind).write, None, "{kind:?}");
+        for state in ["Ready", "Pending"] {
+            assert_eq!(
+                waiting(state, "").running().failure(kind).write,
+                None,
+                "{kind:?}, running, {state}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_error_says_what_it_is_and_when_the_check_is_asked_again() {
+    for (kind, message, again) in [
+        (
+            ErrorKind::Transient,
+            "the check failed and is tried again: refused",
+            LookAgain::Backoff { at_most: None },
+        ),
+        (
+            ErrorKind::Throttled { after: MINUTE },
+            "the check was asked to pause and is tried again: refused",
+            LookAgain::After(MINUTE),
+        ),
+        (
+            ErrorKind::Parameters,
+            "the check's parameters make no sense: refused",
+            LookAgain::OnChange,
+        ),
+        (
+            ErrorKind::Permanent,
+            "the check cannot judge this Workload: refused",
+            LookAgain::OnChange,
+        ),
+    ] {
+        let conclusion = waiting("Pending", "").failure(kind);
+        assert_eq!(written(&conclusion), Some(("Pending", message, None)));
+        assert_eq!(conclusion.look_again, again);
+        assert_eq!(
+            waiting("Pending", message).failure(kind).write,
+            None,
+            "the same error again"
+        );
+    }
+}
+
+#[test]
+fn failures_are_counted_until_the_check_decides() {
+    let first = waiting("Pending", "").failure(ErrorKind::Transient).memory;
+    assert_eq!(
+        (first.failures, first.failing_since),
+        (1, Some("2026-11-21T09:05:00Z".parse().unwrap()))
+    );
+    let second = waiting("Pending", "")
+        .memory(first)
+        .at("2026-11-21T09:06:00Z")
+        .failure(ErrorKind::Transient)
+        .memory;
+    assert_eq!(
+        (second.failures, second.failing_since),
+        (2, Some("2026-11-21T09:05:00Z".parse().unwrap()))
+    );
+    let decided = waiting("Pending", "")
+        .memory(second)
+        .verdict(Verdict::pending("x"))
+        .memory;
+    assert_eq!((decided.failures, decided.failing_since), (0, None));
+}
+
+#[test]
+fn lasting_errors_are_the_operators_choice_and_only_before_admission() {
+    let policy = |on_error| Policy {
+        on_error: Some(on_error),
+        on_error_after: Some(MINUTE.into()),
+        ..Policy::default()
+    };
+    let failing = Memory {
+        failing_since: Some("2026-11-21T09:04:30Z".parse().unwrap()),
+        ..Memory::default()
+    };
+    let soon = waiting("Pending", "")
+        .policy(policy(OnError::Admit))
+        .memory(failing.clone())
+        .failure(ErrorKind::Transient);
+    assert_eq!(written(&soon).unwrap().0, "Pending");
+    assert_eq!(
+        soon.look_again,
+        LookAgain::Backoff {
+            at_most: Some(Duration::from_secs(30))
+        }
+    );
+
+    let failing = Memory {
+        failing_since: Some("2026-11-21T09:04:00Z".parse().unwrap()),
+        ..failing
+    };
+    let lasting = |on_error, state| {
+        waiting(state, "")
+            .policy(policy(on_error))
+            .memory(failing.clone())
+    };
+    let admitted = lasting(OnError::Admit, "Pending").failure(ErrorKind::Transient);
+    assert_eq!(
+        written(&admitted),
+        Some((
+            "Ready",
+            "admitted without the check's word, as `onError: Admit` says: refused",
+            None
+        ))
+    );
+    let retried = lasting(OnError::Retry, "Pending").failure(ErrorKind::Transient);
+    assert_eq!(
+        written(&retried),
+        Some((
+            "Retry",
+            "gives the quota back, as `onError: Retry` says: refused",
+            Some(0)
+        ))
+    );
+    assert_eq!(
+        written(&lasting(OnError::Hold, "Pending").failure(ErrorKind::Transient))
+            .unwrap()
+            .0,
+        "Pending"
+    );
+    assert_eq!(
+        lasting(OnError::Retry, "Ready")
+            .failure(ErrorKind::Transient)
+            .write,
+        None
+    );
+    assert_eq!(
+        lasting(OnError::Retry, "Ready")
+            .running()
+            .failure(ErrorKind::Transient)
+            .write,
+        None
+    );
+    assert_eq!(
+        written(&lasting(OnError::Retry, "Pending").failure(ErrorKind::Permanent))
+            .unwrap()
+            .0,
+        "Pending"
+    );
+}
+
+#[test]
+fn waiting_is_bounded_by_the_policy() {
+    let policy = |then| Policy {
+        pending_timeout: Some(PendingTimeout {
+            after: Duration::from_secs(600).into(),
+            then,
+        }),
+        ..Policy::default()
+    };
+    let early = waiting("Pending", "")
+        .policy(policy(OnTimeout::Retry))
+        .verdict(Verdict::pending("full").recheck_in(Duration::from_secs(900)));
+    assert_eq!(
+        (written(&early), early.look_again),
+        (
+            Some(("Pending", "full", None)),
+            LookAgain::After(Duration::from_secs(300))
+        )
+    );
+    for (then, expected) in [
+        (
+            OnTimeout::Admit,
+            (
+                "Ready",
+                "admitted, as `pendingTimeout` says; it waited for: full",
+                None,
+            ),
+        ),
+        (
+            OnTimeout::Retry,
+            (
+                "Retry",
+                "gives the quota back, as `pendingTimeout` says; it waited for: full",
+                Some(0),
+            ),
+        ),
+        (
+            OnTimeout::Reject,
+            (
+                "Rejected",
+                "rejected, as `pendingTimeout` says; it waited for: full",
+                None,
+            ),
+        ),
+    ] {
+        let late = |case: Case| case.policy(policy(then)).at("2026-11-21T09:10:00Z");
+        assert_eq!(
+            written(&late(waiting("Pending", "")).verdict(Verdict::pending("full"))),
+            Some(expected)
+        );
+        assert_eq!(
+            written(&late(waiting("Pending", "")).failure(ErrorKind::Permanent))
+                .unwrap()
+                .0,
+            expected.0,
+            "errors are bounded too"
+        );
+        assert_eq!(
+            written(&late(waiting("Pending", "")).conclude(&Outcome::NotAsked("inactive".into())))
+                .unwrap()
+                .0,
+            expected.0
+        );
+        assert_eq!(
+            late(waiting("Pending", ""))
+                .running()
+                .verdict(Verdict::pending("full"))
+                .write,
+            None,
+            "a running job does not wait"
+        );
+        assert_eq!(
+            written(&late(waiting("Pending", "")).verdict(Verdict::ready("ok"))),
+            Some(("Ready", "ok", None))
+        );
+    }
+}
+
+#[test]
+fn on_kueue_0_14_the_delay_of_a_retry_is_waited_for_here() {
+    let mut case = waiting("Pending", "");
+    case.served = Served::assumed(crate::api::ApiVersion::V1beta1);
+    let verdict = || Verdict::retry_after(MINUTE, "no capacity");
+    let first = case.verdict(verdict());
+    assert_eq!(
+        written(&first),
+        Some((
+            "Pending",
+            "no capacity (gives the quota back at 2026-11-21T09:06:00Z)",
+            None
+        ))
+    );
+    assert_eq!(first.look_again, LookAgain::After(MINUTE));
+    case = case.memory(first.memory).at("2026-11-21T09:05:30Z");
+    assert_eq!(
+        case.verdict(verdict()).look_again,
+        LookAgain::After(Duration::from_secs(30)),
+        "asking in between does not prolong it"
+    );
+    assert_eq!(
+        case.verdict(Verdict::pending("maybe")).memory.retry_due,
+        None
+    );
+    case = case.at("2026-11-21T09:06:00Z");
+    assert_eq!(
+        written(&case.verdict(verdict())),
+        Some(("Retry", "no capacity", Some(0)))
+    );
+}
+
+#[test]
+fn a_check_that_keeps_an_eye_on_a_job_stops_it_after_enough_objections() {
+    let mut memory = watched();
+    for objections in 1..=2 {
+        let conclusion = waiting("Ready", "ok")
+            .running()
+            .memory(memory)
+            .verdict(Verdict::retry_now("over budget"));
+        assert_eq!(conclusion.write, None, "objection {objections}");
+        assert_eq!(
+            conclusion.look_again,
+            LookAgain::After(Duration::from_secs(300))
+        );
+        assert!(matches!(
+            conclusion.notes[..],
+            [Note::HeldBack {
+                why: HeldBack::NotYet { needed: 3, .. },
+                ..
+            }]
+        ));
+        memory = conclusion.memory;
+    }
+    let third = waiting("Ready", "ok")
+        .running()
+        .memory(memory.clone())
+        .verdict(Verdict::retry_now("over budget"));
+    assert_eq!(written(&third), Some(("Retry", "over budget", Some(0))));
+    for forgiving in [
+        Verdict::ready("ok").recheck_in(MINUTE),
+        Verdict::pending("unsure"),
+    ] {
+        assert_eq!(
+            waiting("Ready", "ok")
+                .running()
+                .memory(memory.clone())
+                .verdict(forgiving)
+                .memory
+                .objections,
+            0
+        );
+    }
+}
+
+#[test]
+fn the_fences_after_admission() {
+    let after = |after_admission: AfterAdmission| Policy {
+        after_admission: Some(after_admission),
+        ..Policy::default()
+    };
+    let once = AfterAdmission {
+        consecutive: Some(1),
+        ..AfterAdmission::default()
+    };
+    let ignore = AfterAdmission {
+        on_failure: Some(OnFailure::Ignore),
+        ..once
+    };
+    let evict = AfterAdmission {
+        on_failure: Some(OnFailure::Evict),
+        ..once
+    };
+    let few = AfterAdmission {
+        max_evictions_per_hour: Some(2),
+        ..once
+    };
+    for (name, policy, memory, evictions, held) in [
+        ("watched", once, watched(), 0, None),
+        (
+            "not watched",
+            once,
+            Memory::default(),
+            0,
+            Some(HeldBack::NotWatched),
+        ),
+        (
+            "not watched, but the operator wants it",
+            evict,
+            Memory::default(),
+            0,
+            None,
+        ),
+        ("ignored", ignore, watched(), 0, Some(HeldBack::Ignored)),
+        ("below the limit", few, watched(), 1, None),
+        (
+            "at the limit",
+            few,
+            watched(),
+            2,
+            Some(HeldBack::TooMany { limit: 2 }),
+        ),
+        (
+            "none allowed",
+            AfterAdmission {
+                max_evictions_per_hour: Some(0),
+                ..once
+            },
+            watched(),
+            0,
+            Some(HeldBack::TooMany { limit: 0 }),
+        ),
+    ] {
+        for verdict in [Verdict::retry_now("x"), Verdict::rejected("x")] {
+            let mut case = waiting("Ready", "ok")
+                .running()
+                .policy(after(policy))
+                .memory(memory.clone());
+            case.evictions = evictions;
+            let conclusion = case.verdict(verdict);
+            let found = conclusion.notes.iter().find_map(|note| match note {
+                Note::HeldBack { why, .. } => Some(*why),
+                _ => None,
+            });
+            assert_eq!(
+                (found, conclusion.write.is_none()),
+                (held, held.is_some()),
+                "{name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_was_not_asked_is_said_where_it_waits() {
+    let inactive = Outcome::NotAsked("the admission check is not active".into());
+    assert_eq!(
+        written(&waiting("Pending", "").conclude(&inactive)),
+        Some(("Pending", "the admission check is not active", None))
+    );
+    assert_eq!(waiting("Ready", "ok").conclude(&inactive).write, None);
+    assert_eq!(
+        waiting("Pending", "").running().conclude(&inactive).write,
+        None
+    );
+}
+
+#[test]
+fn a_recheck_is_looked_at_in_time() {
+    let again = |verdict: Verdict| waiting("Pending", "").verdict(verdict).look_again;
+    assert_eq!(again(Verdict::ready("ok")), LookAgain::OnChange);
+    assert_eq!(
+        again(Verdict::ready("ok").recheck_in(MINUTE)),
+        LookAgain::After(MINUTE)
+    );
+    assert_eq!(
+        again(Verdict::pending("x").recheck_in(MINUTE)),
+        LookAgain::After(MINUTE)
+    );
+    assert!(
+        waiting("Pending", "")
+            .verdict(Verdict::ready("ok").recheck_in(MINUTE))
+            .memory
+            .watched
+    );
+    assert!(
+        !waiting("Pending", "")
+            .verdict(Verdict::ready("ok"))
+            .memory
+            .watched
+    );
+}
+
+#[test]
+fn a_change_of_state_is_noted() {
+    let conclusion = waiting("Pending", "").verdict(Verdict::ready("ok"));
+    assert_eq!(
+        conclusion.notes,
+        [Note::StateChanged {
+            from: CheckState::Pending,
+            to: CheckState::Ready,
+            message: "ok".into()
+        }]
+    );
+}

@@ -1,0 +1,140 @@
+//! The protocol, as pure functions: from a Workload and what the check said to what is written.
+//!
+//! [`standing`] says whether there is anything to decide; [`conclude`] says what follows from an outcome. Neither knows a clock or a client. The rules that they
+//! keep are numbered as in `ARCHITECTURE.md`.
+
+mod conclude;
+mod standing;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Serialize, Serializer};
+
+pub(crate) use conclude::{Conclusion, Facts, LookAgain, Outcome, conclude};
+pub(crate) use standing::{Standing, standing};
+
+use crate::api::{CheckEntry, CheckState, PodSetUpdate, digest};
+use crate::check::{Answer, Message, PodSetUpdates};
+
+/// An entry as it is sent: exactly the fields that a check owns, each time all of them (rule 4).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EntryPatch {
+    #[serde(serialize_with = "as_word")]
+    pub(crate) state: CheckState,
+    #[serde(serialize_with = "as_text")]
+    pub(crate) message: Message,
+    #[serde(rename = "lastTransitionTime", serialize_with = "to_the_second")]
+    pub(crate) since: Timestamp,
+    /// Only with Retry; 0 for none, because leaving it out would inherit an older delay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) requeue_after_seconds: Option<u32>,
+    /// An empty list clears what stands there; leaving it out would not.
+    #[serde(rename = "podSetUpdates", serialize_with = "as_list")]
+    pub(crate) updates: PodSetUpdates,
+}
+
+impl EntryPatch {
+    /// Whether `entry` says the same.
+    pub(crate) fn stands_in(&self, entry: &CheckEntry) -> bool {
+        self.state == entry.state
+            && digest(self.message.as_str()) == entry.message_digest
+            && self.updates.digest() == entry.updates_digest
+    }
+}
+
+fn as_word<S: Serializer>(state: &CheckState, serializer: S) -> Result<S::Ok, S::Error> {
+    state.as_str().serialize(serializer)
+}
+
+fn as_text<S: Serializer>(message: &Message, serializer: S) -> Result<S::Ok, S::Error> {
+    message.as_str().serialize(serializer)
+}
+
+fn as_list<S: Serializer>(updates: &PodSetUpdates, serializer: S) -> Result<S::Ok, S::Error> {
+    <[PodSetUpdate]>::serialize(updates.as_slice(), serializer)
+}
+
+/// Kubernetes' `metav1.Time`.
+pub(crate) fn to_the_second<S: Serializer>(
+    at: &Timestamp,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&Timestamp::from_second(at.as_second()).unwrap_or(*at))
+}
+
+/// What is remembered of one reservation for one check, in this process.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Memory {
+    /// How often the check has been asked.
+    pub(crate) evaluations: u32,
+    /// Failures in a row, and since when.
+    pub(crate) failures: u32,
+    pub(crate) failing_since: Option<Timestamp>,
+    /// Whether the last Ready asked to look again: the check keeps an eye on the job.
+    pub(crate) watched: bool,
+    /// The last verdict's delay.
+    pub(crate) recheck: Option<Duration>,
+    /// How often in a row the check has objected to the running job.
+    pub(crate) objections: u32,
+    /// When a Retry is due whose delay is waited for here.
+    pub(crate) retry_due: Option<Timestamp>,
+    /// How often in a row somebody else has changed what was written.
+    pub(crate) overwritten: u32,
+}
+
+impl Memory {
+    fn decided(&mut self) {
+        self.failures = 0;
+        self.failing_since = None;
+    }
+}
+
+/// Something to report: an event, a metric or both.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Note {
+    /// The state is another one.
+    StateChanged {
+        from: CheckState,
+        to: CheckState,
+        message: Message,
+    },
+    /// The check objects to a running job, and a fence holds it back.
+    HeldBack {
+        why: HeldBack,
+        answer: Answer,
+        message: Message,
+    },
+    /// The check asks for preemption, which this Kueue does not know.
+    PreemptionUnavailable(Message),
+    /// The check wants other pod set updates while it is Ready, which Kueue refuses.
+    UpdatesFrozen,
+    /// The policy decided in the check's place; which field of it.
+    PolicyApplied(&'static str),
+}
+
+/// Why a running job is not stopped although the check objects to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeldBack {
+    /// `afterAdmission.onFailure` is Ignore.
+    Ignored,
+    /// The check did not say that it keeps an eye on the job.
+    NotWatched,
+    /// It has not objected often enough in a row.
+    NotYet { objections: u32, needed: u32 },
+    /// It has stopped too many jobs in the last hour.
+    TooMany { limit: u32 },
+}
+
+impl HeldBack {
+    /// The word for metrics.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Ignored => "ignored",
+            Self::NotWatched => "not_watched",
+            Self::NotYet { .. } => "not_yet",
+            Self::TooMany { .. } => "too_many",
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! What a Workload's state lets a check do.
+
+use crate::api::{CheckEntry, CheckState, Workload};
+use crate::check::ReleaseReason;
+
+/// Where a Workload stands for one check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It holds quota and waits: the check decides.
+    Waiting,
+    /// It is admitted and may run: the check may keep an eye on it.
+    Running,
+    /// The check said Retry or Rejected, and Kueue has not acted on it yet: silence.
+    AwaitingReset,
+    /// There is no reservation to decide about. What was started for the last one is released.
+    Over {
+        /// Why.
+        why: ReleaseReason,
+        /// An answer stands that Kueue would take for the next reservation: it is withdrawn.
+        withdraw: bool,
+    },
+}
+
+/// Where `workload` stands for the check `check`. Rules 1, 6 and 15.
+pub(crate) fn standing(workload: &Workload, check: &str, outlives_reservation: bool) -> Standing {
+    let over = |why| Standing::Over {
+        why,
+        withdraw: false,
+    };
+    let conditions = workload.conditions();
+    let Some(entry) = workload.check(check) else {
+        return over(ReleaseReason::CheckRemoved);
+    };
+    if conditions.finished().is_true() {
+        return over(ReleaseReason::Finished);
+    }
+    if workload.is_being_deleted() {
+        return over(ReleaseReason::Deleted);
+    }
+    if !workload.is_active() {
+        return over(ReleaseReason::Deactivated);
+    }
+    if conditions.evicted().is_true() {
+        return over(ReleaseReason::Evicted);
+    }
+    if !workload.holds_quota() {
+        return Standing::Over {
+            why: ReleaseReason::QuotaLost,
+            withdraw: must_withdraw(entry, outlives_reservation),
+        };
+    }
+    match entry.state() {
+        CheckState::Retry | CheckState::Rejected => Standing::AwaitingReset,
+        _ if workload.is_admitted() => Standing::Running,
+        _ => Standing::Waiting,
+    }
+}
+
+/// Retry and Rejected without quota are never reset by Kueue and keep the Workload from ever being queued again (measured on 0.19.2), so they are withdrawn
+/// whatever the check says of its Ready.
+fn must_withdraw(entry: &CheckEntry, outlives_reservation: bool) -> bool {
+    match entry.state() {
+        CheckState::Ready => !outlives_reservation,
+        CheckState::Retry | CheckState::Rejected | CheckState::PreemptionRequired => true,
+        CheckState::Pending | CheckState::Other(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn workload(state: &str, patch: &Value) -> Workload {
+        let mut object = json!({
+            "metadata": {"namespace": "n", "name": "w", "uid": "u", "resourceVersion": "1"},
+            "spec": {},
+            "status": {
+                "conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2026-11-21T09:00:00Z"}],
+                "admission": {"clusterQueue": "cq"},
+                "admissionChecks": [{"name": "c", "state": state}, {"name": "other", "state": "Ready"}],
+            },
+        });
+        merge(&mut object, patch);
+        Workload::from_json(object).unwrap()
+    }
+
+    fn merge(object: &mut Value, patch: &Value) {
+        match (object, patch) {
+            (Value::Object(object), Value::Object(patch)) => {
+                for (key, value) in patch {
+                    merge(object.entry(key).or_insert(Value::Null), value);
+                }
+            }
+            (object, patch) => *object = patch.clone(),
+        }
+    }
+
+    fn conditions(extra: &[(&str, &str)], quota: &str) -> Value {
+        let mut list = vec![json!({"type": "QuotaReserved", "status": quota})];
+        list.extend(
+            extra
+                .iter()
+                .map(|(kind, status)| json!({"type": kind, "status": status})),
+        );
+        json!({"status": {"conditions": list}})
+    }
+
+    #[test]
+    fn only_a_workload_past_quota_reservation_is_decided_about() {
+        let over = |why| Standing::Over {
+            why,
+            withdraw: false,
+        };
+        for (name, state, patch, expected) in [
+            ("reserved", "Pending", json!({}), Standing::Waiting),
+            (
+                "approved, waits for others",
+                "Ready",
+                json!({}),
+                Standing::Waiting,
+            ),
+            ("a state unknown to us", "Odd", json!({}), Standing::Waiting),
+            (
+                "evicted before, reserved again",
+                "Pending",
+                conditions(&[("Evicted", "False")], "True"),
+                Standing::Waiting,
+            ),
+            (
+                "admitted",
+                "Ready",
+                conditions(&[("Admitted", "True")], "True"),
+                Standing::Running,
+            ),
+            (
+                "admitted without us",
+                "Pending",
+                conditions(&[("Admitted", "True")], "True"),
+                Standing::Running,
+            ),
+            ("Retry said", "Retry", json!({}), Standing::AwaitingReset),
+            (
+                "Rejected said of a running job",
+                "Rejected",
+                conditions(&[("Admitted", "True")], "True"),
+                Standing::AwaitingReset,
+            ),
+            (
+                "no quota",
+                "Pending",
+                conditions(&[], "False"),
+                over(ReleaseReason::QuotaLost),
+            ),
+            (
+                "quota without admission",
+                "Pending",
+                json!({"status": {"admission": null}}),
+                over(ReleaseReason::QuotaLost),
+            ),
+            (
+                "evicted, quota still held",
+                "Pending",
+                conditions(&[("Evicted", "True")], "True"),
+                over(ReleaseReason::Evicted),
+            ),
+            (
+                "evicted with Retry left",
+                "Retry",
+                conditions(&[("Evicted", "True")], "True"),
+                over(ReleaseReason::Evicted),
+            ),
+            (
+                "finished",
+                "Ready",
+                conditions(&[("Finished", "True"), ("Admitted", "True")], "True"),
+                over(ReleaseReason::Finished),
+            ),
+            (
+                "deactivated",
+                "Ready",
+                json!({"spec": {"active": false}}),
+                over(ReleaseReason::Deactivated),
+            ),
+            (
+                "being deleted",
+                "Pending",
+                json!({"metadata": {"deletionTimestamp": "2026-11-21T09:00:00Z"}}),
+                over(ReleaseReason::Deleted),
+            ),
+            (
+                "entry gone",
+                "Pending",
+                json!({"status": {"admissionChecks": [{"name": "other"}]}}),
+                over(ReleaseReason::CheckRemoved),
+            ),
+        ] {
+            assert_eq!(
+                standing(&workload(state, &patch), "c", false),
+                expected,
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_answer_that_would_serve_the_next_reservation_is_withdrawn() {
+        let lost = conditions(&[], "False");
+        for (state, outlives, withdraw) in [
+            ("Ready", false, true),
+            ("Ready", true, false),
+            ("Retry", true, true),
+            ("Rejected", true, true),
+            ("PreemptionRequired", false, true),
+            ("Pending", false, false),
+            ("Odd", false, false),
+        ] {
+            let expected = Standing::Over {
+                why: ReleaseReason::QuotaLost,
+                withdraw,
+            };
+            assert_eq!(
+                standing(&workload(state, &lost), "c", outlives),
+                expected,
+                "{state}, outlives: {outlives}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_eviction_resets_by_itself_so_nothing_is_withdrawn() {
+        let evicted = conditions(&[("Evicted", "True")], "False");
+        assert_eq!(
+            standing(&workload("Ready", &evicted), "c", false),
+            Standing::Over {
+                why: ReleaseReason::Evicted,
+                withdraw: false
+            }
+        );
+    }
+}

@@ -1,0 +1,268 @@
+//! The decisions of a replica that wants the lease. No clock, no client.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{LeaseTimes, Stamp};
+
+/// The lease as it was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) version: String,
+    pub(super) holder: String,
+    pub(super) duration: Duration,
+    pub(super) transitions: i32,
+    pub(super) acquired: Stamp,
+    pub(super) renewed: Stamp,
+}
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Plan {
+    /// Read the record.
+    Look,
+    /// There is none: create it.
+    Create,
+    /// Nobody holds it: take it.
+    Take,
+    /// It is ours: renew it.
+    Renew,
+    /// Nothing until then.
+    Wait(Instant),
+}
+
+/// What a replica knows.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    identity: String,
+    times: LeaseTimes,
+    seen: Seen,
+    /// When the record was last looked at.
+    looked_at: Option<Instant>,
+    /// When the request was sent that last made or kept it ours.
+    renewed_at: Option<Instant>,
+}
+
+#[derive(Debug)]
+enum Seen {
+    /// Nothing yet, or something that is known to be out of date.
+    Unknown,
+    /// There is no record.
+    Absent,
+    /// A record, which has not changed since the instant.
+    Record { record: Record, since: Instant },
+}
+
+impl Candidate {
+    pub(super) fn new(identity: &str, times: LeaseTimes) -> Self {
+        Self {
+            identity: identity.to_owned(),
+            times,
+            seen: Seen::Unknown,
+            looked_at: None,
+            renewed_at: None,
+        }
+    }
+
+    /// The last record seen.
+    pub(super) fn record(&self) -> Option<&Record> {
+        match &self.seen {
+            Seen::Record { record, .. } => Some(record),
+            Seen::Unknown | Seen::Absent => None,
+        }
+    }
+
+    /// Until when this replica acts, if it does at `now`.
+    pub(super) fn valid_until(&self, now: Instant) -> Option<Instant> {
+        let until = self.renewed_at? + self.times.renew_deadline;
+        (now < until).then_some(until)
+    }
+
+    /// What to do at `now`.
+    pub(super) fn plan(&self, now: Instant) -> Plan {
+        match &self.seen {
+            Seen::Unknown => Plan::Look,
+            Seen::Absent => Plan::Create,
+            Seen::Record { record, .. } if record.holder == self.identity => {
+                match self.renewed_at {
+                    Some(renewed) if now < renewed + self.times.renew => {
+                        Plan::Wait(renewed + self.times.renew)
+                    }
+                    // A record of ours that we don't remember writing is one of an earlier life: it is taken up again.
+                    _ => Plan::Renew,
+                }
+            }
+            Seen::Record { record, since } => {
+                let expires = *since + record.duration;
+                let next_look = self.looked_at.unwrap_or(*since) + self.times.retry;
+                if record.holder.is_empty() || now >= expires {
+                    Plan::Take
+                } else if now >= next_look {
+                    Plan::Look
+                } else {
+                    Plan::Wait(next_look.min(expires))
+                }
+            }
+        }
+    }
+
+    /// The record was read, by a request sent at `sent`.
+    pub(super) fn seen(&mut self, record: Option<Record>, sent: Instant) {
+        self.looked_at = Some(sent);
+        let Some(record) = record else {
+            self.renewed_at = None;
+            self.seen = Seen::Absent;
+            return;
+        };
+        if record.holder != self.identity {
+            self.renewed_at = None;
+        }
+        let unchanged = match &self.seen {
+            Seen::Record {
+                record: known,
+                since,
+            } if *known == record => Some(*since),
+            _ => None,
+        };
+        self.seen = Seen::Record {
+            record,
+            since: unchanged.unwrap_or(sent),
+        };
+    }
+
+    /// The record was written by us, by a request sent at `sent`. Others can't take over before `sent` plus the lease's duration.
+    pub(super) fn written(&mut self, record: Record, sent: Instant) {
+        self.renewed_at = Some(sent);
+        self.seen = Seen::Record {
+            record,
+            since: sent,
+        };
+    }
+
+    /// The write was refused: somebody else wrote first. What we know is out of date; whether we still act is not, until `valid_until`.
+    pub(super) fn refused(&mut self) {
+        self.seen = Seen::Unknown;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn record(holder: &str, version: &str) -> Record {
+        Record {
+            version: version.to_owned(),
+            holder: holder.to_owned(),
+            duration: 10 * SECOND,
+            ..Record::default()
+        }
+    }
+
+    fn candidate() -> (Candidate, Instant) {
+        (Candidate::new("me", LeaseTimes::default()), Instant::now())
+    }
+
+    #[test]
+    fn a_missing_lease_is_created_and_then_renewed() {
+        let (mut candidate, start) = candidate();
+        assert_eq!(candidate.plan(start), Plan::Look);
+        candidate.seen(None, start);
+        assert_eq!(candidate.plan(start), Plan::Create);
+        candidate.written(record("me", "1"), start);
+        assert_eq!(candidate.valid_until(start), Some(start + 7 * SECOND));
+        assert_eq!(
+            candidate.plan(start + SECOND),
+            Plan::Wait(start + 2 * SECOND)
+        );
+        assert_eq!(candidate.plan(start + 2 * SECOND), Plan::Renew);
+    }
+
+    #[test]
+    fn a_record_that_changes_is_left_alone() {
+        let (mut candidate, start) = candidate();
+        for round in 0..100 {
+            let now = start + round * SECOND;
+            candidate.seen(Some(record("other", &round.to_string())), now);
+            assert_eq!(candidate.plan(now), Plan::Wait(now + SECOND));
+            assert_eq!(candidate.valid_until(now), None);
+        }
+    }
+
+    #[test]
+    fn a_record_that_stays_the_same_is_taken_when_its_duration_has_passed_since_it_was_first_seen()
+    {
+        let (mut candidate, start) = candidate();
+        for round in 0..10 {
+            let now = start + round * SECOND;
+            candidate.seen(Some(record("other", "1")), now);
+            assert_ne!(candidate.plan(now), Plan::Take, "after {round} s");
+        }
+        assert_eq!(
+            candidate.plan(start + 9 * SECOND + SECOND / 2),
+            Plan::Wait(start + 10 * SECOND),
+            "not a moment too late"
+        );
+        assert_eq!(candidate.plan(start + 10 * SECOND), Plan::Take);
+    }
+
+    #[test]
+    fn a_record_given_back_is_taken_at_once() {
+        let (mut candidate, start) = candidate();
+        candidate.seen(Some(record("", "1")), start);
+        assert_eq!(candidate.plan(start), Plan::Take);
+    }
+
+    #[test]
+    fn the_holder_stops_before_another_may_begin() {
+        let times = LeaseTimes::default();
+        assert!(times.renew_deadline < times.duration && times.renew < times.renew_deadline);
+        let (mut candidate, start) = candidate();
+        candidate.written(record("me", "1"), start);
+        assert_eq!(candidate.valid_until(start + 7 * SECOND), None);
+        assert_eq!(
+            candidate.plan(start + 7 * SECOND),
+            Plan::Renew,
+            "it still tries"
+        );
+    }
+
+    #[test]
+    fn a_refused_write_is_looked_into_and_ends_nothing_by_itself() {
+        let (mut candidate, start) = candidate();
+        candidate.written(record("me", "1"), start);
+        candidate.refused();
+        assert_eq!(candidate.plan(start + SECOND), Plan::Look);
+        assert!(candidate.valid_until(start + SECOND).is_some());
+        candidate.seen(Some(record("other", "2")), start + SECOND);
+        assert_eq!(
+            candidate.valid_until(start + SECOND),
+            None,
+            "now it is known to be lost"
+        );
+    }
+
+    #[test]
+    fn a_record_of_an_earlier_life_is_taken_up_again() {
+        let (mut candidate, start) = candidate();
+        candidate.seen(Some(record("me", "1")), start);
+        assert_eq!(candidate.valid_until(start), None);
+        assert_eq!(candidate.plan(start), Plan::Renew);
+    }
+
+    #[test]
+    fn a_deleted_lease_ends_leadership() {
+        let (mut candidate, start) = candidate();
+        candidate.written(record("me", "1"), start);
+        candidate.seen(None, start + SECOND);
+        assert_eq!(
+            (
+                candidate.valid_until(start + SECOND),
+                candidate.plan(start + SECOND)
+            ),
+            (None, Plan::Create)
+        );
+    }
+}

@@ -1,0 +1,296 @@
+//! Which of several replicas acts.
+//!
+//! One Lease object, held by one replica. Expiry is judged by how long *we* have not seen the record change, on our own monotonic clock, never by
+//! comparing wall clocks. The holder stops writing well before another may take over: see [`LeaseTimes`].
+
+mod candidate;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::Clock;
+use candidate::{Candidate, Plan, Record};
+
+/// How replicas of one check agree on who acts.
+#[derive(Clone, Debug)]
+pub struct LeaseConfig {
+    /// The Lease's namespace.
+    pub namespace: String,
+    /// The Lease's name: the same for all replicas, different for different checks.
+    pub name: String,
+    /// This replica's name, unique among them (the pod's name).
+    pub identity: String,
+    /// How long things take.
+    pub times: LeaseTimes,
+}
+
+/// The times of a lease.
+///
+/// A replica that dies without warning is replaced after `duration` plus `retry` at the latest; the default makes that 11 seconds, which leaves four for
+/// the new leader to read the Workloads and go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseTimes {
+    /// How long the record must stay unchanged before another takes over. Default: 10 s.
+    pub duration: Duration,
+    /// How long after its last renewal the holder goes on writing. Must be shorter than `duration`. Default: 7 s.
+    pub renew_deadline: Duration,
+    /// How often the holder renews. Default: 2 s.
+    pub renew: Duration,
+    /// How often the others look, and how soon a failed request is tried again. Default: 1 s.
+    pub retry: Duration,
+}
+
+impl Default for LeaseTimes {
+    fn default() -> Self {
+        Self {
+            duration: Duration::from_secs(10),
+            renew_deadline: Duration::from_secs(7),
+            renew: Duration::from_secs(2),
+            retry: Duration::from_secs(1),
+        }
+    }
+}
+
+/// Whether this replica acts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Leadership {
+    /// Not known yet.
+    Undecided,
+    /// Another replica does.
+    Standby { holder: String },
+    /// This one does, until the instant at which it must have renewed; `None` without a lease.
+    Leader { valid_until: Option<Instant> },
+}
+
+impl Leadership {
+    /// Whether a write may be sent at `now`.
+    pub(crate) fn may_write(&self, now: Instant) -> bool {
+        matches!(self, Self::Leader { valid_until } if valid_until.is_none_or(|until| now < until))
+    }
+
+    /// The word for metrics and diagnostics.
+    pub(crate) fn as_str(&self) -> &'static str {
+        match self {
+            Self::Undecided => "undecided",
+            Self::Standby { .. } => "standby",
+            Self::Leader { .. } => "leader",
+        }
+    }
+}
+
+/// Holds the lease, or waits for it, until `stop` says so; then gives it back. Publishes what it knows in `leadership`.
+pub(crate) async fn run(
+    client: Client,
+    config: LeaseConfig,
+    clock: Clock,
+    leadership: watch::Sender<Leadership>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let api = Api::namespaced(client, &config.namespace);
+    let mut holder = Holder {
+        api,
+        clock,
+        candidate: Candidate::new(&config.identity, config.times),
+        config,
+        leadership,
+    };
+    loop {
+        let next = holder.step().await;
+        tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => break,
+            () = holder.wait(next) => {}
+        }
+    }
+    holder.release().await;
+}
+
+struct Holder {
+    api: Api<Lease>,
+    clock: Clock,
+    config: LeaseConfig,
+    candidate: Candidate,
+    leadership: watch::Sender<Leadership>,
+}
+
+impl Holder {
+    /// One round: looks if it must, writes if it may. Returns when to do the next.
+    async fn step(&mut self) -> Instant {
+        let started = Instant::now();
+        match self.candidate.plan(started) {
+            Plan::Look => self.look(started).await,
+            Plan::Wait(until) => return until,
+            plan => self.write(plan, started).await,
+        }
+        self.publish();
+        match self.candidate.plan(Instant::now()) {
+            Plan::Wait(until) => until,
+            _ => Instant::now() + self.config.times.retry,
+        }
+    }
+
+    async fn look(&mut self, started: Instant) {
+        match self.bounded(self.api.get_opt(&self.config.name)).await {
+            Ok(lease) => self.candidate.seen(lease.map(Record::from), started),
+            Err(error) => {
+                tracing::warn!(%error, lease = self.config.name, "the lease cannot be read")
+            }
+        }
+    }
+
+    async fn write(&mut self, plan: Plan, started: Instant) {
+        let wanted = self.lease(&plan);
+        let sent = match plan {
+            Plan::Create => {
+                self.bounded(self.api.create(&PostParams::default(), &wanted))
+                    .await
+            }
+            _ => {
+                self.bounded(
+                    self.api
+                        .replace(&self.config.name, &PostParams::default(), &wanted),
+                )
+                .await
+            }
+        };
+        match sent {
+            Ok(lease) => self.candidate.written(Record::from(lease), started),
+            Err(LeaseError::Kube(kube::Error::Api(status)))
+                if status.code == 409 || status.code == 404 =>
+            {
+                self.candidate.refused()
+            }
+            Err(error) => {
+                tracing::warn!(%error, lease = self.config.name, "the lease cannot be written")
+            }
+        }
+    }
+
+    /// What `plan` makes of the record.
+    fn lease(&self, plan: &Plan) -> Lease {
+        let now = MicroTime(self.clock.now());
+        let known = self.candidate.record();
+        let taking = matches!(plan, Plan::Create | Plan::Take);
+        let transitions = known.map_or(0, |record| record.transitions + i32::from(taking));
+        Lease {
+            metadata: ObjectMeta {
+                name: Some(self.config.name.clone()),
+                resource_version: known.map(|record| record.version.clone()),
+                ..ObjectMeta::default()
+            },
+            spec: Some(LeaseSpec {
+                holder_identity: Some(self.config.identity.clone()),
+                lease_duration_seconds: i32::try_from(self.config.times.duration.as_secs()).ok(),
+                acquire_time: if taking {
+                    Some(now.clone())
+                } else {
+                    known.and_then(|record| record.acquired).map(MicroTime)
+                },
+                renew_time: Some(now),
+                lease_transitions: Some(transitions),
+                ..LeaseSpec::default()
+            }),
+        }
+    }
+
+    /// Tells the others that they need not wait. Nobody may think that this replica still acts, whatever comes of it.
+    async fn release(&mut self) {
+        let held = self.candidate.valid_until(Instant::now()).is_some();
+        self.leadership.send_replace(Leadership::Standby {
+            holder: String::new(),
+        });
+        if !held {
+            return;
+        }
+        let mut lease = self.lease(&Plan::Renew);
+        if let Some(spec) = &mut lease.spec {
+            spec.holder_identity = Some(String::new());
+            spec.lease_duration_seconds = Some(1);
+        }
+        if let Err(error) = self
+            .bounded(
+                self.api
+                    .replace(&self.config.name, &PostParams::default(), &lease),
+            )
+            .await
+        {
+            tracing::warn!(%error, lease = self.config.name, "the lease cannot be given back; it will expire");
+        }
+    }
+
+    fn publish(&self) {
+        let now = match self.candidate.valid_until(Instant::now()) {
+            Some(until) => Leadership::Leader {
+                valid_until: Some(until),
+            },
+            None => match self.candidate.record() {
+                Some(record) => Leadership::Standby {
+                    holder: record.holder.clone(),
+                },
+                None => Leadership::Undecided,
+            },
+        };
+        self.leadership.send_if_modified(|known| {
+            let changed = *known != now;
+            *known = now;
+            changed
+        });
+    }
+
+    /// Waits for the next round; says so at once if leadership runs out meanwhile.
+    async fn wait(&self, next: Instant) {
+        if let Some(until) = self.candidate.valid_until(Instant::now())
+            && until < next
+        {
+            sleep_until(until).await;
+            self.publish();
+        }
+        sleep_until(next).await;
+    }
+
+    async fn bounded<T>(
+        &self,
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, LeaseError> {
+        let limit = self.config.times.renew_deadline / 2;
+        Ok(timeout(limit, request)
+            .await
+            .map_err(|_| LeaseError::TimedOut(limit))??)
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum LeaseError {
+    #[error("no answer in {0:?}")]
+    TimedOut(Duration),
+    #[error(transparent)]
+    Kube(#[from] kube::Error),
+}
+
+impl From<Lease> for Record {
+    fn from(lease: Lease) -> Self {
+        let spec = lease.spec.unwrap_or_default();
+        let seconds = spec
+            .lease_duration_seconds
+            .and_then(|seconds| u64::try_from(seconds).ok())
+            .unwrap_or(0);
+        Self {
+            version: lease.metadata.resource_version.unwrap_or_default(),
+            holder: spec.holder_identity.unwrap_or_default(),
+            duration: Duration::from_secs(seconds),
+            transitions: spec.lease_transitions.unwrap_or_default(),
+            acquired: spec.acquire_time.map(|MicroTime(at)| at),
+            renewed: spec.renew_time.map(|MicroTime(at)| at),
+        }
+    }
+}
+
+/// A wall-clock time, kept only to be written back.
+type Stamp = Option<Timestamp>;

@@ -1,0 +1,5 @@
+//! wip
+mod backoff;
+mod decide;
+mod lease;
+mod queue;

@@ -1,0 +1,232 @@
+//! Which key is looked at next.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+/// How urgent a look is. Earlier lanes go first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Lane {
+    /// Stopping what was started: it frees what others wait for.
+    Release,
+    /// A reservation about which nothing has been said yet: a job waits for it.
+    Fresh,
+    /// A reservation that is looked at again.
+    Recheck,
+}
+
+impl Lane {
+    pub(crate) const ALL: [Self; 3] = [Self::Release, Self::Fresh, Self::Recheck];
+
+    /// The word for metrics.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Release => "release",
+            Self::Fresh => "fresh",
+            Self::Recheck => "recheck",
+        }
+    }
+}
+
+/// Keys that wait for a look, each at most once. First come, first served within a ClusterQueue; ClusterQueues take turns, so that one with
+/// ten thousand Workloads does not hold up one with two.
+#[derive(Debug)]
+pub(crate) struct Queue<K> {
+    lanes: BTreeMap<Lane, Turns<K>>,
+    waiting: BTreeMap<K, Ticket>,
+    next_ticket: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ticket {
+    lane: Lane,
+    number: u64,
+    since: Instant,
+}
+
+/// The ClusterQueues of one lane, in the order of their turns.
+#[derive(Debug)]
+struct Turns<K> {
+    order: VecDeque<Arc<str>>,
+    keys: BTreeMap<Arc<str>, VecDeque<(K, u64)>>,
+}
+
+impl<K> Default for Turns<K> {
+    fn default() -> Self {
+        Self {
+            order: VecDeque::new(),
+            keys: BTreeMap::new(),
+        }
+    }
+}
+
+impl<K> Default for Queue<K> {
+    fn default() -> Self {
+        Self {
+            lanes: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            next_ticket: 0,
+        }
+    }
+}
+
+impl<K: Ord + Clone> Queue<K> {
+    /// Puts `key` in the line of `cluster_queue`. A key that waits already stays where it is, unless `lane` is more urgent.
+    pub(crate) fn push(&mut self, key: K, lane: Lane, cluster_queue: &Arc<str>, now: Instant) {
+        let since = match self.waiting.get(&key) {
+            Some(ticket) if ticket.lane <= lane => return,
+            Some(ticket) => ticket.since,
+            None => now,
+        };
+        let number = self.next_ticket;
+        self.next_ticket += 1;
+        self.waiting.insert(
+            key.clone(),
+            Ticket {
+                lane,
+                number,
+                since,
+            },
+        );
+        let turns = self.lanes.entry(lane).or_default();
+        let line = turns.keys.entry(Arc::clone(cluster_queue)).or_default();
+        if line.is_empty() {
+            turns.order.push_back(Arc::clone(cluster_queue));
+        }
+        line.push_back((key, number));
+    }
+
+    /// Takes `key` out.
+    pub(crate) fn remove(&mut self, key: &K) {
+        // Its place in line is skipped when its turn comes.
+        self.waiting.remove(key);
+    }
+
+    /// The next key, and since when it has waited.
+    pub(crate) fn pop(&mut self) -> Option<(K, Lane, Instant)> {
+        for lane in Lane::ALL {
+            let Some(turns) = self.lanes.get_mut(&lane) else {
+                continue;
+            };
+            while let Some((key, number)) = turns.next() {
+                if self
+                    .waiting
+                    .get(&key)
+                    .is_some_and(|ticket| ticket.number == number)
+                {
+                    let ticket = self.waiting.remove(&key)?;
+                    return Some((key, lane, ticket.since));
+                }
+            }
+        }
+        None
+    }
+
+    /// How many keys wait in each lane, and since when the oldest has.
+    pub(crate) fn depths(&self) -> [(Lane, usize, Option<Instant>); 3] {
+        Lane::ALL.map(|lane| {
+            let tickets = self.waiting.values().filter(|ticket| ticket.lane == lane);
+            (
+                lane,
+                tickets.clone().count(),
+                tickets.map(|ticket| ticket.since).min(),
+            )
+        })
+    }
+
+    /// How many keys wait.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+impl<K> Turns<K> {
+    /// The first of the ClusterQueue whose turn it is, which then goes to the end.
+    fn next(&mut self) -> Option<(K, u64)> {
+        let cluster_queue = self.order.pop_front()?;
+        let line = self.keys.get_mut(&cluster_queue)?;
+        let first = line.pop_front();
+        if line.is_empty() {
+            self.keys.remove(&cluster_queue);
+        } else {
+            self.order.push_back(cluster_queue);
+        }
+        first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(pushes: &[(u32, Lane, &str)]) -> Queue<u32> {
+        let mut queue = Queue::default();
+        for (key, lane, cluster_queue) in pushes {
+            queue.push(*key, *lane, &Arc::from(*cluster_queue), Instant::now());
+        }
+        queue
+    }
+
+    fn drain(queue: &mut Queue<u32>) -> Vec<u32> {
+        std::iter::from_fn(|| queue.pop().map(|(key, ..)| key)).collect()
+    }
+
+    #[test]
+    fn a_key_waits_once() {
+        let mut queue = queue(&[
+            (1, Lane::Fresh, "a"),
+            (2, Lane::Fresh, "a"),
+            (1, Lane::Fresh, "a"),
+            (1, Lane::Recheck, "a"),
+        ]);
+        assert_eq!(queue.len(), 2);
+        assert_eq!(drain(&mut queue), [1, 2]);
+    }
+
+    #[test]
+    fn urgent_lanes_go_first_and_a_key_can_become_urgent() {
+        let mut queue = queue(&[
+            (1, Lane::Recheck, "a"),
+            (2, Lane::Recheck, "a"),
+            (3, Lane::Fresh, "a"),
+            (4, Lane::Release, "a"),
+            (2, Lane::Fresh, "a"),
+        ]);
+        assert_eq!(drain(&mut queue), [4, 3, 2, 1]);
+    }
+
+    #[test]
+    fn cluster_queues_take_turns() {
+        let mut pushes: Vec<_> = (0..5).map(|key| (key, Lane::Fresh, "large")).collect();
+        pushes.extend([(10, Lane::Fresh, "small"), (11, Lane::Fresh, "small")]);
+        assert_eq!(drain(&mut queue(&pushes)), [0, 10, 1, 11, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_removed_key_is_passed_over_and_may_come_again() {
+        let mut queue = queue(&[(1, Lane::Fresh, "a"), (2, Lane::Fresh, "a")]);
+        queue.remove(&1);
+        assert_eq!(queue.len(), 1);
+        queue.push(1, Lane::Fresh, &"a".into(), Instant::now());
+        assert_eq!(drain(&mut queue), [2, 1]);
+        assert_eq!(queue.pop(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn depth_and_age_are_known() {
+        let start = Instant::now();
+        let mut queue = queue(&[(1, Lane::Fresh, "a"), (2, Lane::Recheck, "a")]);
+        tokio::time::advance(std::time::Duration::from_secs(5)).await;
+        queue.push(3, Lane::Fresh, &"a".into(), Instant::now());
+        queue.push(2, Lane::Fresh, &"a".into(), Instant::now());
+        assert_eq!(
+            queue.depths(),
+            [
+                (Lane::Release, 0, None),
+                (Lane::Fresh, 3, Some(start)),
+                (Lane::Recheck, 0, None)
+            ]
+        );
+    }
+}
