@@ -1,5 +1,12 @@
 //! wip
+mod activation;
 mod backoff;
+mod connection;
 mod decide;
+mod evaluate;
+mod health;
+mod intake;
 mod lease;
+mod metrics;
 mod queue;
+mod writer;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Toleration;
-use kube::core::{NamespaceResourceScope, ObjectMeta};
+use kube::core::{DynamicResourceScope, ObjectMeta};
 use serde::{Deserialize, Deserializer};
 
 use crate::api::lenient::counting_odd_fields;
@@ -19,11 +19,12 @@ pub(crate) struct WorkloadObject {
     pub(crate) odd_fields: u32,
 }
 
+// kube lets only dynamic scopes choose the version at run time.
 slim_resource!(
     WorkloadObject,
     "Workload",
     "workloads",
-    NamespaceResourceScope
+    DynamicResourceScope
 );
 
 impl<'de> Deserialize<'de> for WorkloadObject {

@@ -1,0 +1,492 @@
+//! Whether an AdmissionCheck can be answered: its parameters, resolved, and its condition `Active`. Pure.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::intake::{Failure, StoredParameters};
+use super::writer::ActivePatch;
+use crate::api::{AdmissionCheck, ParametersReference};
+use crate::check::{Message, NoParameters, ParametersKind, ParametersType, Read};
+
+/// The objects of one kind of parameters, as far as they are known.
+#[derive(Debug, Default)]
+pub(crate) struct Shelf {
+    objects: BTreeMap<String, StoredParameters>,
+    /// Those read so far by a list that is not complete.
+    listing: Option<BTreeMap<String, StoredParameters>>,
+    synced: bool,
+    failure: Option<Failure>,
+}
+
+impl Shelf {
+    /// Takes in what happened.
+    pub(crate) fn take(&mut self, event: kube::runtime::watcher::Event<StoredParameters>) {
+        use kube::runtime::watcher::Event;
+        match event {
+            Event::Apply(object) => {
+                self.objects.insert(object.name.clone(), object);
+                self.failure = None;
+            }
+            Event::Delete(object) => {
+                self.objects.remove(&object.name);
+                self.failure = None;
+            }
+            Event::Init => self.listing = Some(BTreeMap::new()),
+            Event::InitApply(object) => {
+                self.listing
+                    .get_or_insert_default()
+                    .insert(object.name.clone(), object);
+            }
+            Event::InitDone => {
+                self.objects = self.listing.take().unwrap_or_default();
+                self.synced = true;
+                self.failure = None;
+            }
+        }
+    }
+
+    /// Takes in that the watch fails.
+    pub(crate) fn failed(&mut self, failure: Failure) {
+        self.failure = Some(failure);
+    }
+}
+
+/// What came of looking for an AdmissionCheck's parameters.
+pub(crate) enum Resolved {
+    /// They are there and valid.
+    Good {
+        /// The parameters.
+        read: Read,
+        /// The object's version and generation.
+        version: String,
+        generation: i64,
+    },
+    /// They are not, and a person has to do something.
+    Bad {
+        /// One word for the condition.
+        reason: &'static str,
+        /// What is wrong and what to do.
+        message: Message,
+    },
+    /// It is not known yet.
+    Unknown,
+}
+
+/// Finds the parameters of `check`, which its controller expects to be of `parameters`.
+pub(crate) fn resolve(
+    check: &AdmissionCheck,
+    parameters: &ParametersType,
+    shelf: Option<&Shelf>,
+) -> Resolved {
+    let bad = |reason, message: String| Resolved::Bad {
+        reason,
+        message: message.into(),
+    };
+    let (kind, reference) = match (&parameters.kind, check.parameters()) {
+        (None, None) => return no_parameters(),
+        (None, Some(reference)) => {
+            let given = format!("{} `{}`", reference.kind, reference.name);
+            return bad(
+                "UnexpectedParameters",
+                format!(
+                    "spec.parameters refers to {given}, but this check takes no parameters: remove the reference"
+                ),
+            );
+        }
+        (Some(kind), None) => {
+            return bad(
+                "ParametersMissing",
+                format!(
+                    "spec.parameters is not set: it must refer to a {}",
+                    described(kind)
+                ),
+            );
+        }
+        (Some(kind), Some(reference)) => (kind, reference),
+    };
+    if let Some(message) = wrong_kind(kind, reference) {
+        return bad("ParametersOfWrongKind", message);
+    }
+    let Some(shelf) = shelf else {
+        return Resolved::Unknown;
+    };
+    if let Some(failure) = &shelf.failure {
+        return unreadable(kind, failure, shelf.synced);
+    }
+    if !shelf.synced {
+        return Resolved::Unknown;
+    }
+    let Some(stored) = shelf.objects.get(&reference.name) else {
+        return bad(
+            "ParametersNotFound",
+            format!(
+                "there is no {} `{}`: create it",
+                described(kind),
+                reference.name
+            ),
+        );
+    };
+    match (parameters.read)(stored.object.clone()) {
+        Ok(read) => Resolved::Good {
+            read,
+            version: stored.version.clone(),
+            generation: stored.generation,
+        },
+        Err(problem) => bad(
+            "ParametersInvalid",
+            format!(
+                "{} `{}` makes no sense: {problem}",
+                kind.kind, reference.name
+            ),
+        ),
+    }
+}
+
+fn no_parameters() -> Resolved {
+    let read = Read {
+        value: std::sync::Arc::new(NoParameters),
+        policy: None,
+    };
+    Resolved::Good {
+        read,
+        version: String::new(),
+        generation: 0,
+    }
+}
+
+fn described(kind: &ParametersKind) -> String {
+    format!("{} (group {})", kind.kind, kind.group)
+}
+
+fn wrong_kind(kind: &ParametersKind, reference: &ParametersReference) -> Option<String> {
+    if reference.name.is_empty() {
+        return Some(format!(
+            "spec.parameters.name is empty: it must name a {}",
+            described(kind)
+        ));
+    }
+    (reference.kind != kind.kind || reference.group != kind.group).then(|| {
+        format!(
+            "spec.parameters refers to a {} (group {}), but this check takes a {}",
+            reference.kind,
+            reference.group,
+            described(kind)
+        )
+    })
+}
+
+/// The kind can't be watched. A passing failure says nothing about the objects.
+fn unreadable(kind: &ParametersKind, failure: &Failure, synced: bool) -> Resolved {
+    let (reason, what) = match failure.code {
+        404 => (
+            "ParametersKindNotServed",
+            format!(
+                "the API server does not serve {}.{}: install the definition (the check's command `crds` prints it)",
+                kind.plural, kind.group
+            ),
+        ),
+        403 => (
+            "ParametersForbidden",
+            format!(
+                "the check may not list {}.{}: apply its ClusterRole (the check's command `manifests` prints it)",
+                kind.plural, kind.group
+            ),
+        ),
+        _ if synced => return Resolved::Unknown,
+        _ => return Resolved::Unknown,
+    };
+    Resolved::Bad {
+        reason,
+        message: what.into(),
+    }
+}
+
+/// The condition `Active` that is to stand on `check`; `None` if it stands there.
+pub(crate) fn condition(
+    check: &AdmissionCheck,
+    verdict: Result<(), (&str, &Message)>,
+    now: Timestamp,
+) -> Option<ActivePatch> {
+    let (status, reason, message) = match verdict {
+        Ok(()) => (
+            "True",
+            "Active",
+            Message::new("The admission check is active"),
+        ),
+        Err((reason, message)) => ("False", reason, message.clone()),
+    };
+    let standing = check.active.as_ref();
+    let same_status = standing.is_some_and(|active| active.status == status);
+    let stands = standing.is_some_and(|active| {
+        same_status
+            && active.reason == reason
+            && active.message == message.as_str()
+            && active.observed_generation == Some(check.generation())
+    });
+    let since = standing
+        .and_then(|active| active.since)
+        .filter(|_| same_status)
+        .unwrap_or(now);
+    (!stands).then(|| ActivePatch {
+        status,
+        reason: reason.to_owned(),
+        message,
+        since,
+        observed_generation: check.generation(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::runtime::watcher::Event;
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::AdmissionCheckObject;
+    use crate::check::{Parameters, Policy};
+
+    struct Window {
+        policy: Policy,
+    }
+
+    impl Parameters for Window {
+        fn kind() -> Option<ParametersKind> {
+            let (group, kind, plural) = ("example.com".into(), "Window".into(), "windows".into());
+            Some(ParametersKind {
+                group,
+                kind,
+                plural,
+                versions: vec!["v1".into()],
+            })
+        }
+
+        fn decode(object: serde_json::Value) -> Result<Self, String> {
+            let spec = object.get("spec").ok_or("missing field `spec`")?;
+            Ok(Self {
+                policy: serde_json::from_value(spec.clone()).map_err(|error| error.to_string())?,
+            })
+        }
+
+        fn validate(&self) -> Result<(), String> {
+            if self.policy.on_error_after.is_some() {
+                Ok(())
+            } else {
+                Err("`onErrorAfter` is needed".to_owned())
+            }
+        }
+
+        fn policy(&self) -> Option<&Policy> {
+            Some(&self.policy)
+        }
+    }
+
+    fn check(parameters: serde_json::Value, conditions: serde_json::Value) -> AdmissionCheck {
+        let object: AdmissionCheckObject = serde_json::from_value(json!({
+            "metadata": {"name": "c", "uid": "u", "resourceVersion": "1", "generation": 4},
+            "spec": {"controllerName": "example.com/window", "parameters": parameters},
+            "status": {"conditions": conditions},
+        }))
+        .unwrap();
+        object.into()
+    }
+
+    fn reference(group: &str, kind: &str, name: &str) -> serde_json::Value {
+        json!({"apiGroup": group, "kind": kind, "name": name})
+    }
+
+    fn stored(name: &str, spec: serde_json::Value) -> StoredParameters {
+        StoredParameters {
+            name: name.to_owned(),
+            version: "7".to_owned(),
+            generation: 2,
+            object: json!({"spec": spec}),
+        }
+    }
+
+    fn shelf() -> Shelf {
+        let mut shelf = Shelf::default();
+        shelf.take(Event::Init);
+        shelf.take(Event::InitApply(stored(
+            "good",
+            json!({"onErrorAfter": "1m"}),
+        )));
+        shelf.take(Event::InitApply(stored("invalid", json!({}))));
+        shelf.take(Event::InitApply(stored(
+            "garbage",
+            json!({"onErrorAfter": 7}),
+        )));
+        shelf.take(Event::InitDone);
+        shelf
+    }
+
+    /// In a word: the reason, `Good` or `Unknown`; and the message.
+    fn outcome(
+        check: &AdmissionCheck,
+        parameters: &ParametersType,
+        shelf: Option<&Shelf>,
+    ) -> (String, String) {
+        match resolve(check, parameters, shelf) {
+            Resolved::Good { generation, .. } => ("Good".to_owned(), generation.to_string()),
+            Resolved::Bad { reason, message } => (reason.to_owned(), message.to_string()),
+            Resolved::Unknown => ("Unknown".to_owned(), String::new()),
+        }
+    }
+
+    #[test]
+    fn each_thing_that_can_be_wrong_has_a_reason_and_says_what_to_do() {
+        let window = ParametersType::of::<Window>();
+        let shelf = shelf();
+        for (parameters, reason, message) in [
+            (reference("example.com", "Window", "good"), "Good", "2"),
+            (
+                json!(null),
+                "ParametersMissing",
+                "spec.parameters is not set: it must refer to a Window (group example.com)",
+            ),
+            (
+                reference("example.com", "Window", ""),
+                "ParametersOfWrongKind",
+                "spec.parameters.name is empty: it must name a Window (group example.com)",
+            ),
+            (
+                reference("example.com", "Door", "good"),
+                "ParametersOfWrongKind",
+                "spec.parameters refers to a Door (group example.com), but this check takes a Window (group example.com)",
+            ),
+            (
+                reference("other.com", "Window", "good"),
+                "ParametersOfWrongKind",
+                "spec.parameters refers to a Window (group other.com), but this check takes a Window (group example.com)",
+            ),
+            (
+                reference("example.com", "Window", "gone"),
+                "ParametersNotFound",
+                "there is no Window (group example.com) `gone`: create it",
+            ),
+            (
+                reference("example.com", "Window", "invalid"),
+                "ParametersInvalid",
+                "Window `invalid` makes no sense: `onErrorAfter` is needed",
+            ),
+        ] {
+            assert_eq!(
+                outcome(&check(parameters, json!([])), &window, Some(&shelf)),
+                (reason.to_owned(), message.to_owned())
+            );
+        }
+        let garbage = outcome(
+            &check(reference("example.com", "Window", "garbage"), json!([])),
+            &window,
+            Some(&shelf),
+        );
+        assert!(
+            garbage.0 == "ParametersInvalid" && garbage.1.contains("invalid type: integer `7`"),
+            "{garbage:?}"
+        );
+    }
+
+    #[test]
+    fn a_check_without_parameters_takes_none() {
+        let none = ParametersType::of::<NoParameters>();
+        assert_eq!(
+            outcome(&check(json!(null), json!([])), &none, None).0,
+            "Good"
+        );
+        let (reason, message) = outcome(
+            &check(reference("example.com", "Window", "w"), json!([])),
+            &none,
+            None,
+        );
+        assert_eq!(reason, "UnexpectedParameters");
+        assert_eq!(
+            message,
+            "spec.parameters refers to Window `w`, but this check takes no parameters: remove the reference"
+        );
+    }
+
+    #[test]
+    fn nothing_is_said_before_the_objects_are_known() {
+        let (window, wanted) = (
+            ParametersType::of::<Window>(),
+            check(reference("example.com", "Window", "good"), json!([])),
+        );
+        assert_eq!(outcome(&wanted, &window, None).0, "Unknown");
+        let mut shelf = Shelf::default();
+        shelf.take(Event::Init);
+        assert_eq!(outcome(&wanted, &window, Some(&shelf)).0, "Unknown");
+        for (code, reason) in [
+            (404, "ParametersKindNotServed"),
+            (403, "ParametersForbidden"),
+            (500, "Unknown"),
+            (0, "Unknown"),
+        ] {
+            shelf.failed(Failure {
+                code,
+                message: String::new(),
+            });
+            assert_eq!(outcome(&wanted, &window, Some(&shelf)).0, reason);
+        }
+        shelf.take(Event::InitDone);
+        assert_eq!(
+            outcome(&wanted, &window, Some(&shelf)).0,
+            "ParametersNotFound"
+        );
+    }
+
+    #[test]
+    fn what_vanished_while_the_watch_was_down_is_gone() {
+        let (window, mut shelf) = (ParametersType::of::<Window>(), shelf());
+        let wanted = check(reference("example.com", "Window", "good"), json!([]));
+        shelf.take(Event::Init);
+        assert_eq!(
+            outcome(&wanted, &window, Some(&shelf)).0,
+            "Good",
+            "while it is being read again"
+        );
+        shelf.take(Event::InitDone);
+        assert_eq!(
+            outcome(&wanted, &window, Some(&shelf)).0,
+            "ParametersNotFound"
+        );
+    }
+
+    #[test]
+    fn the_condition_is_written_when_it_differs_and_its_time_changes_with_the_status() {
+        let now = "2026-11-21T09:00:00Z".parse().unwrap();
+        let active = |status: &str, reason: &str, message: &str, generation: i64| {
+            check(
+                json!(null),
+                json!([{"type": "Active", "status": status, "reason": reason, "message": message, "observedGeneration": generation,
+                        "lastTransitionTime": "2026-11-20T00:00:00Z"}]),
+            )
+        };
+        let stands = active("True", "Active", "The admission check is active", 4);
+        assert_eq!(condition(&stands, Ok(()), now), None);
+        let absent = condition(&check(json!(null), json!([])), Ok(()), now).unwrap();
+        assert_eq!(
+            (absent.status, absent.since, absent.observed_generation),
+            ("True", now, 4)
+        );
+        let old_generation = condition(
+            &active("True", "Active", "The admission check is active", 3),
+            Ok(()),
+            now,
+        )
+        .unwrap();
+        assert_eq!(old_generation.since.to_string(), "2026-11-20T00:00:00Z");
+        let message = Message::new("gone");
+        let flipped = condition(&stands, Err(("ParametersNotFound", &message)), now).unwrap();
+        assert_eq!(
+            (flipped.status, flipped.reason.as_str(), flipped.since),
+            ("False", "ParametersNotFound", now)
+        );
+        let other_message = condition(
+            &active("False", "ParametersNotFound", "x", 4),
+            Err(("ParametersNotFound", &message)),
+            now,
+        )
+        .unwrap();
+        assert_eq!(other_message.since.to_string(), "2026-11-20T00:00:00Z");
+    }
+}

@@ -1,0 +1,146 @@
+//! The client as the runtime uses it: no request hangs, none is retried in hiding, all are counted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::RETRY_AFTER;
+use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
+use kube::Client;
+use kube::client::Body;
+use tokio::time::timeout;
+use tower::BoxError;
+use tower_http::timeout::TimeoutBody;
+
+use super::health::WatchHealth;
+use super::metrics::{Metrics, RequestLabels};
+
+/// How long the head of an answer may take, and how long its body may be silent. A watch's body may: its own timeout ends it.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Why a request has no answer that is of use.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RequestError {
+    /// It hangs.
+    #[error("the API server did not answer in {0:?}")]
+    NoAnswer(Duration),
+    /// The server asks for a pause (429, or 503 with Retry-After), which kube's own error would not tell.
+    #[error("the API server answered {code} and asks for a pause of {after:?}")]
+    Pause {
+        /// The status.
+        code: u16,
+        /// For how long.
+        after: Duration,
+    },
+}
+
+/// `client` with guards around each request. The answers to the watch that `health` belongs to are its signs of life.
+pub(crate) fn guarded(
+    client: &Client,
+    metrics: &Arc<Metrics>,
+    health: Option<WatchHealth>,
+) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let (client, metrics) = (client.clone(), Arc::clone(metrics));
+    let service = tower::service_fn(move |request| {
+        send(
+            client.clone(),
+            Arc::clone(&metrics),
+            health.clone(),
+            request,
+        )
+    });
+    Client::new(service, namespace)
+}
+
+type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
+
+async fn send(
+    client: Client,
+    metrics: Arc<Metrics>,
+    health: Option<WatchHealth>,
+    request: Request<Body>,
+) -> Result<Response<AnswerBody>, BoxError> {
+    let verb = verb(&request);
+    let answer = timeout(HEAD_TIMEOUT, client.send(request)).await;
+    let code = match &answer {
+        Ok(Ok(response)) => response.status().as_u16(),
+        _ => 0,
+    };
+    metrics
+        .requests
+        .get_or_create(&RequestLabels { verb, code })
+        .inc();
+    let response = answer.map_err(|_| RequestError::NoAnswer(HEAD_TIMEOUT))??;
+    if let Some(after) = pause(&response) {
+        return Err(RequestError::Pause { code, after }.into());
+    }
+    if let Some(health) = &health {
+        health.alive();
+    }
+    Ok(response.map(|body| match (verb, health) {
+        ("watch", Some(health)) => body
+            .map_frame(move |frame| {
+                health.alive();
+                frame
+            })
+            .map_err(Into::into)
+            .boxed_unsync(),
+        ("watch", None) => body.map_err(Into::into).boxed_unsync(),
+        _ => TimeoutBody::new(BODY_TIMEOUT, body).boxed_unsync(),
+    }))
+}
+
+/// The API's verb.
+fn verb(request: &Request<Body>) -> &'static str {
+    let query = request.uri().query().unwrap_or_default();
+    let watches = query.split('&').any(|pair| pair == "watch=true");
+    match request.method().as_str() {
+        "GET" if watches => "watch",
+        "GET" => "get",
+        "POST" => "create",
+        "PUT" => "update",
+        "PATCH" => "patch",
+        "DELETE" => "delete",
+        _ => "other",
+    }
+}
+
+/// The pause that the answer asks for.
+fn pause<B>(response: &Response<B>) -> Option<Duration> {
+    let overloaded = matches!(
+        response.status(),
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
+    );
+    let header = response.headers().get(RETRY_AFTER).filter(|_| overloaded)?;
+    header.to_str().ok()?.parse().ok().map(Duration::from_secs)
+}
+
+/// The pause that an error asks for.
+pub(crate) fn pause_of(error: &kube::Error) -> Option<Duration> {
+    match error {
+        kube::Error::Service(error) => match error.downcast_ref::<RequestError>()? {
+            RequestError::Pause { after, .. } => Some(*after),
+            RequestError::NoAnswer(_) => None,
+        },
+        kube::Error::Api(status) if status.code == 429 => {
+            let seconds = status
+                .details
+                .as_ref()
+                .map_or(0, |details| details.retry_after_seconds);
+            Some(Duration::from_secs(seconds.max(1).into()))
+        }
+        _ => None,
+    }
+}
+
+/// Whether the API server has answered, and refused: asking the same again would be answered the same.
+pub(crate) fn status_of(error: &kube::Error) -> Option<&kube::core::Status> {
+    match error {
+        kube::Error::Api(status) => Some(status),
+        _ => None,
+    }
+}

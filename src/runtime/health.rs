@@ -1,0 +1,227 @@
+//! Whether the process is well: what `/readyz` says.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::time::Instant;
+
+/// The health of all parts. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Health(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    watches: BTreeMap<String, Watch>,
+    /// What keeps the process from being ready besides its watches, by subject.
+    problems: BTreeMap<&'static str, String>,
+}
+
+#[derive(Debug)]
+struct Watch {
+    synced: bool,
+    since: Instant,
+    last_sign: Instant,
+    last_error: Option<String>,
+    errors: u64,
+}
+
+/// One watch, for people.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct WatchReport {
+    pub(crate) name: String,
+    pub(crate) synced: bool,
+    /// For how long it has been so.
+    pub(crate) for_seconds: u64,
+    /// For how long nothing came: no event, no bookmark, no new answer.
+    pub(crate) silent_seconds: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) last_error: Option<String>,
+    pub(crate) errors: u64,
+}
+
+/// How long a watch may be silent: it is begun again after five minutes at the latest, and each beginning is a sign of life.
+const SILENCE_LIMIT: Duration = Duration::from_mins(6);
+
+impl Health {
+    /// The health of the watch `name`, which has not begun.
+    pub(crate) fn watch(&self, name: &str) -> WatchHealth {
+        let now = Instant::now();
+        let new = Watch {
+            synced: false,
+            since: now,
+            last_sign: now,
+            last_error: None,
+            errors: 0,
+        };
+        self.lock().watches.insert(name.to_owned(), new);
+        WatchHealth {
+            health: self.clone(),
+            name: name.into(),
+        }
+    }
+
+    /// Forgets all watches: they are made anew.
+    pub(crate) fn forget_watches(&self) {
+        self.lock().watches.clear();
+    }
+
+    /// Says what is wrong with `subject`, or that nothing is.
+    pub(crate) fn report(&self, subject: &'static str, problem: Option<String>) {
+        let mut state = self.lock();
+        match problem {
+            Some(problem) => state.problems.insert(subject, problem),
+            None => state.problems.remove(subject),
+        };
+    }
+
+    /// What keeps the process from being ready; empty when nothing does.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        let state = self.lock();
+        let mut problems: Vec<String> = state
+            .problems
+            .iter()
+            .map(|(subject, problem)| format!("{subject}: {problem}"))
+            .collect();
+        problems.extend(
+            state
+                .watches
+                .iter()
+                .filter_map(|(name, watch)| watch.problem(name)),
+        );
+        problems
+    }
+
+    /// All watches.
+    pub(crate) fn watches(&self) -> Vec<WatchReport> {
+        let state = self.lock();
+        let report = |(name, watch): (&String, &Watch)| WatchReport {
+            name: name.clone(),
+            synced: watch.synced,
+            for_seconds: watch.since.elapsed().as_secs(),
+            silent_seconds: watch.last_sign.elapsed().as_secs(),
+            last_error: watch.last_error.clone(),
+            errors: watch.errors,
+        };
+        state.watches.iter().map(report).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watch {
+    fn problem(&self, name: &str) -> Option<String> {
+        let error = self
+            .last_error
+            .as_ref()
+            .map(|error| format!("; last error: {error}"))
+            .unwrap_or_default();
+        if !self.synced {
+            return Some(format!(
+                "the watch of {name} has not been synced for {} s{error}",
+                self.since.elapsed().as_secs()
+            ));
+        }
+        let silent = self.last_sign.elapsed();
+        (silent > SILENCE_LIMIT).then(|| {
+            format!(
+                "the watch of {name} has been silent for {} s{error}",
+                silent.as_secs()
+            )
+        })
+    }
+}
+
+/// The health of one watch.
+#[derive(Clone, Debug)]
+pub(crate) struct WatchHealth {
+    health: Health,
+    name: Arc<str>,
+}
+
+impl WatchHealth {
+    /// The watch's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Something came.
+    pub(crate) fn alive(&self) {
+        self.change(|watch| watch.last_sign = Instant::now());
+    }
+
+    /// The whole list has been read.
+    pub(crate) fn synced(&self) {
+        self.change(|watch| {
+            if !watch.synced {
+                watch.synced = true;
+                watch.since = Instant::now();
+            }
+            watch.last_error = None;
+            watch.last_sign = Instant::now();
+        });
+    }
+
+    /// The list is read again.
+    pub(crate) fn unsynced(&self) {
+        self.change(|watch| {
+            if watch.synced {
+                watch.synced = false;
+                watch.since = Instant::now();
+            }
+        });
+    }
+
+    /// It failed.
+    pub(crate) fn failed(&self, error: String) {
+        self.change(|watch| {
+            watch.last_error = Some(error);
+            watch.errors += 1;
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Watch)) {
+        if let Some(watch) = self.health.lock().watches.get_mut(&*self.name) {
+            change(watch);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn readiness_names_the_watch_since_when_and_the_last_error() {
+        let health = Health::default();
+        let watch = health.watch("workloads");
+        tokio::time::advance(Duration::from_secs(12)).await;
+        watch.failed("forbidden".to_owned());
+        assert_eq!(
+            health.problems(),
+            ["the watch of workloads has not been synced for 12 s; last error: forbidden"]
+        );
+        watch.synced();
+        assert!(health.problems().is_empty());
+        tokio::time::advance(SILENCE_LIMIT + Duration::from_secs(1)).await;
+        assert_eq!(
+            health.problems(),
+            ["the watch of workloads has been silent for 361 s"]
+        );
+        watch.alive();
+        assert!(health.problems().is_empty());
+    }
+
+    #[test]
+    fn other_problems_are_named_until_they_are_gone() {
+        let health = Health::default();
+        health.report("kueue", Some("not installed".to_owned()));
+        assert_eq!(health.problems(), ["kueue: not installed"]);
+        health.report("kueue", None);
+        assert!(health.problems().is_empty());
+    }
+}

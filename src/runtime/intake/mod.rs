@@ -1,0 +1,216 @@
+//! What comes in: one task for each watch, one channel to the manager.
+//!
+//! kube's `watcher` does the watching. This closes what it leaves open: a refused selector, a 410 in answer to a watch (not inside one), requests that hang,
+//! errors without a pause between them. Streaming lists are not used, so they need no fallback; objects cannot fail to decode.
+
+mod sources;
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use kube::runtime::watcher::{self, Event};
+use tokio::sync::mpsc;
+
+use super::backoff::Backoff;
+use super::connection::pause_of;
+use super::health::WatchHealth;
+use super::metrics::{Metrics, WatchLabels};
+use crate::api::{AdmissionCheck, ResourceFlavor, Workload};
+use crate::check::Wake;
+
+pub(crate) use sources::{
+    CheckSource, FlavorSource, ParametersSource, StoredParameters, WakeSource, WorkloadSource,
+};
+
+/// Something that came in.
+#[derive(Debug)]
+pub(crate) enum Incoming {
+    Checks(Event<AdmissionCheck>),
+    /// `selected` says that only Workloads with quota are sent, so that a deletion may be a loss of quota.
+    Workloads {
+        event: Event<Workload>,
+        selected: bool,
+    },
+    Flavors(Event<ResourceFlavor>),
+    /// Parameters of the kind with this number.
+    Parameters {
+        kind: usize,
+        event: Event<StoredParameters>,
+    },
+    /// The kind with this number can't be watched.
+    ParametersFailed {
+        kind: usize,
+        failure: Failure,
+    },
+    /// A wake-up for the check with this number.
+    Wake {
+        check: usize,
+        wake: Wake,
+    },
+    /// Kueue's API is not served as it was: it must be asked about again.
+    ApiChanged,
+}
+
+/// Why a watch fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// The API server's answer; 0 when there was none.
+    pub(crate) code: u16,
+    pub(crate) message: String,
+}
+
+/// Something that can be watched.
+pub(crate) trait Source: Send {
+    /// What comes of it.
+    type Item: Send + 'static;
+
+    /// Begins from the start.
+    fn begin(
+        &mut self,
+    ) -> impl Future<Output = kube::Result<BoxStream<'static, watcher::Result<Event<Self::Item>>>>> + Send;
+
+    /// What an event becomes. `None` says nothing to the manager.
+    fn incoming(&mut self, event: Event<Self::Item>) -> Option<Incoming>;
+
+    /// What a failure becomes, and what is done about it.
+    fn failed(&mut self, failure: &Failure) -> (Option<Incoming>, Reaction) {
+        let _ = failure;
+        (None, Reaction::TryAgain)
+    }
+}
+
+/// What is done about a failure, after a pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reaction {
+    /// Go on.
+    TryAgain,
+    /// Begin from the start.
+    BeginAgain,
+}
+
+/// The first and the largest pause between failures.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+
+/// Watches `source` for ever.
+pub(crate) async fn watch<S: Source>(
+    mut source: S,
+    health: WatchHealth,
+    metrics: std::sync::Arc<Metrics>,
+    seed: u64,
+    to: mpsc::Sender<Incoming>,
+) {
+    let backoff = Backoff::new(PAUSES.0, PAUSES.1, seed);
+    let key = crate::api::digest(health.name());
+    let labels = WatchLabels {
+        watch: health.name().to_owned(),
+    };
+    let mut failures = 0;
+    loop {
+        let mut stream = match source.begin().await {
+            Ok(stream) => stream,
+            Err(error) => {
+                futures::stream::once(async { Err(watcher::Error::InitialListFailed(error)) })
+                    .boxed()
+            }
+        };
+        while let Some(item) = stream.next().await {
+            let error = match item {
+                Ok(event) => {
+                    failures = 0;
+                    note_progress(&health, &event);
+                    if let Some(incoming) = source.incoming(event)
+                        && to.send(incoming).await.is_err()
+                    {
+                        return;
+                    }
+                    continue;
+                }
+                Err(error) => error,
+            };
+            failures += 1;
+            metrics.watch_errors.get_or_create(&labels).inc();
+            let failure = Failure::from(&error);
+            health.failed(failure.message.clone());
+            tracing::debug!(
+                watch = health.name(),
+                error = failure.message,
+                "a watch failed and is tried again"
+            );
+            let (incoming, reaction) = source.failed(&failure);
+            if let Some(incoming) = incoming
+                && to.send(incoming).await.is_err()
+            {
+                return;
+            }
+            let pause = pause_in(&error)
+                .unwrap_or_default()
+                .max(backoff.delay(failures, key));
+            tokio::time::sleep(pause.min(PAUSES.1)).await;
+            // From a version that is gone kube would ask for the same again, for ever.
+            if reaction == Reaction::BeginAgain || is_gone_at_start(&error) {
+                break;
+            }
+        }
+    }
+}
+
+fn note_progress<T>(health: &WatchHealth, event: &Event<T>) {
+    match event {
+        Event::Init => health.unsynced(),
+        Event::InitDone => health.synced(),
+        _ => health.alive(),
+    }
+}
+
+/// An HTTP 410 in answer to a watch, as a proxy or an aggregated server may send it. The API server itself says it inside the watch, where kube handles it.
+fn is_gone_at_start(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
+}
+
+fn pause_in(error: &watcher::Error) -> Option<Duration> {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => pause_of(error),
+        watcher::Error::WatchError(status) if status.code == 429 => status
+            .details
+            .as_ref()
+            .map(|details| Duration::from_secs(details.retry_after_seconds.into())),
+        _ => None,
+    }
+}
+
+impl From<&watcher::Error> for Failure {
+    fn from(error: &watcher::Error) -> Self {
+        let code = match error {
+            watcher::Error::InitialListFailed(kube::Error::Api(status))
+            | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+            | watcher::Error::WatchFailed(kube::Error::Api(status)) => status.code,
+            watcher::Error::WatchError(status) => status.code,
+            _ => 0,
+        };
+        let message = match error {
+            watcher::Error::InitialListFailed(error) => format!("list: {}", brief(error)),
+            watcher::Error::WatchStartFailed(error) => format!("watch: {}", brief(error)),
+            watcher::Error::WatchFailed(error) => format!("watch broke off: {}", brief(error)),
+            watcher::Error::WatchError(status) => {
+                format!("watch: {} {}", status.code, status.message)
+            }
+            watcher::Error::NoResourceVersion => error.to_string(),
+        };
+        Self {
+            code,
+            message: crate::check::redact(&message).into_owned(),
+        }
+    }
+}
+
+/// An error of kube without the repetition in its own text.
+pub(crate) fn brief(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => format!("{} {}", status.code, status.message),
+        kube::Error::Service(error) => error.to_string(),
+        error => error.to_string(),
+    }
+}

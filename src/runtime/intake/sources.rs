@@ -1,0 +1,311 @@
+//! The things that are watched.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use http::Request;
+use kube::api::{ApiResource, DynamicObject};
+use kube::runtime::watcher::{self, Config, Event, watcher};
+use kube::{Api, Client};
+use serde::Deserialize;
+
+use super::{Failure, Incoming, Reaction, Source};
+use crate::api::{
+    AdmissionCheck, AdmissionCheckObject, ApiVersion, Projection, ResourceFlavor,
+    ResourceFlavorObject, Served, Workload, WorkloadObject,
+};
+use crate::check::{ParametersKind, Wake};
+use crate::runtime::metrics::Metrics;
+
+type Events<T> = BoxStream<'static, watcher::Result<Event<T>>>;
+
+/// How many objects a page has: a page is what is decoded at once, so it bounds the memory of a first list.
+const PAGE: u32 = 50;
+/// How long a watch of Workloads lasts. A connection that died without a word is noticed that much later, at the price of one request a minute.
+const WORKLOAD_WATCH_SECONDS: u32 = 60;
+/// Everything that holds quota, and nothing else: a missing value selects as the empty string.
+const HOLDS_QUOTA: &str = "status.admission.clusterQueue!=";
+
+fn map<A, B>(event: Event<A>, mut to: impl FnMut(A) -> B) -> Event<B> {
+    match event {
+        Event::Apply(object) => Event::Apply(to(object)),
+        Event::Delete(object) => Event::Delete(to(object)),
+        Event::InitApply(object) => Event::InitApply(to(object)),
+        Event::Init => Event::Init,
+        Event::InitDone => Event::InitDone,
+    }
+}
+
+/// A served version that is gone answers 404.
+fn api_changed(failure: &Failure) -> (Option<Incoming>, Reaction) {
+    (
+        (failure.code == 404).then_some(Incoming::ApiChanged),
+        Reaction::TryAgain,
+    )
+}
+
+/// All AdmissionChecks: whose they are can change.
+pub(crate) struct CheckSource {
+    pub(crate) client: Client,
+    pub(crate) version: ApiVersion,
+}
+
+impl Source for CheckSource {
+    type Item = AdmissionCheckObject;
+
+    async fn begin(&mut self) -> kube::Result<Events<AdmissionCheckObject>> {
+        let api = Api::all_with(self.client.clone(), &self.version);
+        Ok(watcher(api, Config::default().page_size(PAGE)).boxed())
+    }
+
+    fn incoming(&mut self, event: Event<AdmissionCheckObject>) -> Option<Incoming> {
+        Some(Incoming::Checks(map(event, AdmissionCheck::from)))
+    }
+
+    fn failed(&mut self, failure: &Failure) -> (Option<Incoming>, Reaction) {
+        api_changed(failure)
+    }
+}
+
+/// ResourceFlavors: their node labels are what pod set updates must not contradict.
+pub(crate) struct FlavorSource {
+    pub(crate) client: Client,
+    pub(crate) version: ApiVersion,
+}
+
+impl Source for FlavorSource {
+    type Item = ResourceFlavorObject;
+
+    async fn begin(&mut self) -> kube::Result<Events<ResourceFlavorObject>> {
+        let api = Api::all_with(self.client.clone(), &self.version);
+        Ok(watcher(api, Config::default().page_size(PAGE)).boxed())
+    }
+
+    fn incoming(&mut self, event: Event<ResourceFlavorObject>) -> Option<Incoming> {
+        Some(Incoming::Flavors(map(event, ResourceFlavor::from)))
+    }
+}
+
+/// Workloads: those that hold quota, where the server can tell.
+pub(crate) struct WorkloadSource {
+    client: Client,
+    version: ApiVersion,
+    selected: bool,
+    projection: Projection,
+    metrics: Arc<Metrics>,
+}
+
+impl WorkloadSource {
+    /// Keeps `annotations` of each.
+    pub(crate) fn new(
+        client: Client,
+        served: Served,
+        annotations: BTreeSet<String>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let projection = Projection::new(annotations);
+        Self {
+            client,
+            version: served.version,
+            selected: served.selects_reserved,
+            projection,
+            metrics,
+        }
+    }
+}
+
+impl Source for WorkloadSource {
+    type Item = WorkloadObject;
+
+    async fn begin(&mut self) -> kube::Result<Events<WorkloadObject>> {
+        let api = Api::all_with(self.client.clone(), &self.version);
+        let config = Config::default()
+            .page_size(PAGE)
+            .timeout(WORKLOAD_WATCH_SECONDS);
+        let config = if self.selected {
+            config.fields(HOLDS_QUOTA)
+        } else {
+            config
+        };
+        Ok(watcher(api, config).boxed())
+    }
+
+    fn incoming(&mut self, event: Event<WorkloadObject>) -> Option<Incoming> {
+        let event = map(event, |object| {
+            if object.odd_fields > 0 {
+                self.metrics.odd_objects.inc();
+            }
+            let odd_fields = object.odd_fields;
+            let workload = self.projection.project(object);
+            if odd_fields > 0 {
+                tracing::warn!(%workload, odd_fields, "a Workload has fields of a shape that Kueue does not document; they count as absent");
+            }
+            workload
+        });
+        self.wanted(&event).then_some(Incoming::Workloads {
+            event,
+            selected: self.selected,
+        })
+    }
+
+    fn failed(&mut self, failure: &Failure) -> (Option<Incoming>, Reaction) {
+        if self.selected && failure.code == 400 {
+            tracing::info!(
+                "the API server does not select Workloads by their ClusterQueue; all are watched"
+            );
+            self.selected = false;
+            return (None, Reaction::BeginAgain);
+        }
+        api_changed(failure)
+    }
+}
+
+impl WorkloadSource {
+    /// What the server could not select is selected here, as early as can be: a Workload without quota is only a name to forget. The manager needs to see it
+    /// once, when it has lost its quota, so a change is always passed on.
+    fn wanted(&self, event: &Event<Workload>) -> bool {
+        self.selected || !matches!(event, Event::InitApply(workload) if !workload.holds_quota())
+    }
+}
+
+/// A parameters object as it is stored, to be decoded by the check that refers to it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct StoredParameters {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) generation: i64,
+    pub(crate) object: serde_json::Value,
+}
+
+impl From<DynamicObject> for StoredParameters {
+    fn from(mut object: DynamicObject) -> Self {
+        object.metadata.managed_fields = None;
+        Self {
+            name: object.metadata.name.clone().unwrap_or_default(),
+            version: object.metadata.resource_version.clone().unwrap_or_default(),
+            generation: object.metadata.generation.unwrap_or_default(),
+            object: serde_json::to_value(object).unwrap_or_default(),
+        }
+    }
+}
+
+/// Parameters of one kind, in the best version that is served.
+pub(crate) struct ParametersSource {
+    pub(crate) client: Client,
+    pub(crate) kind: ParametersKind,
+    pub(crate) number: usize,
+}
+
+impl ParametersSource {
+    /// Asks only if there is a choice.
+    async fn served_version(&self) -> kube::Result<String> {
+        #[derive(Deserialize)]
+        struct Group {
+            versions: Vec<Version>,
+        }
+        #[derive(Deserialize)]
+        struct Version {
+            version: String,
+        }
+        let first = self.kind.versions.first().cloned().unwrap_or_default();
+        if self.kind.versions.len() < 2 {
+            return Ok(first);
+        }
+        let path = format!("/apis/{}", self.kind.group);
+        let group: Group = self
+            .client
+            .request(
+                Request::get(path)
+                    .body(Vec::new())
+                    .map_err(kube::Error::HttpError)?,
+            )
+            .await?;
+        let served = |version: &&String| {
+            group
+                .versions
+                .iter()
+                .any(|served| served.version == **version)
+        };
+        Ok(self
+            .kind
+            .versions
+            .iter()
+            .find(served)
+            .cloned()
+            .unwrap_or(first))
+    }
+}
+
+impl Source for ParametersSource {
+    type Item = DynamicObject;
+
+    async fn begin(&mut self) -> kube::Result<Events<DynamicObject>> {
+        let version = self.served_version().await?;
+        let ParametersKind {
+            group,
+            kind,
+            plural,
+            ..
+        } = &self.kind;
+        let resource = ApiResource {
+            group: group.clone(),
+            api_version: format!("{group}/{version}"),
+            version,
+            kind: kind.clone(),
+            plural: plural.clone(),
+        };
+        let api = Api::<DynamicObject>::all_with(self.client.clone(), &resource);
+        Ok(watcher(api, Config::default().page_size(PAGE)).boxed())
+    }
+
+    fn incoming(&mut self, event: Event<DynamicObject>) -> Option<Incoming> {
+        Some(Incoming::Parameters {
+            kind: self.number,
+            event: map(event, StoredParameters::from),
+        })
+    }
+
+    fn failed(&mut self, failure: &Failure) -> (Option<Incoming>, Reaction) {
+        // A kind in several versions may have lost the one that was chosen.
+        let reaction = if failure.code == 404 && self.kind.versions.len() > 1 {
+            Reaction::BeginAgain
+        } else {
+            Reaction::TryAgain
+        };
+        (
+            Some(Incoming::ParametersFailed {
+                kind: self.number,
+                failure: failure.clone(),
+            }),
+            reaction,
+        )
+    }
+}
+
+/// Other objects that wake Workloads.
+pub(crate) struct WakeSource {
+    pub(crate) client: Client,
+    pub(crate) begin: Arc<dyn Fn(Client) -> Events<Wake> + Send + Sync>,
+    pub(crate) check: usize,
+}
+
+impl Source for WakeSource {
+    type Item = Wake;
+
+    async fn begin(&mut self) -> kube::Result<Events<Wake>> {
+        Ok((self.begin)(self.client.clone()))
+    }
+
+    fn incoming(&mut self, event: Event<Wake>) -> Option<Incoming> {
+        let wake = match event {
+            Event::Apply(wake) | Event::Delete(wake) | Event::InitApply(wake) => wake,
+            Event::Init | Event::InitDone => return None,
+        };
+        (wake != Wake::Nothing).then_some(Incoming::Wake {
+            check: self.check,
+            wake,
+        })
+    }
+}

@@ -1,0 +1,278 @@
+//! What can be counted. Labelled by AdmissionCheck and never by Workload.
+
+use prometheus_client::encoding::{EncodeLabelSet, text::encode};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+/// One AdmissionCheck.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct CheckLabels {
+    pub(crate) check: String,
+}
+
+/// One AdmissionCheck, and one word.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct OutcomeLabels {
+    pub(crate) check: String,
+    pub(crate) outcome: &'static str,
+}
+
+/// One AdmissionCheck, and a state.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct StateLabels {
+    pub(crate) check: String,
+    pub(crate) state: String,
+}
+
+/// A request to the API server; code 0 when there was no answer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct RequestLabels {
+    pub(crate) verb: &'static str,
+    pub(crate) code: u16,
+}
+
+/// One watch.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct WatchLabels {
+    pub(crate) watch: String,
+}
+
+/// One lane of the queue.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct LaneLabels {
+    pub(crate) lane: &'static str,
+}
+
+/// One word.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct ResultLabels {
+    pub(crate) result: &'static str,
+}
+
+type Durations = Family<CheckLabels, Histogram>;
+type StateDurations = Family<StateLabels, Histogram>;
+
+/// All metrics of one process.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    pub(crate) evaluations: Family<OutcomeLabels, Counter>,
+    pub(crate) evaluation_seconds: Durations,
+    pub(crate) verdicts: Family<StateLabels, Counter>,
+    pub(crate) first_verdict_seconds: Durations,
+    pub(crate) pending_seconds: StateDurations,
+    pub(crate) evictions: Family<StateLabels, Counter>,
+    pub(crate) held_back: Family<OutcomeLabels, Counter>,
+    pub(crate) policy_applied: Family<OutcomeLabels, Counter>,
+    pub(crate) writes: Family<OutcomeLabels, Counter>,
+    pub(crate) overwritten: Family<CheckLabels, Counter>,
+    pub(crate) releases: Family<OutcomeLabels, Counter>,
+    pub(crate) releases_outstanding: Family<CheckLabels, Gauge>,
+    pub(crate) check_active: Family<CheckLabels, Gauge>,
+    pub(crate) workloads: Gauge,
+    pub(crate) odd_objects: Counter,
+    pub(crate) queue_depth: Family<LaneLabels, Gauge>,
+    pub(crate) queue_oldest_seconds: Family<LaneLabels, Gauge<f64, std::sync::atomic::AtomicU64>>,
+    pub(crate) requests: Family<RequestLabels, Counter>,
+    pub(crate) watch_synced: Family<WatchLabels, Gauge>,
+    pub(crate) watch_silent_seconds: Family<WatchLabels, Gauge<f64, std::sync::atomic::AtomicU64>>,
+    pub(crate) watch_errors: Family<WatchLabels, Counter>,
+    pub(crate) leader: Gauge,
+    pub(crate) events: Family<ResultLabels, Counter>,
+}
+
+/// From a millisecond to an hour and a half.
+fn short() -> Histogram {
+    Histogram::new(exponential_buckets(0.001, 4.0, 12))
+}
+
+/// From a tenth of a second to a week and more.
+fn long() -> Histogram {
+    Histogram::new(exponential_buckets(0.1, 4.0, 13))
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix("kueue_check"),
+            evaluations: Family::default(),
+            evaluation_seconds: Family::new_with_constructor(short),
+            verdicts: Family::default(),
+            first_verdict_seconds: Family::new_with_constructor(short),
+            pending_seconds: Family::new_with_constructor(long),
+            evictions: Family::default(),
+            held_back: Family::default(),
+            policy_applied: Family::default(),
+            writes: Family::default(),
+            overwritten: Family::default(),
+            releases: Family::default(),
+            releases_outstanding: Family::default(),
+            check_active: Family::default(),
+            workloads: Gauge::default(),
+            odd_objects: Counter::default(),
+            queue_depth: Family::default(),
+            queue_oldest_seconds: Family::default(),
+            requests: Family::default(),
+            watch_synced: Family::default(),
+            watch_silent_seconds: Family::default(),
+            watch_errors: Family::default(),
+            leader: Gauge::default(),
+            events: Family::default(),
+        };
+        metrics.register();
+        metrics
+    }
+}
+
+impl Metrics {
+    fn register(&mut self) {
+        let mut registry = std::mem::take(&mut self.registry);
+        let r = &mut registry;
+        r.register(
+            "evaluations",
+            "How often a check was asked, by what came of it",
+            self.evaluations.clone(),
+        );
+        r.register(
+            "evaluation_duration_seconds",
+            "How long a check took to answer",
+            self.evaluation_seconds.clone(),
+        );
+        r.register(
+            "verdicts",
+            "States written to Workloads",
+            self.verdicts.clone(),
+        );
+        r.register(
+            "first_verdict_seconds",
+            "From a quota reservation to the check's first answer",
+            self.first_verdict_seconds.clone(),
+        );
+        r.register(
+            "pending_seconds",
+            "How long a Workload held quota until the check left Pending, by the state it took",
+            self.pending_seconds.clone(),
+        );
+        r.register(
+            "evictions",
+            "Running jobs that a check has stopped, by the state that did it",
+            self.evictions.clone(),
+        );
+        r.register(
+            "held_back",
+            "Objections to running jobs that a fence held back, by fence",
+            self.held_back.clone(),
+        );
+        r.register(
+            "policy_applied",
+            "Decisions that the policy made in a check's place, by field",
+            self.policy_applied.clone(),
+        );
+        r.register(
+            "writes",
+            "Writes of check states, by result",
+            self.writes.clone(),
+        );
+        r.register(
+            "overwritten",
+            "How often somebody else changed what a check had written",
+            self.overwritten.clone(),
+        );
+        r.register(
+            "releases",
+            "How often a check was asked to release a reservation, by what came of it",
+            self.releases.clone(),
+        );
+        r.register(
+            "releases_outstanding",
+            "Reservations that are over and not released yet",
+            self.releases_outstanding.clone(),
+        );
+        r.register(
+            "admission_check_active",
+            "Whether the AdmissionCheck is active",
+            self.check_active.clone(),
+        );
+        r.register(
+            "workloads",
+            "Workloads that are kept in memory: those that hold quota",
+            self.workloads.clone(),
+        );
+        r.register(
+            "odd_objects",
+            "Objects with fields of a shape that Kueue does not document",
+            self.odd_objects.clone(),
+        );
+        r.register(
+            "queue_depth",
+            "Looks that wait, by lane",
+            self.queue_depth.clone(),
+        );
+        r.register(
+            "queue_oldest_seconds",
+            "How long the oldest of them has waited, by lane",
+            self.queue_oldest_seconds.clone(),
+        );
+        r.register(
+            "requests",
+            "Requests to the API server, by verb and status (0: no answer)",
+            self.requests.clone(),
+        );
+        r.register(
+            "watch_synced",
+            "Whether a watch has read the whole list",
+            self.watch_synced.clone(),
+        );
+        r.register(
+            "watch_silent_seconds",
+            "For how long a watch has shown no sign of life",
+            self.watch_silent_seconds.clone(),
+        );
+        r.register(
+            "watch_errors",
+            "Failures of a watch",
+            self.watch_errors.clone(),
+        );
+        r.register("leader", "Whether this replica acts", self.leader.clone());
+        r.register(
+            "events",
+            "Kubernetes events, by result",
+            self.events.clone(),
+        );
+        self.registry = registry;
+    }
+
+    /// All metrics in the OpenMetrics text format.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_are_labelled_by_check() {
+        let metrics = Metrics::default();
+        metrics
+            .verdicts
+            .get_or_create(&StateLabels {
+                check: "budget".to_owned(),
+                state: "Ready".to_owned(),
+            })
+            .inc();
+        let text = metrics.text();
+        assert!(
+            text.contains("kueue_check_verdicts_total{check=\"budget\",state=\"Ready\"} 1"),
+            "{text}"
+        );
+        assert!(text.ends_with("# EOF\n"));
+    }
+}
