@@ -2,6 +2,6 @@
 pub mod api;
 pub mod check;
 mod clock;
-mod runtime;
+pub mod runtime;
 pub use check::*;
 pub use clock::Clock;

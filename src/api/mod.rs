@@ -31,7 +31,7 @@ pub use resource_flavor::ResourceFlavor;
 pub use served::{ApiVersion, Served};
 pub use workload::{Owner, PodSet, PodSetResource, Since, Workload, WorkloadConditions};
 
-pub(crate) use admission_check::AdmissionCheckObject;
+pub(crate) use admission_check::{ActiveCondition, AdmissionCheckObject};
 pub(crate) use lenient::Lenient;
 pub(crate) use names::Names;
 pub(crate) use object::{SlimMeta, slim_resource};

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{PodSetUpdate, PodSetUpdates, PodSetUpdatesError};
-use crate::api::{
-    CheckEntry, Fingerprint, FingerprintKind, PodSet, ResourceFlavor, Workload, fingerprint,
-};
+use crate::api::{CheckEntry, Fingerprint, FingerprintKind, PodSet, ResourceFlavor, Workload};
 
 /// What a look at the updates and the slim view says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -186,17 +184,12 @@ fn conflict(
     }
 }
 
-/// Kept beside the rules that it must agree with: what the fingerprints are made of.
-#[cfg(test)]
-fn fingerprint_of(pod_set: &str, kind: FingerprintKind, key: &str, value: &str) -> Fingerprint {
-    fingerprint(pod_set, kind, key, value)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::api::fingerprint;
     use crate::check::PodSetUpdateBuilder;
 
     fn object() -> serde_json::Value {
@@ -333,7 +326,7 @@ mod tests {
 
     #[test]
     fn equal_fingerprints_of_different_texts_only_suspect() {
-        let value = fingerprint_of("main", FingerprintKind::Label, "app", "x");
+        let value = fingerprint("main", FingerprintKind::Label, "app", "x");
         let collided = Fingerprint {
             key: value.key,
             value: value.value.wrapping_add(1),

@@ -18,8 +18,11 @@ pub(crate) enum Outcome {
     Verdict(Verdict),
     /// It failed, panicked or took too long.
     Failed { kind: ErrorKind, message: Message },
-    /// It was not asked: the AdmissionCheck has no usable parameters, or something else must come first. Says what.
-    NotAsked(Message),
+    /// It was not asked, or its answer is not accepted: says why, and when to try again if nothing changes.
+    Blocked {
+        message: Message,
+        again: Option<Duration>,
+    },
 }
 
 /// Everything that the conclusion depends on.
@@ -103,7 +106,10 @@ pub(crate) fn conclude(facts: Facts<'_>, outcome: &Outcome) -> Conclusion {
         (Outcome::Verdict(verdict), false) => draft.waiting(verdict),
         (Outcome::Verdict(verdict), true) => draft.running(verdict),
         (Outcome::Failed { kind, message }, _) => draft.failed(*kind, message),
-        (Outcome::NotAsked(message), _) => (draft.say(message.clone()), LookAgain::OnChange),
+        (Outcome::Blocked { message, again }, _) => (
+            draft.say(message.clone()),
+            again.map_or(LookAgain::OnChange, LookAgain::After),
+        ),
     };
     let (target, look_again) = draft.bound_waiting(target, look_again);
     let write = target.and_then(|target| draft.patch(target));

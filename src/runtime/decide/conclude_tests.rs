@@ -102,6 +102,13 @@ fn written(conclusion: &Conclusion) -> Option<(&str, &str, Option<u32>)> {
     })
 }
 
+fn blocked(message: &str) -> Outcome {
+    Outcome::Blocked {
+        message: message.into(),
+        again: None,
+    }
+}
+
 fn watched() -> Memory {
     Memory {
         watched: true,
@@ -528,7 +535,7 @@ fn waiting_is_bounded_by_the_policy() {
             "errors are bounded too"
         );
         assert_eq!(
-            written(&late(waiting("Pending", "")).conclude(&Outcome::NotAsked("inactive".into())))
+            written(&late(waiting("Pending", "")).conclude(&blocked("inactive")))
                 .unwrap()
                 .0,
             expected.0
@@ -703,7 +710,7 @@ fn the_fences_after_admission() {
 
 #[test]
 fn what_was_not_asked_is_said_where_it_waits() {
-    let inactive = Outcome::NotAsked("the admission check is not active".into());
+    let inactive = blocked("the admission check is not active");
     assert_eq!(
         written(&waiting("Pending", "").conclude(&inactive)),
         Some(("Pending", "the admission check is not active", None))

@@ -27,10 +27,12 @@ pub(crate) use sources::{
 #[derive(Debug)]
 pub(crate) enum Incoming {
     Checks(Event<AdmissionCheck>),
-    /// `selected` says that only Workloads with quota are sent, so that a deletion may be a loss of quota.
+    /// `selected` says that only Workloads with quota are sent, so that a deletion may be a loss of quota;
+    /// `term` which watch sent it.
     Workloads {
         event: Event<Workload>,
         selected: bool,
+        term: u64,
     },
     Flavors(Event<ResourceFlavor>),
     /// Parameters of the kind with this number.

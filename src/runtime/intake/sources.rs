@@ -93,15 +93,17 @@ pub(crate) struct WorkloadSource {
     client: Client,
     version: ApiVersion,
     selected: bool,
+    term: u64,
     projection: Projection,
     metrics: Arc<Metrics>,
 }
 
 impl WorkloadSource {
-    /// Keeps `annotations` of each.
+    /// Keeps `annotations` of each. `term` marks what comes of it.
     pub(crate) fn new(
         client: Client,
         served: Served,
+        term: u64,
         annotations: BTreeSet<String>,
         metrics: Arc<Metrics>,
     ) -> Self {
@@ -110,6 +112,7 @@ impl WorkloadSource {
             client,
             version: served.version,
             selected: served.selects_reserved,
+            term,
             projection,
             metrics,
         }
@@ -147,6 +150,7 @@ impl Source for WorkloadSource {
         self.wanted(&event).then_some(Incoming::Workloads {
             event,
             selected: self.selected,
+            term: self.term,
         })
     }
 

@@ -1,0 +1,438 @@
+//! Kubernetes events: what people see with `kubectl describe`. Off the write path, bounded, and quiet about repetitions.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::events::v1::{Event, EventSeries};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
+
+use super::metrics::{Metrics, ResultLabels};
+use crate::Clock;
+use crate::api::{AdmissionCheck, ApiVersion, Uid};
+use crate::check::{Message, Reservation};
+
+/// Something to tell.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Told {
+    pub(crate) regarding: Regarding,
+    pub(crate) warning: bool,
+    /// One word in CamelCase.
+    pub(crate) reason: &'static str,
+    /// What the controller was doing, in the same form.
+    pub(crate) action: &'static str,
+    pub(crate) note: Message,
+}
+
+/// The object that it is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Regarding {
+    kind: &'static str,
+    namespace: Option<String>,
+    name: String,
+    uid: Uid,
+    version: &'static str,
+}
+
+impl Regarding {
+    pub(crate) fn workload(reservation: &Reservation, version: ApiVersion) -> Self {
+        Self {
+            kind: "Workload",
+            namespace: Some(reservation.namespace().to_owned()),
+            name: reservation.name().to_owned(),
+            uid: reservation.uid().clone(),
+            version: version.as_str(),
+        }
+    }
+
+    pub(crate) fn admission_check(check: &AdmissionCheck, version: ApiVersion) -> Self {
+        Self {
+            kind: "AdmissionCheck",
+            namespace: None,
+            name: check.name().to_owned(),
+            uid: check.uid().clone(),
+            version: version.as_str(),
+        }
+    }
+}
+
+/// How many events may wait to be sent. More are counted and dropped.
+const WAITING: usize = 512;
+/// For how long an equal event is a repetition, and how many are remembered.
+const REPETITION: Duration = Duration::from_mins(10);
+const REMEMBERED: usize = 1024;
+/// How many different events one object may have at once, and how soon it may have one more.
+const BURST: u32 = 20;
+const REFILL: Duration = Duration::from_secs(30);
+/// How long sending one may take.
+const SENDING: Duration = Duration::from_secs(5);
+
+/// Where events are handed in.
+#[derive(Clone, Debug)]
+pub(crate) struct Recorder {
+    to: mpsc::Sender<Told>,
+    metrics: Arc<Metrics>,
+}
+
+impl Recorder {
+    /// The recorder and its other end. Nothing is sent before [`Reporter::run`].
+    pub(crate) fn new(
+        client: Client,
+        clock: Clock,
+        controller: &str,
+        instance: &str,
+        metrics: Arc<Metrics>,
+    ) -> (Self, Reporter) {
+        let (to, from) = mpsc::channel(WAITING);
+        let book = Book::new(controller, instance);
+        (
+            Self {
+                to,
+                metrics: Arc::clone(&metrics),
+            },
+            Reporter {
+                client,
+                clock,
+                from,
+                book,
+                metrics,
+            },
+        )
+    }
+
+    /// Hands in `told`. Never waits.
+    pub(crate) fn tell(&self, told: Told) {
+        if self.to.try_send(told).is_err() {
+            self.metrics
+                .events
+                .get_or_create(&ResultLabels { result: "dropped" })
+                .inc();
+        }
+    }
+}
+
+/// Sends what is handed in.
+pub(crate) struct Reporter {
+    client: Client,
+    clock: Clock,
+    from: mpsc::Receiver<Told>,
+    book: Book,
+    metrics: Arc<Metrics>,
+}
+
+impl Reporter {
+    /// Sends events until all recorders are gone and everything is sent.
+    pub(crate) async fn run(mut self) {
+        while let Some(told) = self.from.recv().await {
+            let sent = match self.book.enter(&told, Instant::now(), self.clock.now()) {
+                Entered::New(event) => self.create(*event).await,
+                Entered::Repeated {
+                    namespace,
+                    name,
+                    series,
+                } => self.repeat(&namespace, &name, series).await,
+                Entered::Counted => continue,
+                Entered::TooMany => "limited",
+            };
+            self.metrics
+                .events
+                .get_or_create(&ResultLabels { result: sent })
+                .inc();
+        }
+    }
+
+    async fn create(&self, event: Event) -> &'static str {
+        let namespace = event.metadata.namespace.clone().unwrap_or_default();
+        let api = Api::<Event>::namespaced(self.client.clone(), &namespace);
+        match timeout(SENDING, api.create(&PostParams::default(), &event)).await {
+            Ok(Ok(_)) => "sent",
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "an event was not accepted");
+                "failed"
+            }
+            Err(_) => "failed",
+        }
+    }
+
+    async fn repeat(&self, namespace: &str, name: &str, series: EventSeries) -> &'static str {
+        let api = Api::<Event>::namespaced(self.client.clone(), namespace);
+        let patch = serde_json::json!({"series": series});
+        match timeout(
+            SENDING,
+            api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)),
+        )
+        .await
+        {
+            Ok(Ok(_)) => "repeated",
+            _ => "failed",
+        }
+    }
+}
+
+/// What has been told lately.
+struct Book {
+    controller: String,
+    instance: String,
+    entries: BTreeMap<Key, Entry>,
+    /// Keys in the order in which they were entered, to forget the oldest.
+    order: VecDeque<Key>,
+    allowances: BTreeMap<Regarding, Allowance>,
+    written: u64,
+}
+
+type Key = (Regarding, &'static str, String);
+
+struct Entry {
+    name: String,
+    first: Instant,
+    count: i32,
+}
+
+/// A bucket of tokens for one object.
+struct Allowance {
+    tokens: u32,
+    filled: Instant,
+}
+
+enum Entered {
+    New(Box<Event>),
+    Repeated {
+        namespace: String,
+        name: String,
+        series: EventSeries,
+    },
+    /// A repetition that need not be sent yet.
+    Counted,
+    TooMany,
+}
+
+impl Book {
+    fn new(controller: &str, instance: &str) -> Self {
+        // The API allows 128 bytes for the instance.
+        let instance = instance.chars().take(128).collect();
+        Self {
+            controller: controller.to_owned(),
+            instance,
+            entries: BTreeMap::new(),
+            order: VecDeque::new(),
+            allowances: BTreeMap::new(),
+            written: 0,
+        }
+    }
+
+    fn enter(&mut self, told: &Told, now: Instant, stamp: Timestamp) -> Entered {
+        let key = (told.regarding.clone(), told.reason, told.note.to_string());
+        if let Some(entry) = self
+            .entries
+            .get_mut(&key)
+            .filter(|entry| now.duration_since(entry.first) < REPETITION)
+        {
+            entry.count = entry.count.saturating_add(1);
+            // Sent at 2, 4, 8, …: a thousand repetitions are ten requests.
+            if entry.count.count_ones() != 1 {
+                return Entered::Counted;
+            }
+            let series = EventSeries {
+                count: entry.count,
+                last_observed_time: MicroTime(stamp),
+            };
+            return Entered::Repeated {
+                namespace: namespace(&told.regarding),
+                name: entry.name.clone(),
+                series,
+            };
+        }
+        if !self.allow(&told.regarding, now) {
+            return Entered::TooMany;
+        }
+        self.written += 1;
+        let name = event_name(&told.regarding.name, stamp, self.written);
+        self.remember(
+            key,
+            Entry {
+                name: name.clone(),
+                first: now,
+                count: 1,
+            },
+        );
+        Entered::New(Box::new(self.event(told, name, stamp)))
+    }
+
+    fn allow(&mut self, regarding: &Regarding, now: Instant) -> bool {
+        if self.allowances.len() >= REMEMBERED {
+            self.allowances
+                .retain(|_, allowance| now.duration_since(allowance.filled) < REFILL * BURST);
+        }
+        let allowance = self
+            .allowances
+            .entry(regarding.clone())
+            .or_insert(Allowance {
+                tokens: BURST,
+                filled: now,
+            });
+        let refills =
+            u32::try_from(now.duration_since(allowance.filled).as_secs() / REFILL.as_secs())
+                .unwrap_or(BURST);
+        if refills > 0 {
+            allowance.tokens = allowance.tokens.saturating_add(refills).min(BURST);
+            allowance.filled = now;
+        }
+        let allowed = allowance.tokens > 0;
+        allowance.tokens = allowance.tokens.saturating_sub(1);
+        allowed
+    }
+
+    fn remember(&mut self, key: Key, entry: Entry) {
+        if self.entries.insert(key.clone(), entry).is_none() {
+            self.order.push_back(key);
+        }
+        while self.entries.len() > REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.entries.remove(&oldest);
+        }
+    }
+
+    fn event(&self, told: &Told, name: String, stamp: Timestamp) -> Event {
+        let Regarding {
+            kind,
+            namespace: own,
+            name: object,
+            uid,
+            version,
+        } = &told.regarding;
+        Event {
+            metadata: ObjectMeta {
+                name: Some(name),
+                namespace: Some(namespace(&told.regarding)),
+                ..ObjectMeta::default()
+            },
+            event_time: Some(MicroTime(stamp)),
+            reporting_controller: Some(self.controller.clone()),
+            reporting_instance: Some(self.instance.clone()),
+            type_: Some(if told.warning { "Warning" } else { "Normal" }.to_owned()),
+            reason: Some(told.reason.to_owned()),
+            action: Some(told.action.to_owned()),
+            note: Some(told.note.to_string()),
+            regarding: Some(ObjectReference {
+                api_version: Some(format!("{}/{version}", crate::api::GROUP)),
+                kind: Some((*kind).to_owned()),
+                namespace: own.clone(),
+                name: Some(object.clone()),
+                uid: Some(uid.to_string()),
+                ..ObjectReference::default()
+            }),
+            ..Event::default()
+        }
+    }
+}
+
+/// Events about objects without a namespace stand in `default`, as those of Kubernetes itself.
+fn namespace(regarding: &Regarding) -> String {
+    regarding
+        .namespace
+        .clone()
+        .unwrap_or_else(|| "default".to_owned())
+}
+
+/// Unique, and at most 253 characters.
+fn event_name(object: &str, stamp: Timestamp, number: u64) -> String {
+    let unique = format!(".{:x}.{number:x}", stamp.as_nanosecond());
+    let object: String = object.chars().take(253 - unique.len()).collect();
+    format!("{}{unique}", object.trim_end_matches(['.', '-']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(name: &str, note: &str) -> Told {
+        let reservation = Reservation::new("ns", name, Uid::new(name), "c", Timestamp::UNIX_EPOCH);
+        let regarding = Regarding::workload(&reservation, ApiVersion::V1beta2);
+        Told {
+            regarding,
+            warning: false,
+            reason: "CheckReady",
+            action: "Check",
+            note: note.into(),
+        }
+    }
+
+    fn enter(book: &mut Book, told: &Told) -> String {
+        match book.enter(
+            told,
+            Instant::now(),
+            "2026-11-21T09:00:00Z".parse().unwrap(),
+        ) {
+            Entered::New(event) => format!("new {}", event.note.unwrap()),
+            Entered::Repeated { series, .. } => format!("repeated {}", series.count),
+            Entered::Counted => "counted".to_owned(),
+            Entered::TooMany => "too many".to_owned(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn repetitions_become_one_event_that_is_rarely_updated() {
+        let mut book = Book::new("example.com/c", "pod-1");
+        let said: Vec<String> = (0..8).map(|_| enter(&mut book, &told("w", "ok"))).collect();
+        assert_eq!(
+            said,
+            [
+                "new ok",
+                "repeated 2",
+                "counted",
+                "repeated 4",
+                "counted",
+                "counted",
+                "counted",
+                "repeated 8"
+            ]
+        );
+        assert_eq!(enter(&mut book, &told("w", "other")), "new other");
+        tokio::time::advance(REPETITION).await;
+        assert_eq!(enter(&mut book, &told("w", "ok")), "new ok");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_object_cannot_flood_the_events() {
+        let mut book = Book::new("example.com/c", "pod-1");
+        let limited = (0..100)
+            .filter(|n| enter(&mut book, &told("w", &n.to_string())) == "too many")
+            .count();
+        assert_eq!(limited, 80);
+        assert_eq!(
+            enter(&mut book, &told("other", "ok")),
+            "new ok",
+            "others may"
+        );
+        tokio::time::advance(REFILL).await;
+        assert_eq!(enter(&mut book, &told("w", "later")), "new later");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_remembered_is_bounded() {
+        let mut book = Book::new("example.com/c", "pod-1");
+        for n in 0..5000 {
+            enter(&mut book, &told(&format!("w{n}"), "ok"));
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        assert!(
+            book.entries.len() <= REMEMBERED
+                && book.order.len() <= REMEMBERED
+                && book.allowances.len() <= REMEMBERED
+        );
+    }
+
+    #[test]
+    fn names_are_unique_and_fit() {
+        let name = event_name(&"w".repeat(253), "2026-11-21T09:00:00Z".parse().unwrap(), 7);
+        assert_eq!(name.len(), 253);
+        assert!(name.ends_with(".7"));
+    }
+}

@@ -1,0 +1,397 @@
+//! What is told: events, metrics, logs, diagnostics.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use tokio::time::Instant;
+
+use super::Query;
+use super::session::Session;
+use super::tracked::Key;
+use crate::api::{ActiveCondition, CheckState, Served};
+use crate::check::{Message, Reservation};
+use crate::runtime::decide::{HeldBack, Note, Outcome};
+use crate::runtime::events::{Regarding, Told};
+use crate::runtime::health::WatchReport;
+use crate::runtime::lease::Leadership;
+use crate::runtime::metrics::{CheckLabels, LaneLabels, OutcomeLabels, StateLabels};
+
+/// How many outcomes are remembered for diagnostics.
+const RECENT: usize = 256;
+
+/// What came of asking a check, lately.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Recent {
+    #[serde(serialize_with = "as_text")]
+    at: Timestamp,
+    workload: String,
+    check: String,
+    outcome: &'static str,
+    message: String,
+}
+
+fn as_text<S: serde::Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(at)
+}
+
+/// What a runtime knows and does, as the admin endpoint's `/diagnostics` shows it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Diagnostics {
+    served: Served,
+    /// In a sentence: what a PreemptionRequired verdict becomes.
+    preemption_required: &'static str,
+    leadership: &'static str,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    lease_holder: String,
+    acting: bool,
+    workloads: usize,
+    looking: usize,
+    queue: Vec<LaneReport>,
+    releases_outstanding: Vec<String>,
+    admission_checks: Vec<CheckReport>,
+    watches: Vec<WatchReport>,
+    problems: Vec<String>,
+    recent: Vec<Recent>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LaneReport {
+    lane: &'static str,
+    depth: usize,
+    oldest_seconds: f64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CheckReport {
+    name: String,
+    controller: String,
+    active: Option<bool>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    reason: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    message: String,
+    /// Of the parameters by which Workloads are judged.
+    parameters_generation: Option<i64>,
+    workloads: usize,
+}
+
+impl Session {
+    /// Reports `note` about `name`, whose reservation is `reservation`.
+    pub(super) fn report_note(&mut self, name: &Key, reservation: &Reservation, note: &Note) {
+        let check = name.check.to_string();
+        match note {
+            Note::StateChanged { from, to, message } => {
+                self.metrics
+                    .verdicts
+                    .get_or_create(&StateLabels {
+                        check: check.clone(),
+                        state: to.to_string(),
+                    })
+                    .inc();
+                let held = reservation.held_for(self.settings.clock.now());
+                if *from == CheckState::Pending {
+                    let labels = StateLabels {
+                        check: check.clone(),
+                        state: to.to_string(),
+                    };
+                    self.metrics
+                        .pending_seconds
+                        .get_or_create(&labels)
+                        .observe(held.as_secs_f64());
+                }
+                tracing::info!(workload = %WorkloadName(reservation), check, %from, %to, message = message.as_str(), "verdict");
+                self.tell(
+                    reservation,
+                    false,
+                    state_reason(to),
+                    format!("Admission check \"{check}\": {from} → {to}: {message}"),
+                );
+            }
+            Note::HeldBack {
+                why,
+                answer,
+                message,
+            } => {
+                self.metrics
+                    .held_back
+                    .get_or_create(&OutcomeLabels {
+                        check: check.clone(),
+                        outcome: why.as_str(),
+                    })
+                    .inc();
+                let text = format!(
+                    "Admission check \"{check}\" says {} of a running job, which runs on{}: {message}",
+                    answer.as_str(),
+                    fence(*why)
+                );
+                tracing::warn!(workload = %WorkloadName(reservation), text, "held back");
+                self.tell(reservation, true, "AdmissionCheckHeldBack", text);
+            }
+            Note::PreemptionUnavailable(message) => {
+                let text = format!(
+                    "Admission check \"{check}\" asks for preemption, which this Kueue cannot be asked for: {message}"
+                );
+                self.tell(reservation, true, "PreemptionUnavailable", text);
+            }
+            Note::UpdatesFrozen => {
+                let text = format!(
+                    "Admission check \"{check}\" wants other pod set updates while it is Ready, which Kueue refuses: the first ones stand"
+                );
+                self.tell(reservation, true, "PodSetUpdatesFrozen", text);
+            }
+            Note::PolicyApplied(field) => {
+                self.metrics
+                    .policy_applied
+                    .get_or_create(&OutcomeLabels {
+                        check: check.clone(),
+                        outcome: field,
+                    })
+                    .inc();
+                self.tell(
+                    reservation,
+                    true,
+                    "PolicyApplied",
+                    format!("Admission check \"{check}\": decided by the policy `{field}`"),
+                );
+            }
+        }
+    }
+
+    /// A running job was stopped.
+    pub(super) fn report_eviction(&self, check: &str, state: &CheckState) {
+        self.metrics
+            .evictions
+            .get_or_create(&StateLabels {
+                check: check.to_owned(),
+                state: state.to_string(),
+            })
+            .inc();
+    }
+
+    pub(super) fn tell_refusal(&self, name: &Key, code: u16, message: &str) {
+        if let Some(reservation) = self.reservation(name) {
+            let text = format!(
+                "Admission check \"{}\": the API server refused the verdict ({code}): {message}",
+                name.check
+            );
+            self.tell(&reservation, true, "VerdictRefused", text);
+        }
+    }
+
+    pub(super) fn tell_activation(&self, name: &Arc<str>, active: &ActiveCondition) {
+        let Some(slot) = self.slots.get(name) else {
+            return;
+        };
+        let is_active = active.status == "True";
+        tracing::info!(
+            check = &**name,
+            active = is_active,
+            reason = active.reason,
+            message = active.message,
+            "activation"
+        );
+        self.recorder.tell(Told {
+            regarding: Regarding::admission_check(&slot.object, self.served.version),
+            warning: !is_active,
+            reason: if is_active {
+                "Activated"
+            } else {
+                "Deactivated"
+            },
+            action: "Activate",
+            note: Message::new(format!("{}: {}", active.reason, active.message)),
+        });
+    }
+
+    fn tell(&self, reservation: &Reservation, warning: bool, reason: &'static str, note: String) {
+        let regarding = Regarding::workload(reservation, self.served.version);
+        self.recorder.tell(Told {
+            regarding,
+            warning,
+            reason,
+            action: "Check",
+            note: note.into(),
+        });
+    }
+
+    /// Remembers what came of asking, for metrics and diagnostics.
+    pub(super) fn remember_outcome(&mut self, name: &Key, outcome: &Outcome, word: &'static str) {
+        let Some(reservation) = self.reservation(name) else {
+            return;
+        };
+        let now = self.settings.clock.now();
+        let message = match outcome {
+            Outcome::Verdict(verdict) => verdict.message.to_string(),
+            Outcome::Failed { message, .. } | Outcome::Blocked { message, .. } => {
+                message.to_string()
+            }
+        };
+        let failed = matches!(outcome, Outcome::Failed { .. });
+        if failed {
+            tracing::warn!(workload = %WorkloadName(&reservation), check = &*name.check, kind = word, message, "a check failed");
+        } else {
+            tracing::debug!(workload = %WorkloadName(&reservation), check = &*name.check, answer = word, message, "a check answered");
+            let first = self
+                .key_mut(name)
+                .is_some_and(|key| key.memory.evaluations == 1);
+            if first {
+                let labels = CheckLabels {
+                    check: name.check.to_string(),
+                };
+                let held = reservation.held_for(now);
+                self.metrics
+                    .first_verdict_seconds
+                    .get_or_create(&labels)
+                    .observe(held.as_secs_f64());
+            }
+        }
+        if self.recent.len() >= RECENT {
+            self.recent.pop_front();
+        }
+        let workload = WorkloadName(&reservation).to_string();
+        self.recent.push_back(Recent {
+            at: now,
+            workload,
+            check: name.check.to_string(),
+            outcome: word,
+            message,
+        });
+    }
+
+    pub(super) fn answer(&mut self, query: Query) {
+        match query {
+            Query::Gauges(answer) => {
+                self.set_gauges();
+                let _ = answer.send(());
+            }
+            Query::Diagnostics(answer) => {
+                let _ = answer.send(self.diagnostics());
+            }
+        }
+    }
+
+    fn set_gauges(&self) {
+        self.metrics
+            .workloads
+            .set(i64::try_from(self.workloads.len()).unwrap_or(i64::MAX));
+        for lane in self.lanes() {
+            let labels = LaneLabels { lane: lane.lane };
+            self.metrics
+                .queue_depth
+                .get_or_create(&labels)
+                .set(i64::try_from(lane.depth).unwrap_or(i64::MAX));
+            self.metrics
+                .queue_oldest_seconds
+                .get_or_create(&labels)
+                .set(lane.oldest_seconds);
+        }
+    }
+
+    fn lanes(&self) -> Vec<LaneReport> {
+        let now = Instant::now();
+        let report =
+            |(lane, depth, oldest): (crate::runtime::queue::Lane, usize, Option<Instant>)| {
+                LaneReport {
+                    lane: lane.as_str(),
+                    depth,
+                    oldest_seconds: oldest.map_or(0.0, |at| now.duration_since(at).as_secs_f64()),
+                }
+            };
+        self.queue.depths().into_iter().map(report).collect()
+    }
+
+    fn diagnostics(&self) -> Diagnostics {
+        let leadership = self.leadership.borrow().clone();
+        Diagnostics {
+            served: self.served,
+            preemption_required: if self.served.preemption_required {
+                "written as PreemptionRequired: the served schema has the state"
+            } else {
+                "shown as Pending with the reason: the served schema has no such state"
+            },
+            leadership: leadership.as_str(),
+            lease_holder: match leadership {
+                Leadership::Standby { holder } => holder,
+                _ => String::new(),
+            },
+            acting: self.acting,
+            workloads: self.workloads.len(),
+            looking: self.looking,
+            queue: self.lanes(),
+            releases_outstanding: self
+                .keys()
+                .filter_map(|(_, key)| key.owed.as_ref())
+                .map(|owed| owed.reservation.to_string())
+                .collect(),
+            admission_checks: self
+                .slots
+                .keys()
+                .filter_map(|name| self.check_report(name))
+                .collect(),
+            watches: self.health.watches(),
+            problems: self.health.problems(),
+            recent: self.recent.iter().cloned().collect(),
+        }
+    }
+
+    fn check_report(&self, name: &str) -> Option<CheckReport> {
+        let slot = self.slots.get(name)?;
+        let problem = slot
+            .verdict
+            .as_ref()
+            .and_then(|verdict| verdict.as_ref().err());
+        Some(CheckReport {
+            name: name.to_owned(),
+            controller: slot.object.controller_name().to_owned(),
+            active: slot.verdict.as_ref().map(Result::is_ok),
+            reason: problem
+                .map(|problem| problem.reason.clone())
+                .unwrap_or_default(),
+            message: problem
+                .map(|problem| problem.message.to_string())
+                .unwrap_or_default(),
+            parameters_generation: slot.good.as_ref().map(|good| good.generation),
+            workloads: self
+                .keys()
+                .filter(|(key, state)| &*key.check == name && state.reservation.is_some())
+                .count(),
+        })
+    }
+}
+
+fn state_reason(state: &CheckState) -> &'static str {
+    match state {
+        CheckState::Ready => "AdmissionCheckReady",
+        CheckState::Retry => "AdmissionCheckRetry",
+        CheckState::Rejected => "AdmissionCheckRejected",
+        CheckState::PreemptionRequired => "AdmissionCheckPreemptionRequired",
+        CheckState::Pending | CheckState::Other(_) => "AdmissionCheckPending",
+    }
+}
+
+fn fence(why: HeldBack) -> String {
+    match why {
+        HeldBack::Ignored => ", as `afterAdmission.onFailure: Ignore` says".to_owned(),
+        HeldBack::NotWatched => ", because its Ready did not ask to be looked at again".to_owned(),
+        HeldBack::NotYet { objections, needed } => {
+            format!(" ({objections} of {needed} times in a row)")
+        }
+        HeldBack::TooMany { limit } => {
+            format!(": the check has stopped {limit} jobs in the last hour already")
+        }
+    }
+}
+
+/// `namespace/name`.
+struct WorkloadName<'a>(&'a Reservation);
+
+impl std::fmt::Display for WorkloadName<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.0.namespace(), self.0.name())
+    }
+}

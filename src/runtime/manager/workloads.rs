@@ -1,0 +1,496 @@
+//! What happens to Workloads, and what is looked at because of it.
+
+use std::sync::Arc;
+
+use kube::runtime::watcher::Event;
+use tokio::time::Instant;
+
+use super::session::{Session, Timer};
+use super::tracked::{Key, KeyState, Tracked};
+use crate::api::{CheckState, ResourceFlavor, Uid, Workload};
+use crate::check::{ReleaseReason, Reservation, Wake};
+use crate::runtime::decide::{Standing, standing};
+use crate::runtime::metrics::CheckLabels;
+use crate::runtime::queue::Lane;
+use crate::runtime::writer::EntryDigest;
+
+/// How soon a wake-up may follow the last look: a source that wakes everything ten times a second must not ask everything ten times a second.
+const WAKE_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
+/// How often somebody else may change what we wrote before each assertion waits longer.
+const OVERWRITES_AT_ONCE: u32 = 3;
+
+impl Session {
+    pub(super) fn take_workload(&mut self, event: Event<Workload>, selected: bool) {
+        match event {
+            Event::Init => self.listed_workloads = Some(std::collections::BTreeSet::new()),
+            Event::InitApply(workload) => {
+                if let Some(listed) = &mut self.listed_workloads {
+                    listed.insert(workload.uid().clone());
+                }
+                self.apply(workload);
+            }
+            Event::InitDone => {
+                // Objects that vanished while nobody watched send no event of their own.
+                let listed = self.listed_workloads.take().unwrap_or_default();
+                let vanished: Vec<Uid> = self
+                    .workloads
+                    .keys()
+                    .filter(|uid| !listed.contains(uid))
+                    .cloned()
+                    .collect();
+                vanished.iter().for_each(|uid| self.gone(uid, None));
+                self.workloads_synced = true;
+                self.act_if_ready();
+            }
+            Event::Apply(workload) => self.apply(workload),
+            // Under the selector a Workload that lost its quota leaves in the same way as one that was deleted.
+            Event::Delete(workload) => self.gone(
+                workload.uid(),
+                (!selected).then_some(ReleaseReason::Deleted),
+            ),
+        }
+    }
+
+    /// Takes in `workload` as it is now, unless something newer is known.
+    pub(super) fn apply(&mut self, workload: Workload) {
+        let uid = workload.uid().clone();
+        let keep = workload.holds_quota() && !workload.conditions().finished().is_true();
+        if !keep && !self.workloads.contains_key(&uid) {
+            return;
+        }
+        let tracked = self.workloads.entry(uid.clone()).or_default();
+        if tracked.workload.as_ref().is_some_and(|known| {
+            workload
+                .resource_version()
+                .is_older_than(known.resource_version())
+        }) {
+            return;
+        }
+        let before = tracked.workload.replace(workload.clone());
+        self.observe(&workload, before.as_ref());
+        if !keep && let Some(tracked) = self.workloads.get_mut(&uid) {
+            tracked.workload = None;
+        }
+        self.tidy(&uid);
+    }
+
+    /// The Workload is no longer among those that are watched.
+    fn gone(&mut self, uid: &Uid, why: Option<ReleaseReason>) {
+        let Some(tracked) = self.workloads.get(uid) else {
+            return;
+        };
+        let last = tracked.workload.clone();
+        let checks: Vec<Arc<str>> = tracked
+            .keys
+            .iter()
+            .map(|key| Arc::clone(&key.check))
+            .collect();
+        for check in checks {
+            let answered = last
+                .as_ref()
+                .is_some_and(|workload| self.leaves_an_answer(workload, &check));
+            self.end_reservation(uid, &check, why, answered);
+        }
+        if let Some(tracked) = self.workloads.get_mut(uid) {
+            tracked.workload = None;
+        }
+        self.tidy(uid);
+    }
+
+    /// Whether an answer stands on `workload` that must not serve its next reservation.
+    fn leaves_an_answer(&self, workload: &Workload, check: &str) -> bool {
+        let Some(slot) = self.slots.get(check) else {
+            return false;
+        };
+        let state = workload.check(check).map(|entry| entry.state().clone());
+        match state {
+            Some(CheckState::Ready) => !self.checks[slot.controller].outlives_reservation(),
+            Some(CheckState::Retry | CheckState::Rejected | CheckState::PreemptionRequired) => true,
+            _ => false,
+        }
+    }
+
+    /// Looks at `workload` with the eyes of each of our checks.
+    fn observe(&mut self, workload: &Workload, before: Option<&Workload>) {
+        let tracked = self.workloads.get(workload.uid());
+        let known = tracked
+            .iter()
+            .flat_map(|tracked| &tracked.keys)
+            .map(|key| Arc::clone(&key.check));
+        let entries = workload
+            .checks()
+            .iter()
+            .filter_map(|entry| self.slots.get_key_value(entry.name()))
+            .map(|(name, _)| Arc::clone(name));
+        let mut checks: Vec<Arc<str>> = known.chain(entries).collect();
+        checks.sort_unstable();
+        checks.dedup();
+        for check in checks {
+            self.observe_check(workload, before, &check);
+        }
+    }
+
+    fn observe_check(&mut self, workload: &Workload, before: Option<&Workload>, check: &Arc<str>) {
+        let Some(slot) = self.slots.get(check) else {
+            self.end_reservation(
+                workload.uid(),
+                check,
+                Some(ReleaseReason::CheckRemoved),
+                false,
+            );
+            return;
+        };
+        let controller = slot.controller;
+        let now_stands = standing(
+            workload,
+            check,
+            self.checks[controller].outlives_reservation(),
+        );
+        if let Standing::Over { why, withdraw } = now_stands {
+            self.end_reservation(workload.uid(), check, Some(why), false);
+            if withdraw {
+                self.owe_withdrawal(workload, check, controller, why);
+            }
+            return;
+        }
+        let Some(entry) = workload.check(check) else {
+            return;
+        };
+        let since = workload
+            .conditions()
+            .quota_reserved()
+            .at()
+            .unwrap_or_default();
+        // An entry that says something may be of an earlier life of ours, which may have started something.
+        let said = *entry.state() != CheckState::Pending || self.listed_workloads.is_some();
+        let digest = EntryDigest::of(entry);
+        let fresh = *entry.state() == CheckState::Pending && now_stands == Standing::Waiting;
+        self.end_if_other(workload, check, since);
+        let Some(tracked) = self.workloads.get_mut(workload.uid()) else {
+            return;
+        };
+        let key = tracked.key_or_new(check, controller);
+        if key.reservation != Some(since) {
+            key.begin(since, said);
+        }
+        if now_stands == Standing::AwaitingReset || !self.acting {
+            return;
+        }
+        let lane = if fresh { Lane::Fresh } else { Lane::Recheck };
+        let reason = reason_to_look(
+            key,
+            digest,
+            before.is_some_and(|before| !before.decides_like(workload)),
+        );
+        let key_name = Key {
+            uid: workload.uid().clone(),
+            check: Arc::clone(check),
+        };
+        match reason {
+            None => {}
+            Some(Reason::New | Reason::InputsChanged) => self.enqueue(&key_name, lane),
+            Some(Reason::Overwritten) => self.overwritten(&key_name, lane),
+        }
+    }
+
+    /// Somebody else changed what we wrote: Kueue's scheduler may have applied an older copy (rule 7). It is asserted again, and ever more slowly if that goes on.
+    fn overwritten(&mut self, name: &Key, lane: Lane) {
+        self.metrics
+            .overwritten
+            .get_or_create(&CheckLabels {
+                check: name.check.to_string(),
+            })
+            .inc();
+        let Some(key) = self.key_mut(name) else {
+            return;
+        };
+        // From here on it counts as unasked, so that this is not noticed twice.
+        key.expected = None;
+        key.memory.overwritten = key.memory.overwritten.saturating_add(1);
+        let times = key.memory.overwritten;
+        if times <= OVERWRITES_AT_ONCE {
+            self.enqueue(name, lane);
+        } else {
+            let delay = self
+                .backoff
+                .delay(times - OVERWRITES_AT_ONCE, crate::api::digest(&*name.check));
+            tracing::warn!(key = %name, times, ?delay, "somebody else keeps changing this check's entry");
+            self.set_timer(name, Some(delay));
+        }
+    }
+
+    /// Ends a reservation that another one has followed without a sign of its end.
+    fn end_if_other(&mut self, workload: &Workload, check: &Arc<str>, since: jiff::Timestamp) {
+        let known = self
+            .workloads
+            .get(workload.uid())
+            .and_then(|tracked| tracked.key(check))
+            .and_then(|key| key.reservation);
+        if known.is_none_or(|known| known == since) {
+            return;
+        }
+        let evicted = workload.conditions().evicted();
+        let why = if evicted.at() >= known && evicted.at().is_some() {
+            ReleaseReason::Evicted
+        } else {
+            ReleaseReason::QuotaLost
+        };
+        self.end_reservation(workload.uid(), check, Some(why), false);
+    }
+
+    /// The reservation about which `check` was deciding is over. `why` is `None` if that must be found out; then `answered` says whether there may be an
+    /// answer to withdraw.
+    pub(super) fn end_reservation(
+        &mut self,
+        uid: &Uid,
+        check: &Arc<str>,
+        why: Option<ReleaseReason>,
+        answered: bool,
+    ) {
+        let name = Key {
+            uid: uid.clone(),
+            check: Arc::clone(check),
+        };
+        self.queue.remove(&name);
+        self.set_timer(&name, None);
+        let Some(key) = self.key_mut(&name) else {
+            return;
+        };
+        key.again = None;
+        let Some(since) = key.reservation.take() else {
+            return;
+        };
+        let (started, controller) = (key.started, key.controller);
+        key.started = false;
+        key.forget();
+        let release = started && !self.release_nothing.contains(&controller);
+        if release || (why.is_none() && answered) {
+            self.owe(&name, since, why, release);
+        }
+    }
+
+    /// Compares `check`'s entry on `workload` with what should stand there.
+    pub(super) fn observe_again(&mut self, workload: &Workload, check: &Arc<str>) {
+        self.observe_check(workload, None, check);
+    }
+
+    /// Looks at every Workload afresh.
+    pub(super) fn observe_all(&mut self) {
+        let workloads: Vec<Workload> = self
+            .workloads
+            .values()
+            .filter_map(|tracked| tracked.workload.clone())
+            .collect();
+        for workload in workloads {
+            self.observe(&workload, None);
+        }
+        let indebted: Vec<Key> = self
+            .keys()
+            .filter(|(_, key)| key.owed.is_some())
+            .map(|(name, _)| name)
+            .collect();
+        for name in indebted {
+            self.enqueue(&name, Lane::Release);
+        }
+    }
+
+    /// Looks again at what `wake` names.
+    pub(super) fn wake(&mut self, controller: usize, wake: &Wake) {
+        if !self.acting {
+            return;
+        }
+        let named = |uid: &Uid, tracked: &Tracked, key: &KeyState| match wake {
+            Wake::Everything => true,
+            Wake::AdmissionCheck(check) => *key.check == **check,
+            Wake::Uid(wanted) => uid == wanted,
+            Wake::Workload { namespace, name } => {
+                tracked.workload.as_ref().is_some_and(|workload| {
+                    workload.name() == name && workload.namespace() == namespace
+                })
+            }
+            Wake::Nothing => false,
+        };
+        let candidates: Box<dyn Iterator<Item = (&Uid, &Tracked)>> = match wake {
+            Wake::Uid(uid) => Box::new(self.workloads.get_key_value(uid).into_iter()),
+            _ => Box::new(self.workloads.iter()),
+        };
+        let woken: Vec<Key> = candidates
+            .flat_map(|(uid, tracked)| tracked.keys.iter().map(move |key| (uid, tracked, key)))
+            .filter(|(uid, tracked, key)| {
+                key.controller == controller
+                    && key.reservation.is_some()
+                    && named(uid, tracked, key)
+            })
+            .map(|(uid, _, key)| Key {
+                uid: uid.clone(),
+                check: Arc::clone(&key.check),
+            })
+            .collect();
+        let now = Instant::now();
+        for name in woken {
+            let since_last = self
+                .key_mut(&name)
+                .and_then(|key| key.asked_at)
+                .map(|at| now.duration_since(at));
+            match since_last.filter(|passed| *passed < WAKE_PAUSE) {
+                Some(passed) => self.set_timer_at_most(&name, WAKE_PAUSE.saturating_sub(passed)),
+                None => self.enqueue(&name, Lane::Recheck),
+            }
+        }
+    }
+
+    pub(super) fn timer_fired(&mut self, name: &Key) {
+        let Some(key) = self.key_mut(name) else {
+            return;
+        };
+        key.timer = None;
+        let lane = if key.owed.is_some() {
+            Lane::Release
+        } else {
+            Lane::Recheck
+        };
+        self.enqueue(name, lane);
+    }
+
+    /// Puts `name` in line for a look.
+    pub(super) fn enqueue(&mut self, name: &Key, lane: Lane) {
+        if !self.acting {
+            return;
+        }
+        let Some(tracked) = self.workloads.get_mut(&name.uid) else {
+            return;
+        };
+        let cluster_queue = tracked
+            .workload
+            .as_ref()
+            .and_then(|workload| workload.shared_cluster_queue().cloned())
+            .unwrap_or_default();
+        let Some(key) = tracked.key_mut(&name.check) else {
+            return;
+        };
+        if key.busy {
+            key.again = Some(key.again.map_or(lane, |again| again.min(lane)));
+            return;
+        }
+        if let Some(at) = key.timer.take() {
+            self.timers.remove(&(at, Timer::Look(name.clone())));
+        }
+        self.queue
+            .push(name.clone(), lane, &cluster_queue, Instant::now());
+    }
+
+    /// Looks at `name` after `delay`, instead of whenever it was to be; `None`: not at all.
+    pub(super) fn set_timer(&mut self, name: &Key, delay: Option<std::time::Duration>) {
+        let Some(key) = self
+            .workloads
+            .get_mut(&name.uid)
+            .and_then(|tracked| tracked.key_mut(&name.check))
+        else {
+            return;
+        };
+        if let Some(at) = key.timer.take() {
+            self.timers.remove(&(at, Timer::Look(name.clone())));
+        }
+        // An instant beyond the clock's range is never.
+        key.timer = delay.and_then(|delay| Instant::now().checked_add(delay));
+        if let Some(at) = key.timer {
+            self.timers.insert((at, Timer::Look(name.clone())));
+        }
+    }
+
+    fn set_timer_at_most(&mut self, name: &Key, delay: std::time::Duration) {
+        let sooner = self
+            .key_mut(name)
+            .and_then(|key| key.timer)
+            .is_none_or(|at| at > Instant::now() + delay);
+        if sooner {
+            self.set_timer(name, Some(delay));
+        }
+    }
+
+    pub(super) fn key_mut(&mut self, name: &Key) -> Option<&mut KeyState> {
+        self.workloads.get_mut(&name.uid)?.key_mut(&name.check)
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = (Key, &KeyState)> {
+        self.workloads.iter().flat_map(|(uid, tracked)| {
+            tracked.keys.iter().map(|key| {
+                (
+                    Key {
+                        uid: uid.clone(),
+                        check: Arc::clone(&key.check),
+                    },
+                    key,
+                )
+            })
+        })
+    }
+
+    /// Forgets what nothing depends on any more.
+    pub(super) fn tidy(&mut self, uid: &Uid) {
+        let Some(tracked) = self.workloads.get_mut(uid) else {
+            return;
+        };
+        tracked.keys.retain(|key| !key.is_idle());
+        tracked.keys.shrink_to_fit();
+        if tracked.workload.is_none() && tracked.keys.is_empty() {
+            self.workloads.remove(uid);
+        }
+    }
+
+    pub(super) fn take_flavor(&mut self, event: Event<ResourceFlavor>) {
+        match event {
+            Event::Init => self.listed_flavors = Some(std::collections::BTreeMap::new()),
+            Event::InitApply(flavor) => {
+                self.listed_flavors
+                    .get_or_insert_default()
+                    .insert(flavor.name.clone(), flavor);
+            }
+            Event::InitDone => {
+                self.flavors = Arc::new(self.listed_flavors.take().unwrap_or_default())
+            }
+            Event::Apply(flavor) => {
+                Arc::make_mut(&mut self.flavors).insert(flavor.name.clone(), flavor);
+            }
+            Event::Delete(flavor) => {
+                Arc::make_mut(&mut self.flavors).remove(&flavor.name);
+            }
+        }
+    }
+
+    /// The reservation that `name` is deciding about.
+    pub(super) fn reservation(&self, name: &Key) -> Option<Reservation> {
+        let workload = self.workloads.get(&name.uid)?.workload.as_ref()?;
+        Reservation::of(workload, &name.check)
+    }
+}
+
+/// Why a Workload is looked at.
+enum Reason {
+    /// Nothing has been said about this reservation in this term.
+    New,
+    /// What stands there is not what should.
+    Overwritten,
+    /// Something that the check can decide on has changed.
+    InputsChanged,
+}
+
+fn reason_to_look(key: &KeyState, stands: EntryDigest, inputs_changed: bool) -> Option<Reason> {
+    // What comes while a job is at work is compared when it is done.
+    if key.busy {
+        return inputs_changed.then_some(Reason::InputsChanged);
+    }
+    match key.expected {
+        // Its turn, or its timer, is still to come.
+        None if key.timer.is_some() => None,
+        None => Some(Reason::New),
+        Some(expected) if expected != stands => Some(Reason::Overwritten),
+        Some(_) => inputs_changed.then_some(Reason::InputsChanged),
+    }
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.uid, self.check)
+    }
+}
