@@ -14,6 +14,7 @@ mod lease;
 mod manager;
 mod metrics;
 mod queue;
+mod signal;
 mod writer;
 
 pub use lease::{LeaseConfig, LeaseTimes};

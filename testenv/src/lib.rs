@@ -1,1 +1,13 @@
-//! x
+//! A real kube-apiserver and etcd for tests.
+//!
+//! [`Cluster::start`] runs both on free loopback ports and stops them whatever happens to the test process. The programs are built from their Go modules
+//! (`go.mod` beside this crate pins them) into `testenv/bin`, once; that takes about five minutes on two cores.
+
+mod build;
+mod cluster;
+mod crds;
+mod process;
+
+pub use build::{Programs, Unavailable, programs};
+pub use cluster::{Cluster, StartError};
+pub use crds::{CrdError, KueueVersion, crds, crds_of_autoscaler};

@@ -15,6 +15,7 @@ use kube::{Api, Client};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::signal::given;
 use crate::Clock;
 use candidate::{Candidate, Plan, Record};
 
@@ -105,7 +106,7 @@ pub(crate) async fn run(
         let next = holder.step().await;
         tokio::select! {
             biased;
-            _ = stop.wait_for(|stop| *stop) => break,
+            () = given(&mut stop) => break,
             () = holder.wait(next) => {}
         }
     }

@@ -30,6 +30,7 @@ use super::health::Health;
 use super::intake::brief;
 use super::lease::{self, Leadership, LeaseConfig};
 use super::metrics::Metrics;
+use super::signal::given;
 use crate::Clock;
 use crate::api::{ProbeError, Served, probe};
 use crate::check::{Check, redact};
@@ -206,12 +207,14 @@ impl Runtime {
         let (mut events, recorder) = self.start_events();
         let health = self.health.clone();
         let outcome = {
+            let mut stopping = false;
             let mut shutdown = pin!(shutdown);
             let mut sessions = pin!(self.sessions(recorder, leadership, stop));
             loop {
                 tokio::select! {
                     biased;
-                    () = &mut shutdown, if !*stop_sender.borrow() => {
+                    () = &mut shutdown, if !stopping => {
+                        stopping = true;
                         health.report("shutdown", Some("in progress".to_owned()));
                         stop_sender.send_replace(true);
                     }
@@ -239,7 +242,7 @@ impl Runtime {
         loop {
             let served = tokio::select! {
                 biased;
-                _ = wait.wait_for(|stop| *stop) => return Ok(()),
+                () = given(&mut wait) => return Ok(()),
                 served = self.probe(&client) => served,
             };
             let session = Session::new(self, served, recorder.clone(), leadership.clone());
@@ -312,7 +315,7 @@ impl Runtime {
                 leadership.send_replace(Leadership::Leader { valid_until: None });
                 tasks.spawn(async move {
                     let mut stop = stop;
-                    let _ = stop.wait_for(|stop| *stop).await;
+                    given(&mut stop).await;
                     drop(leadership);
                 });
             }

@@ -28,6 +28,7 @@ use crate::runtime::intake::{
 use crate::runtime::lease::Leadership;
 use crate::runtime::metrics::Metrics;
 use crate::runtime::queue::Queue;
+use crate::runtime::signal::given;
 use crate::runtime::writer::Writer;
 
 /// Why a session ended.
@@ -169,7 +170,7 @@ impl Session {
         let decided = self
             .leadership
             .wait_for(|leadership| *leadership != Leadership::Undecided);
-        let _ = timeout(LEASE_FIRST, decided).await;
+        drop(timeout(LEASE_FIRST, decided).await);
         self.health.forget_watches();
         self.start_watches();
         self.leadership_changed();
@@ -179,7 +180,7 @@ impl Session {
             let wake = self.next_wake();
             tokio::select! {
                 biased;
-                _ = stop.wait_for(|stop| *stop) => {
+                () = given(&mut stop) => {
                     self.wind_down().await;
                     return Ok(SessionEnd::Stopped);
                 }

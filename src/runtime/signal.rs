@@ -1,0 +1,8 @@
+//! A signal that is given once.
+
+use tokio::sync::watch;
+
+/// Waits until `signal` is given, or can no longer be.
+pub(crate) async fn given(signal: &mut watch::Receiver<bool>) {
+    let _ = signal.wait_for(|given| *given).await;
+}

@@ -1,0 +1,118 @@
+//! The programs, built from their pinned Go modules.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The versions that `go.mod` pins; kube-apiserver must be told its own at link time, or clients cannot read it.
+const KUBERNETES: &str = "v1.36.3";
+
+/// Where the programs are.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// kube-apiserver.
+    pub apiserver: PathBuf,
+    /// etcd.
+    pub etcd: PathBuf,
+}
+
+/// Why there are no programs.
+#[derive(Debug, thiserror::Error)]
+pub enum Unavailable {
+    /// They can't be built here.
+    #[error(
+        "there is no Go toolchain (`go version` does not run): install Go 1.26 to run what needs a real API server"
+    )]
+    NoGo,
+    /// Building them failed.
+    #[error("building {package} failed: {reason}")]
+    Build {
+        /// The Go package.
+        package: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// The folder can't be used.
+    #[error("{path}: {source}")]
+    Io {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// The programs, built if they are missing or older than `go.mod`. Prints what it does while it builds.
+///
+/// # Errors
+/// [`Unavailable`] without a Go toolchain, or if the build fails.
+pub fn programs() -> Result<Programs, Unavailable> {
+    let module = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let bin = module.join("bin");
+    let at = |path: &Path| {
+        let path = path.to_owned();
+        move |source| Unavailable::Io { path, source }
+    };
+    fs::create_dir_all(&bin).map_err(at(&bin))?;
+    // Two test processes must not build at once.
+    let lock = File::create(bin.join(".lock")).map_err(at(&bin))?;
+    lock.lock().map_err(at(&bin))?;
+    let programs = Programs {
+        apiserver: bin.join("kube-apiserver"),
+        etcd: bin.join("etcd"),
+    };
+    let wanted = fs::read_to_string(module.join("go.sum")).map_err(at(module))?;
+    let stamp = bin.join(".built-from");
+    let built = fs::read_to_string(&stamp).is_ok_and(|built| built == wanted);
+    if built && programs.apiserver.exists() && programs.etcd.exists() {
+        return Ok(programs);
+    }
+    if !Command::new("go")
+        .arg("version")
+        .stdout(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+    {
+        return Err(Unavailable::NoGo);
+    }
+    eprintln!(
+        "building kube-apiserver {KUBERNETES} and etcd from their Go modules, once (about 5 minutes on 2 cores) ..."
+    );
+    let (major, minor) = ("1", KUBERNETES.split('.').nth(1).unwrap_or_default());
+    let version = "k8s.io/component-base/version";
+    let flags = format!(
+        "-s -w -X {version}.gitVersion={KUBERNETES} -X {version}.gitMajor={major} -X {version}.gitMinor={minor}"
+    );
+    build(
+        module,
+        "k8s.io/kubernetes/cmd/kube-apiserver",
+        &flags,
+        &programs.apiserver,
+    )?;
+    build(module, "go.etcd.io/etcd/server/v3", "-s -w", &programs.etcd)?;
+    fs::write(&stamp, wanted).map_err(at(&stamp))?;
+    Ok(programs)
+}
+
+fn build(module: &Path, package: &'static str, flags: &str, to: &Path) -> Result<(), Unavailable> {
+    eprintln!("  go build {package}");
+    let output = Command::new("go")
+        .args(["build", "-trimpath", "-ldflags", flags, "-o"])
+        .arg(to)
+        .arg(package)
+        .current_dir(module)
+        .env("CGO_ENABLED", "0")
+        .output()
+        .map_err(|error| Unavailable::Build {
+            package,
+            reason: error.to_string(),
+        })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(Unavailable::Build {
+        package,
+        reason: String::from_utf8_lossy(&output.stderr).into_owned(),
+    })
+}

@@ -1,0 +1,323 @@
+//! One API server with its etcd.
+
+use std::fs;
+use std::io;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use kube::config::{AuthInfo, Config};
+use kube::{Client, client::ClientBuilder};
+use tokio::time::{Instant, sleep};
+
+use crate::build::{Programs, Unavailable, programs};
+use crate::process::Process;
+
+/// A running kube-apiserver and etcd, with nothing else: no controller manager, no scheduler, no Kueue.
+///
+/// Everything is in a folder of its own, which goes when the cluster does.
+#[derive(Debug)]
+pub struct Cluster {
+    programs: Programs,
+    folder: PathBuf,
+    ports: Ports,
+    apiserver: Option<Process>,
+    _etcd: Process,
+    certificate: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ports {
+    apiserver: u16,
+    etcd: u16,
+    peer: u16,
+}
+
+/// Why a cluster did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// There are no programs.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// Files or processes.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// It did not get ready.
+    #[error("the API server was not ready after {waited:?}; the end of its log:\n{log}")]
+    NotReady {
+        /// How long was waited.
+        waited: Duration,
+        /// The last lines of the log.
+        log: String,
+    },
+    /// The client can't be built.
+    #[error("{0}")]
+    Client(#[from] kube::Error),
+}
+
+/// The administrator's token; it opens a server that lives for one test, on loopback.
+const TOKEN: &str = "testenv";
+const READY: Duration = Duration::from_secs(90);
+
+impl Cluster {
+    /// Starts both and waits until the API server is ready.
+    ///
+    /// # Errors
+    /// [`StartError`] with the end of the log if it does not get ready in 90 seconds.
+    pub async fn start() -> Result<Self, StartError> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        // Building may take minutes and blocks.
+        let programs = tokio::task::spawn_blocking(programs)
+            .await
+            .map_err(io::Error::other)??;
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!(
+            "kueue-check-testenv-{}-{number}",
+            std::process::id()
+        ));
+        fs::create_dir_all(&folder)?;
+        fs::write(
+            folder.join("tokens.csv"),
+            format!("{TOKEN},admin,admin,\"system:masters\"\n"),
+        )?;
+        let (private, public) = service_account_keys()?;
+        fs::write(folder.join("service-account.key"), private)?;
+        fs::write(folder.join("service-account.pub"), public)?;
+        let ports = Ports::free()?;
+        let etcd = Process::start(
+            &programs.etcd,
+            &etcd_arguments(&folder, ports),
+            &folder.join("etcd.log"),
+            Some(&folder),
+        )?;
+        let mut cluster = Self {
+            programs,
+            folder,
+            ports,
+            apiserver: None,
+            _etcd: etcd,
+            certificate: Vec::new(),
+        };
+        cluster.start_apiserver().await?;
+        Ok(cluster)
+    }
+
+    /// Starts the API server, on the port that it had before.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_apiserver(&mut self) -> Result<(), StartError> {
+        let arguments = apiserver_arguments(&self.folder, self.ports);
+        self.apiserver = Some(Process::start(
+            &self.programs.apiserver,
+            &arguments,
+            &self.log(),
+            None,
+        )?);
+        let began = Instant::now();
+        while began.elapsed() < READY {
+            if let Ok(certificate) = fs::read(self.folder.join("certificates/apiserver.crt"))
+                && !certificate.is_empty()
+            {
+                self.certificate = certificate;
+                if self.is_ready().await {
+                    return Ok(());
+                }
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+        let log = fs::read_to_string(self.log()).unwrap_or_default();
+        let last: Vec<&str> = log.lines().rev().take(30).collect();
+        Err(StartError::NotReady {
+            waited: READY,
+            log: last.into_iter().rev().collect::<Vec<_>>().join("\n"),
+        })
+    }
+
+    /// Stops the API server without warning; etcd keeps the objects.
+    pub fn stop_apiserver(&mut self) {
+        self.apiserver = None;
+    }
+
+    /// Where it listens.
+    pub fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.ports.apiserver)
+    }
+
+    /// A client with all rights.
+    ///
+    /// # Errors
+    /// If it can't be built.
+    pub fn client(&self) -> Result<Client, StartError> {
+        self.client_with_token(TOKEN)
+    }
+
+    /// A client of a user or ServiceAccount, by token.
+    ///
+    /// # Errors
+    /// If it can't be built.
+    pub fn client_with_token(&self, token: &str) -> Result<Client, StartError> {
+        Ok(ClientBuilder::try_from(self.config(token)?)?.build())
+    }
+
+    /// The configuration of a client with all rights.
+    ///
+    /// # Errors
+    /// If the address makes no sense, which would be a fault here.
+    pub fn admin_config(&self) -> Result<Config, StartError> {
+        self.config(TOKEN)
+    }
+
+    fn config(&self, token: &str) -> Result<Config, StartError> {
+        let mut config = Config::new(self.url().parse().map_err(io::Error::other)?);
+        config.root_cert = Some(certificates(&self.certificate)?);
+        config.default_retry = false;
+        // A struct literal would need the secret's type.
+        config.auth_info = serde_json::from_value::<AuthInfo>(serde_json::json!({"token": token}))
+            .map_err(io::Error::other)?;
+        Ok(config)
+    }
+
+    /// A kubeconfig with all rights, written to a file; its path.
+    ///
+    /// # Errors
+    /// If it can't be written.
+    pub fn kubeconfig(&self) -> Result<PathBuf, StartError> {
+        self.kubeconfig_with_token("admin", TOKEN)
+    }
+
+    /// A kubeconfig for the bearer of `token`, written to the file `name`.
+    ///
+    /// # Errors
+    /// If it can't be written.
+    pub fn kubeconfig_with_token(&self, name: &str, token: &str) -> Result<PathBuf, StartError> {
+        let path = self.folder.join(format!("{name}.kubeconfig"));
+        let config = serde_json::json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "testenv",
+            "clusters": [{"name": "testenv", "cluster": {
+                "server": self.url(), "certificate-authority": self.folder.join("certificates/apiserver.crt"),
+            }}],
+            "users": [{"name": name, "user": {"token": token}}],
+            "contexts": [{"name": "testenv", "context": {"cluster": "testenv", "user": name}}],
+        });
+        fs::write(
+            &path,
+            serde_json::to_vec_pretty(&config).map_err(io::Error::other)?,
+        )?;
+        Ok(path)
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.join("apiserver.log")
+    }
+
+    async fn is_ready(&self) -> bool {
+        let Ok(client) = self.client() else {
+            return false;
+        };
+        let request = http_get("/readyz");
+        matches!(tokio::time::timeout(Duration::from_secs(5), client.request_text(request)).await, Ok(Ok(text)) if text == "ok")
+    }
+}
+
+fn http_get(path: &str) -> http::Request<Vec<u8>> {
+    let mut request = http::Request::new(Vec::new());
+    *request.uri_mut() = path.parse().unwrap_or_default();
+    request
+}
+
+impl Ports {
+    /// Three ports that nobody listens on.
+    fn free() -> io::Result<Self> {
+        let listeners = [
+            TcpListener::bind("127.0.0.1:0")?,
+            TcpListener::bind("127.0.0.1:0")?,
+            TcpListener::bind("127.0.0.1:0")?,
+        ];
+        let [apiserver, etcd, peer] = [
+            listeners[0].local_addr()?,
+            listeners[1].local_addr()?,
+            listeners[2].local_addr()?,
+        ]
+        .map(|address| address.port());
+        Ok(Self {
+            apiserver,
+            etcd,
+            peer,
+        })
+    }
+}
+
+fn etcd_arguments(folder: &Path, ports: Ports) -> Vec<String> {
+    let (client, peer) = (
+        format!("http://127.0.0.1:{}", ports.etcd),
+        format!("http://127.0.0.1:{}", ports.peer),
+    );
+    vec![
+        format!("--data-dir={}", folder.join("etcd").display()),
+        format!("--listen-client-urls={client}"),
+        format!("--advertise-client-urls={client}"),
+        format!("--listen-peer-urls={peer}"),
+        format!("--initial-advertise-peer-urls={peer}"),
+        format!("--initial-cluster=default={peer}"),
+        "--unsafe-no-fsync".to_owned(),
+        "--log-level=error".to_owned(),
+    ]
+}
+
+fn apiserver_arguments(folder: &Path, ports: Ports) -> Vec<String> {
+    vec![
+        format!("--etcd-servers=http://127.0.0.1:{}", ports.etcd),
+        "--bind-address=127.0.0.1".to_owned(),
+        format!("--secure-port={}", ports.apiserver),
+        format!("--cert-dir={}", folder.join("certificates").display()),
+        format!("--token-auth-file={}", folder.join("tokens.csv").display()),
+        "--authorization-mode=RBAC".to_owned(),
+        "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
+        "--service-account-issuer=https://testenv.example.com".to_owned(),
+        format!(
+            "--service-account-key-file={}",
+            folder.join("service-account.pub").display()
+        ),
+        format!(
+            "--service-account-signing-key-file={}",
+            folder.join("service-account.key").display()
+        ),
+        // No controller makes the default ServiceAccount that this would add to each Pod.
+        "--disable-admission-plugins=ServiceAccount".to_owned(),
+        "--profiling=false".to_owned(),
+    ]
+}
+
+/// The keys that sign and verify ServiceAccount tokens, made for this cluster: private and public, as PEM.
+fn service_account_keys() -> io::Result<(String, String)> {
+    use ring::rand::SystemRandom;
+    use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING as ALGORITHM, EcdsaKeyPair, KeyPair};
+    /// What stands before the point in the public key of a P-256 key (RFC 5480).
+    const HEAD: [u8; 26] = [
+        0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08,
+        0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+    ];
+    let random = SystemRandom::new();
+    let failed = |error: String| io::Error::other(error);
+    let private = EcdsaKeyPair::generate_pkcs8(&ALGORITHM, &random)
+        .map_err(|error| failed(error.to_string()))?;
+    let pair = EcdsaKeyPair::from_pkcs8(&ALGORITHM, private.as_ref(), &random)
+        .map_err(|error| failed(error.to_string()))?;
+    let public = [&HEAD, pair.public_key().as_ref()].concat();
+    Ok((
+        pem::encode(&pem::Pem::new("PRIVATE KEY", private.as_ref())),
+        pem::encode(&pem::Pem::new("PUBLIC KEY", public)),
+    ))
+}
+
+/// The certificates of a PEM file, in the form that kube's client takes.
+fn certificates(text: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+    let blocks = pem::parse_many(text).map_err(io::Error::other)?;
+    Ok(blocks
+        .into_iter()
+        .filter(|block| block.tag() == "CERTIFICATE")
+        .map(pem::Pem::into_contents)
+        .collect())
+}

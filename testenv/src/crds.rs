@@ -1,0 +1,146 @@
+//! The CustomResourceDefinitions that tests load.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use tokio::time::{Instant, sleep};
+
+use crate::Cluster;
+
+/// A version of Kueue with which the SDK is tested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KueueVersion {
+    /// v1beta1 only; no `requeueAfterSeconds`.
+    V0_14_8,
+    /// v1beta2, but Workloads cannot be selected by their ClusterQueue.
+    V0_17_8,
+    /// The newest.
+    V0_19_2,
+}
+
+/// Why definitions could not be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum CrdError {
+    /// A file.
+    #[error("{path}: {reason}")]
+    File {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The API server.
+    #[error("{0}")]
+    Kube(#[from] kube::Error),
+    /// It accepted them, but does not serve them.
+    #[error("{0} is not established after {ESTABLISHED:?}")]
+    NotEstablished(String),
+}
+
+const ESTABLISHED: Duration = Duration::from_secs(30);
+
+impl KueueVersion {
+    fn folder(self) -> &'static str {
+        match self {
+            Self::V0_14_8 => "kueue-v0.14.8",
+            Self::V0_17_8 => "kueue-v0.17.8",
+            Self::V0_19_2 => "kueue-v0.19.2",
+        }
+    }
+}
+
+/// Kueue's definitions.
+///
+/// # Errors
+/// If a file can't be read.
+pub fn crds(version: KueueVersion) -> Result<Vec<CustomResourceDefinition>, CrdError> {
+    read_folder(version.folder())
+}
+
+/// The autoscaler's definitions (ProvisioningRequest).
+///
+/// # Errors
+/// If a file can't be read.
+pub fn crds_of_autoscaler() -> Result<Vec<CustomResourceDefinition>, CrdError> {
+    read_folder("autoscaler")
+}
+
+/// The originals, where the machine has them, else the copies that `cargo xtask crds` made of them.
+fn read_folder(name: &str) -> Result<Vec<CustomResourceDefinition>, CrdError> {
+    let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let originals = crate_folder.join("../../shared/crds").join(name);
+    let folder = if originals.is_dir() {
+        originals
+    } else {
+        crate_folder.join("crds").join(name)
+    };
+    let fail = |path: &Path, reason: String| CrdError::File {
+        path: path.to_owned(),
+        reason,
+    };
+    let entries = fs::read_dir(&folder)
+        .and_then(Iterator::collect::<io::Result<Vec<_>>>)
+        .map_err(|error| fail(&folder, error.to_string()))?;
+    let mut paths: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
+    paths.sort_unstable();
+    let read = |path: &PathBuf| {
+        let text = fs::read_to_string(path).map_err(|error| fail(path, error.to_string()))?;
+        serde_saphyr::from_str(&text).map_err(|error| fail(path, error.to_string()))
+    };
+    paths.iter().map(read).collect()
+}
+
+impl Cluster {
+    /// Installs `definitions` and waits until they are served.
+    ///
+    /// Conversion webhooks are taken out: nobody answers them here, and the stored version is the one that is used.
+    ///
+    /// # Errors
+    /// If the API server refuses one, or does not serve it in 30 seconds.
+    pub async fn install(
+        &self,
+        client: &Client,
+        definitions: Vec<CustomResourceDefinition>,
+    ) -> Result<(), CrdError> {
+        let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+        let names: Vec<String> = definitions
+            .iter()
+            .filter_map(|definition| definition.metadata.name.clone())
+            .collect();
+        for mut definition in definitions {
+            definition.spec.conversion = None;
+            let name = definition.metadata.name.clone().unwrap_or_default();
+            api.patch(
+                &name,
+                &PatchParams::apply("testenv").force(),
+                &Patch::Apply(&definition),
+            )
+            .await?;
+        }
+        for name in names {
+            established(&api, &name).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn established(api: &Api<CustomResourceDefinition>, name: &str) -> Result<(), CrdError> {
+    let began = Instant::now();
+    while began.elapsed() < ESTABLISHED {
+        let status = api.get(name).await?.status.unwrap_or_default();
+        let conditions = status.conditions.unwrap_or_default();
+        if conditions
+            .iter()
+            .any(|condition| condition.type_ == "Established" && condition.status == "True")
+        {
+            return Ok(());
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+    Err(CrdError::NotEstablished(name.to_owned()))
+}

@@ -1,0 +1,372 @@
+//! What the tests stand on: a cluster for each version of Kueue, and a corner of it for each test.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use kube::Client;
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::{Api, api::ObjectMeta};
+use kueue_check::runtime::{RuntimeBuilder, RuntimeHandle};
+use kueue_check_testenv::{Cluster, KueueVersion, StartError, crds};
+use serde_json::{Value, json};
+use tokio::sync::{OnceCell, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+/// How long anything may take that happens in another process.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The clusters, each started by the first test that needs it.
+static CLUSTERS: [OnceCell<Option<Cluster>>; 3] = [const { OnceCell::const_new() }; 3];
+
+/// One test's corner of a cluster.
+pub(crate) struct World {
+    pub(crate) cluster: &'static Cluster,
+    pub(crate) client: Client,
+    pub(crate) namespace: String,
+    /// `v1beta2`, or `v1beta1` where it is the newest.
+    pub(crate) version: &'static str,
+}
+
+/// A corner of a cluster with `version` of Kueue's definitions; `None`, with a word why, where there can be none.
+pub(crate) async fn world(version: KueueVersion) -> Option<World> {
+    let cluster = CLUSTERS[version as usize]
+        .get_or_init(|| start(version))
+        .await
+        .as_ref()?;
+    let client = cluster.client().unwrap();
+    let namespace = unique("ns");
+    let api: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
+    let metadata = ObjectMeta {
+        name: Some(namespace.clone()),
+        ..ObjectMeta::default()
+    };
+    api.create(
+        &PostParams::default(),
+        &k8s_openapi::api::core::v1::Namespace {
+            metadata,
+            ..Default::default()
+        },
+    )
+    .await
+    .unwrap();
+    let version = if version == KueueVersion::V0_14_8 {
+        "v1beta1"
+    } else {
+        "v1beta2"
+    };
+    Some(World {
+        cluster,
+        client,
+        namespace,
+        version,
+    })
+}
+
+async fn start(version: KueueVersion) -> Option<Cluster> {
+    match Cluster::start().await {
+        Ok(cluster) => {
+            let client = cluster.client().unwrap();
+            cluster
+                .install(&client, crds(version).unwrap())
+                .await
+                .unwrap();
+            Some(cluster)
+        }
+        Err(StartError::Unavailable(why)) => {
+            assert!(
+                std::env::var_os("KUEUE_CHECK_REQUIRE_TESTENV").is_none(),
+                "the real API server is required here: {why}"
+            );
+            eprintln!("SKIPPED: the suite on a real API server: {why}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// A name that no other test has.
+pub(crate) fn unique(prefix: &str) -> String {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    format!("{prefix}-{}", NUMBER.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A runtime at work.
+pub(crate) struct Running {
+    pub(crate) handle: RuntimeHandle,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<Result<(), kueue_check::runtime::RunError>>,
+}
+
+impl Running {
+    pub(crate) fn start(builder: RuntimeBuilder) -> Self {
+        let runtime = builder.build().unwrap();
+        let handle = runtime.handle();
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(runtime.run(async {
+            let _ = stopped.await;
+        }));
+        Self {
+            handle,
+            stop: Some(stop),
+            task,
+        }
+    }
+
+    /// As SIGTERM does.
+    pub(crate) async fn stop(mut self) {
+        drop(self.stop.take());
+        self.task.await.unwrap().unwrap();
+    }
+
+    /// As SIGKILL does.
+    pub(crate) fn kill(self) {
+        self.task.abort();
+    }
+
+    pub(crate) async fn metric(&self, line: &str) -> f64 {
+        let text = self.handle.metrics().await;
+        let found = text
+            .lines()
+            .find_map(|found| found.strip_prefix(line)?.strip_prefix(' ')?.parse().ok());
+        found.unwrap_or(0.0)
+    }
+}
+
+impl World {
+    pub(crate) fn api(&self, kind: &str) -> Api<DynamicObject> {
+        let plural = match kind {
+            "Workload" => "workloads",
+            "AdmissionCheck" => "admissionchecks",
+            "ResourceFlavor" => "resourceflavors",
+            other => panic!("{other}"),
+        };
+        let resource = ApiResource {
+            group: "kueue.x-k8s.io".into(),
+            version: self.version.into(),
+            api_version: format!("kueue.x-k8s.io/{}", self.version),
+            kind: kind.into(),
+            plural: plural.into(),
+        };
+        if kind == "Workload" {
+            Api::namespaced_with(self.client.clone(), &self.namespace, &resource)
+        } else {
+            Api::all_with(self.client.clone(), &resource)
+        }
+    }
+
+    fn object(&self, kind: &str, name: &str, body: Value) -> DynamicObject {
+        let mut object = json!({"apiVersion": format!("kueue.x-k8s.io/{}", self.version), "kind": kind, "metadata": {"name": name}});
+        merge(&mut object, body);
+        serde_json::from_value(object).unwrap()
+    }
+
+    pub(crate) async fn create(&self, kind: &str, name: &str, body: Value) {
+        self.api(kind)
+            .create(&PostParams::default(), &self.object(kind, name, body))
+            .await
+            .unwrap();
+    }
+
+    pub(crate) async fn get(&self, kind: &str, name: &str) -> Value {
+        serde_json::to_value(self.api(kind).get(name).await.unwrap()).unwrap()
+    }
+
+    /// An AdmissionCheck of `controller`.
+    pub(crate) async fn admission_check(&self, name: &str, controller: &str, parameters: Value) {
+        let mut spec = json!({"controllerName": controller});
+        if !parameters.is_null() {
+            spec["parameters"] = parameters;
+        }
+        self.create("AdmissionCheck", name, json!({"spec": spec}))
+            .await;
+    }
+
+    /// A Workload without quota, of two pod sets.
+    pub(crate) async fn workload(&self, name: &str) {
+        let template = json!({
+            "metadata": {"labels": {"app": "train"}},
+            "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}]},
+        });
+        let pod_set =
+            |name: &str, count: u32| json!({"name": name, "count": count, "template": template});
+        self.create("Workload", name, json!({"spec": {"queueName": "lq", "podSets": [pod_set("driver", 1), pod_set("workers", 4)]}})).await;
+    }
+
+    /// Does as Kueue when it reserves quota: one forced apply of conditions, admission and all check entries.
+    pub(crate) async fn reserve(&self, name: &str, checks: &[&str]) {
+        let entries: Vec<Value> = checks.iter().map(|check| json!({"name": check, "state": "Pending", "message": "", "lastTransitionTime": now()})).collect();
+        self.apply_status(name, reserved(&entries)).await;
+    }
+
+    /// Writes `status` as Kueue's manager does.
+    pub(crate) async fn apply_status(&self, name: &str, status: Value) {
+        let body = json!({"apiVersion": format!("kueue.x-k8s.io/{}", self.version), "kind": "Workload", "metadata": {"name": name}, "status": status});
+        let parameters = PatchParams::apply("kueue-admission").force();
+        self.api("Workload")
+            .patch_status(name, &parameters, &Patch::Apply(body))
+            .await
+            .unwrap();
+    }
+
+    /// Changes the status with a merge patch, as somebody would by hand.
+    pub(crate) async fn merge_status(&self, name: &str, status: Value) {
+        self.api("Workload")
+            .patch_status(
+                name,
+                &PatchParams::default(),
+                &Patch::Merge(json!({"status": status})),
+            )
+            .await
+            .unwrap();
+    }
+
+    /// Takes the quota away without an eviction, as a stopped queue does.
+    pub(crate) async fn take_quota(&self, name: &str) {
+        let status = json!({"admission": null, "conditions": [condition("QuotaReserved", "False", "Inadmissible")]});
+        self.merge_status(name, status).await;
+    }
+
+    /// The entry of `check`; null if there is none.
+    pub(crate) async fn entry(&self, workload: &str, check: &str) -> Value {
+        let object = self.get("Workload", workload).await;
+        let entries = object["status"]["admissionChecks"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        entries
+            .into_iter()
+            .find(|entry| entry["name"] == check)
+            .unwrap_or_default()
+    }
+
+    /// Waits until `check` is in `state`; its entry.
+    pub(crate) async fn wait_state(&self, workload: &str, check: &str, state: &str) -> Value {
+        wait(
+            &format!("{check} of {workload} to be {state}"),
+            async || {
+                let entry = self.entry(workload, check).await;
+                (entry["state"] == state, entry)
+            },
+        )
+        .await
+    }
+
+    /// Waits until the message of `check` contains `text`; its entry.
+    pub(crate) async fn wait_message(&self, workload: &str, check: &str, text: &str) -> Value {
+        wait(
+            &format!("{check} of {workload} to say {text:?}"),
+            async || {
+                let entry = self.entry(workload, check).await;
+                (
+                    entry["message"].as_str().unwrap_or_default().contains(text),
+                    entry,
+                )
+            },
+        )
+        .await
+    }
+
+    /// Waits until the condition `Active` of `check` has `status` and `reason`; the condition.
+    pub(crate) async fn wait_active(&self, check: &str, status: &str, reason: &str) -> Value {
+        wait(
+            &format!("{check} to be Active={status} because of {reason}"),
+            async || {
+                let object = self.get("AdmissionCheck", check).await;
+                let conditions = object["status"]["conditions"]
+                    .as_array()
+                    .cloned()
+                    .unwrap_or_default();
+                let active = conditions
+                    .into_iter()
+                    .find(|condition| condition["type"] == "Active")
+                    .unwrap_or_default();
+                (
+                    active["status"] == status && active["reason"] == reason,
+                    active,
+                )
+            },
+        )
+        .await
+    }
+}
+
+/// The status of a Workload that holds quota for `entries`.
+pub(crate) fn reserved(entries: &[Value]) -> Value {
+    json!({
+        "conditions": [condition("QuotaReserved", "True", "QuotaReserved")],
+        "admission": {"clusterQueue": "cq", "podSetAssignments": [
+            {"name": "driver", "count": 1, "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": "1"}},
+            {"name": "workers", "count": 4, "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": "4"}},
+        ]},
+        "admissionChecks": entries,
+    })
+}
+
+pub(crate) fn condition(kind: &str, status: &str, reason: &str) -> Value {
+    json!({"type": kind, "status": status, "reason": reason, "message": "", "lastTransitionTime": now()})
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the test plays another process, which has its own clock"
+)]
+pub(crate) fn now() -> String {
+    jiff::Timestamp::now()
+        .round(jiff::Unit::Second)
+        .unwrap()
+        .to_string()
+}
+
+/// Asks until the answer is yes; then what came with it. Says what was last seen if it never is.
+pub(crate) async fn wait<T: std::fmt::Debug, F: Future<Output = (bool, T)>>(
+    what: &str,
+    mut look: impl FnMut() -> F,
+) -> T {
+    let began = Instant::now();
+    loop {
+        let (yes, seen) = look().await;
+        if yes {
+            return seen;
+        }
+        assert!(
+            began.elapsed() < PATIENCE,
+            "waited {PATIENCE:?} for {what}; last seen: {seen:#?}"
+        );
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn merge(object: &mut Value, patch: Value) {
+    match (object, patch) {
+        (Value::Object(object), Value::Object(patch)) => {
+            for (key, value) in patch {
+                merge(object.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (object, patch) => *object = patch,
+    }
+}
+
+/// Who owns which fields of the status, by manager.
+pub(crate) fn managers(object: &Value) -> BTreeMap<String, String> {
+    let fields = object["metadata"]["managedFields"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    fields
+        .into_iter()
+        .map(|entry| {
+            (
+                entry["manager"].as_str().unwrap_or_default().to_owned(),
+                entry["fieldsV1"].to_string(),
+            )
+        })
+        .collect()
+}
+
+/// So that a check can be shared with the test that asks it.
+pub(crate) type Shared<T> = Arc<std::sync::Mutex<T>>;
