@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
+use kube::Resource;
+use serde::de::DeserializeOwned;
+
 use super::Policy;
 
 /// The parameters of a check. `#[derive(Parameters)]` implements it beside kube's `CustomResource`.
@@ -52,6 +55,26 @@ pub struct ParametersKind {
     pub plural: String,
     /// The versions that [`Parameters::decode`] understands, best first; the first that the cluster serves is used.
     pub versions: Vec<String>,
+}
+
+impl ParametersKind {
+    /// The objects of the type `K`, in its one version.
+    pub fn of<K: Resource<DynamicType = ()>>() -> Self {
+        Self {
+            group: K::group(&()).into_owned(),
+            kind: K::kind(&()).into_owned(),
+            plural: K::plural(&()).into_owned(),
+            versions: vec![K::version(&()).into_owned()],
+        }
+    }
+
+    /// Decodes `object`, for an implementation of [`Parameters::decode`].
+    ///
+    /// # Errors
+    /// Says what is wrong with it.
+    pub fn decode<K: DeserializeOwned>(object: serde_json::Value) -> Result<K, String> {
+        serde_json::from_value(object).map_err(|error| error.to_string())
+    }
 }
 
 /// `Window.example.com`.

@@ -1,0 +1,415 @@
+//! `#[admission_check]`.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::parse::{Parse, ParseStream, Parser};
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::{
+    Attribute, Expr, ExprArray, ExprLit, FnArg, ItemFn, Lit, LitStr, MetaNameValue, ReturnType,
+    Token, Type,
+};
+
+use crate::errors::Errors;
+
+const KNOWN: &str = "`controller`, `timeout`, `annotations` and `state`";
+/// As many as `Handler` is implemented for.
+const MOST_ARGUMENTS: usize = 8;
+
+/// What stands in the parentheses.
+#[derive(Default)]
+struct Options {
+    controller: Option<LitStr>,
+    timeout: Option<(LitStr, u64)>,
+    annotations: Vec<LitStr>,
+    state: Option<Type>,
+}
+
+pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> TokenStream {
+    let mut errors = Errors::default();
+    let options = options(arguments, &mut errors);
+    let Some(function) = errors.take(syn::parse2::<ItemFn>(function.clone())) else {
+        return errors.into_tokens().unwrap_or(function);
+    };
+    check_signature(&function, &mut errors);
+    let state = state_type(&function, &options, &mut errors);
+    if let Some(errors) = errors.into_tokens() {
+        return quote!(#errors #function);
+    }
+    generate(&function, &options, state.as_ref())
+}
+
+/// Types are told apart from expressions by the name of the argument.
+enum Argument {
+    Value(MetaNameValue),
+    State(Type),
+}
+
+impl Parse for Argument {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let ahead = input.fork();
+        if ahead.parse::<Ident>().is_ok_and(|name| name == "state") && ahead.peek(Token![=]) {
+            input.parse::<Ident>()?;
+            input.parse::<Token![=]>()?;
+            return input.parse().map(Self::State);
+        }
+        input.parse().map(Self::Value)
+    }
+}
+
+fn options(arguments: TokenStream, errors: &mut Errors) -> Options {
+    let mut options = Options::default();
+    let parsed = Punctuated::<Argument, Token![,]>::parse_terminated.parse2(arguments);
+    for argument in errors.take(parsed).unwrap_or_default() {
+        let pair = match argument {
+            Argument::State(state) => {
+                options.state = Some(state);
+                continue;
+            }
+            Argument::Value(pair) => pair,
+        };
+        match pair.path.to_token_stream().to_string().as_str() {
+            "controller" => options.controller = text(&pair.value, errors),
+            "timeout" => {
+                options.timeout = text(&pair.value, errors).and_then(|text| duration(text, errors))
+            }
+            "annotations" => options.annotations = texts(&pair.value, errors),
+            other => errors.at(
+                &pair.path,
+                format!("unknown argument `{other}`: the arguments are {KNOWN}"),
+            ),
+        }
+    }
+    match &options.controller {
+        Some(name) => check_name(name, errors),
+        None => errors.add(syn::Error::new(
+            Span::call_site(),
+            "the controller's name is missing: write `#[admission_check(controller = \"example.com/name\")]`; AdmissionChecks choose it with `spec.controllerName`",
+        )),
+    }
+    options
+}
+
+fn text(value: &Expr, errors: &mut Errors) -> Option<LitStr> {
+    if let Expr::Lit(ExprLit {
+        lit: Lit::Str(text),
+        ..
+    }) = value
+    {
+        return Some(text.clone());
+    }
+    errors.at(value, "expected a string");
+    None
+}
+
+fn texts(value: &Expr, errors: &mut Errors) -> Vec<LitStr> {
+    match value {
+        Expr::Array(ExprArray { elems, .. }) => elems
+            .iter()
+            .filter_map(|element| text(element, errors))
+            .collect(),
+        _ => {
+            errors.at(
+                value,
+                "expected a list of strings: `annotations = [\"example.com/team\"]`",
+            );
+            Vec::new()
+        }
+    }
+}
+
+fn check_name(name: &LitStr, errors: &mut Errors) {
+    let value = name.value();
+    if value.is_empty() || value.len() > 253 || !value.bytes().all(|byte| byte.is_ascii_graphic()) {
+        errors.at(
+            name,
+            "a controller name has 1 to 253 printable characters, by convention `domain/name`",
+        );
+    }
+}
+
+/// The milliseconds of a duration such as `10s`.
+fn duration(text: LitStr, errors: &mut Errors) -> Option<(LitStr, u64)> {
+    let value = text.value();
+    let number_end = value
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(value.len());
+    let (number, unit) = value.split_at(number_end);
+    let factor = match unit {
+        "ms" => Some(1),
+        "s" => Some(1000),
+        "m" => Some(60_000),
+        "h" => Some(3_600_000),
+        _ => None,
+    };
+    let millis = number
+        .parse::<u64>()
+        .ok()
+        .zip(factor)
+        .and_then(|(number, factor)| number.checked_mul(factor));
+    match millis.filter(|millis| *millis > 0) {
+        Some(millis) => Some((text, millis)),
+        None => {
+            errors.at(
+                &text,
+                "expected a duration such as \"500ms\", \"10s\" or \"2m\"",
+            );
+            None
+        }
+    }
+}
+
+fn check_signature(function: &ItemFn, errors: &mut Errors) {
+    let signature = &function.sig;
+    if signature.asyncness.is_none() {
+        errors.at(
+            signature.fn_token,
+            "a check is an async function: write `async fn`",
+        );
+    }
+    if !signature.generics.params.is_empty() || signature.generics.where_clause.is_some() {
+        errors.at(
+            &signature.generics,
+            "a check has no generic parameters: it is one type, which is registered once",
+        );
+    }
+    if let syn::Safety::Unsafe(unsafety) = &signature.safety {
+        errors.at(unsafety, "a check is a safe function");
+    }
+    if let ReturnType::Default = signature.output {
+        errors.at(
+            &signature.ident,
+            "a check returns a `Verdict`, or a `Result` of one: add `-> Verdict`",
+        );
+    }
+    if signature.inputs.len() > MOST_ARGUMENTS {
+        errors.at(&signature.inputs, format!("a check takes at most {MOST_ARGUMENTS} arguments: take `Request` for everything at once"));
+    }
+    for argument in &signature.inputs {
+        match argument {
+            FnArg::Receiver(receiver) => {
+                errors.at(receiver, "a check is a free function: keep state in a `State<T>` argument, or implement `AdmissionCheckController`");
+            }
+            FnArg::Typed(typed) => match &*typed.ty {
+                Type::Reference(reference) => {
+                    errors.at(
+                        reference,
+                        "arguments are taken by value: the extractors are cheap to clone",
+                    );
+                }
+                Type::ImplTrait(opaque) => errors.at(
+                    opaque,
+                    "an argument's type must be named: it says what to take from the request",
+                ),
+                _ => {}
+            },
+        }
+    }
+}
+
+/// The type that `with_state` takes, if the function has a state.
+fn state_type(function: &ItemFn, options: &Options, errors: &mut Errors) -> Option<Type> {
+    if options.state.is_some() {
+        return options.state.clone();
+    }
+    let states: Vec<Type> = argument_types(function)
+        .filter_map(|argument| inside_state(&argument))
+        .collect();
+    let distinct = states
+        .iter()
+        .map(|state| state.to_token_stream().to_string())
+        .collect::<std::collections::BTreeSet<_>>();
+    if distinct.len() > 1 {
+        errors.at(&function.sig.inputs, "the states are parts of one type: name it with `state = Type`, and implement `FromRef<Type>` for each part");
+    }
+    states.into_iter().next()
+}
+
+/// `T` of `State<T>`.
+fn inside_state(argument: &Type) -> Option<Type> {
+    let Type::Path(path) = argument else {
+        return None;
+    };
+    let last = path.path.segments.last()?;
+    if last.ident != "State" {
+        return None;
+    }
+    let syn::PathArguments::AngleBracketed(arguments) = &last.arguments else {
+        return None;
+    };
+    arguments.args.iter().find_map(|argument| match argument {
+        syn::GenericArgument::Type(inner) => Some(inner.clone()),
+        _ => None,
+    })
+}
+
+fn argument_types(function: &ItemFn) -> impl Iterator<Item = Type> {
+    function
+        .sig
+        .inputs
+        .iter()
+        .filter_map(|argument| match argument {
+            FnArg::Typed(typed) => Some((*typed.ty).clone()),
+            FnArg::Receiver(_) => None,
+        })
+}
+
+fn generate(function: &ItemFn, options: &Options, state: Option<&Type>) -> TokenStream {
+    let name = &function.sig.ident;
+    let visibility = &function.vis;
+    let (docs, others): (Vec<&Attribute>, Vec<&Attribute>) = function
+        .attrs
+        .iter()
+        .partition(|attribute| attribute.path().is_ident("doc"));
+    let mut decide = function.clone();
+    decide.attrs = others.into_iter().cloned().collect();
+    decide.vis = syn::parse_quote!(pub);
+    decide.sig.ident = format_ident!("decide", span = name.span());
+    let assertions = assertions(function, state);
+    let no_docs = docs.is_empty().then(|| {
+        let text = format!(
+            "The admission check of `{}`.",
+            options
+                .controller
+                .as_ref()
+                .map(LitStr::value)
+                .unwrap_or_default()
+        );
+        quote!(#[doc = #text])
+    });
+    let check = match state {
+        None => controller(
+            function,
+            options,
+            &quote!(#name),
+            &quote!(()),
+            &quote!(::std::sync::Arc::new(())),
+        ),
+        Some(state) => with_state(function, options, state),
+    };
+    quote! {
+        #(#docs)*
+        #no_docs
+        #[allow(non_camel_case_types)]
+        #[derive(Clone, Copy, Debug, Default)]
+        #visibility struct #name;
+
+        const _: () = {
+            // A unit struct's name cannot be bound in a pattern, but a function's can: an argument may have the check's own name.
+            #[allow(dead_code)]
+            fn #name() {}
+
+            impl #name {
+                /// The function itself, to call it in a test.
+                #[allow(clippy::unused_async, clippy::missing_errors_doc)]
+                #decide
+            }
+
+            #assertions
+            #check
+        };
+    }
+}
+
+/// One hidden function for each argument and one for the result, so that an error points at what is wrong.
+fn assertions(function: &ItemFn, state: Option<&Type>) -> TokenStream {
+    let state = state.map_or_else(|| quote!(()), ToTokens::to_token_stream);
+    let arguments = argument_types(function).map(|argument| {
+        quote_spanned! {argument.span()=>
+            const _: () = {
+                fn is_an_extractor<T: ::kueue_check::handler::FromCheck<#state>>() {}
+                fn assert() { is_an_extractor::<#argument>(); }
+            };
+        }
+    });
+    let output = match &function.sig.output {
+        ReturnType::Default => None,
+        ReturnType::Type(_, output) => Some(quote_spanned! {output.span()=>
+            const _: () = {
+                fn is_a_verdict<T: ::kueue_check::handler::IntoVerdict>() {}
+                fn assert() { is_a_verdict::<#output>(); }
+            };
+        }),
+    };
+    quote!(#(#[allow(dead_code)] #arguments)* #[allow(dead_code)] #output)
+}
+
+/// The implementation of the trait for the type `this`.
+fn controller(
+    function: &ItemFn,
+    options: &Options,
+    this: &TokenStream,
+    state: &TokenStream,
+    state_value: &TokenStream,
+) -> TokenStream {
+    let name = &function.sig.ident;
+    let types: Vec<Type> = argument_types(function).collect();
+    let nested = types
+        .iter()
+        .rev()
+        .fold(quote!(()), |rest, argument| quote!((#argument, #rest)));
+    let controller = &options.controller;
+    let timeout = options.timeout.as_ref().map(|(_, millis)| {
+        quote! {
+            fn timeout(&self) -> ::core::option::Option<::core::time::Duration> {
+                ::core::option::Option::Some(::core::time::Duration::from_millis(#millis))
+            }
+        }
+    });
+    let names = &options.annotations;
+    let annotations = (!names.is_empty()).then(|| {
+        quote! {
+            fn annotations(&self) -> ::std::vec::Vec<::std::string::String> {
+                ::std::vec![#(::std::string::String::from(#names)),*]
+            }
+        }
+    });
+    quote! {
+        impl ::kueue_check::AdmissionCheckController for #this {
+            type Parameters =
+                <<#nested as ::kueue_check::handler::Collect<#state>>::Needs as ::kueue_check::handler::Settle>::Parameters;
+
+            fn controller_name(&self) -> ::kueue_check::ControllerName {
+                const { ::kueue_check::ControllerName::from_static(#controller) }
+            }
+
+            async fn check(
+                &self,
+                request: ::kueue_check::CheckRequest<Self::Parameters>,
+            ) -> ::core::result::Result<::kueue_check::Verdict, ::kueue_check::CheckError> {
+                ::kueue_check::handler::Handler::<(#(#types,)*), #state>::call(
+                    #name::decide,
+                    ::core::clone::Clone::clone(request.request()),
+                    #state_value,
+                ).await
+            }
+
+            #timeout
+            #annotations
+        }
+    }
+}
+
+fn with_state(function: &ItemFn, options: &Options, state: &Type) -> TokenStream {
+    let name = &function.sig.ident;
+    let visibility = &function.vis;
+    let this = quote!(WithState);
+    let state_tokens = state.to_token_stream();
+    let implementation = controller(
+        function,
+        options,
+        &this,
+        &state_tokens,
+        &quote!(::std::sync::Arc::clone(&self.0)),
+    );
+    quote! {
+        impl #name {
+            /// The check with its state, ready to run.
+            #visibility fn with_state(self, state: #state) -> impl ::kueue_check::AdmissionCheckController {
+                struct WithState(::std::sync::Arc<#state>);
+                #implementation
+                WithState(::std::sync::Arc::new(state))
+            }
+        }
+    }
+}

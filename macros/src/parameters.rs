@@ -1,0 +1,173 @@
+//! `#[derive(Parameters)]`.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote};
+use syn::meta::ParseNestedMeta;
+use syn::{Data, DeriveInput, Expr, Field, Fields, LitStr, Path, Type};
+
+use crate::errors::Errors;
+
+/// What `#[kube(...)]` and `#[parameters(...)]` say.
+#[derive(Default)]
+struct Options {
+    /// Whether there is a `#[kube(...)]` at all.
+    is_resource: bool,
+    kind: Option<LitStr>,
+    /// The name of the generated struct, where it is not the kind.
+    object: Option<LitStr>,
+    validate: Option<Path>,
+}
+
+pub(crate) fn expand(spec: TokenStream) -> TokenStream {
+    let mut errors = Errors::default();
+    let input: DeriveInput = match syn::parse2(spec) {
+        Ok(input) => input,
+        Err(error) => return error.to_compile_error(),
+    };
+    let options = options(&input, &mut errors);
+    let policy = policy_field(&input, &mut errors);
+    if !options.is_resource {
+        errors.at(
+            &input.ident,
+            "parameters are a custom resource: add `#[derive(CustomResource)]` and `#[kube(group = \"...\", version = \"...\", kind = \"...\")]`",
+        );
+    } else if options.kind.is_none() {
+        errors.at(&input.ident, "`#[kube(...)]` names no `kind`");
+    }
+    if let Some(errors) = errors.into_tokens() {
+        return errors;
+    }
+    let object = options.object.or(options.kind).map_or_else(
+        || Ident::new("_", Span::call_site()),
+        |name| format_ident!("{}", name.value(), span = name.span()),
+    );
+    generate(
+        &input.ident,
+        &object,
+        options.validate.as_ref(),
+        policy.as_ref(),
+    )
+}
+
+fn options(input: &DeriveInput, errors: &mut Errors) -> Options {
+    let mut options = Options::default();
+    for attribute in &input.attrs {
+        if attribute.path().is_ident("kube") {
+            options.is_resource = true;
+            errors.take(attribute.parse_nested_meta(|meta| read_kube(&meta, &mut options)));
+        } else if attribute.path().is_ident("parameters") {
+            errors.take(attribute.parse_nested_meta(|meta| read_own(&meta, &mut options)));
+        }
+    }
+    options
+}
+
+/// Of kube's attribute only what matters here; the rest is kube's to judge.
+fn read_kube(meta: &ParseNestedMeta<'_>, options: &mut Options) -> syn::Result<()> {
+    if meta.path.is_ident("namespaced") {
+        return Err(meta.error("parameters are cluster-scoped: an AdmissionCheck refers to them without a namespace; remove `namespaced`"));
+    }
+    if meta.path.is_ident("kind") {
+        options.kind = Some(meta.value()?.parse()?);
+    } else if meta.path.is_ident("struct") {
+        options.object = Some(meta.value()?.parse()?);
+    } else if meta.input.peek(syn::Token![=]) {
+        meta.value()?.parse::<Expr>()?;
+    } else if meta.input.peek(syn::token::Paren) {
+        let content;
+        syn::parenthesized!(content in meta.input);
+        content.parse::<TokenStream>()?;
+    }
+    Ok(())
+}
+
+fn read_own(meta: &ParseNestedMeta<'_>, options: &mut Options) -> syn::Result<()> {
+    if meta.path.is_ident("validate") {
+        options.validate = Some(meta.value()?.parse()?);
+        return Ok(());
+    }
+    Err(meta.error("unknown argument: the only one is `validate = path::to::function`"))
+}
+
+/// The field of type `Policy`.
+fn policy_field(input: &DeriveInput, errors: &mut Errors) -> Option<Ident> {
+    let Data::Struct(data) = &input.data else {
+        errors.at(&input.ident, "parameters are a struct with named fields");
+        return None;
+    };
+    let Fields::Named(fields) = &data.fields else {
+        errors.at(&input.ident, "parameters are a struct with named fields");
+        return None;
+    };
+    let policies: Vec<&Field> = fields
+        .named
+        .iter()
+        .filter(|field| is_policy(&field.ty))
+        .collect();
+    if let [_, second, ..] = policies[..] {
+        errors.at(second, "a check has one policy");
+    }
+    let field = policies.first()?;
+    let flattened = field
+        .attrs
+        .iter()
+        .any(|attribute| attribute.path().is_ident("serde") && mentions_flatten(attribute));
+    if !flattened {
+        errors.at(field, "the policy's fields stand among the others: add `#[serde(flatten)]`, so that operators find them in the same place in each check");
+    }
+    field.ident.clone()
+}
+
+fn mentions_flatten(attribute: &syn::Attribute) -> bool {
+    let mut found = false;
+    let _ = attribute.parse_nested_meta(|meta| {
+        found |= meta.path.is_ident("flatten");
+        Ok(())
+    });
+    found
+}
+
+fn is_policy(field: &Type) -> bool {
+    matches!(field, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Policy"))
+}
+
+fn generate(
+    spec: &Ident,
+    object: &Ident,
+    validate: Option<&Path>,
+    policy: Option<&Ident>,
+) -> TokenStream {
+    let validate = validate.map(|function| {
+        quote! {
+            fn validate(&self) -> ::core::result::Result<(), ::std::string::String> {
+                let validate: fn(&#spec) -> _ = #function;
+                validate(&self.spec).map_err(|error| ::std::string::ToString::to_string(&error))
+            }
+        }
+    });
+    let policy = policy.map(|field| {
+        quote! {
+            fn policy(&self) -> ::core::option::Option<&::kueue_check::Policy> {
+                ::core::option::Option::Some(&self.spec.#field)
+            }
+        }
+    });
+    quote! {
+        impl ::kueue_check::Parameters for #object {
+            fn kind() -> ::core::option::Option<::kueue_check::ParametersKind> {
+                ::core::option::Option::Some(::kueue_check::ParametersKind::of::<Self>())
+            }
+
+            fn decode(object: ::kueue_check::JsonValue) -> ::core::result::Result<Self, ::std::string::String> {
+                ::kueue_check::ParametersKind::decode(object)
+            }
+
+            fn custom_resource_definition() -> ::core::option::Option<::kueue_check::CustomResourceDefinition> {
+                ::core::option::Option::Some(<Self as ::kueue_check::CustomResourceExt>::crd())
+            }
+
+            #validate
+            #policy
+        }
+    }
+}

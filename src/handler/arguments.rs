@@ -1,0 +1,194 @@
+//! From a request to a function's arguments.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+
+use crate::check::{CheckError, NoParameters, Parameters, Request, Verdict};
+
+/// Something that a function can take as an argument.
+///
+/// ```
+/// use kueue_check::handler::{FromCheck, NeedsNothing};
+/// use kueue_check::{CheckError, Request};
+///
+/// /// The team that pays.
+/// struct Team(String);
+///
+/// impl<S: Sync> FromCheck<S> for Team {
+///     type Needs = NeedsNothing;
+///     type Rejection = CheckError;
+///
+///     async fn from_check(request: &Request, _: &S) -> Result<Self, CheckError> {
+///         let team = request.workload().label("team").ok_or_else(|| CheckError::permanent("the Workload has no label `team`"))?;
+///         Ok(Self(team.to_owned()))
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be taken from a request",
+    label = "not an extractor",
+    note = "the arguments of a check are `Params<T>`, `Workload`, `Now`, `State<T>`, `Attempt`, `Reservation`, `FullWorkload`, `Request`, and types that implement `FromCheck`",
+    note = "`State<T>` needs `.with_state(...)`, and a state of type `T` or one from which `FromRef` makes a `T`"
+)]
+pub trait FromCheck<S>: Sized {
+    /// [`NeedsNothing`], or [`Needs<P>`] for one that reads the parameters.
+    type Needs;
+    /// What is said when it cannot be had.
+    type Rejection: Into<CheckError>;
+
+    /// Takes it from `request`, or from the check's `state`.
+    ///
+    /// # Errors
+    /// If it is not there: the check then fails with this, and the function is not called.
+    fn from_check(
+        request: &Request,
+        state: &S,
+    ) -> impl Future<Output = Result<Self, Self::Rejection>> + Send;
+}
+
+/// An extractor that works with any parameters.
+#[derive(Clone, Copy, Debug)]
+pub struct NeedsNothing;
+
+/// An extractor that needs parameters of type `P`.
+#[derive(Clone, Copy, Debug)]
+pub struct Needs<P>(PhantomData<P>);
+
+/// What two extractors need together.
+#[diagnostic::on_unimplemented(
+    message = "a check has one type of parameters, but this function takes two",
+    note = "an AdmissionCheck refers to one parameters object: put everything into one type"
+)]
+pub trait Join<Other> {
+    /// Both.
+    type Joined;
+}
+
+impl<Other> Join<Other> for NeedsNothing {
+    type Joined = Other;
+}
+
+impl<P> Join<NeedsNothing> for Needs<P> {
+    type Joined = Needs<P>;
+}
+
+impl<P> Join<Needs<P>> for Needs<P> {
+    type Joined = Needs<P>;
+}
+
+/// What all arguments, as a nested list `(A, (B, ()))`, need together.
+pub trait Collect<S> {
+    /// All of it.
+    type Needs;
+}
+
+impl<S> Collect<S> for () {
+    type Needs = NeedsNothing;
+}
+
+impl<S, First: FromCheck<S>, Rest: Collect<S>> Collect<S> for (First, Rest)
+where
+    First::Needs: Join<Rest::Needs>,
+{
+    type Needs = <First::Needs as Join<Rest::Needs>>::Joined;
+}
+
+/// The parameters that follow from what is needed.
+pub trait Settle {
+    /// Their type.
+    type Parameters: Parameters;
+}
+
+impl Settle for NeedsNothing {
+    type Parameters = NoParameters;
+}
+
+impl<P: Parameters> Settle for Needs<P> {
+    type Parameters = P;
+}
+
+/// What a function may return.
+#[diagnostic::on_unimplemented(
+    message = "a check returns a `Verdict`, or a `Result` of one, not `{Self}`",
+    label = "neither a verdict nor a `Result` of one"
+)]
+pub trait IntoVerdict {
+    /// The verdict, or why there is none.
+    ///
+    /// # Errors
+    /// The function's own.
+    fn into_verdict(self) -> Result<Verdict, CheckError>;
+}
+
+impl IntoVerdict for Verdict {
+    fn into_verdict(self) -> Result<Verdict, CheckError> {
+        Ok(self)
+    }
+}
+
+impl<E: Into<CheckError>> IntoVerdict for Result<Verdict, E> {
+    fn into_verdict(self) -> Result<Verdict, CheckError> {
+        self.map_err(Into::into)
+    }
+}
+
+/// An async function that is a check with the state `S`. `Args` are its arguments.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a check",
+    note = "a check is an `async fn` of at most eight extractors that returns a `Verdict`, or a `Result` of one",
+    note = "put `#[admission_check(controller = \"...\")]` on it to see which argument is wrong"
+)]
+pub trait Handler<Args, S>: Clone + Send + Sync + 'static {
+    /// The parameters that it takes.
+    type Parameters: Parameters;
+
+    /// Takes the arguments from `request` and `state`, and calls the function.
+    fn call(
+        self,
+        request: Request,
+        state: Arc<S>,
+    ) -> BoxFuture<'static, Result<Verdict, CheckError>>;
+}
+
+macro_rules! nested {
+    () => { () };
+    ($first:ident $(, $rest:ident)*) => { ($first, nested!($($rest),*)) };
+}
+
+macro_rules! handlers {
+    ($(($($argument:ident),*)),* $(,)?) => {$(
+        #[allow(non_snake_case, unused_variables)]
+        impl<F, Out, S, $($argument),*> Handler<($($argument,)*), S> for F
+        where
+            F: Fn($($argument),*) -> Out + Clone + Send + Sync + 'static,
+            Out: Future<Output: IntoVerdict> + Send,
+            S: Send + Sync + 'static,
+            $($argument: FromCheck<S> + Send,)*
+            nested!($($argument),*): Collect<S, Needs: Settle>,
+        {
+            type Parameters = <<nested!($($argument),*) as Collect<S>>::Needs as Settle>::Parameters;
+
+            fn call(self, request: Request, state: Arc<S>) -> BoxFuture<'static, Result<Verdict, CheckError>> {
+                Box::pin(async move {
+                    $(let $argument = $argument::from_check(&request, &state).await.map_err(Into::into)?;)*
+                    self($($argument),*).await.into_verdict()
+                })
+            }
+        }
+    )*};
+}
+
+handlers! {
+    (),
+    (A),
+    (A, B),
+    (A, B, C),
+    (A, B, C, D),
+    (A, B, C, D, E),
+    (A, B, C, D, E, G),
+    (A, B, C, D, E, G, H),
+    (A, B, C, D, E, G, H, I),
+}
