@@ -47,6 +47,7 @@ async fn window(Params(window): Params<Window>, Now(now): Now) -> Verdict {
     }
 }
 
-fn main() {
-    let _: kueue_check::Check = window.into();
+#[tokio::main]
+async fn main() -> kueue_check::Result<()> {
+    kueue_check::main(window).await
 }

@@ -35,9 +35,9 @@ pub(crate) use admission_check::{ActiveCondition, AdmissionCheckObject};
 pub(crate) use lenient::Lenient;
 pub(crate) use names::Names;
 pub(crate) use object::{SlimMeta, slim_resource};
-pub(crate) use pod_set_update::{
-    Fingerprint, FingerprintKind, digest, fingerprint, updates_digest,
-};
+#[cfg(test)]
+pub(crate) use pod_set_update::fingerprint;
+pub(crate) use pod_set_update::{Fingerprint, FingerprintKind, digest, updates_digest};
 pub(crate) use resource_flavor::ResourceFlavorObject;
 pub(crate) use served::{ProbeError, probe};
 pub(crate) use workload::{Projection, WorkloadObject};

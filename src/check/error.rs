@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-use super::{Message, PodSetUpdatesError};
+use super::PodSetUpdatesError;
 
 /// Why a check could not decide. **It never changes the check's state**, so an outage never evicts a job.
 ///
@@ -93,9 +93,11 @@ impl CheckError {
         self.kind
     }
 
-    /// The error and what caused it, for people.
-    pub(crate) fn message(&self) -> Message {
-        Message::new(self.to_string())
+    pub(crate) fn new(kind: ErrorKind, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self {
+            kind,
+            source: source.into(),
+        }
     }
 }
 

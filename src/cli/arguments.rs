@@ -1,0 +1,129 @@
+//! The flags. Each can also be set in the environment.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+
+use crate::check::HumanDuration;
+
+#[derive(Debug, Parser)]
+#[command(arg_required_else_help = true)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Answers AdmissionChecks on the cluster, until it is told to stop.
+    Run(Box<RunArguments>),
+    /// Prints what to apply to a cluster to run this: `manifests --image IMAGE | kubectl apply -f -`.
+    Manifests(ManifestArguments),
+    /// Prints the definitions of the parameters: `crds | kubectl apply -f -`.
+    Crds,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RunArguments {
+    /// The kubeconfig to use. Default: $KUBECONFIG, ~/.kube/config, or the pod's ServiceAccount.
+    #[arg(long, value_name = "FILE", env = "KUEUE_CHECK_KUBECONFIG")]
+    pub(super) kubeconfig: Option<PathBuf>,
+
+    /// The context of the kubeconfig.
+    #[arg(long, value_name = "NAME", env = "KUEUE_CHECK_CONTEXT")]
+    pub(super) context: Option<String>,
+
+    /// Where health, metrics and diagnostics are served.
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        env = "KUEUE_CHECK_ADMIN_ADDRESS",
+        default_value = "0.0.0.0:8080"
+    )]
+    pub(super) admin_address: SocketAddr,
+
+    /// How many Workloads are looked at together.
+    #[arg(long, value_name = "NUMBER", env = "KUEUE_CHECK_CONCURRENCY", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(super) concurrency: u16,
+
+    /// How long a check may take to answer, unless it says so itself.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        env = "KUEUE_CHECK_EVALUATION_TIMEOUT",
+        default_value = "30s"
+    )]
+    pub(super) evaluation_timeout: HumanDuration,
+
+    /// How long running evaluations may go on after SIGTERM.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        env = "KUEUE_CHECK_GRACE_PERIOD",
+        default_value = "20s"
+    )]
+    pub(super) grace_period: HumanDuration,
+
+    #[command(flatten)]
+    pub(super) lease: LeaseArguments,
+
+    /// The form of the log.
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        env = "KUEUE_CHECK_LOG_FORMAT",
+        default_value = "text"
+    )]
+    pub(super) log_format: LogFormat,
+
+    /// What is logged, such as `info` or `kueue_check=debug`.
+    #[arg(long, value_name = "FILTER", env = "RUST_LOG", default_value = "info")]
+    pub(super) log: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct LeaseArguments {
+    /// Whether one of several replicas acts. Switch it off only where there is certainly one.
+    #[arg(long, value_name = "BOOL", env = "KUEUE_CHECK_LEADER_ELECT", default_value_t = true, action = ArgAction::Set)]
+    pub(super) leader_elect: bool,
+
+    /// The Lease's namespace. Default: that of the pod, or of the kubeconfig's context.
+    #[arg(long, value_name = "NAME", env = "POD_NAMESPACE")]
+    pub(super) lease_namespace: Option<String>,
+
+    /// The Lease's name: the same for all replicas. Default: the program's name.
+    #[arg(long, value_name = "NAME", env = "KUEUE_CHECK_LEASE_NAME")]
+    pub(super) lease_name: Option<String>,
+
+    /// This replica's name, which no other has. Default: the host's name and a random number.
+    #[arg(long, value_name = "NAME", env = "POD_NAME")]
+    pub(super) identity: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum LogFormat {
+    /// For people.
+    Text,
+    /// For machines, an object a line.
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ManifestArguments {
+    /// The container image of this program.
+    #[arg(long, value_name = "IMAGE", env = "KUEUE_CHECK_IMAGE")]
+    pub(super) image: String,
+
+    /// The namespace to run in.
+    #[arg(long, value_name = "NAME", default_value = "kueue-system")]
+    pub(super) namespace: String,
+
+    /// The name of the Deployment, the ServiceAccount, the roles and the Lease. Default: the program's name.
+    #[arg(long, value_name = "NAME")]
+    pub(super) name: Option<String>,
+
+    /// How many replicas. One acts; the others are ready to.
+    #[arg(long, value_name = "NUMBER", default_value_t = 2, value_parser = clap::value_parser!(i32).range(1..=10))]
+    pub(super) replicas: i32,
+}

@@ -1,0 +1,300 @@
+//! `manifests` and `crds`: what to apply to a cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::{
+    ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
+};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::ObjectMeta;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::arguments::ManifestArguments;
+use super::{Error, Result};
+use crate::api::GROUP;
+use crate::check::{Check, ParametersKind, Start};
+
+/// The admin endpoint's port in the container.
+const ADMIN_PORT: u16 = 8080;
+
+/// All documents, each with the `---` that begins it.
+pub(super) fn manifests(
+    program: &str,
+    checks: &[Check],
+    arguments: &ManifestArguments,
+) -> Result<String> {
+    let set = Set {
+        name: arguments.name.as_deref().unwrap_or(program),
+        program,
+        checks,
+        arguments,
+    };
+    let mut text = crds(checks)?;
+    for document in set.documents()? {
+        text += &yaml(&document)?;
+    }
+    text += &set.what_next();
+    Ok(text)
+}
+
+/// The definitions of all parameters, each once.
+pub(super) fn crds(checks: &[Check]) -> Result<String> {
+    let mut seen = BTreeSet::new();
+    let mut text = String::new();
+    for definition in checks
+        .iter()
+        .filter_map(|check| (check.parameters().definition)())
+    {
+        if seen.insert(definition.metadata.name.clone()) {
+            text += &yaml(&cluster_scoped(definition))?;
+        }
+    }
+    Ok(text)
+}
+
+fn cluster_scoped(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
+    // A type without a field leaves the scope empty, and parameters have none.
+    if definition.spec.scope.is_empty() {
+        "Cluster".clone_into(&mut definition.spec.scope);
+    }
+    definition
+}
+
+fn yaml(document: &impl Serialize) -> Result<String> {
+    // Through JSON, so that what is absent is absent.
+    let value = serde_json::to_value(document).map_err(|error| Error::Yaml(error.to_string()))?;
+    let text = serde_saphyr::to_string(&value).map_err(|error| Error::Yaml(error.to_string()))?;
+    Ok(format!("---\n{}\n", text.trim_end()))
+}
+
+struct Set<'a> {
+    name: &'a str,
+    program: &'a str,
+    checks: &'a [Check],
+    arguments: &'a ManifestArguments,
+}
+
+impl Set<'_> {
+    fn documents(&self) -> Result<Vec<Value>> {
+        let namespaced = self.meta(true);
+        let account = ServiceAccount {
+            metadata: namespaced.clone(),
+            ..ServiceAccount::default()
+        };
+        let cluster_role = ClusterRole {
+            metadata: self.meta(false),
+            rules: Some(self.rules()),
+            ..ClusterRole::default()
+        };
+        let role = Role {
+            metadata: namespaced.clone(),
+            rules: Some(self.lease_rules()),
+        };
+        let subjects = Some(vec![Subject {
+            kind: "ServiceAccount".to_owned(),
+            name: self.name.to_owned(),
+            namespace: Some(self.arguments.namespace.clone()),
+            ..Subject::default()
+        }]);
+        let reference = |kind: &str| RoleRef {
+            api_group: "rbac.authorization.k8s.io".to_owned(),
+            kind: kind.to_owned(),
+            name: self.name.to_owned(),
+        };
+        let cluster_binding = ClusterRoleBinding {
+            metadata: self.meta(false),
+            subjects: subjects.clone(),
+            role_ref: reference("ClusterRole"),
+        };
+        let binding = RoleBinding {
+            metadata: namespaced,
+            subjects,
+            role_ref: reference("Role"),
+        };
+        let typed = [
+            value(&account)?,
+            value(&cluster_role)?,
+            value(&cluster_binding)?,
+            value(&role)?,
+            value(&binding)?,
+        ];
+        Ok(typed
+            .into_iter()
+            .chain([self.deployment(), self.disruption_budget()])
+            .collect())
+    }
+
+    fn meta(&self, namespaced: bool) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(self.name.to_owned()),
+            namespace: namespaced.then(|| self.arguments.namespace.clone()),
+            labels: Some(self.labels()),
+            ..ObjectMeta::default()
+        }
+    }
+
+    fn labels(&self) -> BTreeMap<String, String> {
+        [
+            ("app.kubernetes.io/name", self.name),
+            ("app.kubernetes.io/part-of", "kueue-check"),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into()
+    }
+
+    /// Exactly what is used. Discovery and the schema are open to every authenticated user (ClusterRole `system:discovery`).
+    fn rules(&self) -> Vec<PolicyRule> {
+        let mut rules = vec![
+            rule(GROUP, "workloads", &["get", "list", "watch"]),
+            rule(GROUP, "workloads/status", &["patch"]),
+            rule(GROUP, "admissionchecks", &["list", "watch"]),
+            rule(GROUP, "admissionchecks/status", &["patch"]),
+            rule(GROUP, "resourceflavors", &["list", "watch"]),
+            rule("events.k8s.io", "events", &["create", "patch"]),
+        ];
+        let kinds: BTreeMap<String, ParametersKind> = self
+            .checks
+            .iter()
+            .filter_map(|check| check.parameters().kind)
+            .map(|kind| (kind.to_string(), kind))
+            .collect();
+        rules.extend(
+            kinds
+                .into_values()
+                .map(|kind| rule(&kind.group, &kind.plural, &["list", "watch"])),
+        );
+        for check in self.checks {
+            rules.extend(
+                check
+                    .watches()
+                    .0
+                    .into_iter()
+                    .filter_map(|source| match source.start {
+                        Start::Objects { permission, .. } => Some(*permission),
+                        Start::Stream(_) => None,
+                    }),
+            );
+            rules.extend(check.permissions());
+        }
+        let mut distinct: Vec<PolicyRule> = Vec::new();
+        for rule in rules {
+            if !distinct.contains(&rule) {
+                distinct.push(rule);
+            }
+        }
+        distinct
+    }
+
+    /// A create cannot be limited to a name.
+    fn lease_rules(&self) -> Vec<PolicyRule> {
+        let group = "coordination.k8s.io";
+        let own = PolicyRule {
+            resource_names: Some(vec![self.name.to_owned()]),
+            ..rule(group, "leases", &["get", "update"])
+        };
+        vec![rule(group, "leases", &["create"]), own]
+    }
+
+    fn deployment(&self) -> Value {
+        let ManifestArguments {
+            image, replicas, ..
+        } = self.arguments;
+        let probe = |path: &str, period: u32| json!({"httpGet": {"path": path, "port": "admin"}, "periodSeconds": period, "timeoutSeconds": 6});
+        let field = |path: &str| json!({"fieldRef": {"fieldPath": path}});
+        json!({
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": self.meta(true),
+            "spec": {
+                "replicas": replicas,
+                "selector": {"matchLabels": {"app.kubernetes.io/name": self.name}},
+                "template": {
+                    "metadata": {"labels": self.labels()},
+                    "spec": {
+                        "serviceAccountName": self.name,
+                        "terminationGracePeriodSeconds": 30,
+                        "securityContext": {"runAsNonRoot": true, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
+                        "containers": [{
+                            "name": "check",
+                            "image": image,
+                            "args": ["run", format!("--admin-address=0.0.0.0:{ADMIN_PORT}"), format!("--lease-name={}", self.name), "--log-format=json"],
+                            "env": [
+                                {"name": "POD_NAME", "valueFrom": field("metadata.name")},
+                                {"name": "POD_NAMESPACE", "valueFrom": field("metadata.namespace")},
+                            ],
+                            "ports": [{"name": "admin", "containerPort": ADMIN_PORT}],
+                            "livenessProbe": probe("/livez", 20),
+                            "readinessProbe": probe("/readyz", 5),
+                            "resources": {"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
+                            "securityContext": {
+                                "allowPrivilegeEscalation": false,
+                                "readOnlyRootFilesystem": true,
+                                "capabilities": {"drop": ["ALL"]},
+                            },
+                        }],
+                        "topologySpreadConstraints": [{
+                            "maxSkew": 1,
+                            "topologyKey": "kubernetes.io/hostname",
+                            "whenUnsatisfiable": "ScheduleAnyway",
+                            "labelSelector": {"matchLabels": {"app.kubernetes.io/name": self.name}},
+                        }],
+                    },
+                },
+            },
+        })
+    }
+
+    fn disruption_budget(&self) -> Value {
+        json!({
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": self.meta(true),
+            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app.kubernetes.io/name": self.name}}},
+        })
+    }
+
+    /// How a queue comes to use the check, as comments: names are the operator's.
+    fn what_next(&self) -> String {
+        let mut text = String::from(
+            "# To use it, refer to it from a ClusterQueue (Kueue 0.15 and later: v1beta2; before: v1beta1):\n",
+        );
+        for check in self.checks {
+            let controller = check.controller_name();
+            let name = super::dns_label(
+                controller
+                    .as_str()
+                    .rsplit('/')
+                    .next()
+                    .unwrap_or(self.program),
+            );
+            text += &format!(
+                "#\n# apiVersion: {GROUP}/v1beta2\n# kind: AdmissionCheck\n# metadata:\n#   name: {name}\n# spec:\n#   controllerName: {controller}\n"
+            );
+            if let Some(kind) = check.parameters().kind {
+                let ParametersKind { group, kind, .. } = kind;
+                text += &format!(
+                    "#   parameters:\n#     apiGroup: {group}\n#     kind: {kind}\n#     name: NAME-OF-YOUR-{}\n",
+                    kind.to_uppercase()
+                );
+            }
+            text += "# ---\n# kind: ClusterQueue\n# spec:\n#   admissionChecksStrategy:\n#     admissionChecks:\n";
+            text += &format!("#     - name: {name}\n");
+        }
+        text
+    }
+}
+
+fn rule(group: &str, resource: &str, verbs: &[&str]) -> PolicyRule {
+    PolicyRule {
+        api_groups: Some(vec![group.to_owned()]),
+        resources: Some(vec![resource.to_owned()]),
+        verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
+        ..PolicyRule::default()
+    }
+}
+
+fn value(document: &impl Serialize) -> Result<Value> {
+    serde_json::to_value(document).map_err(|error| Error::Yaml(error.to_string()))
+}

@@ -1,0 +1,229 @@
+//! The command line that each check binary gets.
+//!
+//! ```no_run
+//! # use kueue_check::{Verdict, admission_check};
+//! #[admission_check(controller = "example.com/open")]
+//! async fn open() -> Verdict {
+//!     Verdict::ready("always open")
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> kueue_check::Result<()> {
+//!     kueue_check::main(open).await
+//! }
+//! ```
+//!
+//! | command | what it does |
+//! | --- | --- |
+//! | `run` | answers AdmissionChecks on a cluster |
+//! | `manifests` | prints what to apply: definitions, ServiceAccount, least-privilege roles, Deployment, PodDisruptionBudget |
+//! | `crds` | prints the definitions of the parameters |
+
+mod arguments;
+mod manifests;
+mod run;
+
+use std::fmt;
+use std::io::{self, Write};
+
+use clap::{CommandFactory, FromArgMatches};
+
+use crate::check::Check;
+use crate::runtime::{BuildError, RunError};
+use arguments::{Cli, Command};
+
+/// What a command can fail with. Printed as it is, it says what to do.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no cluster to speak to.
+    #[error(
+        "no cluster: {0}. Set KUBECONFIG or --kubeconfig, or run in a pod with a ServiceAccount"
+    )]
+    NoCluster(String),
+    /// The client can't be made.
+    #[error("the client for the API server cannot be made: {0}")]
+    Client(#[source] Box<kube::Error>),
+    /// The admin endpoint's port can't be had.
+    #[error(
+        "the admin endpoint cannot listen on {address}: {source}. Choose another with --admin-address"
+    )]
+    Listen {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The checks don't go together.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The runtime stopped by itself.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// Something can't be printed.
+    #[error("{0}")]
+    Output(#[from] io::Error),
+    /// Something can't be written as YAML.
+    #[error("the manifests cannot be written: {0}")]
+    Yaml(String),
+}
+
+/// `main` returns it, and Rust prints its `Debug` form: that is for people too.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The result of a command.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The command line of a binary with one check.
+///
+/// # Errors
+/// [`Error`]. Arguments that make no sense end the process with exit code 2 and a usage message.
+pub async fn main(check: impl Into<Check>) -> Result<()> {
+    App::new().check(check).main().await
+}
+
+/// The command line of a binary with several checks.
+///
+/// ```no_run
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/a")] async fn window() -> Verdict { Verdict::ready("") }
+/// # #[admission_check(controller = "example.com/b")] async fn budget() -> Verdict { Verdict::ready("") }
+/// # async fn example() -> kueue_check::Result<()> {
+/// kueue_check::App::new().name("gatekeeper").check(window).check(budget).main().await
+/// # }
+/// ```
+#[derive(Debug, Default)]
+#[must_use]
+pub struct App {
+    name: Option<String>,
+    version: Option<String>,
+    checks: Vec<Check>,
+}
+
+impl App {
+    /// Without checks yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What the program is called: in its help, its Lease, its manifests and its events. Default: the name of the executable.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// The program's version: `env!("CARGO_PKG_VERSION")` in its own crate. Default: that of this SDK.
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.version = Some(version.into());
+        self
+    }
+
+    /// Adds a check.
+    pub fn check(mut self, check: impl Into<Check>) -> Self {
+        self.checks.push(check.into());
+        self
+    }
+
+    /// Does what the command line says.
+    ///
+    /// # Errors
+    /// As [`main`].
+    pub async fn main(self) -> Result<()> {
+        let name = dns_label(&self.name.clone().unwrap_or_else(executable));
+        let version = self
+            .version
+            .clone()
+            .unwrap_or_else(|| concat!("(kueue-check ", env!("CARGO_PKG_VERSION"), ")").to_owned());
+        let command = Cli::command()
+            .name(name.clone())
+            .version(version)
+            .about(self.about());
+        let cli = match command
+            .try_get_matches()
+            .and_then(|matches| Cli::from_arg_matches(&matches))
+        {
+            Ok(cli) => cli,
+            Err(error) => error.exit(),
+        };
+        match cli.command {
+            Command::Run(arguments) => run::run(&name, self.checks, *arguments).await,
+            Command::Manifests(arguments) => {
+                print(&manifests::manifests(&name, &self.checks, &arguments)?)
+            }
+            Command::Crds => print(&manifests::crds(&self.checks)?),
+        }
+    }
+
+    fn about(&self) -> String {
+        let names: Vec<String> = self
+            .checks
+            .iter()
+            .map(|check| check.controller_name().to_string())
+            .collect();
+        format!(
+            "Answers Kueue's AdmissionChecks with spec.controllerName {}",
+            names.join(" or ")
+        )
+    }
+}
+
+fn print(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        // `| head` has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => Ok(result?),
+    }
+}
+
+fn executable() -> String {
+    let path = std::env::args_os().next().unwrap_or_default();
+    let stem = std::path::Path::new(&path)
+        .file_stem()
+        .map(|stem| stem.to_string_lossy().into_owned());
+    stem.unwrap_or_else(|| "kueue-check".to_owned())
+}
+
+/// `name` as Kubernetes accepts it for a Deployment: lower-case letters, digits and `-`, at most 63.
+fn dns_label(name: &str) -> String {
+    let mapped = name.chars().map(|c| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_lowercase()
+        } else {
+            '-'
+        }
+    });
+    let label: String = mapped.take(63).collect();
+    let label = label.trim_matches('-');
+    if label.is_empty() {
+        "kueue-check".to_owned()
+    } else {
+        label.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_name_becomes_one_that_kubernetes_accepts() {
+        for (name, label) in [
+            ("maintenance_window", "maintenance-window"),
+            ("Budget Check!", "budget-check"),
+            ("---", "kueue-check"),
+            (&"x".repeat(100), &"x".repeat(63)),
+        ] {
+            assert_eq!(dns_label(name), label);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! `run`.
+
+use std::future::pending;
+
+use kube::Client;
+use kube::client::ClientBuilder;
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use super::arguments::{LogFormat, RunArguments};
+use super::{Error, Result};
+use crate::check::{Check, redact};
+use crate::runtime::{LeaseConfig, LeaseTimes, Runtime};
+
+pub(super) async fn run(name: &str, checks: Vec<Check>, arguments: RunArguments) -> Result<()> {
+    start_log(arguments.log_format, &arguments.log);
+    let config = cluster(&arguments).await?;
+    let namespace = arguments
+        .lease
+        .lease_namespace
+        .clone()
+        .unwrap_or_else(|| config.default_namespace.clone());
+    let identity = arguments.lease.identity.clone().unwrap_or_else(identity);
+    let mut builder = Runtime::builder(client(&config)?)
+        .lease_client(client(&config)?)
+        .name(name)
+        .instance(&identity)
+        .concurrency(arguments.concurrency.into())
+        .evaluation_timeout(arguments.evaluation_timeout.into())
+        .grace(arguments.grace_period.into())
+        .seed(seed());
+    for check in checks {
+        builder = builder.check(check);
+    }
+    if arguments.lease.leader_elect {
+        let lease_name = arguments
+            .lease
+            .lease_name
+            .clone()
+            .unwrap_or_else(|| name.to_owned());
+        builder = builder.lease(LeaseConfig {
+            namespace,
+            name: lease_name,
+            identity: identity.clone(),
+            times: LeaseTimes::default(),
+        });
+    }
+    let runtime = builder.build()?;
+    let address = arguments.admin_address;
+    let listener = TcpListener::bind(address)
+        .await
+        .map_err(|source| Error::Listen { address, source })?;
+    tracing::info!(name, version = env!("CARGO_PKG_VERSION"), identity, cluster = %config.cluster_url, admin = %address, "starting");
+    let admin = crate::serve::serve(listener, runtime.handle());
+    tokio::select! {
+        ran = runtime.run(asked_to_stop()) => ran?,
+        served = admin => served?,
+    }
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn start_log(format: LogFormat, filter: &str) {
+    let filter = EnvFilter::try_new(filter).unwrap_or_else(|error| {
+        eprintln!("the log filter `{filter}` makes no sense ({error}); using `info`");
+        EnvFilter::new("info")
+    });
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    // A log that somebody else has set up stays.
+    let _ = match format {
+        LogFormat::Text => log
+            .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+            .try_init(),
+        LogFormat::Json => log.json().flatten_event(true).try_init(),
+    };
+}
+
+async fn cluster(arguments: &RunArguments) -> Result<Config> {
+    let options = KubeConfigOptions {
+        context: arguments.context.clone(),
+        ..KubeConfigOptions::default()
+    };
+    let none =
+        |error: &dyn std::fmt::Display| Error::NoCluster(redact(&error.to_string()).into_owned());
+    let mut config = match (&arguments.kubeconfig, &arguments.context) {
+        (Some(file), _) => {
+            let read = Kubeconfig::read_from(file).map_err(|error| none(&error))?;
+            Config::from_custom_kubeconfig(read, &options)
+                .await
+                .map_err(|error| none(&error))?
+        }
+        (None, Some(_)) => Config::from_kubeconfig(&options)
+            .await
+            .map_err(|error| none(&error))?,
+        (None, None) => Config::infer().await.map_err(|error| none(&error))?,
+    };
+    // Retries are the queue's, where they are seen, can be given up, and know of the lease.
+    config.default_retry = false;
+    Ok(config)
+}
+
+fn client(config: &Config) -> Result<Client> {
+    let builder =
+        ClientBuilder::try_from(config.clone()).map_err(|error| Error::Client(Box::new(error)))?;
+    Ok(builder.build())
+}
+
+/// Completes with the first SIGTERM or SIGINT. A second one ends the process at once.
+async fn asked_to_stop() {
+    next_signal().await;
+    tracing::info!("asked to stop; a second signal stops at once");
+    tokio::spawn(async {
+        next_signal().await;
+        tracing::warn!("stopping at once");
+        std::process::exit(1);
+    });
+}
+
+async fn next_signal() {
+    let mut terminate = match signal(SignalKind::terminate()) {
+        Ok(terminate) => terminate,
+        Err(error) => {
+            tracing::warn!(%error, "signals cannot be listened for");
+            return pending().await;
+        }
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        result = tokio::signal::ctrl_c() => if result.is_err() { pending::<()>().await },
+    }
+}
+
+/// The host's name and something that no other process has.
+fn identity() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = host.trim();
+    format!(
+        "{}_{:08x}",
+        if host.is_empty() { "unknown" } else { host },
+        seed() & 0xffff_ffff
+    )
+}
+
+/// Different in each process: the standard library seeds its hash maps from the system's randomness.
+fn seed() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_processes_have_different_identities() {
+        assert_ne!(identity(), identity());
+    }
+}

@@ -1,0 +1,75 @@
+//! The admin endpoint.
+//!
+//! | path | what |
+//! | --- | --- |
+//! | `/livez` | whether the runtime's loop turns |
+//! | `/readyz` | what keeps the process from being ready, a line each: which watch is not synced, since when, its last error; the lease; Kueue's API |
+//! | `/metrics` | OpenMetrics, labelled by AdmissionCheck and never by Workload |
+//! | `/diagnostics` | JSON: versions, AdmissionChecks and their parameters' generation, queue, lease, watches, what the checks answered lately |
+//!
+//! It has no authentication: let nobody reach it but the kubelet and what collects metrics. It never shows parameters or credentials.
+
+use std::io;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tokio::net::TcpListener;
+
+use crate::runtime::RuntimeHandle;
+
+/// The endpoint's routes, to be served by itself or beside the author's own.
+pub fn router(runtime: RuntimeHandle) -> Router {
+    Router::new()
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .route("/diagnostics", get(diagnostics))
+        .with_state(runtime)
+}
+
+/// Serves the endpoint on `listener`, for ever.
+///
+/// # Errors
+/// If the listener fails.
+pub async fn serve(listener: TcpListener, runtime: RuntimeHandle) -> io::Result<()> {
+    axum::serve(listener, router(runtime)).await
+}
+
+async fn livez(State(runtime): State<RuntimeHandle>) -> (StatusCode, &'static str) {
+    if runtime.is_alive().await {
+        (StatusCode::OK, "ok\n")
+    } else {
+        (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the runtime's loop does not turn\n",
+        )
+    }
+}
+
+async fn readyz(State(runtime): State<RuntimeHandle>) -> (StatusCode, String) {
+    let problems = runtime.problems();
+    if problems.is_empty() {
+        return (StatusCode::OK, "ok\n".to_owned());
+    }
+    let lines = problems.into_iter().map(|problem| problem + "\n").collect();
+    (StatusCode::SERVICE_UNAVAILABLE, lines)
+}
+
+async fn metrics(State(runtime): State<RuntimeHandle>) -> Response {
+    let text = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, text)], runtime.metrics().await).into_response()
+}
+
+async fn diagnostics(State(runtime): State<RuntimeHandle>) -> Response {
+    match runtime.diagnostics().await {
+        Some(diagnostics) => axum::Json(diagnostics).into_response(),
+        None => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the runtime has no session: see /readyz\n",
+        )
+            .into_response(),
+    }
+}

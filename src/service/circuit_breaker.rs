@@ -1,0 +1,227 @@
+//! Leaving alone what is down.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use tokio::time::Instant;
+use tower::ServiceExt;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::check::{CheckError, ErrorKind, Verdict};
+
+/// After a number of failures in a row nobody asks for a while; then one does, and if it is answered, all do.
+///
+/// What counts is a transient or throttled error. The others learn at once that they have to wait, and until when.
+#[derive(Clone, Debug)]
+pub struct CircuitBreakerLayer {
+    failures: u32,
+    pause: Duration,
+}
+
+impl CircuitBreakerLayer {
+    /// Opens after `failures` in a row, at least one, for `pause`.
+    pub fn new(failures: u32, pause: Duration) -> Self {
+        Self {
+            failures: failures.max(1),
+            pause,
+        }
+    }
+}
+
+impl<S> Layer<S> for CircuitBreakerLayer {
+    type Service = CircuitBreaker<S>;
+
+    fn layer(&self, inner: S) -> CircuitBreaker<S> {
+        CircuitBreaker {
+            inner,
+            settings: self.clone(),
+            state: Arc::default(),
+        }
+    }
+}
+
+/// See [`CircuitBreakerLayer`]. Clones share what they know.
+#[derive(Clone, Debug)]
+pub struct CircuitBreaker<S> {
+    inner: S,
+    settings: CircuitBreakerLayer,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    failures: u32,
+    open_until: Option<Instant>,
+    /// Since when somebody tries whether it works again.
+    trying: Option<Instant>,
+}
+
+impl State {
+    /// Whether one may ask at `now`; else for how long not. A try that never ends is not waited for longer than a pause.
+    fn admit(&mut self, now: Instant, pause: Duration) -> Result<(), Duration> {
+        let Some(until) = self.open_until else {
+            return Ok(());
+        };
+        if now < until {
+            return Err(until - now);
+        }
+        if let Some(since) = self
+            .trying
+            .filter(|since| now.duration_since(*since) < pause)
+        {
+            return Err(pause.saturating_sub(now.duration_since(since)));
+        }
+        self.trying = Some(now);
+        Ok(())
+    }
+
+    fn answered(&mut self, failed: bool, now: Instant, settings: &CircuitBreakerLayer) {
+        let was_a_try = self.trying.take().is_some();
+        if !failed {
+            *self = Self::default();
+            return;
+        }
+        self.failures = self.failures.saturating_add(1);
+        if was_a_try || self.failures >= settings.failures {
+            self.open_until = Some(now + settings.pause);
+        }
+    }
+}
+
+impl<S, R> Service<R> for CircuitBreaker<S>
+where
+    S: Service<R, Response = Verdict, Error: Into<CheckError>, Future: Send>
+        + Clone
+        + Send
+        + 'static,
+    R: Send + 'static,
+{
+    type Response = Verdict;
+    type Error = CheckError;
+    type Future = BoxFuture<'static, Result<Verdict, CheckError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), CheckError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: R) -> Self::Future {
+        let (inner, settings, state) = (
+            self.inner.clone(),
+            self.settings.clone(),
+            Arc::clone(&self.state),
+        );
+        Box::pin(async move {
+            let lock = || state.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Err(wait) = lock().admit(Instant::now(), settings.pause) {
+                let message = format!(
+                    "not asked, because it failed {} times in a row",
+                    settings.failures
+                );
+                return Err(CheckError::throttled(wait, message));
+            }
+            let answer = inner.oneshot(request).await.map_err(Into::into);
+            let failed = answer.as_ref().is_err_and(|error: &CheckError| {
+                matches!(
+                    error.kind(),
+                    ErrorKind::Transient | ErrorKind::Throttled { .. }
+                )
+            });
+            lock().answered(failed, Instant::now(), &settings);
+            answer
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+    use super::*;
+
+    const PAUSE: Duration = Duration::from_secs(60);
+
+    #[derive(Clone, Default)]
+    struct Source {
+        asked: Arc<AtomicU32>,
+        down: Arc<AtomicBool>,
+    }
+
+    impl Source {
+        fn guarded(&self) -> impl Service<(), Response = Verdict, Error = CheckError> + Clone {
+            let source = self.clone();
+            CircuitBreakerLayer::new(3, PAUSE).layer(tower::service_fn(move |()| {
+                source.asked.fetch_add(1, Ordering::Relaxed);
+                let down = source.down.load(Ordering::Relaxed);
+                async move {
+                    if down {
+                        Err(CheckError::transient("down"))
+                    } else {
+                        Ok(Verdict::ready("up"))
+                    }
+                }
+            }))
+        }
+
+        fn asked(&self) -> u32 {
+            self.asked.load(Ordering::Relaxed)
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_down_is_left_alone_and_tried_once() {
+        let source = Source::default();
+        source.down.store(true, Ordering::Relaxed);
+        let service = source.guarded();
+        let ask = || service.clone().oneshot(());
+        for _ in 0..10 {
+            ask().await.unwrap_err();
+        }
+        assert_eq!(source.asked(), 3);
+        let error = ask().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Throttled { after: PAUSE });
+        assert_eq!(
+            error.to_string(),
+            "not asked, because it failed 3 times in a row"
+        );
+
+        tokio::time::advance(PAUSE).await;
+        for _ in 0..10 {
+            ask().await.unwrap_err();
+        }
+        assert_eq!(source.asked(), 4, "one try, and it is left alone again");
+
+        tokio::time::advance(PAUSE).await;
+        source.down.store(false, Ordering::Relaxed);
+        for _ in 0..10 {
+            ask().await.unwrap();
+        }
+        assert_eq!(source.asked(), 14);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_try_that_is_abandoned_does_not_keep_it_shut() {
+        let mut state = State {
+            failures: 3,
+            open_until: Some(Instant::now()),
+            trying: None,
+        };
+        assert_eq!(state.admit(Instant::now(), PAUSE), Ok(()));
+        assert_eq!(state.admit(Instant::now(), PAUSE), Err(PAUSE), "one tries");
+        tokio::time::advance(PAUSE).await;
+        assert_eq!(state.admit(Instant::now(), PAUSE), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_single_failure_between_answers_opens_nothing() {
+        let source = Source::default();
+        let service = source.guarded();
+        for round in 0..20 {
+            source.down.store(round % 3 == 0, Ordering::Relaxed);
+            let _ = service.clone().oneshot(()).await;
+        }
+        assert_eq!(source.asked(), 20);
+    }
+}

@@ -1,0 +1,495 @@
+//! Several checks as one.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{BoxFuture, join_all};
+use k8s_openapi::api::rbac::v1::PolicyRule;
+
+use crate::api::{AdmissionCheck, PodSetUpdate};
+use crate::check::{
+    AdmissionCheckController, Answer, CheckError, CheckRequest, ControllerName, Inactive,
+    Parameters, PodSetUpdates, ReleaseReason, Released, Reservation, Verdict, Watches,
+};
+
+/// A check that says what the strictest of its members says: Ready when all are. Their pod set updates are put together.
+///
+/// ```
+/// # use kueue_check::{ControllerName, Verdict, admission_check};
+/// # use kueue_check::service::all_of;
+/// # #[admission_check(controller = "example.com/window")] async fn window() -> Verdict { Verdict::ready("open") }
+/// # #[admission_check(controller = "example.com/licence")] async fn licence() -> Verdict { Verdict::ready("free") }
+/// let check = all_of(ControllerName::from_static("example.com/window-and-licence")).member(window).member(licence);
+/// # let _: kueue_check::Check = check.into();
+/// ```
+pub fn all_of<P: Parameters>(name: ControllerName) -> Combined<P> {
+    Combined {
+        name,
+        rule: Rule::All,
+        members: Vec::new(),
+    }
+}
+
+/// A check that says what the most lenient of its members says: Ready when one is. The pod set updates are those of the first that is.
+pub fn any_of<P: Parameters>(name: ControllerName) -> Combined<P> {
+    Combined {
+        name,
+        rule: Rule::Any,
+        members: Vec::new(),
+    }
+}
+
+/// Several checks with the same parameters as one. See [`all_of`] and [`any_of`].
+///
+/// The members' own names mean nothing. What is released is released by all of them. Their timeouts do not count; the runtime's does, for all together.
+pub struct Combined<P: Parameters> {
+    name: ControllerName,
+    rule: Rule,
+    members: Vec<Box<dyn Member<P>>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rule {
+    All,
+    Any,
+}
+
+trait Member<P>: Send + Sync {
+    fn check(&self, request: CheckRequest<P>) -> BoxFuture<'_, Result<Verdict, CheckError>>;
+    fn activate<'a>(
+        &'a self,
+        check: &'a AdmissionCheck,
+        parameters: &'a Arc<P>,
+    ) -> BoxFuture<'a, Result<(), Inactive>>;
+    fn release<'a>(
+        &'a self,
+        reservation: &'a Reservation,
+        why: ReleaseReason,
+    ) -> BoxFuture<'a, Result<Released, CheckError>>;
+    fn outstanding(&self) -> BoxFuture<'_, Result<Vec<Reservation>, CheckError>>;
+    fn watches(&self) -> Watches;
+    fn annotations(&self) -> Vec<String>;
+    fn outlives_reservation(&self) -> bool;
+    fn permissions(&self) -> Vec<PolicyRule>;
+}
+
+impl<C: AdmissionCheckController> Member<C::Parameters> for C {
+    fn check(
+        &self,
+        request: CheckRequest<C::Parameters>,
+    ) -> BoxFuture<'_, Result<Verdict, CheckError>> {
+        Box::pin(AdmissionCheckController::check(self, request))
+    }
+
+    fn activate<'a>(
+        &'a self,
+        check: &'a AdmissionCheck,
+        parameters: &'a Arc<C::Parameters>,
+    ) -> BoxFuture<'a, Result<(), Inactive>> {
+        Box::pin(AdmissionCheckController::activate(self, check, parameters))
+    }
+
+    fn release<'a>(
+        &'a self,
+        reservation: &'a Reservation,
+        why: ReleaseReason,
+    ) -> BoxFuture<'a, Result<Released, CheckError>> {
+        Box::pin(AdmissionCheckController::release(self, reservation, why))
+    }
+
+    fn outstanding(&self) -> BoxFuture<'_, Result<Vec<Reservation>, CheckError>> {
+        Box::pin(AdmissionCheckController::outstanding(self))
+    }
+
+    fn watches(&self) -> Watches {
+        AdmissionCheckController::watches(self)
+    }
+
+    fn annotations(&self) -> Vec<String> {
+        AdmissionCheckController::annotations(self)
+    }
+
+    fn outlives_reservation(&self) -> bool {
+        AdmissionCheckController::outlives_reservation(self)
+    }
+
+    fn permissions(&self) -> Vec<PolicyRule> {
+        AdmissionCheckController::permissions(self)
+    }
+}
+
+impl<P: Parameters> Combined<P> {
+    /// Adds a member.
+    #[must_use]
+    pub fn member(mut self, check: impl AdmissionCheckController<Parameters = P>) -> Self {
+        self.members.push(Box::new(check));
+        self
+    }
+}
+
+impl<P: Parameters> AdmissionCheckController for Combined<P> {
+    type Parameters = P;
+
+    fn controller_name(&self) -> ControllerName {
+        self.name.clone()
+    }
+
+    async fn check(&self, request: CheckRequest<P>) -> Result<Verdict, CheckError> {
+        let answers = join_all(
+            self.members
+                .iter()
+                .map(|member| member.check(request.clone())),
+        )
+        .await;
+        combine(self.rule, answers)
+    }
+
+    async fn activate(&self, check: &AdmissionCheck, parameters: &Arc<P>) -> Result<(), Inactive> {
+        if self.members.is_empty() {
+            return Err(Inactive::new(
+                "NoMembers",
+                "the combined check has no members: add some with `member`",
+            ));
+        }
+        for member in &self.members {
+            member.activate(check, parameters).await?;
+        }
+        Ok(())
+    }
+
+    async fn release(
+        &self,
+        reservation: &Reservation,
+        why: ReleaseReason,
+    ) -> Result<Released, CheckError> {
+        let mut released = Released::NothingToRelease;
+        for answer in join_all(
+            self.members
+                .iter()
+                .map(|member| member.release(reservation, why)),
+        )
+        .await
+        {
+            released = match (released, answer?) {
+                (Released::Later(a), Released::Later(b)) => Released::Later(a.max(b)),
+                (Released::Later(delay), _) | (_, Released::Later(delay)) => Released::Later(delay),
+                (Released::Done, _) | (_, Released::Done) => Released::Done,
+                (Released::NothingToRelease, Released::NothingToRelease) => {
+                    Released::NothingToRelease
+                }
+            };
+        }
+        Ok(released)
+    }
+
+    async fn outstanding(&self) -> Result<Vec<Reservation>, CheckError> {
+        let mut all = Vec::new();
+        for member in &self.members {
+            all.extend(member.outstanding().await?);
+        }
+        all.sort_unstable();
+        all.dedup();
+        Ok(all)
+    }
+
+    fn watches(&self) -> Watches {
+        Watches(
+            self.members
+                .iter()
+                .flat_map(|member| member.watches().0)
+                .collect(),
+        )
+    }
+
+    fn annotations(&self) -> Vec<String> {
+        self.members
+            .iter()
+            .flat_map(|member| member.annotations())
+            .collect()
+    }
+
+    fn outlives_reservation(&self) -> bool {
+        self.members
+            .iter()
+            .all(|member| member.outlives_reservation())
+    }
+
+    fn permissions(&self) -> Vec<PolicyRule> {
+        self.members
+            .iter()
+            .flat_map(|member| member.permissions())
+            .collect()
+    }
+}
+
+/// From lenient to strict. An error is no verdict: it stands between those that leave the state alone and those that change it, so that no Ready comes of it
+/// under `all_of`, and no Retry or Rejected under `any_of`.
+fn strictness(answer: &Result<Verdict, CheckError>) -> u8 {
+    match answer {
+        Ok(verdict) => match verdict.answer {
+            Answer::NotApplicable => 0,
+            Answer::Ready => 1,
+            Answer::Pending => 2,
+            Answer::PreemptionRequired => 3,
+            Answer::Retry { .. } => 5,
+            Answer::Rejected => 6,
+        },
+        Err(_) => 4,
+    }
+}
+
+fn combine(
+    rule: Rule,
+    mut answers: Vec<Result<Verdict, CheckError>>,
+) -> Result<Verdict, CheckError> {
+    // Stable, so that of equals the first member's counts.
+    answers.sort_by_key(strictness);
+    if rule == Rule::All {
+        answers.reverse();
+    }
+    let Some(decisive) = answers.first().map(strictness) else {
+        return Err(CheckError::permanent("the combined check has no members"));
+    };
+    let same = answers
+        .iter()
+        .take_while(|answer| strictness(answer) == decisive)
+        .count();
+    let others = answers.split_off(same);
+    if rule == Rule::All {
+        answers.reverse();
+    }
+    let mut agreeing = answers
+        .into_iter()
+        .collect::<Result<Vec<_>, _>>()?
+        .into_iter();
+    let Some(mut verdict) = agreeing.next() else {
+        return Err(CheckError::permanent("the combined check has no members"));
+    };
+    let rest: Vec<Verdict> = agreeing.collect();
+    if verdict.is_ready() && rule == Rule::All {
+        let lenient = others.into_iter().flatten();
+        return ready_together(verdict, rest.into_iter().chain(lenient));
+    }
+    for other in rest {
+        verdict.recheck_in = earlier(verdict.recheck_in, other.recheck_in);
+        if let (Answer::Retry { delay }, Answer::Retry { delay: longer }) =
+            (&mut verdict.answer, other.answer)
+        {
+            *delay = (*delay).max(longer);
+        }
+        verdict.message = join(&verdict, &other);
+    }
+    // Whoever is to be asked again soonest may change the whole.
+    let soonest = others
+        .iter()
+        .flatten()
+        .filter_map(|other| other.recheck_in)
+        .min();
+    verdict.recheck_in = earlier(verdict.recheck_in, soonest);
+    Ok(verdict)
+}
+
+fn ready_together(
+    mut verdict: Verdict,
+    others: impl Iterator<Item = Verdict>,
+) -> Result<Verdict, CheckError> {
+    let mut updates: Vec<PodSetUpdate> = verdict.updates.as_slice().to_vec();
+    for other in others {
+        verdict.recheck_in = earlier(verdict.recheck_in, other.recheck_in);
+        verdict.message = join(&verdict, &other);
+        for update in other.updates.as_slice() {
+            merge(&mut updates, update)?;
+        }
+    }
+    verdict.updates = PodSetUpdates::try_from(updates)?;
+    Ok(verdict)
+}
+
+/// Puts `update` together with that of the same pod set.
+fn merge(updates: &mut Vec<PodSetUpdate>, update: &PodSetUpdate) -> Result<(), CheckError> {
+    let Some(known) = updates.iter_mut().find(|known| known.name == update.name) else {
+        updates.push(update.clone());
+        return Ok(());
+    };
+    for (kind, key, value) in update.keys() {
+        let clash = known
+            .keys()
+            .find(|(other, name, set)| *other == kind && *name == key && *set != value)
+            .map(|(_, _, set)| set.to_owned());
+        if let Some(set) = clash {
+            let place = kind.as_str();
+            return Err(CheckError::permanent(format!(
+                "two members set {place} `{key}` of pod set `{}` to `{set}` and `{value}`",
+                update.name
+            )));
+        }
+    }
+    known.labels.extend(update.labels.clone());
+    known.annotations.extend(update.annotations.clone());
+    known.node_selector.extend(update.node_selector.clone());
+    let new = update
+        .tolerations
+        .iter()
+        .filter(|toleration| !known.tolerations.contains(toleration))
+        .cloned()
+        .collect::<Vec<_>>();
+    known.tolerations.extend(new);
+    Ok(())
+}
+
+fn join(verdict: &Verdict, other: &Verdict) -> crate::check::Message {
+    crate::check::Message::new(format!("{}; {}", verdict.message, other.message))
+}
+
+fn earlier(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
+    [a, b].into_iter().flatten().min()
+}
+
+impl<P: Parameters> fmt::Debug for Combined<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Combined")
+            .field("name", &self.name)
+            .field("rule", &self.rule)
+            .field("members", &self.members.len())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn word(rule: Rule, answers: Vec<Result<Verdict, CheckError>>) -> String {
+        match combine(rule, answers) {
+            Ok(verdict) => format!("{} {}", verdict.answer.as_str(), verdict.message),
+            Err(error) => format!("error {error}"),
+        }
+    }
+
+    fn ready(message: &str) -> Result<Verdict, CheckError> {
+        Ok(Verdict::ready(message))
+    }
+
+    fn pending(message: &str) -> Result<Verdict, CheckError> {
+        Ok(Verdict::pending(message))
+    }
+
+    fn down() -> Result<Verdict, CheckError> {
+        Err(CheckError::transient("down"))
+    }
+
+    #[test]
+    fn all_of_says_what_the_strictest_says() {
+        let all = |answers| word(Rule::All, answers);
+        assert_eq!(all(vec![ready("a"), ready("b")]), "Ready a; b");
+        assert_eq!(
+            all(vec![ready("a"), Ok(Verdict::not_applicable("b"))]),
+            "Ready a; b"
+        );
+        assert_eq!(
+            all(vec![ready("a"), pending("b"), pending("c")]),
+            "Pending b; c"
+        );
+        assert_eq!(
+            all(vec![pending("a"), Ok(Verdict::retry_now("b"))]),
+            "Retry b"
+        );
+        assert_eq!(
+            all(vec![
+                Ok(Verdict::rejected("a")),
+                Ok(Verdict::retry_now("b")),
+                down()
+            ]),
+            "Rejected a"
+        );
+        assert_eq!(all(vec![ready("a"), down()]), "error down");
+        assert_eq!(all(vec![pending("a"), down()]), "error down");
+        assert_eq!(all(vec![]), "error the combined check has no members");
+    }
+
+    #[test]
+    fn any_of_says_what_the_most_lenient_says() {
+        let any = |answers| word(Rule::Any, answers);
+        assert_eq!(
+            any(vec![pending("a"), ready("b"), Ok(Verdict::rejected("c"))]),
+            "Ready b"
+        );
+        assert_eq!(
+            any(vec![Ok(Verdict::rejected("a")), pending("b")]),
+            "Pending b"
+        );
+        assert_eq!(
+            any(vec![Ok(Verdict::rejected("a")), down()]),
+            "error down",
+            "an outage never rejects"
+        );
+        assert_eq!(any(vec![ready("a"), down()]), "Ready a");
+        assert_eq!(
+            any(vec![Ok(Verdict::rejected("a")), Ok(Verdict::rejected("b"))]),
+            "Rejected a; b"
+        );
+    }
+
+    #[test]
+    fn whoever_is_to_be_asked_soonest_counts() {
+        let answers = || {
+            vec![
+                Ok(Verdict::pending("a").recheck_in(5 * MINUTE)),
+                Ok(Verdict::ready("b").recheck_in(MINUTE)),
+            ]
+        };
+        assert_eq!(
+            combine(Rule::All, answers()).unwrap().recheck_in,
+            Some(MINUTE)
+        );
+        assert_eq!(
+            combine(Rule::Any, answers()).unwrap().recheck_in,
+            Some(MINUTE)
+        );
+        let delays = vec![
+            Ok(Verdict::retry_after(MINUTE, "a")),
+            Ok(Verdict::retry_after(5 * MINUTE, "b")),
+        ];
+        assert_eq!(
+            combine(Rule::All, delays).unwrap().answer,
+            Answer::Retry { delay: 5 * MINUTE }
+        );
+    }
+
+    #[test]
+    fn updates_are_put_together_unless_they_contradict() {
+        let with = |pod_set: &str, key: &str, value: &str| {
+            let updates = PodSetUpdates::builder()
+                .pod_set(pod_set, |pods| pods.label(key, value))
+                .build()
+                .unwrap();
+            Ok(Verdict::ready("x").with_updates(updates))
+        };
+        let together = combine(
+            Rule::All,
+            vec![
+                with("a", "k", "1"),
+                with("a", "l", "2"),
+                with("b", "k", "3"),
+            ],
+        )
+        .unwrap();
+        let names: Vec<_> = together
+            .updates
+            .as_slice()
+            .iter()
+            .map(|update| (update.name.as_str(), update.labels.len()))
+            .collect();
+        assert_eq!(names, [("a", 2), ("b", 1)]);
+        let error = combine(Rule::All, vec![with("a", "k", "1"), with("a", "k", "2")]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "two members set label `k` of pod set `a` to `1` and `2`"
+        );
+        let first = combine(Rule::Any, vec![with("a", "k", "1"), with("a", "k", "2")]).unwrap();
+        assert_eq!(first.updates.as_slice()[0].labels["k"], "1");
+    }
+}

@@ -1,0 +1,200 @@
+//! From a check to a service and back.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use tower::ServiceExt;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::api::AdmissionCheck;
+use crate::check::{
+    AdmissionCheckController, CheckError, CheckRequest, ControllerName, Inactive, Parameters,
+    Policy, ReleaseReason, Released, Reservation, Verdict, Watches,
+};
+
+/// Asking a check, as a service. It is always ready: how many questions are asked together is the runtime's choice.
+#[derive(Debug)]
+pub struct CheckService<C>(Arc<C>);
+
+impl<C> CheckService<C> {
+    /// Asking `check`.
+    pub fn new(check: C) -> Self {
+        Self(Arc::new(check))
+    }
+}
+
+impl<C> Clone for CheckService<C> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<C: AdmissionCheckController> Service<CheckRequest<C::Parameters>> for CheckService<C> {
+    type Response = Verdict;
+    type Error = CheckError;
+    type Future = BoxFuture<'static, Result<Verdict, CheckError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), CheckError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: CheckRequest<C::Parameters>) -> Self::Future {
+        let check = Arc::clone(&self.0);
+        Box::pin(async move { check.check(request).await })
+    }
+}
+
+/// `check` with `layer` around each question. Its name, parameters, activation, release and the rest are its own.
+pub fn layered<C, L>(check: C, layer: L) -> Layered<C, L::Service>
+where
+    C: AdmissionCheckController,
+    L: Layer<CheckService<C>>,
+{
+    let check = Arc::new(check);
+    let service = layer.layer(CheckService(Arc::clone(&check)));
+    Layered { check, service }
+}
+
+/// A check with layers around it. See [`layered`].
+#[derive(Clone, Debug)]
+pub struct Layered<C, S> {
+    check: Arc<C>,
+    service: S,
+}
+
+impl<C, S> AdmissionCheckController for Layered<C, S>
+where
+    C: AdmissionCheckController,
+    S: Service<
+            CheckRequest<C::Parameters>,
+            Response = Verdict,
+            Error: Into<CheckError>,
+            Future: Send,
+        > + Clone
+        + Send
+        + Sync
+        + 'static,
+{
+    type Parameters = C::Parameters;
+
+    fn controller_name(&self) -> ControllerName {
+        self.check.controller_name()
+    }
+
+    async fn check(&self, request: CheckRequest<C::Parameters>) -> Result<Verdict, CheckError> {
+        ask(&self.service, request).await
+    }
+
+    async fn activate(
+        &self,
+        check: &AdmissionCheck,
+        parameters: &Arc<C::Parameters>,
+    ) -> Result<(), Inactive> {
+        self.check.activate(check, parameters).await
+    }
+
+    async fn release(
+        &self,
+        reservation: &Reservation,
+        why: ReleaseReason,
+    ) -> Result<Released, CheckError> {
+        self.check.release(reservation, why).await
+    }
+
+    async fn outstanding(&self) -> Result<Vec<Reservation>, CheckError> {
+        self.check.outstanding().await
+    }
+
+    fn watches(&self) -> Watches {
+        self.check.watches()
+    }
+
+    fn policy(&self) -> Policy {
+        self.check.policy()
+    }
+
+    fn annotations(&self) -> Vec<String> {
+        self.check.annotations()
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        self.check.timeout()
+    }
+
+    fn outlives_reservation(&self) -> bool {
+        self.check.outlives_reservation()
+    }
+
+    fn permissions(&self) -> Vec<PolicyRule> {
+        self.check.permissions()
+    }
+}
+
+/// A fresh clone is made ready and asked: the readiness of one clone says nothing about another.
+async fn ask<S, P>(service: &S, request: CheckRequest<P>) -> Result<Verdict, CheckError>
+where
+    S: Service<CheckRequest<P>, Response = Verdict, Error: Into<CheckError>> + Clone,
+{
+    service.clone().oneshot(request).await.map_err(Into::into)
+}
+
+/// A service of yours as a check named `name`.
+///
+/// ```
+/// use kueue_check::service::service_check;
+/// use kueue_check::{CheckError, CheckRequest, ControllerName, NoParameters, Verdict};
+///
+/// let service = tower::service_fn(|request: CheckRequest<NoParameters>| async move {
+///     Ok::<_, CheckError>(Verdict::ready(format!("hello, {}", request.workload())))
+/// });
+/// let check = service_check(ControllerName::from_static("example.com/hello"), service);
+/// # let _: kueue_check::Check = check.into();
+/// ```
+pub fn service_check<S, P>(name: ControllerName, service: S) -> ServiceCheck<S, P> {
+    ServiceCheck {
+        name,
+        service,
+        parameters: PhantomData,
+    }
+}
+
+/// A service as a check. See [`service_check`].
+pub struct ServiceCheck<S, P> {
+    name: ControllerName,
+    service: S,
+    parameters: PhantomData<fn(P)>,
+}
+
+impl<S, P> AdmissionCheckController for ServiceCheck<S, P>
+where
+    S: Service<CheckRequest<P>, Response = Verdict, Error: Into<CheckError>, Future: Send>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+    P: Parameters,
+{
+    type Parameters = P;
+
+    fn controller_name(&self) -> ControllerName {
+        self.name.clone()
+    }
+
+    async fn check(&self, request: CheckRequest<P>) -> Result<Verdict, CheckError> {
+        ask(&self.service, request).await
+    }
+}
+
+impl<S, P> fmt::Debug for ServiceCheck<S, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServiceCheck")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
