@@ -71,7 +71,7 @@ fn options(arguments: TokenStream, errors: &mut Errors) -> Options {
         match pair.path.to_token_stream().to_string().as_str() {
             "controller" => options.controller = text(&pair.value, errors),
             "timeout" => {
-                options.timeout = text(&pair.value, errors).and_then(|text| duration(text, errors))
+                options.timeout = text(&pair.value, errors).and_then(|text| duration(text, errors));
             }
             "annotations" => options.annotations = texts(&pair.value, errors),
             other => errors.at(
@@ -103,18 +103,17 @@ fn text(value: &Expr, errors: &mut Errors) -> Option<LitStr> {
 }
 
 fn texts(value: &Expr, errors: &mut Errors) -> Vec<LitStr> {
-    match value {
-        Expr::Array(ExprArray { elems, .. }) => elems
+    if let Expr::Array(ExprArray { elems, .. }) = value {
+        elems
             .iter()
             .filter_map(|element| text(element, errors))
-            .collect(),
-        _ => {
-            errors.at(
-                value,
-                "expected a list of strings: `annotations = [\"example.com/team\"]`",
-            );
-            Vec::new()
-        }
+            .collect()
+    } else {
+        errors.at(
+            value,
+            "expected a list of strings: `annotations = [\"example.com/team\"]`",
+        );
+        Vec::new()
     }
 }
 
@@ -147,15 +146,14 @@ fn duration(text: LitStr, errors: &mut Errors) -> Option<(LitStr, u64)> {
         .ok()
         .zip(factor)
         .and_then(|(number, factor)| number.checked_mul(factor));
-    match millis.filter(|millis| *millis > 0) {
-        Some(millis) => Some((text, millis)),
-        None => {
-            errors.at(
-                &text,
-                "expected a duration such as \"500ms\", \"10s\" or \"2m\"",
-            );
-            None
-        }
+    if let Some(millis) = millis.filter(|millis| *millis > 0) {
+        Some((text, millis))
+    } else {
+        errors.at(
+            &text,
+            "expected a duration such as \"500ms\", \"10s\" or \"2m\"",
+        );
+        None
     }
 }
 

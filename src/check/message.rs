@@ -34,16 +34,14 @@ impl Message {
 }
 
 fn cut(text: &str, limit: usize) -> Cow<'_, str> {
-    match text.char_indices().nth(limit) {
-        None => Cow::Borrowed(text),
-        Some(_) => {
-            let end = text
-                .char_indices()
-                .nth(limit - 1)
-                .map_or(text.len(), |(at, _)| at);
-            Cow::Owned(format!("{}…", &text[..end]))
-        }
+    if text.char_indices().nth(limit).is_none() {
+        return Cow::Borrowed(text);
     }
+    let end = text
+        .char_indices()
+        .nth(limit - 1)
+        .map_or(text.len(), |(at, _)| at);
+    Cow::Owned(format!("{}…", &text[..end]))
 }
 
 impl<T: AsRef<str>> From<T> for Message {

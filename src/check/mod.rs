@@ -28,8 +28,8 @@ pub use request::{CheckRequest, Request, RequestBuilder};
 pub use reservation::{ReleaseReason, Released, Reservation, ReservationError};
 pub use scheduling::{RefusedChange, scheduling_directives_may_change};
 pub use updates::{
-    MAX_TOLERATIONS, MAX_UPDATES, PodSetUpdateBuilder, PodSetUpdates, PodSetUpdatesBuilder,
-    PodSetUpdatesError,
+    KeyConflict, MAX_TOLERATIONS, MAX_UPDATES, PodSetUpdateBuilder, PodSetUpdates,
+    PodSetUpdatesBuilder, PodSetUpdatesError,
 };
 pub use verdict::Verdict;
 pub use watches::{Wake, Watches};

@@ -33,7 +33,7 @@ pub struct Policy {
     /// Bounds the time for which a Workload waits for this check and holds quota. Default: no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending_timeout: Option<PendingTimeout>,
-    /// What the check may do to jobs that already run. Default: see AfterAdmission.
+    /// What the check may do to jobs that already run. Default: what its fields say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_admission: Option<AfterAdmission>,
 }

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::parameters::AnyParameters;
 use super::{CheckError, Reservation};
-use crate::api::{Quantity, ResourceFlavor, Workload};
+use crate::api::{CheckEntry, Quantity, ResourceFlavor, Workload};
 
 /// The question: may this Workload start? With everything that is known, and no way to change anything.
 ///
@@ -87,7 +87,7 @@ impl Request {
     pub fn attempt(&self) -> u32 {
         self.workload()
             .check(self.admission_check())
-            .and_then(|entry| entry.retry_count())
+            .and_then(CheckEntry::retry_count)
             .unwrap_or(0)
             .saturating_add(1)
     }

@@ -1,6 +1,7 @@
 //! `manifests` and `crds`: what to apply to a cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{
@@ -269,18 +270,20 @@ impl Set<'_> {
                     .next()
                     .unwrap_or(self.program),
             );
-            text += &format!(
+            let _ = write!(
+                text,
                 "#\n# apiVersion: {GROUP}/v1beta2\n# kind: AdmissionCheck\n# metadata:\n#   name: {name}\n# spec:\n#   controllerName: {controller}\n"
             );
             if let Some(kind) = check.parameters().kind {
                 let ParametersKind { group, kind, .. } = kind;
-                text += &format!(
+                let _ = write!(
+                    text,
                     "#   parameters:\n#     apiGroup: {group}\n#     kind: {kind}\n#     name: NAME-OF-YOUR-{}\n",
                     kind.to_uppercase()
                 );
             }
             text += "# ---\n# kind: ClusterQueue\n# spec:\n#   admissionChecksStrategy:\n#     admissionChecks:\n";
-            text += &format!("#     - name: {name}\n");
+            let _ = writeln!(text, "#     - name: {name}");
         }
         text
     }

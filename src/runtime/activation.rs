@@ -202,19 +202,19 @@ fn unreadable(kind: &ParametersKind, failure: &Failure, synced: bool) -> Resolve
     }
 }
 
-/// The condition `Active` that is to stand on `check`; `None` if it stands there.
+/// The condition `Active` that is to stand on `check`, which has a `problem` or none; `None` if it stands there.
 pub(crate) fn condition(
     check: &AdmissionCheck,
-    verdict: Result<(), (&str, &Message)>,
+    problem: Option<(&str, &Message)>,
     now: Timestamp,
 ) -> Option<ActivePatch> {
-    let (status, reason, message) = match verdict {
-        Ok(()) => (
+    let (status, reason, message) = match problem {
+        None => (
             "True",
             "Active",
             Message::new("The admission check is active"),
         ),
-        Err((reason, message)) => ("False", reason, message.clone()),
+        Some((reason, message)) => ("False", reason, message.clone()),
     };
     let standing = check.active.as_ref();
     let same_status = standing.is_some_and(|active| active.status == status);
@@ -462,28 +462,28 @@ mod tests {
             )
         };
         let stands = active("True", "Active", "The admission check is active", 4);
-        assert_eq!(condition(&stands, Ok(()), now), None);
-        let absent = condition(&check(json!(null), json!([])), Ok(()), now).unwrap();
+        assert_eq!(condition(&stands, None, now), None);
+        let absent = condition(&check(json!(null), json!([])), None, now).unwrap();
         assert_eq!(
             (absent.status, absent.since, absent.observed_generation),
             ("True", now, 4)
         );
         let old_generation = condition(
             &active("True", "Active", "The admission check is active", 3),
-            Ok(()),
+            None,
             now,
         )
         .unwrap();
         assert_eq!(old_generation.since.to_string(), "2026-11-20T00:00:00Z");
         let message = Message::new("gone");
-        let flipped = condition(&stands, Err(("ParametersNotFound", &message)), now).unwrap();
+        let flipped = condition(&stands, Some(("ParametersNotFound", &message)), now).unwrap();
         assert_eq!(
             (flipped.status, flipped.reason.as_str(), flipped.since),
             ("False", "ParametersNotFound", now)
         );
         let other_message = condition(
             &active("False", "ParametersNotFound", "x", 4),
-            Err(("ParametersNotFound", &message)),
+            Some(("ParametersNotFound", &message)),
             now,
         )
         .unwrap();

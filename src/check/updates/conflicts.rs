@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{PodSetUpdate, PodSetUpdates, PodSetUpdatesError};
+use super::{KeyConflict, PodSetUpdate, PodSetUpdates, PodSetUpdatesError};
 use crate::api::{CheckEntry, Fingerprint, FingerprintKind, PodSet, ResourceFlavor, Workload};
 
 /// What a look at the updates and the slim view says.
@@ -174,14 +174,14 @@ fn conflict(
     set: &str,
     setter: String,
 ) -> PodSetUpdatesError {
-    PodSetUpdatesError::Conflict {
+    PodSetUpdatesError::Conflict(Box::new(KeyConflict {
         pod_set: update.name.clone(),
         place: kind.as_str(),
         key: key.to_owned(),
         wanted: wanted.to_owned(),
         set: set.to_owned(),
         setter,
-    }
+    }))
 }
 
 #[cfg(test)]

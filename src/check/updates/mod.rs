@@ -4,6 +4,7 @@ mod conflicts;
 mod syntax;
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use k8s_openapi::api::core::v1::Toleration;
 
@@ -102,23 +103,42 @@ pub enum PodSetUpdatesError {
         known: Vec<String>,
     },
     /// A key that something else sets to another value.
-    #[error(
-        "pod set `{pod_set}`: {place} `{key}` would be `{wanted}`, but {setter} sets it to `{set}`"
-    )]
-    Conflict {
-        /// The pod set.
-        pod_set: String,
-        /// Where it stands.
-        place: &'static str,
-        /// The key.
-        key: String,
-        /// The value in the update.
-        wanted: String,
-        /// The value that stands there.
-        set: String,
-        /// Who set it.
-        setter: String,
-    },
+    #[error("{0}")]
+    Conflict(Box<KeyConflict>),
+}
+
+/// A key that something else sets to another value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyConflict {
+    /// The pod set.
+    pub pod_set: String,
+    /// Where it stands, such as `label`.
+    pub place: &'static str,
+    /// The key.
+    pub key: String,
+    /// The value in the update.
+    pub wanted: String,
+    /// The value that stands there.
+    pub set: String,
+    /// Who set it.
+    pub setter: String,
+}
+
+impl fmt::Display for KeyConflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            pod_set,
+            place,
+            key,
+            wanted,
+            set,
+            setter,
+        } = self;
+        write!(
+            f,
+            "pod set `{pod_set}`: {place} `{key}` would be `{wanted}`, but {setter} sets it to `{set}`"
+        )
+    }
 }
 
 impl PodSetUpdates {

@@ -142,7 +142,7 @@ impl Draft<'_> {
             self.memory.retry_due = None;
         }
         let target = match verdict.answer {
-            Answer::Ready | Answer::NotApplicable => self.ready(verdict),
+            Answer::Ready | Answer::NotApplicable => ready(verdict),
             Answer::Pending => Target::new(CheckState::Pending, verdict.message.clone()),
             Answer::PreemptionRequired => self.preemption_required(verdict),
             Answer::Retry { delay } => return self.retry(delay, verdict.message.clone()),
@@ -159,8 +159,7 @@ impl Draft<'_> {
                 self.memory.objections = 0;
                 self.memory.watched = verdict.recheck_in.is_some();
                 self.memory.recheck = verdict.recheck_in;
-                let target =
-                    (self.facts.entry.state != CheckState::Ready).then(|| self.ready(verdict));
+                let target = (self.facts.entry.state != CheckState::Ready).then(|| ready(verdict));
                 (
                     target,
                     verdict
@@ -218,14 +217,6 @@ impl Draft<'_> {
                 limit: policy.max_evictions_per_hour,
             }),
             _ => None,
-        }
-    }
-
-    /// Kueue refuses other updates while the state stays Ready (its webhook), so the first ones stand.
-    fn ready(&mut self, verdict: &Verdict) -> Target {
-        Target {
-            updates: verdict.updates.clone(),
-            ..Target::new(CheckState::Ready, verdict.message.clone())
         }
     }
 
@@ -389,11 +380,19 @@ impl Draft<'_> {
             self.notes.extend(notes);
             return Some(patch);
         }
+        // Kueue refuses other updates while the state stays Ready (its webhook), so the first ones stand.
         if patch.state == CheckState::Ready && patch.updates.digest() != entry.updates_digest {
             self.notes.push(Note::UpdatesFrozen);
             return None;
         }
         (!patch.stands_in(entry)).then_some(patch)
+    }
+}
+
+fn ready(verdict: &Verdict) -> Target {
+    Target {
+        updates: verdict.updates.clone(),
+        ..Target::new(CheckState::Ready, verdict.message.clone())
     }
 }
 

@@ -188,8 +188,8 @@ impl From<&watcher::Error> for Failure {
         let code = match error {
             watcher::Error::InitialListFailed(kube::Error::Api(status))
             | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-            | watcher::Error::WatchFailed(kube::Error::Api(status)) => status.code,
-            watcher::Error::WatchError(status) => status.code,
+            | watcher::Error::WatchFailed(kube::Error::Api(status))
+            | watcher::Error::WatchError(status) => status.code,
             _ => 0,
         };
         let message = match error {

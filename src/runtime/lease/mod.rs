@@ -141,7 +141,7 @@ impl Holder {
         match self.bounded(self.api.get_opt(&self.config.name)).await {
             Ok(lease) => self.candidate.seen(lease.map(Record::from), started),
             Err(error) => {
-                tracing::warn!(%error, lease = self.config.name, "the lease cannot be read")
+                tracing::warn!(%error, lease = self.config.name, "the lease cannot be read");
             }
         }
     }
@@ -166,10 +166,10 @@ impl Holder {
             Err(LeaseError::Kube(kube::Error::Api(status)))
                 if status.code == 409 || status.code == 404 =>
             {
-                self.candidate.refused()
+                self.candidate.refused();
             }
             Err(error) => {
-                tracing::warn!(%error, lease = self.config.name, "the lease cannot be written")
+                tracing::warn!(%error, lease = self.config.name, "the lease cannot be written");
             }
         }
     }

@@ -139,8 +139,10 @@ impl Session {
                     .filter(|name| !listed.contains(*name))
                     .cloned()
                     .collect();
-                vanished.iter().for_each(|name| self.remove_check(name));
-                self.checks_synced = true;
+                for name in &vanished {
+                    self.remove_check(name);
+                }
+                self.synced.checks = true;
                 self.act_if_ready();
             }
             Event::Apply(check) => self.apply_check(check),
@@ -229,7 +231,9 @@ impl Session {
 
     pub(super) fn refresh_all(&mut self) {
         let names: Vec<Arc<str>> = self.slots.keys().cloned().collect();
-        names.iter().for_each(|name| self.refresh(name));
+        for name in &names {
+            self.refresh(name);
+        }
     }
 
     /// Looks whether the AdmissionCheck can be answered as it is now.
@@ -420,14 +424,14 @@ impl Session {
             return;
         };
         let Some(verdict) = &slot.verdict else { return };
-        if slot.announcing || slot.timer.is_some_and(|_| slot.repeats > REPEATS_AT_ONCE) {
+        if slot.announcing || (slot.timer.is_some() && slot.repeats > REPEATS_AT_ONCE) {
             return;
         }
-        let verdict = verdict
+        let problem = verdict
             .as_ref()
-            .map(|()| ())
-            .map_err(|problem| (problem.reason.as_str(), &problem.message));
-        let Some(patch) = condition(&slot.object, verdict, now) else {
+            .err()
+            .map(|problem| (problem.reason.as_str(), &problem.message));
+        let Some(patch) = condition(&slot.object, problem, now) else {
             return;
         };
         let said = (patch.reason.clone(), patch.message.clone());

@@ -120,7 +120,7 @@ impl Session {
         &mut self,
         name: &Key,
         reservation: Timestamp,
-        outcome: Outcome,
+        outcome: &Outcome,
         word: &'static str,
         took: Duration,
     ) {
@@ -147,7 +147,7 @@ impl Session {
             if let Some(key) = self.key_mut(name) {
                 key.memory.evaluations = key.memory.evaluations.saturating_add(1);
             }
-            self.remember_outcome(name, &outcome, word);
+            self.remember_outcome(name, outcome, word);
             if let Outcome::Failed {
                 kind: ErrorKind::Parameters,
                 message,
@@ -155,7 +155,7 @@ impl Session {
             {
                 self.reject_parameters(&name.check, message.clone());
             }
-            self.conclude(name, &outcome);
+            self.conclude(name, outcome);
         }
         self.finish(name);
     }
@@ -229,7 +229,7 @@ impl Session {
     pub(super) fn written(
         &mut self,
         name: &Key,
-        conclusion: Conclusion,
+        conclusion: &Conclusion,
         result: Result<Workload, WriteError>,
     ) {
         self.looking -= 1;
@@ -242,14 +242,14 @@ impl Session {
             })
             .inc();
         match result {
-            Ok(workload) => self.wrote(name, &conclusion, workload),
-            Err(error) => self.not_written(name, &conclusion, &error),
+            Ok(workload) => self.wrote(name, conclusion, &workload),
+            Err(error) => self.not_written(name, conclusion, &error),
         }
         self.finish(name);
     }
 
     /// The answer holds the Workload as it is now: nothing older is looked at after it (rule 9).
-    fn wrote(&mut self, name: &Key, conclusion: &Conclusion, workload: Workload) {
+    fn wrote(&mut self, name: &Key, conclusion: &Conclusion, workload: &Workload) {
         let reservation = self.reservation(name);
         let digest = workload.check(&name.check).map(EntryDigest::of);
         if let Some(key) = self.key_mut(name) {
@@ -340,7 +340,7 @@ impl Session {
         });
         match result {
             Ok(Some(workload)) => {
-                self.apply(workload);
+                self.apply(&workload);
                 self.set_timer(
                     name,
                     Some(CONFLICT_PAUSE * 2_u32.saturating_pow(stumbles.min(10))),

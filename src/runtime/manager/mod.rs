@@ -249,7 +249,7 @@ impl Runtime {
             match session.run(&mut self.queries.1, stop.clone()).await? {
                 SessionEnd::Stopped => return Ok(()),
                 SessionEnd::ApiChanged => {
-                    tracing::warn!("Kueue's API is not served as it was; asking again")
+                    tracing::warn!("Kueue's API is not served as it was; asking again");
                 }
             }
         }

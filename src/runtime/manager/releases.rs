@@ -88,23 +88,20 @@ impl Session {
         let Some(key) = self.key_mut(name) else {
             return;
         };
-        match &mut key.owed {
+        if let Some(owed) = &mut key.owed {
             // What is owed to an earlier reservation comes first; nothing can have been started since.
-            Some(owed) => {
-                owed.withdraw = withdraw.or(owed.withdraw.take());
-                owed.release |= release;
-            }
-            None => {
-                key.owed = Some(Box::new(Owed {
-                    reservation,
-                    why,
-                    withdraw,
-                    release,
-                    failures: 0,
-                    since: now,
-                }));
-                self.outstanding_gauge(&name.check).inc();
-            }
+            owed.withdraw = withdraw.or(owed.withdraw.take());
+            owed.release |= release;
+        } else {
+            key.owed = Some(Box::new(Owed {
+                reservation,
+                why,
+                withdraw,
+                release,
+                failures: 0,
+                since: now,
+            }));
+            self.outstanding_gauge(&name.check).inc();
         }
         if self.acting {
             self.enqueue(name, Lane::Release);

@@ -58,9 +58,7 @@ pub(super) struct Session {
     /// Which watch of Workloads counts: events of an earlier one may still be on their way.
     pub(super) workload_term: u64,
 
-    /// Whether each of the lists without which nothing is decided has been read in this term.
-    pub(super) workloads_synced: bool,
-    pub(super) checks_synced: bool,
+    pub(super) synced: Synced,
     /// Whether this replica decides: it leads, and has read the lists since.
     pub(super) acting: bool,
     leading: bool,
@@ -83,6 +81,13 @@ pub(super) struct Session {
     pub(super) recent: VecDeque<Recent>,
     /// What was owed while another replica led, by age.
     pub(super) owed_as_standby: VecDeque<(Instant, Key)>,
+}
+
+/// Whether each of the lists without which nothing is decided has been read in this term.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Synced {
+    pub(super) workloads: bool,
+    pub(super) checks: bool,
 }
 
 /// What a timer is for.
@@ -137,8 +142,7 @@ impl Session {
             watches: JoinSet::new(),
             workload_watch: None,
             workload_term: 0,
-            workloads_synced: false,
-            checks_synced: false,
+            synced: Synced::default(),
             acting: false,
             leading: false,
             workloads: BTreeMap::new(),
@@ -263,7 +267,7 @@ impl Session {
             watch.abort();
         }
         self.workload_term += 1;
-        self.workloads_synced = false;
+        self.synced.workloads = false;
         self.listed_workloads = None;
         let annotations = self.checks.iter().flat_map(Check::annotations).collect();
         let (served, metrics, term) = (self.served, Arc::clone(&self.metrics), self.workload_term);
@@ -336,7 +340,7 @@ impl Session {
         self.leading = leads;
         tracing::info!(state = self.leadership.borrow().as_str(), "leadership");
         if leads {
-            if self.workloads_synced {
+            if self.synced.workloads {
                 self.start_workload_watch();
             }
             self.act_if_ready();
@@ -347,7 +351,7 @@ impl Session {
 
     /// Begins to decide, once everything that it depends on is known.
     pub(super) fn act_if_ready(&mut self) {
-        if self.acting || !self.leading || !self.workloads_synced || !self.checks_synced {
+        if self.acting || !self.leading || !self.synced.workloads || !self.synced.checks {
             return;
         }
         self.acting = true;
@@ -401,12 +405,12 @@ impl Session {
                 outcome,
                 word,
                 took,
-            } => self.evaluated(&key, reservation, outcome, word, took),
+            } => self.evaluated(&key, reservation, &outcome, word, took),
             Done::Written {
                 key,
                 conclusion,
                 result,
-            } => self.written(&key, *conclusion, result),
+            } => self.written(&key, &conclusion, result),
             Done::Fetched { key, result } => self.fetched(&key, result),
             Done::FoundOut { key, result } => self.found_out(&key, result),
             Done::Withdrawn { key, result } => self.withdrawn(&key, result),

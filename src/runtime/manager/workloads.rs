@@ -27,7 +27,7 @@ impl Session {
                 if let Some(listed) = &mut self.listed_workloads {
                     listed.insert(workload.uid().clone());
                 }
-                self.apply(workload);
+                self.apply(&workload);
             }
             Event::InitDone => {
                 // Objects that vanished while nobody watched send no event of their own.
@@ -38,11 +38,13 @@ impl Session {
                     .filter(|uid| !listed.contains(uid))
                     .cloned()
                     .collect();
-                vanished.iter().for_each(|uid| self.gone(uid, None));
-                self.workloads_synced = true;
+                for uid in &vanished {
+                    self.gone(uid, None);
+                }
+                self.synced.workloads = true;
                 self.act_if_ready();
             }
-            Event::Apply(workload) => self.apply(workload),
+            Event::Apply(workload) => self.apply(&workload),
             // Under the selector a Workload that lost its quota leaves in the same way as one that was deleted.
             Event::Delete(workload) => self.gone(
                 workload.uid(),
@@ -52,7 +54,7 @@ impl Session {
     }
 
     /// Takes in `workload` as it is now, unless something newer is known.
-    pub(super) fn apply(&mut self, workload: Workload) {
+    pub(super) fn apply(&mut self, workload: &Workload) {
         let uid = workload.uid().clone();
         let keep = workload.holds_quota() && !workload.conditions().finished().is_true();
         if !keep && !self.workloads.contains_key(&uid) {
@@ -67,7 +69,7 @@ impl Session {
             return;
         }
         let before = tracked.workload.replace(workload.clone());
-        self.observe(&workload, before.as_ref());
+        self.observe(workload, before.as_ref());
         if !keep && let Some(tracked) = self.workloads.get_mut(&uid) {
             tracked.workload = None;
         }
@@ -447,7 +449,7 @@ impl Session {
                     .insert(flavor.name.clone(), flavor);
             }
             Event::InitDone => {
-                self.flavors = Arc::new(self.listed_flavors.take().unwrap_or_default())
+                self.flavors = Arc::new(self.listed_flavors.take().unwrap_or_default());
             }
             Event::Apply(flavor) => {
                 Arc::make_mut(&mut self.flavors).insert(flavor.name.clone(), flavor);
