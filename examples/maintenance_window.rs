@@ -1,49 +1,57 @@
 //! Jobs start only inside a daily window.
+//!
+//! `cargo xtask try maintenance_window` runs it against a real API server; `-- manifests --image IMAGE` prints what to apply to a cluster.
 
-use jiff::{Timestamp, civil, tz::TimeZone};
+use jiff::{SignedDuration, Timestamp, civil, tz::TimeZone};
 use kube::CustomResource;
-use kueue_check::handler::{Now, Params};
-use kueue_check::{Parameters, Verdict, admission_check};
+use kueue_check::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
 
-/// A time of day at which jobs may start.
+/// The hours in which jobs may start. A window that closes before it opens is open over midnight.
 #[derive(CustomResource, Parameters, Serialize, Deserialize, JsonSchema, Clone, Debug)]
 #[kube(group = "example.com", version = "v1alpha1", kind = "Window")]
+#[serde(rename_all = "camelCase")]
 struct WindowSpec {
     opens: civil::Time,
     closes: civil::Time,
     time_zone: String,
 }
 
-impl WindowSpec {
-    fn opens_in(&self, now: Timestamp) -> Option<Duration> {
-        let zone = TimeZone::get(&self.time_zone).ok()?;
-        let local = now.to_zoned(zone);
-        let time = local.time();
-        if self.opens <= time && time < self.closes {
-            return None;
-        }
-        let day = if time < self.opens {
-            local.date()
-        } else {
-            local.date().tomorrow().ok()?
-        };
-        let opens = day
-            .to_datetime(self.opens)
-            .to_zoned(local.time_zone().clone())
-            .ok()?;
-        opens.timestamp().duration_since(now).try_into().ok()
-    }
-}
-
 /// Jobs start only inside the window.
 #[admission_check(controller = "example.com/window")]
-async fn window(Params(window): Params<Window>, Now(now): Now) -> Verdict {
-    match window.spec.opens_in(now) {
-        None => Verdict::ready("inside the window"),
-        Some(wait) => Verdict::pending("outside the window").recheck_in(wait),
+async fn window(Params(window): Params<Window>, Now(now): Now) -> Result<Verdict, CheckError> {
+    let local =
+        now.to_zoned(TimeZone::get(&window.spec.time_zone).map_err(CheckError::parameters)?);
+    if window.spec.is_open(local.time()) {
+        return Ok(Verdict::ready("inside the window"));
+    }
+    let opens = window.spec.next_opening(&local)?;
+    let wait = opens
+        .duration_since(now)
+        .max(SignedDuration::ZERO)
+        .unsigned_abs();
+    Ok(Verdict::pending(format!("outside the window, which opens at {opens:.0}")).recheck_in(wait))
+}
+
+impl WindowSpec {
+    fn is_open(&self, time: civil::Time) -> bool {
+        if self.opens <= self.closes {
+            self.opens <= time && time < self.closes
+        } else {
+            time < self.closes || self.opens <= time
+        }
+    }
+
+    /// The first moment after `now` at which the clock shows `opens`, whatever daylight saving does that day.
+    fn next_opening(&self, now: &jiff::Zoned) -> Result<Timestamp, jiff::Error> {
+        let today = now.with().time(self.opens).build()?;
+        let next = if today > *now {
+            today
+        } else {
+            now.tomorrow()?.with().time(self.opens).build()?
+        };
+        Ok(next.timestamp())
     }
 }
 

@@ -46,7 +46,7 @@ impl Shelf {
         }
     }
 
-    /// Takes in that the watch fails.
+    /// Takes in that the kind is not served or may not be read (404 or 403).
     pub(crate) fn failed(&mut self, failure: Failure) {
         self.failure = Some(failure);
     }
@@ -112,7 +112,7 @@ pub(crate) fn resolve(
         return Resolved::Unknown;
     };
     if let Some(failure) = &shelf.failure {
-        return unreadable(kind, failure, shelf.synced);
+        return unreadable(kind, failure);
     }
     if !shelf.synced {
         return Resolved::Unknown;
@@ -176,25 +176,19 @@ fn wrong_kind(kind: &ParametersKind, reference: &ParametersReference) -> Option<
     })
 }
 
-/// The kind can't be watched. A passing failure says nothing about the objects.
-fn unreadable(kind: &ParametersKind, failure: &Failure, synced: bool) -> Resolved {
-    let (reason, what) = match failure.code {
-        404 => (
-            "ParametersKindNotServed",
-            format!(
-                "the API server does not serve {}.{}: install the definition (the check's command `crds` prints it)",
-                kind.plural, kind.group
-            ),
-        ),
-        403 => (
-            "ParametersForbidden",
-            format!(
-                "the check may not list {}.{}: apply its ClusterRole (the check's command `manifests` prints it)",
-                kind.plural, kind.group
-            ),
-        ),
-        _ if synced => return Resolved::Unknown,
-        _ => return Resolved::Unknown,
+/// The kind can't be watched.
+fn unreadable(kind: &ParametersKind, failure: &Failure) -> Resolved {
+    let resource = format!("{}.{}", kind.plural, kind.group);
+    let (reason, what) = if failure.code == 404 {
+        let what = format!(
+            "the API server does not serve {resource}: install the definition (the check's command `crds` prints it)"
+        );
+        ("ParametersKindNotServed", what)
+    } else {
+        let what = format!(
+            "the check may not list {resource}: apply its ClusterRole (the check's command `manifests` prints it)"
+        );
+        ("ParametersForbidden", what)
     };
     Resolved::Bad {
         reason,
@@ -418,8 +412,6 @@ mod tests {
         for (code, reason) in [
             (404, "ParametersKindNotServed"),
             (403, "ParametersForbidden"),
-            (500, "Unknown"),
-            (0, "Unknown"),
         ] {
             shelf.failed(Failure {
                 code,

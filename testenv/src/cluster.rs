@@ -140,9 +140,14 @@ impl Cluster {
         self.apiserver = None;
     }
 
-    /// Where it listens.
-    pub fn url(&self) -> String {
-        format!("https://127.0.0.1:{}", self.ports.apiserver)
+    /// What a client needs to know.
+    pub fn access(&self) -> Access {
+        let (folder, certificate) = (self.folder.clone(), self.certificate.clone());
+        Access {
+            folder,
+            certificate,
+            url: format!("https://127.0.0.1:{}", self.ports.apiserver),
+        }
     }
 
     /// A client with all rights.
@@ -150,27 +155,41 @@ impl Cluster {
     /// # Errors
     /// If it can't be built.
     pub fn client(&self) -> Result<Client, StartError> {
-        self.client_with_token(TOKEN)
+        self.access().client()
     }
 
-    /// A client of a user or ServiceAccount, by token.
+    fn log(&self) -> PathBuf {
+        self.folder.join("apiserver.log")
+    }
+
+    async fn is_ready(&self) -> bool {
+        let Ok(client) = self.client() else {
+            return false;
+        };
+        let request = http_get("/readyz");
+        matches!(tokio::time::timeout(Duration::from_secs(5), client.request_text(request)).await, Ok(Ok(text)) if text == "ok")
+    }
+}
+
+/// How to speak to a cluster. Cheap enough to clone; good for as long as the cluster runs.
+#[derive(Clone, Debug)]
+pub struct Access {
+    folder: PathBuf,
+    certificate: Vec<u8>,
+    url: String,
+}
+
+impl Access {
+    /// A client with all rights.
     ///
     /// # Errors
     /// If it can't be built.
-    pub fn client_with_token(&self, token: &str) -> Result<Client, StartError> {
-        Ok(ClientBuilder::try_from(self.config(token)?)?.build())
-    }
-
-    /// The configuration of a client with all rights.
-    ///
-    /// # Errors
-    /// If the address makes no sense, which would be a fault here.
-    pub fn admin_config(&self) -> Result<Config, StartError> {
-        self.config(TOKEN)
+    pub fn client(&self) -> Result<Client, StartError> {
+        Ok(ClientBuilder::try_from(self.config(TOKEN)?)?.build())
     }
 
     fn config(&self, token: &str) -> Result<Config, StartError> {
-        let mut config = Config::new(self.url().parse().map_err(io::Error::other)?);
+        let mut config = Config::new(self.url.parse().map_err(io::Error::other)?);
         config.root_cert = Some(certificates(&self.certificate)?);
         config.default_retry = false;
         // A struct literal would need the secret's type.
@@ -193,11 +212,10 @@ impl Cluster {
     /// If it can't be written.
     pub fn kubeconfig_with_token(&self, name: &str, token: &str) -> Result<PathBuf, StartError> {
         let path = self.folder.join(format!("{name}.kubeconfig"));
+        let authority = self.folder.join("certificates/apiserver.crt");
         let config = serde_json::json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "testenv",
-            "clusters": [{"name": "testenv", "cluster": {
-                "server": self.url(), "certificate-authority": self.folder.join("certificates/apiserver.crt"),
-            }}],
+            "clusters": [{"name": "testenv", "cluster": {"server": self.url, "certificate-authority": authority}}],
             "users": [{"name": name, "user": {"token": token}}],
             "contexts": [{"name": "testenv", "context": {"cluster": "testenv", "user": name}}],
         });
@@ -206,18 +224,6 @@ impl Cluster {
             serde_json::to_vec_pretty(&config).map_err(io::Error::other)?,
         )?;
         Ok(path)
-    }
-
-    fn log(&self) -> PathBuf {
-        self.folder.join("apiserver.log")
-    }
-
-    async fn is_ready(&self) -> bool {
-        let Ok(client) = self.client() else {
-            return false;
-        };
-        let request = http_get("/readyz");
-        matches!(tokio::time::timeout(Duration::from_secs(5), client.request_text(request)).await, Ok(Ok(text)) if text == "ok")
     }
 }
 

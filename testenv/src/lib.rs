@@ -9,5 +9,5 @@ mod crds;
 mod process;
 
 pub use build::{Programs, Unavailable, programs};
-pub use cluster::{Cluster, StartError};
+pub use cluster::{Access, Cluster, StartError};
 pub use crds::{CrdError, KueueVersion, crds, crds_of_autoscaler};

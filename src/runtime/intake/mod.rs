@@ -40,7 +40,7 @@ pub(crate) enum Incoming {
         kind: usize,
         event: Event<StoredParameters>,
     },
-    /// The kind with this number can't be watched.
+    /// The kind with this number is not served, or may not be read.
     ParametersFailed {
         kind: usize,
         failure: Failure,

@@ -272,19 +272,15 @@ impl Source for ParametersSource {
     }
 
     fn failed(&mut self, failure: &Failure) -> (Option<Incoming>, Reaction) {
-        // A kind in several versions may have lost the one that was chosen.
-        let reaction = if failure.code == 404 && self.kind.versions.len() > 1 {
-            Reaction::BeginAgain
-        } else {
-            Reaction::TryAgain
-        };
-        (
-            Some(Incoming::ParametersFailed {
+        // Other failures pass, and say nothing about the objects. These are read again from the start, so that their end is noticed.
+        if matches!(failure.code, 403 | 404) {
+            let incoming = Incoming::ParametersFailed {
                 kind: self.number,
                 failure: failure.clone(),
-            }),
-            reaction,
-        )
+            };
+            return (Some(incoming), Reaction::BeginAgain);
+        }
+        (None, Reaction::TryAgain)
     }
 }
 

@@ -41,6 +41,8 @@ pub(super) struct Slot {
     /// How often in a row the same condition had to be written.
     repeats: u32,
     announced: Option<(String, Message)>,
+    /// The status about which an event was last sent.
+    told: Option<String>,
     /// When it stopped running jobs.
     evictions: VecDeque<Timestamp>,
 }
@@ -85,6 +87,7 @@ impl Slot {
             failures: 0,
             repeats: 0,
             announced: None,
+            told: None,
             evictions: VecDeque::new(),
         }
     }
@@ -463,18 +466,15 @@ impl Session {
         let delay = match result {
             Ok(object) => {
                 slot.failures = 0;
-                let before = slot
-                    .object
-                    .active
-                    .as_ref()
-                    .map(|active| active.status.clone());
                 if !object.version.is_older_than(&slot.object.version) {
                     slot.object = object;
                 }
-                let after = slot.object.active.clone();
-                if after.as_ref().map(|active| &active.status) != before.as_ref()
-                    && let Some(active) = after
+                let active = slot.object.active.clone();
+                let status = active.as_ref().map(|active| active.status.clone());
+                if slot.told != status
+                    && let Some(active) = active
                 {
+                    slot.told = status;
                     self.tell_activation(name, &active);
                 }
                 let repeats = self.slots.get(name).map_or(0, |slot| slot.repeats);

@@ -16,6 +16,7 @@ use crate::runtime::decide::{
     Conclusion, EntryPatch, Facts, LookAgain, Note, Outcome, Standing, conclude, standing,
 };
 use crate::runtime::metrics::{CheckLabels, OutcomeLabels};
+use crate::runtime::queue::Lane;
 use crate::runtime::writer::{EntryDigest, WriteError};
 
 /// The pause after a write that came too late; doubled for each one in a row.
@@ -391,8 +392,10 @@ impl Session {
             self.tidy(&name.uid);
             return;
         };
-        if let Some(lane) = key.again.take() {
-            self.enqueue(name, lane);
+        match key.again.take() {
+            None => {}
+            Some(Lane::Recheck) => self.enqueue_again(name),
+            Some(lane) => self.enqueue(name, lane),
         }
         let workload = self
             .workloads

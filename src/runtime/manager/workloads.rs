@@ -253,18 +253,21 @@ impl Session {
             uid: uid.clone(),
             check: Arc::clone(check),
         };
-        self.queue.remove(&name);
-        self.set_timer(&name, None);
         let Some(key) = self.key_mut(&name) else {
             return;
         };
-        key.again = None;
         let Some(since) = key.reservation.take() else {
             return;
         };
+        let owes_already = key.owed.is_some();
         let (started, controller) = (key.started, key.controller);
         key.started = false;
+        key.again = None;
         key.forget();
+        if !owes_already {
+            self.queue.remove(&name);
+            self.set_timer(&name, None);
+        }
         let release = started && !self.release_nothing.contains(&controller);
         if release || (why.is_none() && answered) {
             self.owe(&name, since, why, release);
@@ -328,16 +331,27 @@ impl Session {
                 check: Arc::clone(&key.check),
             })
             .collect();
-        let now = Instant::now();
         for name in woken {
-            let since_last = self
-                .key_mut(&name)
-                .and_then(|key| key.asked_at)
-                .map(|at| now.duration_since(at));
-            match since_last.filter(|passed| *passed < WAKE_PAUSE) {
-                Some(passed) => self.set_timer_at_most(&name, WAKE_PAUSE.saturating_sub(passed)),
-                None => self.enqueue(&name, Lane::Recheck),
-            }
+            self.enqueue_again(&name);
+        }
+    }
+
+    /// Puts `name` in line for another look, but not sooner than a pause after the last.
+    pub(super) fn enqueue_again(&mut self, name: &Key) {
+        let Some(key) = self.key_mut(name) else {
+            return;
+        };
+        if key.busy {
+            key.again = Some(key.again.unwrap_or(Lane::Recheck));
+            return;
+        }
+        let since_last = key
+            .asked_at
+            .map(|at| at.elapsed())
+            .filter(|passed| *passed < WAKE_PAUSE);
+        match since_last {
+            Some(passed) => self.set_timer_at_most(name, WAKE_PAUSE.saturating_sub(passed)),
+            None => self.enqueue(name, Lane::Recheck),
         }
     }
 

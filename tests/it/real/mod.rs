@@ -1,4 +1,16 @@
 //! On a real kube-apiserver with Kueue's own definitions. Nobody else writes: each test plays Kueue where it must.
 
+mod activation;
+mod bad_input;
+mod checks;
+mod counts;
+mod duties;
+mod faults;
+mod gated_pods;
+mod ownership;
+mod program;
+mod recovery;
+mod replicas;
+mod rules;
 mod verdicts;
 mod world;

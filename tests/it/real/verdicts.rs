@@ -1,57 +1,229 @@
-//! A check decides.
+//! What a check decides is what stands in the Workload.
 
-use kueue_check::runtime::Runtime;
-use kueue_check::{
-    AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters,
-    PodSetUpdates, Verdict,
-};
-use kueue_check_testenv::KueueVersion;
-use serde_json::{Value, json};
+use std::time::Duration;
 
-use super::world::{Running, world};
+use kueue_check::{PodSetUpdates, Verdict};
+use kueue_check_testenv::KueueVersion::{self, V0_14_8, V0_17_8, V0_19_2};
+use serde_json::json;
 
-struct Labels;
+use super::world::{Fixture, fixture, managers};
 
-impl AdmissionCheckController for Labels {
-    type Parameters = NoParameters;
-
-    fn controller_name(&self) -> ControllerName {
-        const { ControllerName::from_static("example.com/labels") }
-    }
-
-    async fn check(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+/// Parameters appear, a Workload gets quota, the check says Ready with updates, another says Retry: the same on each version of Kueue.
+async fn decides_on(version: KueueVersion) -> Option<Fixture> {
+    let fixture = fixture(version).await?;
+    fixture.check.answer(|request| {
+        if request.workload().name() == "refused" {
+            return Ok(Verdict::retry_after(
+                Duration::from_secs(90),
+                "come back later",
+            ));
+        }
         let names = request
             .workload()
             .pod_sets()
             .iter()
             .map(|pod_set| pod_set.name().to_owned());
         let updates = PodSetUpdates::builder()
-            .pod_sets(names, |pods| pods.label("example.com/ticket", "t-1"))
+            .pod_sets(names, |pods| {
+                pods.label("example.com/ticket", "t-1")
+                    .node_selector("zone", "a")
+            })
             .build()?;
         Ok(Verdict::ready("here is your ticket").with_updates(updates))
-    }
+    });
+    fixture
+        .world
+        .create("ResourceFlavor", "default", json!({"spec": {}}))
+        .await;
+    fixture.reserved("a").await;
+    let entry = fixture.wait_state("a", "Ready").await;
+    assert_eq!(entry["message"], "here is your ticket");
+    let update = |name: &str| json!({"name": name, "labels": {"example.com/ticket": "t-1"}, "nodeSelector": {"zone": "a"}});
+    assert_eq!(
+        entry["podSetUpdates"],
+        json!([update("driver"), update("workers")])
+    );
+    fixture.reserved("refused").await;
+    Some(fixture)
 }
 
 #[tokio::test]
-async fn a_workload_with_quota_gets_ready_with_pod_set_updates() {
-    let Some(world) = world(KueueVersion::V0_19_2).await else {
+async fn decides_on_kueue_0_19() {
+    let Some(fixture) = decides_on(V0_19_2).await else {
         return;
     };
-    world
-        .admission_check("labels", "example.com/labels", Value::Null)
-        .await;
-    let running = Running::start(Runtime::builder(world.client.clone()).check(Labels));
-    world.wait_active("labels", "True", "Active").await;
-    world.workload("a").await;
-    world.reserve("a", &["labels"]).await;
-    let entry = world.wait_state("a", "labels", "Ready").await;
-    assert_eq!(entry["message"], "here is your ticket");
+    let entry = fixture.wait_state("refused", "Retry").await;
     assert_eq!(
-        entry["podSetUpdates"],
-        json!([
-            {"name": "driver", "labels": {"example.com/ticket": "t-1"}},
-            {"name": "workers", "labels": {"example.com/ticket": "t-1"}},
-        ])
+        (&entry["requeueAfterSeconds"], &entry["podSetUpdates"]),
+        (&json!(90), &json!([]))
     );
-    running.stop().await;
+    let diagnostics =
+        serde_json::to_value(fixture.running.handle.diagnostics().await.unwrap()).unwrap();
+    assert_eq!(
+        diagnostics["served"],
+        json!({"version": "v1beta2", "preemptionRequired": false, "selectsReserved": true, "requeueAfter": true})
+    );
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn decides_on_kueue_0_17_without_the_selectable_field() {
+    let Some(fixture) = decides_on(V0_17_8).await else {
+        return;
+    };
+    assert_eq!(
+        fixture.wait_state("refused", "Retry").await["requeueAfterSeconds"],
+        90
+    );
+    let diagnostics =
+        serde_json::to_value(fixture.running.handle.diagnostics().await.unwrap()).unwrap();
+    assert_eq!(
+        diagnostics["served"],
+        json!({"version": "v1beta2", "preemptionRequired": false, "selectsReserved": false, "requeueAfter": true})
+    );
+    // Nobody is asked about what holds no quota, though all Workloads are sent.
+    fixture.world.workload("waits").await;
+    fixture.reserved("last").await;
+    fixture.wait_state("last", "Ready").await;
+    assert_eq!(fixture.check.asked_about("waits"), 0);
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn decides_on_kueue_0_14_with_v1beta1_only_and_waits_for_the_delay_itself() {
+    let Some(fixture) = decides_on(V0_14_8).await else {
+        return;
+    };
+    let entry = fixture
+        .wait_message("refused", "come back later (gives the quota back at ")
+        .await;
+    assert_eq!(
+        (&entry["state"], entry.get("requeueAfterSeconds")),
+        (&json!("Pending"), None)
+    );
+    fixture.check.answer(|_| Ok(Verdict::retry_now("not here")));
+    fixture.reserved("at-once").await;
+    assert_eq!(
+        fixture
+            .wait_state("at-once", "Retry")
+            .await
+            .get("requeueAfterSeconds"),
+        None
+    );
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn each_verdict_becomes_its_state_and_an_event() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.check.answer(|request| {
+        Ok(match request.workload().name() {
+            "ready" => Verdict::ready("said ready"),
+            "pending" => Verdict::pending("said pending"),
+            "retry" => Verdict::retry_now("said retry"),
+            "rejected" => Verdict::rejected("said rejected"),
+            "preemption" => Verdict::preemption_required("said preemption"),
+            _ => Verdict::not_applicable("said nothing to me"),
+        })
+    });
+    for (workload, state, message) in [
+        ("ready", "Ready", "said ready"),
+        ("pending", "Pending", "said pending"),
+        ("retry", "Retry", "said retry"),
+        ("rejected", "Rejected", "said rejected"),
+        (
+            "preemption",
+            "Pending",
+            "preemption required, which this Kueue cannot be asked for: said preemption",
+        ),
+        ("other", "Ready", "said nothing to me"),
+    ] {
+        fixture.reserved(workload).await;
+        let entry = fixture.wait_message(workload, message).await;
+        assert_eq!(
+            (&entry["state"], &entry["message"]),
+            (&json!(state), &json!(message))
+        );
+    }
+    let namespace = &fixture.world.namespace;
+    fixture
+        .world
+        .wait_event(namespace, "ready", "AdmissionCheckReady: Admission check")
+        .await;
+    fixture
+        .world
+        .wait_event(namespace, "retry", "Pending → Retry: said retry")
+        .await;
+    fixture
+        .world
+        .wait_event(namespace, "preemption", "PreemptionUnavailable")
+        .await;
+    let metrics = fixture.running.handle.metrics().await;
+    for line in [
+        format!(
+            "kueue_check_verdicts_total{{check=\"{}\",state=\"Rejected\"}} 1",
+            fixture.name
+        ),
+        format!(
+            "kueue_check_evaluations_total{{check=\"{}\",outcome=\"NotApplicable\"}} 1",
+            fixture.name
+        ),
+        format!(
+            "kueue_check_writes_total{{check=\"{}\",outcome=\"ok\"}} 6",
+            fixture.name
+        ),
+    ] {
+        assert!(metrics.contains(&line), "{line} is not in\n{metrics}");
+    }
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_applied_is_one_entry_and_nothing_else() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.reserved("a").await;
+    fixture.wait_state("a", "Ready").await;
+    let managers = managers(&fixture.world.get("Workload", "a").await);
+    let (ours, theirs): (Vec<_>, Vec<_>) = managers
+        .iter()
+        .partition(|(manager, _)| manager.starts_with("example.com/"));
+    assert_eq!(ours.len(), 1, "{managers:#?}");
+    let fields: serde_json::Value = serde_json::from_str(ours[0].1).unwrap();
+    assert_eq!(
+        fields,
+        json!({"f:status": {"f:admissionChecks": {format!("k:{{\"name\":\"{}\"}}", fixture.name): {
+            ".": {}, "f:name": {}, "f:state": {}, "f:message": {}, "f:lastTransitionTime": {}, "f:podSetUpdates": {},
+        }}}})
+    );
+    assert!(!theirs.is_empty());
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn a_changed_mind_before_admission_is_written_and_after_it_is_not() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.reserved("a").await;
+    fixture.wait_state("a", "Ready").await;
+    fixture.check.answer(|_| Ok(Verdict::pending("closed")));
+    fixture.check.wake(kueue_check::Wake::Everything);
+    fixture.wait_state("a", "Pending").await;
+    fixture
+        .check
+        .answer(|_| Ok(Verdict::ready("open").recheck_in(Duration::from_millis(100))));
+    fixture.check.wake(kueue_check::Wake::Everything);
+    fixture.wait_state("a", "Ready").await;
+    fixture.world.admit("a").await;
+    fixture
+        .check
+        .answer(|_| Ok(Verdict::pending("closed again").recheck_in(Duration::from_millis(100))));
+    let asked = fixture.check.asked_about("a");
+    fixture.wait_asked("a", asked + 5).await;
+    assert_eq!(fixture.entry("a").await["state"], "Ready");
+    fixture.running.stop().await;
 }

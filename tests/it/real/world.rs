@@ -2,19 +2,25 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use kube::Client;
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
-use kube::{Api, api::ObjectMeta};
-use kueue_check::runtime::{RuntimeBuilder, RuntimeHandle};
-use kueue_check_testenv::{Cluster, KueueVersion, StartError, crds};
+use kube::api::{
+    ApiResource, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams,
+};
+use kube::{Api, CustomResourceExt};
+use kueue_check::runtime::{RunError, Runtime, RuntimeBuilder, RuntimeHandle};
+use kueue_check::{AdmissionCheckController, ReleaseReason};
+use kueue_check_testenv::{Access, Cluster, KueueVersion, StartError, crds};
 use serde_json::{Value, json};
 use tokio::sync::{OnceCell, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
+
+use super::checks::{Scripted, Setting};
+use super::faults::Faults;
 
 /// How long anything may take that happens in another process.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -24,7 +30,7 @@ static CLUSTERS: [OnceCell<Option<Cluster>>; 3] = [const { OnceCell::const_new()
 
 /// One test's corner of a cluster.
 pub(crate) struct World {
-    pub(crate) cluster: &'static Cluster,
+    pub(crate) access: Access,
     pub(crate) client: Client,
     pub(crate) namespace: String,
     /// `v1beta2`, or `v1beta1` where it is the newest.
@@ -37,6 +43,59 @@ pub(crate) async fn world(version: KueueVersion) -> Option<World> {
         .get_or_init(|| start(version))
         .await
         .as_ref()?;
+    Some(
+        corner(
+            cluster,
+            if version == KueueVersion::V0_14_8 {
+                "v1beta1"
+            } else {
+                "v1beta2"
+            },
+        )
+        .await,
+    )
+}
+
+async fn start(version: KueueVersion) -> Option<Cluster> {
+    match Cluster::start().await {
+        Ok(cluster) => {
+            install(&cluster, version).await;
+            Some(cluster)
+        }
+        Err(error) => {
+            skip(&error);
+            None
+        }
+    }
+}
+
+/// Kueue's definitions, and those of the tests' checks.
+pub(crate) async fn install(cluster: &Cluster, version: KueueVersion) {
+    let client = cluster.client().unwrap();
+    cluster
+        .install(&client, crds(version).unwrap())
+        .await
+        .unwrap();
+    cluster
+        .install(&client, vec![Setting::crd()])
+        .await
+        .unwrap();
+}
+
+/// A test that needs a real API server is passed over where there can be none, unless one is required.
+pub(crate) fn skip(error: &StartError) {
+    let StartError::Unavailable(why) = error else {
+        panic!("{error}")
+    };
+    assert!(
+        std::env::var_os("KUEUE_CHECK_REQUIRE_TESTENV").is_none(),
+        "the real API server is required here: {why}"
+    );
+    eprintln!("SKIPPED: the suite on a real API server: {why}");
+}
+
+/// A corner of `cluster`, which has Kueue's newest definitions already.
+async fn corner(cluster: &Cluster, version: &'static str) -> World {
     let client = cluster.client().unwrap();
     let namespace = unique("ns");
     let api: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
@@ -53,38 +112,11 @@ pub(crate) async fn world(version: KueueVersion) -> Option<World> {
     )
     .await
     .unwrap();
-    let version = if version == KueueVersion::V0_14_8 {
-        "v1beta1"
-    } else {
-        "v1beta2"
-    };
-    Some(World {
-        cluster,
+    World {
+        access: cluster.access(),
         client,
         namespace,
         version,
-    })
-}
-
-async fn start(version: KueueVersion) -> Option<Cluster> {
-    match Cluster::start().await {
-        Ok(cluster) => {
-            let client = cluster.client().unwrap();
-            cluster
-                .install(&client, crds(version).unwrap())
-                .await
-                .unwrap();
-            Some(cluster)
-        }
-        Err(StartError::Unavailable(why)) => {
-            assert!(
-                std::env::var_os("KUEUE_CHECK_REQUIRE_TESTENV").is_none(),
-                "the real API server is required here: {why}"
-            );
-            eprintln!("SKIPPED: the suite on a real API server: {why}");
-            None
-        }
-        Err(error) => panic!("{error}"),
     }
 }
 
@@ -94,11 +126,111 @@ pub(crate) fn unique(prefix: &str) -> String {
     format!("{prefix}-{}", NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
+/// A check of the tests at work on a cluster, with an AdmissionCheck and parameters of its own.
+pub(crate) struct Fixture {
+    pub(crate) world: World,
+    pub(crate) check: Scripted,
+    /// The AdmissionCheck's name, and that of its parameters.
+    pub(crate) name: String,
+    pub(crate) faults: Faults,
+    pub(crate) running: Running,
+}
+
+/// A check that is active; `None` where there is no cluster.
+pub(crate) async fn fixture(version: KueueVersion) -> Option<Fixture> {
+    fixture_of(version, Scripted::new(&unique("example.com/scripted"))).await
+}
+
+/// The same for `check`.
+pub(crate) async fn fixture_of(version: KueueVersion, check: Scripted) -> Option<Fixture> {
+    Some(fixture_in(world(version).await?, check).await)
+}
+
+/// The same on a cluster of the test's own, with Kueue's newest definitions.
+pub(crate) async fn fixture_on(cluster: &Cluster) -> Fixture {
+    let client = cluster.client().unwrap();
+    cluster
+        .install(&client, vec![Setting::crd()])
+        .await
+        .unwrap();
+    fixture_in(
+        corner(cluster, "v1beta2").await,
+        Scripted::new(&unique("example.com/scripted")),
+    )
+    .await
+}
+
+async fn fixture_in(world: World, check: Scripted) -> Fixture {
+    let name = unique("check");
+    world.setting(&name, "fine").await;
+    world
+        .admission_check(
+            &name,
+            check.controller_name().as_str(),
+            setting_reference(&name),
+        )
+        .await;
+    let faults = Faults::default();
+    let running =
+        Running::start(Runtime::builder(faults.around(&world.client)).check(check.clone()));
+    world.wait_active(&name, "True", "Active").await;
+    Fixture {
+        world,
+        check,
+        name,
+        faults,
+        running,
+    }
+}
+
+impl Fixture {
+    /// A Workload with quota, for which only this check is needed.
+    pub(crate) async fn reserved(&self, workload: &str) {
+        self.world.workload(workload).await;
+        self.world.reserve(workload, &[&self.name]).await;
+    }
+
+    pub(crate) async fn wait_state(&self, workload: &str, state: &str) -> Value {
+        self.world.wait_state(workload, &self.name, state).await
+    }
+
+    pub(crate) async fn wait_message(&self, workload: &str, text: &str) -> Value {
+        self.world.wait_message(workload, &self.name, text).await
+    }
+
+    pub(crate) async fn entry(&self, workload: &str) -> Value {
+        self.world.entry(workload, &self.name).await
+    }
+
+    /// Waits until the check has been asked `times` about `workload`.
+    pub(crate) async fn wait_asked(&self, workload: &str, times: usize) {
+        wait(&format!("{times} questions about {workload}"), async || {
+            let asked = self.check.asked_about(workload);
+            (asked >= times, asked)
+        })
+        .await;
+    }
+
+    /// Waits until the check has been told to release the reservation of `workload`; why.
+    pub(crate) async fn wait_released(&self, workload: &str) -> ReleaseReason {
+        let released = wait(&format!("the release of {workload}"), async || {
+            let released = self.check.released_for(workload);
+            (!released.is_empty(), released)
+        })
+        .await;
+        released[0]
+    }
+}
+
+/// `spec.parameters` for the setting `name`.
+pub(crate) fn setting_reference(name: &str) -> Value {
+    json!({"apiGroup": "test.kueue-check.dev", "kind": "Setting", "name": name})
+}
+
 /// A runtime at work.
 pub(crate) struct Running {
     pub(crate) handle: RuntimeHandle,
-    stop: Option<oneshot::Sender<()>>,
-    task: JoinHandle<Result<(), kueue_check::runtime::RunError>>,
+    parts: Mutex<Option<(oneshot::Sender<()>, JoinHandle<Result<(), RunError>>)>>,
 }
 
 impl Running {
@@ -111,20 +243,20 @@ impl Running {
         }));
         Self {
             handle,
-            stop: Some(stop),
-            task,
+            parts: Mutex::new(Some((stop, task))),
         }
     }
 
     /// As SIGTERM does.
-    pub(crate) async fn stop(mut self) {
-        drop(self.stop.take());
-        self.task.await.unwrap().unwrap();
+    pub(crate) async fn stop(&self) {
+        let (stop, task) = self.parts.lock().unwrap().take().unwrap();
+        drop(stop);
+        task.await.unwrap().unwrap();
     }
 
     /// As SIGKILL does.
-    pub(crate) fn kill(self) {
-        self.task.abort();
+    pub(crate) fn kill(&self) {
+        self.parts.lock().unwrap().take().unwrap().1.abort();
     }
 
     pub(crate) async fn metric(&self, line: &str) -> f64 {
@@ -137,6 +269,57 @@ impl Running {
 }
 
 impl World {
+    /// Parameters of the tests' checks.
+    pub(crate) async fn setting(&self, name: &str, word: &str) {
+        let body = json!({"apiVersion": "test.kueue-check.dev/v1", "kind": "Setting", "metadata": {"name": name}, "spec": {"word": word}});
+        self.settings()
+            .patch(
+                name,
+                &PatchParams::apply("test").force(),
+                &Patch::Apply(body),
+            )
+            .await
+            .unwrap();
+    }
+
+    pub(crate) fn settings(&self) -> Api<Setting> {
+        Api::all(self.client.clone())
+    }
+
+    /// The events about `name`, as `reason: note`.
+    pub(crate) async fn events(&self, namespace: &str, name: &str) -> Vec<String> {
+        let api: Api<k8s_openapi::api::events::v1::Event> =
+            Api::namespaced(self.client.clone(), namespace);
+        let list = api.list(&ListParams::default()).await.unwrap();
+        let about = list.items.into_iter().filter(|event| {
+            event
+                .regarding
+                .as_ref()
+                .is_some_and(|object| object.name.as_deref() == Some(name))
+        });
+        about
+            .map(|event| {
+                format!(
+                    "{}: {}",
+                    event.reason.unwrap_or_default(),
+                    event.note.unwrap_or_default()
+                )
+            })
+            .collect()
+    }
+
+    /// Waits for an event about `name` that contains `text`.
+    pub(crate) async fn wait_event(&self, namespace: &str, name: &str, text: &str) {
+        wait(
+            &format!("an event about {name} with {text:?}"),
+            async || {
+                let events = self.events(namespace, name).await;
+                (events.iter().any(|event| event.contains(text)), events)
+            },
+        )
+        .await;
+    }
+
     pub(crate) fn api(&self, kind: &str) -> Api<DynamicObject> {
         let plural = match kind {
             "Workload" => "workloads",
@@ -224,6 +407,25 @@ impl World {
             .unwrap();
     }
 
+    /// Sets a condition, as Kueue's manager or a job's controller does, and leaves the others.
+    pub(crate) async fn set_condition(&self, name: &str, kind: &str, status: &str, reason: &str) {
+        let object = self.get("Workload", name).await;
+        let mut conditions = object["status"]["conditions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        conditions.retain(|known| known["type"] != kind);
+        conditions.push(condition(kind, status, reason));
+        self.merge_status(name, json!({"conditions": conditions}))
+            .await;
+    }
+
+    /// Does as Kueue when all checks are Ready.
+    pub(crate) async fn admit(&self, name: &str) {
+        self.set_condition(name, "Admitted", "True", "Admitted")
+            .await;
+    }
+
     /// Takes the quota away without an eviction, as a stopped queue does.
     pub(crate) async fn take_quota(&self, name: &str) {
         let status = json!({"admission": null, "conditions": [condition("QuotaReserved", "False", "Inadmissible")]});
@@ -272,8 +474,19 @@ impl World {
 
     /// Waits until the condition `Active` of `check` has `status` and `reason`; the condition.
     pub(crate) async fn wait_active(&self, check: &str, status: &str, reason: &str) -> Value {
+        self.wait_active_saying(check, status, reason, "").await
+    }
+
+    /// Waits until it also has a message that contains `text`.
+    pub(crate) async fn wait_active_saying(
+        &self,
+        check: &str,
+        status: &str,
+        reason: &str,
+        text: &str,
+    ) -> Value {
         wait(
-            &format!("{check} to be Active={status} because of {reason}"),
+            &format!("{check} to be Active={status} because of {reason}, saying {text:?}"),
             async || {
                 let object = self.get("AdmissionCheck", check).await;
                 let conditions = object["status"]["conditions"]
@@ -284,8 +497,11 @@ impl World {
                     .into_iter()
                     .find(|condition| condition["type"] == "Active")
                     .unwrap_or_default();
+                let says = active["message"]
+                    .as_str()
+                    .is_some_and(|message| message.contains(text));
                 (
-                    active["status"] == status && active["reason"] == reason,
+                    active["status"] == status && active["reason"] == reason && says,
                     active,
                 )
             },
@@ -367,6 +583,3 @@ pub(crate) fn managers(object: &Value) -> BTreeMap<String, String> {
         })
         .collect()
 }
-
-/// So that a check can be shared with the test that asks it.
-pub(crate) type Shared<T> = Arc<std::sync::Mutex<T>>;

@@ -1,0 +1,478 @@
+//! AdmissionChecks, their parameters, and the condition `Active`.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::{Api, CustomResourceExt};
+use kueue_check::runtime::Runtime;
+use kueue_check::{AdmissionCheckController, CheckError, Inactive, Verdict};
+use kueue_check_testenv::KueueVersion::{self, V0_14_8, V0_17_8, V0_19_2};
+use serde_json::{Value, json};
+
+use super::checks::{Scripted, Setting};
+use super::faults::{A_WHILE, Fault};
+use super::world::{Fixture, Running, fixture, setting_reference, unique, wait, world};
+
+async fn follows_its_parameters_on(version: KueueVersion) {
+    let Some(Fixture {
+        world,
+        check,
+        name,
+        running,
+        ..
+    }) = fixture(version).await
+    else {
+        return;
+    };
+    let active = world.wait_active(&name, "True", "Active").await;
+    assert_eq!(
+        (&active["message"], &active["observedGeneration"]),
+        (&json!("The admission check is active"), &json!(1))
+    );
+
+    world
+        .settings()
+        .delete(&name, &DeleteParams::default())
+        .await
+        .unwrap();
+    let gone = world
+        .wait_active(&name, "False", "ParametersNotFound")
+        .await;
+    assert_eq!(
+        gone["message"],
+        format!("there is no Setting (group test.kueue-check.dev) `{name}`: create it")
+    );
+    world
+        .wait_event("default", &name, "Deactivated: ParametersNotFound")
+        .await;
+
+    world.setting(&name, "nonsense").await;
+    let invalid = world.wait_active(&name, "False", "ParametersInvalid").await;
+    assert_eq!(
+        invalid["message"],
+        format!("Setting `{name}` makes no sense: `word` must not be nonsense")
+    );
+
+    world.setting(&name, "fine again").await;
+    world.wait_active(&name, "True", "Active").await;
+    world.workload("a").await;
+    world.reserve("a", &[&name]).await;
+    world.wait_state("a", &name, "Ready").await;
+    assert_eq!(check.asked()[0].word, "fine again", "without a restart");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn parameters_that_come_and_go_are_followed_on_kueue_0_19() {
+    follows_its_parameters_on(V0_19_2).await;
+}
+
+#[tokio::test]
+async fn parameters_that_come_and_go_are_followed_on_kueue_0_17() {
+    follows_its_parameters_on(V0_17_8).await;
+}
+
+#[tokio::test]
+async fn parameters_that_come_and_go_are_followed_on_kueue_0_14() {
+    follows_its_parameters_on(V0_14_8).await;
+}
+
+#[tokio::test]
+async fn a_reference_that_is_wrong_is_explained_and_can_be_mended_while_it_runs() {
+    let Some(Fixture {
+        world,
+        name,
+        running,
+        ..
+    }) = fixture(V0_19_2).await
+    else {
+        return;
+    };
+    let refer = async |parameters: Value| {
+        let patch = json!({"spec": {"parameters": parameters}});
+        world
+            .api("AdmissionCheck")
+            .patch(&name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap();
+    };
+    for (parameters, reason, message) in [
+        (
+            json!({"apiGroup": "test.kueue-check.dev", "kind": "Other", "name": "x"}),
+            "ParametersOfWrongKind",
+            "refers to a Other (group test.kueue-check.dev)",
+        ),
+        (
+            json!({"apiGroup": "other.example.com", "kind": "Setting", "name": "x"}),
+            "ParametersOfWrongKind",
+            "(group other.example.com)",
+        ),
+        (
+            json!(null),
+            "ParametersMissing",
+            "it must refer to a Setting (group test.kueue-check.dev)",
+        ),
+        (
+            setting_reference("nobody"),
+            "ParametersNotFound",
+            "`nobody`: create it",
+        ),
+    ] {
+        refer(parameters).await;
+        world
+            .wait_active_saying(&name, "False", reason, message)
+            .await;
+    }
+    refer(setting_reference(&name)).await;
+    let active = world.wait_active(&name, "True", "Active").await;
+    assert_eq!(active["observedGeneration"], 6);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn what_the_author_says_of_activation_is_the_condition_and_is_asked_again() {
+    let Some(world) = world(V0_19_2).await else {
+        return;
+    };
+    let (check, name) = (Scripted::new(&unique("example.com/picky")), unique("check"));
+    let again = std::time::Duration::from_millis(200);
+    check.activation(Err(Inactive::new(
+        "NoLicenceServer",
+        "licences.example.com does not resolve",
+    )
+    .recheck_in(again)));
+    world.setting(&name, "fine").await;
+    world
+        .admission_check(
+            &name,
+            check.controller_name().as_str(),
+            setting_reference(&name),
+        )
+        .await;
+    let running = Running::start(Runtime::builder(world.client.clone()).check(check.clone()));
+    let active = world.wait_active(&name, "False", "NoLicenceServer").await;
+    assert_eq!(active["message"], "licences.example.com does not resolve");
+    check.activation(Ok(()));
+    world.wait_active(&name, "True", "Active").await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn workloads_wait_with_the_reason_while_the_check_is_not_active() {
+    let Some(world) = world(V0_19_2).await else {
+        return;
+    };
+    let (check, name) = (Scripted::new(&unique("example.com/late")), unique("check"));
+    world
+        .admission_check(
+            &name,
+            check.controller_name().as_str(),
+            setting_reference(&name),
+        )
+        .await;
+    let running = Running::start(Runtime::builder(world.client.clone()).check(check.clone()));
+    world.workload("a").await;
+    world.reserve("a", &[&name]).await;
+    let entry = world
+        .wait_message(
+            "a",
+            &name,
+            "the admission check is not active: there is no Setting",
+        )
+        .await;
+    assert_eq!(
+        (&entry["state"], check.asked().len()),
+        (&json!("Pending"), 0)
+    );
+    world.setting(&name, "fine").await;
+    world.wait_state("a", &name, "Ready").await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn workloads_in_flight_are_judged_by_the_last_good_parameters() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.world.setting(&fixture.name, "nonsense").await;
+    fixture
+        .world
+        .wait_active(&fixture.name, "False", "ParametersInvalid")
+        .await;
+    fixture.reserved("a").await;
+    fixture.wait_state("a", "Ready").await;
+    assert_eq!(fixture.check.asked()[0].word, "fine");
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn changed_parameters_are_looked_at_again_for_all_who_wait() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture
+        .check
+        .answer(|request| match request.parameters().spec.word.as_str() {
+            "open" => Ok(Verdict::ready("open")),
+            word => Ok(Verdict::pending(format!("not open but {word}"))),
+        });
+    for workload in ["a", "b", "c"] {
+        fixture.reserved(workload).await;
+        fixture.wait_message(workload, "not open but fine").await;
+    }
+    fixture.world.setting(&fixture.name, "open").await;
+    for workload in ["a", "b", "c"] {
+        fixture.wait_state(workload, "Ready").await;
+    }
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn parameters_that_the_check_itself_refuses_make_it_inactive_until_they_change() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture
+        .check
+        .answer(|request| match request.parameters().spec.word.as_str() {
+            "fine" => Err(CheckError::parameters("no such budget")),
+            _ => Ok(Verdict::ready("ok")),
+        });
+    fixture.reserved("a").await;
+    let active = fixture
+        .world
+        .wait_active(&fixture.name, "False", "ParametersRejected")
+        .await;
+    assert_eq!(active["message"], "no such budget");
+    fixture
+        .wait_message("a", "the check's parameters make no sense: no such budget")
+        .await;
+    fixture.world.setting(&fixture.name, "other").await;
+    fixture
+        .world
+        .wait_active(&fixture.name, "True", "Active")
+        .await;
+    fixture.wait_state("a", "Ready").await;
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn the_condition_is_written_once_and_again_when_somebody_changes_it() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    let Fixture {
+        world,
+        name,
+        faults,
+        running,
+        ..
+    } = fixture;
+    let patches = || {
+        faults
+            .seen(|seen| seen.verb == "patch" && seen.path.contains("/admissionchecks/"))
+            .len()
+    };
+    tokio::time::sleep(A_WHILE).await;
+    assert_eq!(patches(), 1);
+    let spoiled = json!({"status": {"conditions": [{"type": "Active", "status": "False", "reason": "Spoiled", "message": "x", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
+    world
+        .api("AdmissionCheck")
+        .patch_status(&name, &PatchParams::default(), &Patch::Merge(spoiled))
+        .await
+        .unwrap();
+    world.wait_active(&name, "True", "Active").await;
+    assert_eq!(patches(), 2);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn another_writer_of_the_condition_is_not_fought_in_a_hot_loop() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    let Fixture {
+        world,
+        name,
+        faults,
+        running,
+        ..
+    } = fixture;
+    let spoiled = json!({"status": {"conditions": [{"type": "Active", "status": "False", "reason": "Mine", "message": "x", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
+    let until = tokio::time::Instant::now() + 2 * A_WHILE;
+    while tokio::time::Instant::now() < until {
+        world
+            .api("AdmissionCheck")
+            .patch_status(&name, &PatchParams::default(), &Patch::Merge(&spoiled))
+            .await
+            .unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let patches = faults
+        .seen(|seen| seen.verb == "patch" && seen.path.contains("/admissionchecks/"))
+        .len();
+    assert!(patches <= 12, "{patches} patches in three seconds");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_watch_of_parameters_that_fails_after_the_list_hides_nothing() {
+    let Some(Fixture {
+        world,
+        check,
+        name,
+        faults,
+        running,
+        ..
+    }) = fixture(V0_19_2).await
+    else {
+        return;
+    };
+    running.stop().await;
+    // As an API server does whose watch cache for a new kind is not ready.
+    faults.inject(1, Fault::Status(429, Some(1)), |seen| {
+        seen.verb == "watch" && seen.path.ends_with("/settings")
+    });
+    let other = unique("check");
+    world.setting(&other, "fine").await;
+    world
+        .admission_check(
+            &other,
+            check.controller_name().as_str(),
+            setting_reference(&other),
+        )
+        .await;
+    let running = Running::start(Runtime::builder(faults.around(&world.client)).check(check));
+    world.wait_active(&other, "True", "Active").await;
+    world.setting(&name, "nonsense").await;
+    world.wait_active(&name, "False", "ParametersInvalid").await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn permission_that_is_taken_and_given_back_is_noticed() {
+    let Some(Fixture {
+        world,
+        check,
+        name,
+        faults,
+        running,
+        ..
+    }) = fixture(V0_19_2).await
+    else {
+        return;
+    };
+    running.stop().await;
+    faults.inject(2, Fault::Status(403, None), |seen| {
+        seen.path.ends_with("/settings")
+    });
+    let running = Running::start(Runtime::builder(faults.around(&world.client)).check(check));
+    let active = world
+        .wait_active(&name, "False", "ParametersForbidden")
+        .await;
+    assert!(
+        active["message"]
+            .as_str()
+            .unwrap()
+            .contains("may not list settings.test.kueue-check.dev: apply its ClusterRole"),
+        "{active}"
+    );
+    world.wait_active(&name, "True", "Active").await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn parameters_whose_definition_is_not_installed_yet() {
+    let Some(world) = world(V0_19_2).await else {
+        return;
+    };
+    let api: Api<CustomResourceDefinition> = Api::all(world.client.clone());
+    let mut definition = Setting::crd();
+    let (kind, plural) = ("Latecomer", "latecomers");
+    definition.metadata.name = Some(format!("{plural}.test.kueue-check.dev"));
+    definition.spec.names.kind = kind.into();
+    definition.spec.names.plural = plural.into();
+    definition.spec.names.singular = Some("latecomer".into());
+
+    let name = unique("check");
+    world
+        .admission_check(
+            &name,
+            "example.com/latecomer",
+            json!({"apiGroup": "test.kueue-check.dev", "kind": kind, "name": name}),
+        )
+        .await;
+    let running = Running::start(Runtime::builder(world.client.clone()).check(Late));
+    let active = world
+        .wait_active(&name, "False", "ParametersKindNotServed")
+        .await;
+    assert!(
+        active["message"]
+            .as_str()
+            .unwrap()
+            .contains("does not serve latecomers.test.kueue-check.dev: install the definition"),
+        "{active}"
+    );
+    let problems = running.handle.problems();
+    assert!(
+        problems
+            .iter()
+            .any(|problem| problem.contains("latecomers.test.kueue-check.dev has not been synced")),
+        "{problems:?}"
+    );
+
+    api.create(&Default::default(), &definition).await.unwrap();
+    world
+        .wait_active(&name, "False", "ParametersNotFound")
+        .await;
+    wait("the runtime to be ready", async || {
+        (
+            running.handle.problems().is_empty(),
+            running.handle.problems(),
+        )
+    })
+    .await;
+    running.stop().await;
+    api.delete(
+        definition.metadata.name.as_deref().unwrap(),
+        &DeleteParams::default(),
+    )
+    .await
+    .unwrap();
+}
+
+/// A check whose parameters nobody has defined.
+struct Late;
+
+struct Latecomer;
+
+impl kueue_check::Parameters for Latecomer {
+    fn kind() -> Option<kueue_check::ParametersKind> {
+        let (group, kind, plural) = (
+            "test.kueue-check.dev".into(),
+            "Latecomer".into(),
+            "latecomers".into(),
+        );
+        Some(kueue_check::ParametersKind {
+            group,
+            kind,
+            plural,
+            versions: vec!["v1".into()],
+        })
+    }
+
+    fn decode(_: Value) -> Result<Self, String> {
+        Ok(Self)
+    }
+}
+
+impl AdmissionCheckController for Late {
+    type Parameters = Latecomer;
+
+    fn controller_name(&self) -> kueue_check::ControllerName {
+        const { kueue_check::ControllerName::from_static("example.com/latecomer") }
+    }
+
+    async fn check(&self, _: kueue_check::CheckRequest<Latecomer>) -> Result<Verdict, CheckError> {
+        Ok(Verdict::ready("ok"))
+    }
+}

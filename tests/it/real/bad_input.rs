@@ -1,0 +1,395 @@
+//! What makes no sense is said in the right place; nothing else is affected, and nothing is ever evicted for it.
+
+use std::time::Duration;
+
+use kueue_check::runtime::Runtime;
+use kueue_check::{
+    AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters,
+    PodSetUpdates, Verdict, Wake,
+};
+use kueue_check_testenv::KueueVersion::V0_19_2;
+use kueue_check_testenv::{Cluster, crds};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::faults::{A_WHILE, Fault};
+use super::world::{Running, fixture, fixture_on, now, reserved, skip, unique, world};
+
+/// Says something wrong about one Workload; the other must get its answer, and the state of the first must stay.
+async fn says(
+    answer: impl Fn() -> Result<Verdict, CheckError> + Send + Sync + 'static,
+    message: &str,
+) {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.check.answer(move |request| {
+        if request.workload().name() == "odd" {
+            answer()
+        } else {
+            Ok(Verdict::ready("ok"))
+        }
+    });
+    fixture.reserved("odd").await;
+    let entry = fixture.wait_message("odd", message).await;
+    assert_eq!(entry["state"], "Pending");
+    fixture.reserved("other").await;
+    fixture.wait_state("other", "Ready").await;
+    assert!(fixture.running.handle.problems().is_empty());
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn an_error_of_the_check() {
+    says(
+        || Err(std::io::Error::other("connection refused"))?,
+        "the check failed and is tried again: connection refused",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_panic_in_the_authors_code() {
+    says(
+        || panic!("index out of bounds"),
+        "the check failed and is tried again: the check's code panicked: index out of bounds",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn an_update_for_an_unknown_pod_set() {
+    let update = || {
+        let updates = PodSetUpdates::builder()
+            .pod_set("nobody", |pods| pods.label("a", "b"))
+            .build()?;
+        Ok(Verdict::ready("ok").with_updates(updates))
+    };
+    says(update, "the check cannot judge this Workload: the Workload has no pod set `nobody`; it has [\"driver\", \"workers\"]").await;
+}
+
+#[tokio::test]
+async fn an_update_that_would_finish_the_job_as_failed_to_start() {
+    let update = || {
+        let updates = PodSetUpdates::builder()
+            .pod_set("driver", |pods| pods.label("app", "other"))
+            .build()?;
+        Ok(Verdict::ready("ok").with_updates(updates))
+    };
+    says(
+        update,
+        "label `app` would be `other`, but the job's pod template sets it to `train`",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_message_of_100_kb_with_a_password() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.check.answer(|_| {
+        Ok(Verdict::pending(format!(
+            "password=hunter2 {}",
+            "x".repeat(100_000)
+        )))
+    });
+    fixture.reserved("a").await;
+    let entry = fixture.wait_message("a", "password=*** xxx").await;
+    let message = entry["message"].as_str().unwrap();
+    assert_eq!(
+        (message.chars().count(), message.ends_with('…')),
+        (1024, true)
+    );
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn a_check_that_never_returns() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    let (world, check, name) = (fixture.world, fixture.check, fixture.name);
+    fixture.running.stop().await;
+    check.delay(Duration::from_secs(3600));
+    let running = Running::start(
+        Runtime::builder(world.client.clone())
+            .check(check.clone())
+            .evaluation_timeout(Duration::from_millis(300)),
+    );
+    world.workload("a").await;
+    world.reserve("a", &[&name]).await;
+    let entry = world
+        .wait_message("a", &name, "the check did not answer in 300ms")
+        .await;
+    assert_eq!(entry["state"], "Pending");
+    let timeouts = running
+        .metric(&format!(
+            "kueue_check_evaluations_total{{check=\"{name}\",outcome=\"timeout\"}}"
+        ))
+        .await;
+    assert!(timeouts >= 1.0);
+    check.delay(Duration::ZERO);
+    world.wait_state("a", &name, "Ready").await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn an_outage_of_a_check_evicts_no_running_job() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    let often = Duration::from_millis(100);
+    fixture
+        .check
+        .answer(move |_| Ok(Verdict::ready("ok").recheck_in(often)));
+    fixture.reserved("a").await;
+    fixture.wait_state("a", "Ready").await;
+    fixture.world.admit("a").await;
+    fixture.wait_asked("a", 3).await;
+    let asked = fixture.check.asked_about("a");
+    fixture.check.answer(|_| Err(CheckError::transient("down")));
+    fixture.wait_asked("a", asked + 2).await;
+    fixture.check.answer(|_| panic!("worse"));
+    fixture.wait_asked("a", asked + 3).await;
+    assert_eq!(fixture.entry("a").await["state"], "Ready");
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn a_workload_that_cannot_be_decoded_blinds_nobody() {
+    let cluster = match Cluster::start().await {
+        Ok(cluster) => cluster,
+        Err(error) => return skip(&error),
+    };
+    let client = cluster.client().unwrap();
+    // Definitions without any structure: what no Kueue would store can be stored.
+    let mut definitions = crds(V0_19_2).unwrap();
+    for definition in &mut definitions {
+        loosen(definition);
+    }
+    cluster.install(&client, definitions).await.unwrap();
+    let fixture = fixture_on(&cluster).await;
+    let odd = json!({"spec": {"podSets": "many", "active": 7, "priority": [], "queueName": {}, "unknown": {"deep": [1]}}});
+    fixture.world.create("Workload", "odd", odd).await;
+    let status = json!({"conditions": {"QuotaReserved": true}, "admission": "cq", "admissionChecks": [7, {"name": fixture.name, "state": {}}]});
+    fixture.world.merge_status("odd", status).await;
+    let strange = json!({"conditions": [{"type": "QuotaReserved", "status": "True"}], "admission": {"clusterQueue": "cq", "podSetAssignments": "none"},
+                         "admissionChecks": [[], {"name": fixture.name, "state": "Pending", "message": 5, "podSetUpdates": {"a": 1}}]});
+    fixture
+        .world
+        .create(
+            "Workload",
+            "half-odd",
+            json!({"spec": {"podSets": [{"name": "driver", "count": "x"}, {"name": "workers"}]}}),
+        )
+        .await;
+    fixture.world.merge_status("half-odd", strange).await;
+    fixture.reserved("good").await;
+    fixture.wait_state("good", "Ready").await;
+    let odd_objects = fixture
+        .running
+        .metric("kueue_check_odd_objects_total")
+        .await;
+    assert!(odd_objects >= 1.0, "{odd_objects}");
+    assert!(fixture.running.handle.problems().is_empty());
+    fixture.running.stop().await;
+}
+
+/// Takes the structure out of a definition.
+fn loosen(
+    definition: &mut k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+) {
+    if definition.spec.names.kind != "Workload" {
+        return;
+    }
+    let mut value = serde_json::to_value(&*definition).unwrap();
+    for version in value["spec"]["versions"].as_array_mut().unwrap() {
+        let free = json!({"x-kubernetes-preserve-unknown-fields": true});
+        version["schema"]["openAPIV3Schema"] = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
+            "spec": free, "status": free,
+        }});
+        // The selector needs a field that the structure has.
+        version.as_object_mut().unwrap().remove("selectableFields");
+        version
+            .as_object_mut()
+            .unwrap()
+            .remove("additionalPrinterColumns");
+    }
+    *definition = serde_json::from_value(value).unwrap();
+}
+
+#[tokio::test]
+async fn names_as_long_as_they_may_be() {
+    let Some(world) = world(V0_19_2).await else {
+        return;
+    };
+    struct Long;
+    impl AdmissionCheckController for Long {
+        type Parameters = NoParameters;
+
+        fn controller_name(&self) -> ControllerName {
+            format!("example.com/{}", "c".repeat(241)).parse().unwrap()
+        }
+
+        async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+            Ok(Verdict::ready("ok"))
+        }
+    }
+    let name = format!("{}-{}", unique("long"), "n".repeat(253));
+    let name = &name[..253];
+    world
+        .admission_check(name, Long.controller_name().as_str(), Value::Null)
+        .await;
+    let running = Running::start(Runtime::builder(world.client.clone()).check(Long));
+    world.wait_active(name, "True", "Active").await;
+    let workload = "w".repeat(253);
+    world.workload(&workload).await;
+    world.reserve(&workload, &[name]).await;
+    world.wait_state(&workload, name, "Ready").await;
+    world
+        .wait_event(&world.namespace, &workload, "AdmissionCheckReady")
+        .await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn parameters_for_a_check_that_takes_none() {
+    let Some(world) = world(V0_19_2).await else {
+        return;
+    };
+    struct Plain;
+    impl AdmissionCheckController for Plain {
+        type Parameters = NoParameters;
+
+        fn controller_name(&self) -> ControllerName {
+            const { ControllerName::from_static("example.com/plain") }
+        }
+
+        async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+            Ok(Verdict::ready("ok"))
+        }
+    }
+    let name = unique("check");
+    world
+        .admission_check(
+            &name,
+            "example.com/plain",
+            super::world::setting_reference("some"),
+        )
+        .await;
+    let running = Running::start(Runtime::builder(world.client.clone()).check(Plain));
+    let active = world
+        .wait_active(&name, "False", "UnexpectedParameters")
+        .await;
+    assert_eq!(
+        active["message"],
+        "spec.parameters refers to Setting `some`, but this check takes no parameters: remove the reference"
+    );
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_verdict_that_the_api_server_refuses_is_said_where_it_waits() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.faults.inject(1, Fault::Status(422, None), |seen| {
+        seen.verb == "patch" && seen.path.contains("/workloads/")
+    });
+    fixture.reserved("a").await;
+    let entry = fixture
+        .wait_message("a", "the API server refused the verdict (422): injected")
+        .await;
+    assert_eq!(entry["state"], "Pending");
+    fixture
+        .world
+        .wait_event(&fixture.world.namespace, "a", "VerdictRefused")
+        .await;
+    let refused = fixture
+        .running
+        .metric(&format!(
+            "kueue_check_writes_total{{check=\"{}\",outcome=\"refused\"}}",
+            fixture.name
+        ))
+        .await;
+    assert!((refused - 1.0).abs() < f64::EPSILON);
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn an_entry_in_a_state_that_nobody_knows() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    // Another entry may say what it likes.
+    let own = json!({"name": fixture.name, "state": "Pending", "message": "", "lastTransitionTime": now()});
+    let other =
+        json!({"name": "other", "state": "Rejected", "message": "no", "lastTransitionTime": now()});
+    fixture.world.workload("a").await;
+    fixture
+        .world
+        .apply_status("a", reserved(&[own, other]))
+        .await;
+    fixture.wait_state("a", "Ready").await;
+    assert_eq!(fixture.world.entry("a", "other").await["state"], "Rejected");
+    fixture.check.wake(Wake::Workload {
+        namespace: "nowhere".into(),
+        name: "nobody".into(),
+    });
+    fixture.check.wake(Wake::AdmissionCheck("nobody".into()));
+    sleep(A_WHILE).await;
+    assert_eq!(fixture.check.asked_about("a"), 1);
+    fixture.running.stop().await;
+}
+
+/// Reads the tests' settings, and wants a field that their definition does not have.
+struct Demanding;
+
+impl kueue_check::Parameters for Demanding {
+    fn kind() -> Option<kueue_check::ParametersKind> {
+        Some(kueue_check::ParametersKind::of::<super::checks::Setting>())
+    }
+
+    fn decode(object: Value) -> Result<Self, String> {
+        object
+            .pointer("/spec/limit")
+            .map(|_| Self)
+            .ok_or_else(|| "missing field `limit`".to_owned())
+    }
+}
+
+impl AdmissionCheckController for Demanding {
+    type Parameters = Self;
+
+    fn controller_name(&self) -> ControllerName {
+        const { ControllerName::from_static("example.com/demanding") }
+    }
+
+    async fn check(&self, _: CheckRequest<Self>) -> Result<Verdict, CheckError> {
+        Ok(Verdict::ready("ok"))
+    }
+}
+
+#[tokio::test]
+async fn parameters_of_a_shape_that_the_check_does_not_understand() {
+    let Some(world) = world(V0_19_2).await else {
+        return;
+    };
+    let name = unique("check");
+    world.setting(&name, "fine").await;
+    world
+        .admission_check(
+            &name,
+            "example.com/demanding",
+            super::world::setting_reference(&name),
+        )
+        .await;
+    let running = Running::start(Runtime::builder(world.client.clone()).check(Demanding));
+    let active = world.wait_active(&name, "False", "ParametersInvalid").await;
+    assert_eq!(
+        active["message"],
+        format!("Setting `{name}` makes no sense: missing field `limit`")
+    );
+    running.stop().await;
+}

@@ -1,0 +1,245 @@
+//! Checks that do what a test tells them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kube::CustomResource;
+use kueue_check::api::AdmissionCheck;
+use kueue_check::{
+    AdmissionCheckController, CheckError, CheckRequest, ControllerName, HumanDuration, Inactive,
+    Parameters, Policy, ReleaseReason, Released, Reservation, Verdict, Wake, Watches,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::sync::broadcast;
+
+/// The parameters of the tests' checks.
+#[derive(CustomResource, Parameters, Serialize, Deserialize, JsonSchema, Clone, Debug)]
+#[kube(group = "test.kueue-check.dev", version = "v1", kind = "Setting")]
+#[parameters(validate = SettingSpec::validate)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SettingSpec {
+    pub(crate) word: String,
+    #[serde(flatten)]
+    pub(crate) policy: Policy,
+}
+
+impl SettingSpec {
+    fn validate(&self) -> Result<(), String> {
+        if self.word == "nonsense" {
+            Err("`word` must not be nonsense".to_owned())
+        } else {
+            Ok(())
+        }
+    }
+}
+
+type Answer = Arc<dyn Fn(&CheckRequest<Setting>) -> Result<Verdict, CheckError> + Send + Sync>;
+
+/// A check whose answers a test chooses, and which tells what it was asked. Clones are one.
+#[derive(Clone)]
+pub(crate) struct Scripted(Arc<Inner>);
+
+struct Inner {
+    name: String,
+    answer: Mutex<Answer>,
+    delay: Mutex<Duration>,
+    asked: Mutex<Vec<Asked>>,
+    released: Mutex<Vec<(Reservation, ReleaseReason)>>,
+    releasing: Mutex<Releasing>,
+    started: Mutex<BTreeMap<Reservation, u32>>,
+    activation: Mutex<Result<(), Inactive>>,
+    wakes: broadcast::Sender<Wake>,
+    outlives: bool,
+    policy: Mutex<Policy>,
+}
+
+/// One question.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) workload: String,
+    pub(crate) reservation: Reservation,
+    pub(crate) word: String,
+}
+
+/// What release answers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Releasing {
+    Done,
+    Nothing,
+    Fails,
+}
+
+impl Scripted {
+    pub(crate) fn new(name: &str) -> Self {
+        Self::with(name, false)
+    }
+
+    /// One whose Ready holds for the next reservation too.
+    pub(crate) fn outliving(name: &str) -> Self {
+        Self::with(name, true)
+    }
+
+    fn with(name: &str, outlives: bool) -> Self {
+        Self(Arc::new(Inner {
+            name: name.to_owned(),
+            answer: Mutex::new(Arc::new(|_| Ok(Verdict::ready("ok")))),
+            delay: Mutex::default(),
+            asked: Mutex::default(),
+            released: Mutex::default(),
+            releasing: Mutex::new(Releasing::Done),
+            started: Mutex::default(),
+            activation: Mutex::new(Ok(())),
+            wakes: broadcast::channel(16).0,
+            outlives,
+            policy: Mutex::default(),
+        }))
+    }
+
+    pub(crate) fn answer(
+        &self,
+        answer: impl Fn(&CheckRequest<Setting>) -> Result<Verdict, CheckError> + Send + Sync + 'static,
+    ) {
+        *self.0.answer.lock().unwrap() = Arc::new(answer);
+    }
+
+    pub(crate) fn delay(&self, delay: Duration) {
+        *self.0.delay.lock().unwrap() = delay;
+    }
+
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.0.asked.lock().unwrap().clone()
+    }
+
+    pub(crate) fn asked_about(&self, workload: &str) -> usize {
+        self.asked()
+            .iter()
+            .filter(|asked| asked.workload == workload)
+            .count()
+    }
+
+    pub(crate) fn released(&self) -> Vec<(Reservation, ReleaseReason)> {
+        self.0.released.lock().unwrap().clone()
+    }
+
+    pub(crate) fn released_for(&self, workload: &str) -> Vec<ReleaseReason> {
+        self.released()
+            .into_iter()
+            .filter(|(reservation, _)| reservation.name() == workload)
+            .map(|(_, why)| why)
+            .collect()
+    }
+
+    pub(crate) fn releasing(&self, releasing: Releasing) {
+        *self.0.releasing.lock().unwrap() = releasing;
+    }
+
+    /// What was started and not released, as the outside world would know it.
+    pub(crate) fn started(&self) -> Vec<Reservation> {
+        self.0.started.lock().unwrap().keys().cloned().collect()
+    }
+
+    pub(crate) fn start(&self, reservation: Reservation) {
+        self.0.started.lock().unwrap().insert(reservation, 1);
+    }
+
+    pub(crate) fn activation(&self, activation: Result<(), Inactive>) {
+        *self.0.activation.lock().unwrap() = activation;
+    }
+
+    pub(crate) fn policy_is(&self, policy: Policy) {
+        *self.0.policy.lock().unwrap() = policy;
+    }
+
+    pub(crate) fn wake(&self, wake: Wake) {
+        let _ = self.0.wakes.send(wake);
+    }
+}
+
+impl AdmissionCheckController for Scripted {
+    type Parameters = Setting;
+
+    fn controller_name(&self) -> ControllerName {
+        self.0.name.parse().unwrap()
+    }
+
+    async fn check(&self, request: CheckRequest<Setting>) -> Result<Verdict, CheckError> {
+        let word = request.parameters().spec.word.clone();
+        let asked = Asked {
+            workload: request.workload().name().to_owned(),
+            reservation: request.reservation().clone(),
+            word,
+        };
+        self.0.asked.lock().unwrap().push(asked);
+        *self
+            .0
+            .started
+            .lock()
+            .unwrap()
+            .entry(request.reservation().clone())
+            .or_default() += 1;
+        let (answer, delay) = (
+            Arc::clone(&self.0.answer.lock().unwrap()),
+            *self.0.delay.lock().unwrap(),
+        );
+        tokio::time::sleep(delay).await;
+        answer(&request)
+    }
+
+    async fn activate(&self, _: &AdmissionCheck, _: &Arc<Setting>) -> Result<(), Inactive> {
+        self.0.activation.lock().unwrap().clone()
+    }
+
+    async fn release(
+        &self,
+        reservation: &Reservation,
+        why: ReleaseReason,
+    ) -> Result<Released, CheckError> {
+        self.0
+            .released
+            .lock()
+            .unwrap()
+            .push((reservation.clone(), why));
+        match *self.0.releasing.lock().unwrap() {
+            Releasing::Done => {
+                self.0.started.lock().unwrap().remove(reservation);
+                Ok(Released::Done)
+            }
+            Releasing::Nothing => Ok(Released::NothingToRelease),
+            Releasing::Fails => Err(CheckError::transient("the licence server does not answer")),
+        }
+    }
+
+    async fn outstanding(&self) -> Result<Vec<Reservation>, CheckError> {
+        Ok(self.started())
+    }
+
+    fn watches(&self) -> Watches {
+        let wakes = self.0.wakes.subscribe();
+        let stream = futures::stream::unfold(wakes, async |mut wakes| {
+            wakes.recv().await.ok().map(|wake| (wake, wakes))
+        });
+        Watches::none().stream("test", stream)
+    }
+
+    fn policy(&self) -> Policy {
+        self.0.policy.lock().unwrap().clone()
+    }
+
+    fn outlives_reservation(&self) -> bool {
+        self.0.outlives
+    }
+}
+
+/// A policy under which an objection stops a running job at once.
+pub(crate) fn evict_at_once() -> Policy {
+    serde_json::from_value(serde_json::json!({"afterAdmission": {"consecutive": 1}})).unwrap()
+}
+
+/// A policy that bounds waiting.
+pub(crate) fn waits_at_most(after: &str) -> Policy {
+    let after: HumanDuration = after.parse().unwrap();
+    serde_json::from_value(serde_json::json!({"pendingTimeout": {"after": after, "then": "Retry"}}))
+        .unwrap()
+}

@@ -1,0 +1,153 @@
+//! A client that counts its requests, and lets some of them go wrong.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::{Request, Response, StatusCode};
+use kube::Client;
+use kube::client::Body;
+use tower::BoxError;
+
+/// What happened to a client's requests, and what is to happen to the next ones.
+#[derive(Clone, Default)]
+pub(crate) struct Faults(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    seen: Vec<Seen>,
+    rules: Vec<Rule>,
+}
+
+/// A request that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) verb: &'static str,
+    pub(crate) path: String,
+}
+
+struct Rule {
+    matches: Box<dyn Fn(&Seen) -> bool + Send>,
+    times: usize,
+    fault: Fault,
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fault {
+    /// An answer that the server did not give.
+    Status(u16, Option<u64>),
+    /// No answer, ever.
+    Hang,
+    /// The request is carried out, and the answer lost.
+    LoseAnswer,
+    /// A watch that ends as soon as it has begun.
+    EndAtOnce,
+}
+
+impl Faults {
+    /// `client`, watched.
+    pub(crate) fn around(&self, client: &Client) -> Client {
+        let (faults, client) = (self.clone(), client.clone());
+        let namespace = client.default_namespace().to_owned();
+        Client::new(
+            tower::service_fn(move |request| send(faults.clone(), client.clone(), request)),
+            namespace,
+        )
+    }
+
+    /// Lets the next `times` requests that match go wrong.
+    pub(crate) fn inject(
+        &self,
+        times: usize,
+        fault: Fault,
+        matches: impl Fn(&Seen) -> bool + Send + 'static,
+    ) {
+        self.0.lock().unwrap().rules.push(Rule {
+            matches: Box::new(matches),
+            times,
+            fault,
+        });
+    }
+
+    /// No more faults.
+    pub(crate) fn heal(&self) {
+        self.0.lock().unwrap().rules.clear();
+    }
+
+    /// All requests so far that match.
+    pub(crate) fn seen(&self, matches: impl Fn(&Seen) -> bool) -> Vec<Seen> {
+        self.0
+            .lock()
+            .unwrap()
+            .seen
+            .iter()
+            .filter(|seen| matches(seen))
+            .cloned()
+            .collect()
+    }
+
+    /// Forgets the requests so far.
+    pub(crate) fn forget(&self) {
+        self.0.lock().unwrap().seen.clear();
+    }
+
+    fn next(&self, seen: Seen) -> Option<Fault> {
+        let mut state = self.0.lock().unwrap();
+        state.seen.push(seen.clone());
+        let rule = state
+            .rules
+            .iter_mut()
+            .find(|rule| rule.times > 0 && (rule.matches)(&seen))?;
+        rule.times -= 1;
+        Some(rule.fault)
+    }
+}
+
+async fn send(
+    faults: Faults,
+    client: Client,
+    request: Request<Body>,
+) -> Result<Response<Body>, BoxError> {
+    let watches = request
+        .uri()
+        .query()
+        .unwrap_or_default()
+        .contains("watch=true");
+    let verb = match request.method().as_str() {
+        "GET" if watches => "watch",
+        "GET" => "get",
+        "PATCH" => "patch",
+        "POST" => "create",
+        "PUT" => "update",
+        _ => "other",
+    };
+    let seen = Seen {
+        verb,
+        path: request.uri().path().to_owned(),
+    };
+    match faults.next(seen) {
+        None => Ok(client.send(request).await?),
+        Some(Fault::Status(code, retry_after)) => Ok(status(code, retry_after)),
+        Some(Fault::Hang) => std::future::pending().await,
+        Some(Fault::LoseAnswer) => {
+            client.send(request).await?;
+            Err("the connection broke".into())
+        }
+        Some(Fault::EndAtOnce) => Ok(Response::new(Body::empty())),
+    }
+}
+
+fn status(code: u16, retry_after: Option<u64>) -> Response<Body> {
+    let body = serde_json::json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": "Injected", "message": "injected"});
+    let mut response = Response::new(Body::from(body.to_string().into_bytes()));
+    *response.status_mut() = StatusCode::from_u16(code).unwrap();
+    if let Some(seconds) = retry_after {
+        response
+            .headers_mut()
+            .insert("retry-after", seconds.to_string().parse().unwrap());
+    }
+    response
+}
+
+/// Long enough for something to happen that must not.
+pub(crate) const A_WHILE: Duration = Duration::from_millis(1500);

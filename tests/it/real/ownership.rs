@@ -1,0 +1,152 @@
+//! Several controllers on one Workload.
+
+use kueue_check::runtime::Runtime;
+use kueue_check::{AdmissionCheckController, PodSetUpdates, Verdict, Wake};
+use kueue_check_testenv::KueueVersion::V0_19_2;
+use serde_json::{Value, json};
+
+use super::checks::Scripted;
+use super::world::{Fixture, Running, fixture, now, reserved, setting_reference, unique, world};
+
+/// What a third party has written, which nobody may touch.
+fn foreign() -> Value {
+    json!({
+        "name": "foreign", "state": "Ready", "message": "not yours", "lastTransitionTime": now(), "retryCount": 3, "requeueAfterSeconds": 7,
+        "podSetUpdates": [{"name": "driver", "labels": {"theirs": "1"}}],
+    })
+}
+
+#[tokio::test]
+async fn two_checks_of_one_binary_and_a_foreign_one_leave_each_other_alone() {
+    let Some(world) = world(V0_19_2).await else {
+        return;
+    };
+    let (first, second) = (
+        Scripted::new(&unique("example.com/first")),
+        Scripted::new(&unique("example.com/second")),
+    );
+    let (first_name, second_name) = (unique("first"), unique("second"));
+    for (check, name) in [(&first, &first_name), (&second, &second_name)] {
+        world.setting(name, "fine").await;
+        world
+            .admission_check(
+                name,
+                check.controller_name().as_str(),
+                setting_reference(name),
+            )
+            .await;
+    }
+    world
+        .admission_check(&unique("foreign"), "example.com/somebody-else", Value::Null)
+        .await;
+    let with_label = |value: &'static str| {
+        move |_: &_| {
+            let updates = PodSetUpdates::builder()
+                .pod_set("workers", |pods| pods.label(format!("from-{value}"), value))
+                .build()?;
+            Ok(Verdict::ready(value).with_updates(updates))
+        }
+    };
+    first.answer(with_label("first"));
+    second.answer(|_| Ok(Verdict::pending("not yet")));
+    let running = Running::start(
+        Runtime::builder(world.client.clone())
+            .check(first.clone())
+            .check(second.clone()),
+    );
+
+    let pending = |name: &str| json!({"name": name, "state": "Pending", "message": "", "lastTransitionTime": now()});
+    let theirs = foreign();
+    world.workload("a").await;
+    world
+        .apply_status(
+            "a",
+            reserved(&[pending(&first_name), pending(&second_name), theirs.clone()]),
+        )
+        .await;
+    let of_first = world.wait_state("a", &first_name, "Ready").await;
+    world.wait_message("a", &second_name, "not yet").await;
+
+    // Each goes on by itself.
+    second.answer(with_label("second"));
+    second.wake(Wake::Everything);
+    world.wait_state("a", &second_name, "Ready").await;
+    assert_eq!(world.entry("a", &first_name).await, of_first);
+    first.answer(|_| Ok(Verdict::retry_now("changed my mind")));
+    first.wake(Wake::Everything);
+    world.wait_state("a", &first_name, "Retry").await;
+    assert_eq!(
+        world.entry("a", &second_name).await["podSetUpdates"],
+        json!([{"name": "workers", "labels": {"from-second": "second"}}])
+    );
+    assert_eq!(world.entry("a", "foreign").await, theirs);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn two_admission_checks_of_one_controller_are_two_writers() {
+    let Some(Fixture {
+        world,
+        check,
+        name,
+        running,
+        ..
+    }) = fixture(V0_19_2).await
+    else {
+        return;
+    };
+    let other = unique("other");
+    world.setting(&other, "other").await;
+    world
+        .admission_check(
+            &other,
+            check.controller_name().as_str(),
+            setting_reference(&other),
+        )
+        .await;
+    world.wait_active(&other, "True", "Active").await;
+    check.answer(|request| Ok(Verdict::ready(request.parameters().spec.word.clone())));
+    world.workload("a").await;
+    world.reserve("a", &[&name, &other]).await;
+    assert_eq!(
+        world.wait_state("a", &name, "Ready").await["message"],
+        "fine"
+    );
+    assert_eq!(
+        world.wait_state("a", &other, "Ready").await["message"],
+        "other"
+    );
+    assert_eq!(
+        world.entry("a", &name).await["message"],
+        "fine",
+        "the second write did not strip the first"
+    );
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn an_update_that_another_check_contradicts_is_not_written() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.check.answer(|_| {
+        let updates = PodSetUpdates::builder()
+            .pod_set("driver", |pods| pods.label("theirs", "2"))
+            .build()?;
+        Ok(Verdict::ready("ok").with_updates(updates))
+    });
+    let own = json!({"name": fixture.name, "state": "Pending", "message": "", "lastTransitionTime": now()});
+    fixture.world.workload("a").await;
+    fixture
+        .world
+        .apply_status("a", reserved(&[own, foreign()]))
+        .await;
+    let entry = fixture
+        .wait_message(
+            "a",
+            "label `theirs` would be `2`, but the admission check \"foreign\" sets it to `1`",
+        )
+        .await;
+    assert_eq!(entry["state"], "Pending");
+    fixture.running.stop().await;
+}

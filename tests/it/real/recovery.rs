@@ -1,0 +1,227 @@
+//! Outages of the API server, and what is said about them.
+
+use std::time::Duration;
+
+use kueue_check::{Verdict, Wake};
+use kueue_check_testenv::Cluster;
+use kueue_check_testenv::KueueVersion::V0_19_2;
+use tokio::time::{Instant, sleep};
+
+use super::faults::{Fault, Seen};
+use super::world::{fixture, fixture_on, install, skip, wait};
+
+fn watches_workloads(seen: &Seen) -> bool {
+    seen.verb == "watch" && seen.path.ends_with("/workloads")
+}
+
+fn lists_workloads(seen: &Seen) -> bool {
+    seen.verb == "get" && seen.path.ends_with("/workloads")
+}
+
+#[tokio::test]
+async fn a_restart_of_the_api_server_is_survived() {
+    let mut cluster = match Cluster::start().await {
+        Ok(cluster) => cluster,
+        Err(error) => return skip(&error),
+    };
+    install(&cluster, V0_19_2).await;
+    let fixture = fixture_on(&cluster).await;
+    fixture.check.answer(|_| Ok(Verdict::pending("before")));
+    fixture.reserved("a").await;
+    fixture.wait_message("a", "before").await;
+
+    cluster.stop_apiserver();
+    fixture.check.answer(|_| Ok(Verdict::pending("during")));
+    fixture.check.wake(Wake::Everything);
+    wait("failures to be counted", async || {
+        let failed = fixture
+            .running
+            .metric(&format!(
+                "kueue_check_writes_total{{check=\"{}\",outcome=\"unavailable\"}}",
+                fixture.name
+            ))
+            .await;
+        let watch = fixture
+            .running
+            .metric("kueue_check_watch_errors_total{watch=\"workloads\"}")
+            .await;
+        (failed >= 1.0 && watch >= 1.0, (failed, watch))
+    })
+    .await;
+    cluster.start_apiserver().await.unwrap();
+    fixture.wait_message("a", "during").await;
+    fixture.reserved("b").await;
+    fixture.wait_message("b", "during").await;
+    wait("the runtime to be ready", async || {
+        (
+            fixture.running.handle.problems().is_empty(),
+            fixture.running.handle.problems(),
+        )
+    })
+    .await;
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn watches_that_end_at_once_are_begun_again_without_a_storm() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture
+        .faults
+        .inject(5, Fault::EndAtOnce, watches_workloads);
+    fixture.reserved("a").await;
+    fixture.wait_state("a", "Ready").await;
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn a_410_in_answer_to_a_watch_begins_from_a_new_list() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    // The running watch lasts a minute; a new session begins with one that is refused.
+    let (world, check, faults, name) = (fixture.world, fixture.check, fixture.faults, fixture.name);
+    fixture.running.stop().await;
+    faults.inject(2, Fault::Status(410, None), watches_workloads);
+    faults.forget();
+    let running = super::world::Running::start(
+        kueue_check::runtime::Runtime::builder(faults.around(&world.client)).check(check),
+    );
+    wait("the watch to be begun a third time", async || {
+        let (watches, lists) = (
+            faults.seen(watches_workloads).len(),
+            faults.seen(lists_workloads).len(),
+        );
+        (watches >= 3 && lists >= 3, (watches, lists))
+    })
+    .await;
+    world.workload("a").await;
+    world.reserve("a", &[&name]).await;
+    world.wait_state("a", &name, "Ready").await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn readiness_names_the_watch_that_fails_and_its_error() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    let (world, check, faults) = (fixture.world, fixture.check, fixture.faults);
+    fixture.running.stop().await;
+    faults.inject(usize::MAX, Fault::Status(500, None), lists_workloads);
+    let running = super::world::Running::start(
+        kueue_check::runtime::Runtime::builder(faults.around(&world.client)).check(check),
+    );
+    wait("the reason", async || {
+        let problems = running.handle.problems();
+        let named = problems.iter().any(|problem| {
+            problem.starts_with("the watch of workloads has not been synced for")
+                && problem.ends_with("last error: list: 500 injected")
+        });
+        (named, problems)
+    })
+    .await;
+    faults.heal();
+    wait("the runtime to be ready", async || {
+        (
+            running.handle.problems().is_empty(),
+            running.handle.problems(),
+        )
+    })
+    .await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_pause_that_the_server_asks_for_is_kept_by_everybody() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture
+        .faults
+        .inject(1, Fault::Status(429, Some(2)), |seen| {
+            seen.verb == "patch" && seen.path.contains("/workloads/")
+        });
+    let began = Instant::now();
+    fixture.reserved("a").await;
+    sleep(Duration::from_millis(300)).await;
+    fixture.reserved("b").await;
+    fixture.wait_state("a", "Ready").await;
+    fixture.wait_state("b", "Ready").await;
+    let took = began.elapsed();
+    assert!(took >= Duration::from_secs(2), "{took:?}");
+    assert_eq!(
+        fixture
+            .faults
+            .seen(|seen| seen.verb == "patch" && seen.path.contains("/workloads/"))
+            .len(),
+        3,
+        "one refused, two written"
+    );
+    let paused = fixture
+        .running
+        .metric(&format!(
+            "kueue_check_writes_total{{check=\"{}\",outcome=\"paused\"}}",
+            fixture.name
+        ))
+        .await;
+    assert!((paused - 1.0).abs() < f64::EPSILON);
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn errors_of_the_server_are_tried_again_with_growing_delays() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture
+        .faults
+        .inject(2, Fault::Status(500, None), |seen| seen.verb == "patch");
+    fixture
+        .faults
+        .inject(1, Fault::Status(503, None), |seen| seen.verb == "patch");
+    fixture.reserved("a").await;
+    fixture.wait_state("a", "Ready").await;
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_that_hangs_is_given_up_and_holds_up_nobody_else() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.faults.inject(1, Fault::Hang, |seen| {
+        seen.verb == "patch" && seen.path.ends_with("/workloads/hangs/status")
+    });
+    fixture.reserved("hangs").await;
+    fixture.wait_asked("hangs", 1).await;
+    let began = Instant::now();
+    fixture.reserved("other").await;
+    fixture.wait_state("other", "Ready").await;
+    assert!(began.elapsed() < Duration::from_secs(5));
+    fixture.wait_state("hangs", "Ready").await;
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn a_lost_answer_is_not_written_twice() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.faults.inject(1, Fault::LoseAnswer, |seen| {
+        seen.verb == "patch" && seen.path.contains("/workloads/")
+    });
+    fixture.reserved("a").await;
+    fixture.wait_state("a", "Ready").await;
+    fixture.wait_asked("a", 2).await;
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(
+        fixture
+            .faults
+            .seen(|seen| seen.verb == "patch" && seen.path.contains("/workloads/"))
+            .len(),
+        1
+    );
+    fixture.running.stop().await;
+}

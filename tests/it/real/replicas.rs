@@ -1,0 +1,260 @@
+//! Two replicas, of which one acts.
+
+use std::time::Duration;
+
+use kueue_check::runtime::{LeaseConfig, LeaseTimes, Runtime};
+use kueue_check::{AdmissionCheckController, ReleaseReason, Reservation, Verdict, api::Uid};
+use kueue_check_testenv::KueueVersion::V0_19_2;
+use tokio::time::{Instant, sleep};
+
+use super::checks::Scripted;
+use super::faults::{A_WHILE, Fault, Faults};
+use super::world::{Running, World, setting_reference, unique, wait, world};
+
+struct Pair {
+    world: World,
+    name: String,
+    first: (Scripted, Faults, Running),
+    second: (Scripted, Faults, Running),
+}
+
+/// Two replicas, of which the first acts.
+async fn pair() -> Option<Pair> {
+    let world = world(V0_19_2).await?;
+    let (controller, name, lease) = (unique("example.com/pair"), unique("check"), unique("lease"));
+    world.setting(&name, "fine").await;
+    world
+        .admission_check(&name, &controller, setting_reference(&name))
+        .await;
+    let start = |identity: &str| {
+        let (check, faults) = (Scripted::new(&controller), Faults::default());
+        let (namespace, name, identity) =
+            (world.namespace.clone(), lease.clone(), identity.to_owned());
+        let config = LeaseConfig {
+            namespace,
+            name,
+            identity,
+            times: LeaseTimes::default(),
+        };
+        let builder = Runtime::builder(faults.around(&world.client))
+            .lease_client(world.client.clone())
+            .check(check.clone())
+            .lease(config);
+        (check, faults, Running::start(builder))
+    };
+    let first = start("first");
+    world.wait_active(&name, "True", "Active").await;
+    let second = start("second");
+    wait("the second to be ready", async || {
+        (
+            second.2.handle.problems().is_empty(),
+            second.2.handle.problems(),
+        )
+    })
+    .await;
+    Some(Pair {
+        world,
+        name,
+        first,
+        second,
+    })
+}
+
+impl Pair {
+    async fn reserved(&self, workload: &str) {
+        self.world.workload(workload).await;
+        self.world.reserve(workload, &[&self.name]).await;
+    }
+}
+
+#[tokio::test]
+async fn the_standby_watches_and_decides_nothing() {
+    let Some(pair) = pair().await else { return };
+    pair.reserved("a").await;
+    pair.world.wait_state("a", &pair.name, "Ready").await;
+    sleep(A_WHILE).await;
+    assert!(pair.second.0.asked().is_empty());
+    assert!(
+        pair.second
+            .1
+            .seen(|seen| seen.verb == "patch" || seen.verb == "create")
+            .is_empty()
+    );
+    let diagnostics =
+        serde_json::to_value(pair.second.2.handle.diagnostics().await.unwrap()).unwrap();
+    assert_eq!(
+        (&diagnostics["leadership"], &diagnostics["leaseHolder"]),
+        (&"standby".into(), &"first".into())
+    );
+    assert!(
+        diagnostics["workloads"].as_u64().unwrap() >= 1,
+        "its index is warm"
+    );
+    pair.first.2.stop().await;
+    pair.second.2.stop().await;
+}
+
+#[tokio::test]
+async fn when_the_leader_dies_without_warning_the_other_goes_on_within_15_seconds() {
+    let Some(pair) = pair().await else { return };
+    for workload in ["approved", "waits"] {
+        pair.first.0.answer(|request| {
+            Ok(if request.workload().name() == "waits" {
+                Verdict::pending("no room")
+            } else {
+                Verdict::ready("ok")
+            })
+        });
+        pair.reserved(workload).await;
+    }
+    pair.world.wait_state("approved", &pair.name, "Ready").await;
+    pair.world
+        .wait_message("waits", &pair.name, "no room")
+        .await;
+    let before = pair.world.entry("approved", &pair.name).await;
+
+    let died = Instant::now();
+    pair.first.2.kill();
+    pair.reserved("new").await;
+    pair.world.wait_state("new", &pair.name, "Ready").await;
+    let took = died.elapsed();
+    assert!(took < Duration::from_secs(15), "{took:?}");
+    println!("the standby went on after {took:?}");
+
+    pair.world.wait_state("waits", &pair.name, "Ready").await;
+    assert_eq!(
+        pair.world.entry("approved", &pair.name).await,
+        before,
+        "decided once, and not differently"
+    );
+    assert_eq!(pair.first.0.asked_about("new"), 0);
+    pair.second.2.stop().await;
+}
+
+#[tokio::test]
+async fn a_leader_that_is_told_to_stop_hands_over_at_once() {
+    let Some(pair) = pair().await else { return };
+    let stopped = Instant::now();
+    pair.first.2.stop().await;
+    pair.reserved("a").await;
+    pair.world.wait_state("a", &pair.name, "Ready").await;
+    let took = stopped.elapsed();
+    assert!(took < Duration::from_secs(4), "{took:?}");
+    println!("the other took over after {took:?}");
+    assert_eq!(pair.first.0.asked_about("a"), 0);
+    pair.second.2.stop().await;
+}
+
+#[tokio::test]
+async fn what_runs_when_a_leader_is_told_to_stop_is_finished_and_written() {
+    let Some(pair) = pair().await else { return };
+    pair.first.0.delay(Duration::from_secs(2));
+    pair.first.0.answer(|_| Ok(Verdict::ready("by the first")));
+    pair.reserved("a").await;
+    wait("the question", async || {
+        (pair.first.0.asked_about("a") == 1, ())
+    })
+    .await;
+    pair.first.2.stop().await;
+    assert_eq!(
+        pair.world.entry("a", &pair.name).await["message"],
+        "by the first"
+    );
+    sleep(A_WHILE * 2).await;
+    assert_eq!(pair.world.entry("a", &pair.name).await["state"], "Ready");
+    pair.second.2.stop().await;
+}
+
+#[tokio::test]
+async fn a_leader_that_cannot_renew_stops_writing_before_another_begins() {
+    let Some(world) = world(V0_19_2).await else {
+        return;
+    };
+    let (controller, name, lease) = (
+        unique("example.com/fenced"),
+        unique("check"),
+        unique("lease"),
+    );
+    world.setting(&name, "fine").await;
+    world
+        .admission_check(&name, &controller, setting_reference(&name))
+        .await;
+    let (check, lease_faults) = (Scripted::new(&controller), Faults::default());
+    let config = LeaseConfig {
+        namespace: world.namespace.clone(),
+        name: lease,
+        identity: "only".into(),
+        times: LeaseTimes::default(),
+    };
+    let builder = Runtime::builder(world.client.clone())
+        .lease_client(lease_faults.around(&world.client))
+        .check(check.clone())
+        .lease(config);
+    let running = Running::start(builder);
+    world.wait_active(&name, "True", "Active").await;
+
+    lease_faults.inject(usize::MAX, Fault::Status(500, None), |seen| {
+        seen.path.contains("/leases/")
+    });
+    wait("leadership to end", async || {
+        let leader = running.metric("kueue_check_leader").await;
+        (leader < 0.5, leader)
+    })
+    .await;
+    world.workload("a").await;
+    world.reserve("a", &[&name]).await;
+    sleep(A_WHILE).await;
+    assert_eq!(
+        (
+            check.asked().len(),
+            world.entry("a", &name).await["state"].clone()
+        ),
+        (0, "Pending".into())
+    );
+
+    lease_faults.heal();
+    world.wait_state("a", &name, "Ready").await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_new_leader_releases_what_the_old_one_left_behind() {
+    let Some(world) = world(V0_19_2).await else {
+        return;
+    };
+    let (controller, name) = (unique("example.com/heir"), unique("check"));
+    world.setting(&name, "fine").await;
+    world
+        .admission_check(&name, &controller, setting_reference(&name))
+        .await;
+    let check = Scripted::new(&controller);
+    // One Workload was deleted while nobody ran, another is still there.
+    let gone = Reservation::new(
+        &world.namespace,
+        "gone",
+        Uid::new("0b6f1d2e-93a4-4c55-8d6e-7f8091a2b3c4"),
+        &name,
+        "2026-01-01T00:00:00Z".parse().unwrap(),
+    );
+    check.start(gone.clone());
+    world.workload("here").await;
+    world.reserve("here", &[&name]).await;
+    let here = Reservation::of(
+        &kueue_check::api::Workload::from_json(world.get("Workload", "here").await).unwrap(),
+        &name,
+    )
+    .unwrap();
+    check.start(here.clone());
+
+    let running = Running::start(Runtime::builder(world.client.clone()).check(check.clone()));
+    world.wait_state("here", &name, "Ready").await;
+    wait("the release", async || {
+        (!check.released().is_empty(), check.released())
+    })
+    .await;
+    sleep(A_WHILE).await;
+    assert_eq!(check.released(), [(gone, ReleaseReason::Deleted)]);
+    assert_eq!(check.started(), [here]);
+    assert_eq!(check.controller_name().as_str(), controller);
+    running.stop().await;
+}

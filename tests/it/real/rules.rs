@@ -1,0 +1,571 @@
+//! The contract's rules, where they can be seen on a real API server.
+
+use std::time::Duration;
+
+use kube::api::{Patch, PatchParams};
+use kueue_check::{ReleaseReason, Verdict, Wake};
+use kueue_check_testenv::KueueVersion::{self, V0_17_8, V0_19_2};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::checks::Scripted;
+use super::faults::{A_WHILE, Fault};
+use super::world::{Fixture, condition, fixture, fixture_of, now, reserved, unique, wait};
+
+fn patches(fixture: &Fixture) -> usize {
+    fixture
+        .faults
+        .seen(|seen| seen.verb == "patch" && seen.path.contains("/workloads/"))
+        .len()
+}
+
+/// Sends an entry as a controller of the old school would, and says what the API server says.
+async fn apply_entry(
+    fixture: &Fixture,
+    manager: &str,
+    force: bool,
+    metadata: Value,
+    entry: Value,
+) -> Result<(), kube::core::Status> {
+    let mut body = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": "a"}, "status": {"admissionChecks": [entry]}});
+    for (key, value) in metadata.as_object().unwrap() {
+        body["metadata"][key] = value.clone();
+    }
+    let parameters = if force {
+        PatchParams::apply(manager).force()
+    } else {
+        PatchParams::apply(manager)
+    };
+    match fixture
+        .world
+        .api("Workload")
+        .patch_status("a", &parameters, &Patch::Apply(body))
+        .await
+    {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) => Err(*status),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[tokio::test]
+async fn facts_of_the_api_server_on_which_the_rules_rest() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.check.answer(|_| Ok(Verdict::pending("later")));
+    fixture.reserved("a").await;
+    fixture.wait_message("a", "later").await;
+    fixture.running.stop().await;
+    let entry = |name: &str, extra: Value| {
+        let mut entry =
+            json!({"name": name, "state": "Pending", "message": "x", "lastTransitionTime": now()});
+        entry
+            .as_object_mut()
+            .unwrap()
+            .extend(extra.as_object().unwrap().clone());
+        entry
+    };
+    let own = &fixture.name;
+
+    let unforced = apply_entry(&fixture, "other", false, json!({}), entry(own, json!({})))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (unforced.code, unforced.reason.as_str()),
+        (409, "Conflict"),
+        "rule 2: force is needed"
+    );
+    let stale = apply_entry(
+        &fixture,
+        "other",
+        true,
+        json!({"resourceVersion": "1"}),
+        entry(own, json!({})),
+    )
+    .await
+    .unwrap_err();
+    assert_eq!(
+        stale.code, 409,
+        "rule 2: a version in the body is a precondition"
+    );
+    // A UID in the body of a status apply is not looked at. It need not be: an object made anew has another version.
+    let other_uid = json!({"uid": "0b6f1d2e-93a4-4c55-8d6e-7f8091a2b3c4"});
+    apply_entry(&fixture, "other", true, other_uid, entry(own, json!({})))
+        .await
+        .unwrap();
+    let null = apply_entry(
+        &fixture,
+        "other",
+        true,
+        json!({}),
+        entry(own, json!({"requeueAfterSeconds": null})),
+    )
+    .await
+    .unwrap_err();
+    assert!(
+        matches!(null.code, 400 | 422 | 500),
+        "rule 4: null is refused: {null:?}"
+    );
+
+    let first = entry(
+        own,
+        json!({"message": "y", "lastTransitionTime": "2026-01-01T00:00:00Z"}),
+    );
+    apply_entry(&fixture, "one-for-two", true, json!({}), first)
+        .await
+        .unwrap();
+    let stripped = apply_entry(
+        &fixture,
+        "one-for-two",
+        true,
+        json!({}),
+        entry("second", json!({})),
+    )
+    .await
+    .unwrap_err();
+    assert_eq!(
+        stripped.code, 422,
+        "rule 3: the first is left as a bare name: {stripped:?}"
+    );
+}
+
+#[tokio::test]
+async fn rule_1_nothing_is_written_while_evicted() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.world.workload("a").await;
+    let pending = json!({"name": fixture.name, "state": "Pending", "message": "", "lastTransitionTime": now()});
+    let mut status = reserved(&[pending]);
+    status["conditions"]
+        .as_array_mut()
+        .unwrap()
+        .push(condition("Evicted", "True", "Preempted"));
+    fixture.world.apply_status("a", status).await;
+    sleep(A_WHILE).await;
+    assert_eq!((fixture.check.asked().len(), patches(&fixture)), (0, 0));
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn rule_1_what_is_decided_while_kueue_evicts_is_dropped() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.check.delay(Duration::from_secs(1));
+    fixture.reserved("a").await;
+    fixture.wait_asked("a", 1).await;
+    let pending = json!({"name": fixture.name, "state": "Pending", "message": "", "lastTransitionTime": now()});
+    let mut status = reserved(&[pending]);
+    status["conditions"]
+        .as_array_mut()
+        .unwrap()
+        .push(condition("Evicted", "True", "Preempted"));
+    fixture.world.apply_status("a", status).await;
+    assert_eq!(fixture.wait_released("a").await, ReleaseReason::Evicted);
+    sleep(A_WHILE).await;
+    assert_eq!(
+        (fixture.entry("a").await["state"].clone(), patches(&fixture)),
+        (json!("Pending"), 0)
+    );
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn rule_2_a_stale_version_is_forgotten_and_looked_at_again() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.faults.inject(1, Fault::Status(409, None), |seen| {
+        seen.verb == "patch" && seen.path.contains("/workloads/")
+    });
+    fixture.reserved("a").await;
+    fixture.wait_state("a", "Ready").await;
+    assert_eq!(
+        fixture.check.asked_about("a"),
+        2,
+        "the verdict was not sent again, but found again"
+    );
+    let metrics = fixture.running.handle.metrics().await;
+    assert!(
+        metrics.contains(&format!(
+            "kueue_check_writes_total{{check=\"{}\",outcome=\"conflict\"}} 1",
+            fixture.name
+        )),
+        "{metrics}"
+    );
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn rule_2_conflicts_that_no_event_explains_end_in_a_fresh_read() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.faults.inject(4, Fault::Status(409, None), |seen| {
+        seen.verb == "patch" && seen.path.contains("/workloads/")
+    });
+    fixture.reserved("a").await;
+    fixture.wait_state("a", "Ready").await;
+    assert!(
+        !fixture
+            .faults
+            .seen(|seen| seen.verb == "get" && seen.path.ends_with("/workloads/a"))
+            .is_empty()
+    );
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn rule_2_an_entry_that_kueue_has_removed_is_not_brought_back() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.check.delay(Duration::from_millis(700));
+    fixture.reserved("a").await;
+    fixture.wait_asked("a", 1).await;
+    fixture.world.apply_status("a", reserved(&[])).await;
+    sleep(A_WHILE).await;
+    assert_eq!(fixture.entry("a").await, Value::Null);
+    assert_eq!(
+        fixture.check.released_for("a"),
+        [ReleaseReason::CheckRemoved]
+    );
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn rule_4_what_survives_a_reset_of_kueues_is_cleared() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.check.answer(|_| {
+        let updates = kueue_check::PodSetUpdates::builder()
+            .pod_set("driver", |pods| pods.label("a", "b"))
+            .build()?;
+        Ok(Verdict::ready("ok").with_updates(updates))
+    });
+    fixture.reserved("a").await;
+    fixture.wait_state("a", "Ready").await;
+    // Kueue's eviction resets the state, and omits what it does not own.
+    let reset = json!({"name": fixture.name, "state": "Pending", "message": "Reset to Pending after eviction. Previously: Ready", "lastTransitionTime": now()});
+    let mut evicted = reserved(&[reset.clone()]);
+    evicted["conditions"]
+        .as_array_mut()
+        .unwrap()
+        .push(condition("Evicted", "True", "Preempted"));
+    fixture.check.answer(|_| Ok(Verdict::pending("full")));
+    fixture.world.apply_status("a", evicted).await;
+    fixture.wait_released("a").await;
+    assert_eq!(
+        fixture.entry("a").await["podSetUpdates"],
+        json!([{"name": "driver", "labels": {"a": "b"}}]),
+        "the fact on which the rule rests"
+    );
+    // Quota again.
+    sleep(Duration::from_millis(1100)).await;
+    let mut again = reserved(&[reset]);
+    again["conditions"].as_array_mut().unwrap().push(condition(
+        "Evicted",
+        "False",
+        "QuotaReserved",
+    ));
+    fixture.world.apply_status("a", again).await;
+    let entry = fixture.wait_message("a", "full").await;
+    assert_eq!(entry["podSetUpdates"], json!([]));
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn rule_5_the_transition_time_changes_only_with_the_state() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.check.answer(|_| Ok(Verdict::pending("one")));
+    fixture.reserved("a").await;
+    let first = fixture.wait_message("a", "one").await;
+    sleep(Duration::from_millis(1100)).await;
+    fixture.check.answer(|_| Ok(Verdict::pending("two")));
+    fixture.check.wake(Wake::Everything);
+    let second = fixture.wait_message("a", "two").await;
+    assert_eq!(second["lastTransitionTime"], first["lastTransitionTime"]);
+    fixture.check.answer(|_| Ok(Verdict::ready("three")));
+    fixture.check.wake(Wake::Everything);
+    assert_ne!(
+        fixture.wait_state("a", "Ready").await["lastTransitionTime"],
+        first["lastTransitionTime"]
+    );
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn rule_5_nothing_is_sent_when_nothing_differs() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture
+        .check
+        .answer(|_| Ok(Verdict::pending("the same").recheck_in(Duration::from_millis(50))));
+    fixture.reserved("a").await;
+    fixture.wait_message("a", "the same").await;
+    fixture.wait_asked("a", 10).await;
+    assert_eq!(patches(&fixture), 1);
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn rule_6_after_retry_there_is_silence_until_the_reset() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.check.answer(|_| Ok(Verdict::retry_now("no")));
+    fixture.reserved("a").await;
+    fixture.wait_state("a", "Retry").await;
+    fixture.check.answer(|_| Ok(Verdict::ready("yes")));
+    fixture.check.wake(Wake::Everything);
+    fixture.world.setting(&fixture.name, "changed").await;
+    sleep(A_WHILE).await;
+    assert_eq!((fixture.check.asked_about("a"), patches(&fixture)), (1, 1));
+    // The reset, and quota again.
+    let reset = json!({"name": fixture.name, "state": "Pending", "message": "Reset to Pending after eviction. Previously: Retry", "lastTransitionTime": now(), "retryCount": 1});
+    fixture.world.apply_status("a", reserved(&[reset])).await;
+    fixture.wait_state("a", "Ready").await;
+    assert_eq!(
+        fixture.entry("a").await["retryCount"],
+        1,
+        "Kueue's count is left alone"
+    );
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn rule_7_an_older_copy_forced_over_our_entry_is_answered_again() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.reserved("a").await;
+    fixture.wait_state("a", "Ready").await;
+    // As Kueue's scheduler does: without a version, with what it saw before.
+    fixture.world.reserve("a", &[&fixture.name]).await;
+    fixture.wait_state("a", "Ready").await;
+    let metrics = fixture.running.handle.metrics().await;
+    assert!(
+        metrics.contains(&format!(
+            "kueue_check_overwritten_total{{check=\"{}\"}} 1",
+            fixture.name
+        )),
+        "{metrics}"
+    );
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn rule_7_somebody_who_keeps_overwriting_is_not_fought_in_a_hot_loop() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.reserved("a").await;
+    fixture.wait_state("a", "Ready").await;
+    let until = tokio::time::Instant::now() + 2 * A_WHILE;
+    while tokio::time::Instant::now() < until {
+        let pending = json!({"admissionChecks": [{"name": fixture.name, "state": "Pending", "message": "mine", "lastTransitionTime": "2026-01-01T00:00:00Z", "podSetUpdates": []}]});
+        fixture.world.merge_status("a", pending).await;
+        sleep(Duration::from_millis(20)).await;
+    }
+    assert!(
+        patches(&fixture) <= 12,
+        "{} patches in three seconds",
+        patches(&fixture)
+    );
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn rule_8_a_verdict_for_an_earlier_reservation_is_dropped() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.check.delay(Duration::from_millis(1500));
+    fixture.check.answer(|request| {
+        Ok(Verdict::ready(format!(
+            "for {}",
+            request.reservation().since()
+        )))
+    });
+    fixture.reserved("a").await;
+    fixture.wait_asked("a", 1).await;
+    let first = fixture.check.asked()[0].reservation.since();
+    fixture.world.take_quota("a").await;
+    sleep(Duration::from_millis(1100)).await;
+    fixture.check.delay(Duration::ZERO);
+    fixture.world.reserve("a", &[&fixture.name]).await;
+    let entry = fixture.wait_state("a", "Ready").await;
+    assert_ne!(entry["message"], format!("for {first}"));
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn rule_9_after_a_write_nothing_older_is_looked_at() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    // With the watch down, only the answer to the write tells what stands there now.
+    fixture.check.answer(|_| Ok(Verdict::pending("one")));
+    fixture.reserved("a").await;
+    fixture.wait_message("a", "one").await;
+    fixture
+        .faults
+        .inject(1000, Fault::Status(500, None), |seen| {
+            seen.path.ends_with("/workloads")
+        });
+    for round in 0..20 {
+        fixture
+            .check
+            .answer(move |_| Ok(Verdict::pending(format!("round {round}"))));
+        fixture.check.wake(Wake::Everything);
+        fixture.wait_message("a", &format!("round {round}")).await;
+        sleep(Duration::from_millis(if round == 0 { 1100 } else { 0 })).await;
+    }
+    let conflicts = fixture
+        .running
+        .metric(&format!(
+            "kueue_check_writes_total{{check=\"{}\",outcome=\"conflict\"}}",
+            fixture.name
+        ))
+        .await;
+    assert!(conflicts < f64::EPSILON, "{conflicts} conflicts");
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn rule_12_active_is_applied_as_one_condition() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    let object = fixture.world.get("AdmissionCheck", &fixture.name).await;
+    let managers = super::world::managers(&object);
+    let ours = managers
+        .iter()
+        .find(|(manager, _)| manager.starts_with("example.com/"))
+        .unwrap();
+    let fields: Value = serde_json::from_str(ours.1).unwrap();
+    assert_eq!(
+        fields,
+        json!({"f:status": {"f:conditions": {"k:{\"type\":\"Active\"}": {
+            ".": {}, "f:type": {}, "f:status": {}, "f:reason": {}, "f:message": {}, "f:lastTransitionTime": {}, "f:observedGeneration": {},
+        }}}})
+    );
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn rule_13_while_kueues_webhook_is_down_writes_are_tried_again() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.faults.inject(3, Fault::Status(500, None), |seen| {
+        seen.verb == "patch" && seen.path.contains("/workloads/")
+    });
+    fixture.reserved("a").await;
+    fixture.wait_state("a", "Ready").await;
+    assert_eq!(patches(&fixture), 4);
+    fixture.running.stop().await;
+}
+
+/// Quota that is lost without an eviction leaves Ready in place, and Kueue would admit with it the next time.
+async fn withdraws_on(version: KueueVersion) {
+    let Some(fixture) = fixture(version).await else {
+        return;
+    };
+    fixture.reserved("a").await;
+    fixture.wait_state("a", "Ready").await;
+    fixture.world.take_quota("a").await;
+    let entry = fixture.wait_state("a", "Pending").await;
+    assert_eq!(
+        entry["message"],
+        "quota was lost; decided again with the next reservation"
+    );
+    assert_eq!(fixture.wait_released("a").await, ReleaseReason::QuotaLost);
+    // The next reservation is decided afresh.
+    sleep(Duration::from_millis(1100)).await;
+    fixture.world.reserve("a", &[&fixture.name]).await;
+    fixture.wait_state("a", "Ready").await;
+    assert_eq!(fixture.check.asked_about("a"), 2);
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn rule_15_ready_is_withdrawn_when_the_selector_only_says_deleted() {
+    withdraws_on(V0_19_2).await;
+}
+
+#[tokio::test]
+async fn rule_15_ready_is_withdrawn_when_all_workloads_are_watched() {
+    withdraws_on(V0_17_8).await;
+}
+
+#[tokio::test]
+async fn rule_15_a_check_whose_answer_outlives_the_reservation_keeps_it() {
+    let Some(fixture) = fixture_of(
+        V0_19_2,
+        Scripted::outliving(&unique("example.com/outliving")),
+    )
+    .await
+    else {
+        return;
+    };
+    fixture.reserved("a").await;
+    fixture.wait_state("a", "Ready").await;
+    fixture.world.take_quota("a").await;
+    assert_eq!(fixture.wait_released("a").await, ReleaseReason::QuotaLost);
+    sleep(A_WHILE).await;
+    assert_eq!(fixture.entry("a").await["state"], "Ready");
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn rule_15_a_retry_that_kueue_never_saw_is_withdrawn_or_the_workload_is_stuck() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.check.answer(|_| Ok(Verdict::retry_now("no")));
+    fixture.reserved("a").await;
+    fixture.wait_state("a", "Retry").await;
+    fixture.world.take_quota("a").await;
+    fixture.wait_state("a", "Pending").await;
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn a_deleted_workload_is_told_apart_from_one_without_quota() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    for workload in ["deleted", "stopped"] {
+        fixture.reserved(workload).await;
+        fixture.wait_state(workload, "Ready").await;
+    }
+    fixture
+        .world
+        .api("Workload")
+        .delete("deleted", &Default::default())
+        .await
+        .unwrap();
+    fixture.world.take_quota("stopped").await;
+    assert_eq!(
+        fixture.wait_released("deleted").await,
+        ReleaseReason::Deleted
+    );
+    assert_eq!(
+        fixture.wait_released("stopped").await,
+        ReleaseReason::QuotaLost
+    );
+    wait("nothing to be owed", async || {
+        let diagnostics =
+            serde_json::to_value(fixture.running.handle.diagnostics().await.unwrap()).unwrap();
+        (diagnostics["releasesOutstanding"] == json!([]), diagnostics)
+    })
+    .await;
+    fixture.running.stop().await;
+}
