@@ -1,20 +1,18 @@
 //! AdmissionCheck: who answers a check, and with which parameters.
 
-use std::sync::Arc;
-
 use kube::core::{ClusterResourceScope, ObjectMeta};
 use serde::Deserialize;
 
-use super::{Lenient, ResourceVersion, SlimMeta, Uid, slim_resource};
+use super::{Lenient, Name, ResourceVersion, SlimMeta, Uid, slim_resource};
 
 /// An AdmissionCheck object (cluster-scoped).
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdmissionCheck {
-    pub(crate) name: Arc<str>,
+    pub(crate) name: Name,
     pub(crate) uid: Uid,
     pub(crate) version: ResourceVersion,
     pub(crate) generation: i64,
-    pub(crate) controller_name: Arc<str>,
+    pub(crate) controller_name: Name,
     pub(crate) parameters: Option<ParametersReference>,
     pub(crate) active: Option<ActiveCondition>,
     pub(crate) deleting: bool,

@@ -1,11 +1,10 @@
 //! One entry of a Workload's `status.admissionChecks`.
 
 use std::fmt;
-use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::Fingerprint;
+use super::{Fingerprint, Moment, Name};
 
 /// The state of an admission check for one Workload (`status.admissionChecks[].state`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -22,8 +21,12 @@ pub enum CheckState {
     /// Would pass with fewer Workloads around (KEP-993). No released Kueue accepts it; see [`Served`](super::Served).
     PreemptionRequired,
     /// A state that this SDK does not know.
-    Other(Arc<str>),
+    Other(Other),
 }
+
+/// A word that names no known state.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Other(Name);
 
 impl CheckState {
     /// The word in the API.
@@ -34,7 +37,7 @@ impl CheckState {
             Self::Retry => "Retry",
             Self::Rejected => "Rejected",
             Self::PreemptionRequired => "PreemptionRequired",
-            Self::Other(word) => word,
+            Self::Other(Other(word)) => word,
         }
     }
 
@@ -46,7 +49,7 @@ impl CheckState {
             "Retry" => Self::Retry,
             "Rejected" => Self::Rejected,
             "PreemptionRequired" => Self::PreemptionRequired,
-            other => Self::Other(other.into()),
+            other => Self::Other(Other(other.into())),
         }
     }
 }
@@ -62,14 +65,15 @@ impl fmt::Display for CheckState {
 /// Message and pod set updates are kept as digests: enough to see whether they differ from what should stand there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckEntry {
-    pub(crate) name: Arc<str>,
+    pub(crate) name: Name,
     pub(crate) state: CheckState,
-    pub(crate) since: Option<Timestamp>,
-    pub(crate) requeue_after_seconds: Option<u32>,
-    pub(crate) retry_count: Option<u32>,
-    pub(crate) message_digest: u64,
-    pub(crate) updates_digest: u64,
-    pub(crate) updates: Box<[Fingerprint]>,
+    pub(crate) since: Moment,
+    /// One more than the count; 0 for none.
+    pub(crate) retries: u32,
+    pub(crate) message_digest: u32,
+    pub(crate) updates_digest: u32,
+    /// The keys that the updates set. Boxed twice, because most entries have none.
+    pub(crate) updates: Option<Box<Box<[Fingerprint]>>>,
 }
 
 impl CheckEntry {
@@ -85,12 +89,18 @@ impl CheckEntry {
 
     /// When the state was last changed (`lastTransitionTime`, to the second).
     pub fn since(&self) -> Option<Timestamp> {
-        self.since
+        self.since.get()
     }
 
     /// How often Kueue has requeued the Workload because this check said Retry. Kueue ≥ 0.15 counts it, and forgets it when the Workload is evicted
     /// for another reason meanwhile.
     pub fn retry_count(&self) -> Option<u32> {
-        self.retry_count
+        self.retries.checked_sub(1)
+    }
+
+    pub(crate) fn fingerprints(&self) -> impl Iterator<Item = Fingerprint> {
+        self.updates
+            .iter()
+            .flat_map(|updates| updates.iter().copied())
     }
 }

@@ -23,7 +23,7 @@ mod served;
 mod workload;
 
 pub use admission_check::{AdmissionCheck, ParametersReference};
-pub use entry::{CheckEntry, CheckState};
+pub use entry::{CheckEntry, CheckState, Other};
 pub use names::{ResourceVersion, Uid};
 pub use pod_set_update::PodSetUpdate;
 pub use quantity::{Quantity, QuantityError};
@@ -33,11 +33,13 @@ pub use workload::{Owner, PodSet, PodSetResource, Since, Workload, WorkloadCondi
 
 pub(crate) use admission_check::{ActiveCondition, AdmissionCheckObject};
 pub(crate) use lenient::Lenient;
-pub(crate) use names::Names;
+pub(crate) use names::{Moment, Name, Names};
 pub(crate) use object::{SlimMeta, slim_resource};
 #[cfg(test)]
 pub(crate) use pod_set_update::fingerprint;
-pub(crate) use pod_set_update::{Fingerprint, FingerprintKind, digest, updates_digest};
+pub(crate) use pod_set_update::{
+    Fingerprint, FingerprintKind, digest, short_digest, updates_digest,
+};
 pub(crate) use resource_flavor::ResourceFlavorObject;
 pub(crate) use served::{ProbeError, probe};
 pub(crate) use workload::{Projection, WorkloadObject};

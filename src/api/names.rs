@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// An object's `metadata.uid`: one object in the whole life of a cluster, also when a later one has the same name.
@@ -94,7 +96,7 @@ pub struct ResourceVersion(VersionForm);
 #[derive(Clone, PartialEq, Eq)]
 enum VersionForm {
     Number(u64),
-    Opaque(Arc<str>),
+    Opaque(Name),
 }
 
 impl ResourceVersion {
@@ -131,26 +133,88 @@ impl fmt::Debug for ResourceVersion {
     }
 }
 
+/// A name that many objects share, in one word. (`Arc<str>` takes two, which counts in a hundred thousand places.)
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Name(Arc<Box<str>>);
+
+impl Name {
+    fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+}
+
+impl std::ops::Deref for Name {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::borrow::Borrow<str> for Name {
+    fn borrow(&self) -> &str {
+        self
+    }
+}
+
+impl<T: Into<Box<str>>> From<T> for Name {
+    fn from(text: T) -> Self {
+        Self(Arc::new(text.into()))
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self)
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
 /// Names that many objects share (namespaces, queues, flavors, resources), stored once.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    known: BTreeSet<Arc<str>>,
+    known: BTreeSet<Name>,
     sweep_at: usize,
 }
 
 impl Names {
     /// The one stored copy of `name`.
-    pub(crate) fn intern(&mut self, name: &str) -> Arc<str> {
+    pub(crate) fn intern(&mut self, name: &str) -> Name {
         if let Some(known) = self.known.get(name) {
-            return Arc::clone(known);
+            return known.clone();
         }
         if self.known.len() >= self.sweep_at {
-            self.known.retain(|name| Arc::strong_count(name) > 1);
+            self.known.retain(Name::is_shared);
             self.sweep_at = (self.known.len() * 2).max(64);
         }
-        let name: Arc<str> = name.into();
-        self.known.insert(Arc::clone(&name));
+        let name = Name::from(name);
+        self.known.insert(name.clone());
         name
+    }
+}
+
+/// A moment to the second, as the API has it, in four bytes: from 1970 to 2106. Anything else counts as absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment(Option<NonZeroU32>);
+
+impl Moment {
+    pub(crate) fn get(self) -> Option<Timestamp> {
+        self.0
+            .and_then(|seconds| Timestamp::from_second(seconds.get().into()).ok())
+    }
+}
+
+impl From<Option<Timestamp>> for Moment {
+    fn from(at: Option<Timestamp>) -> Self {
+        Self(
+            at.and_then(|at| u32::try_from(at.as_second()).ok())
+                .and_then(NonZeroU32::new),
+        )
     }
 }
 
@@ -173,6 +237,35 @@ mod tests {
         }
         assert_ne!(Uid::new("a"), Uid::new("b"));
         assert_eq!(size_of::<Uid>(), 24);
+        assert_eq!(
+            (
+                size_of::<Option<Name>>(),
+                size_of::<ResourceVersion>(),
+                size_of::<Moment>()
+            ),
+            (8, 16, 4)
+        );
+    }
+
+    #[test]
+    fn a_moment_is_what_the_api_has() {
+        let moment = |text: &str| {
+            Moment::from(text.parse().ok())
+                .get()
+                .map(|at| at.to_string())
+        };
+        assert_eq!(
+            moment("2026-11-21T09:00:00.7Z").as_deref(),
+            Some("2026-11-21T09:00:00Z")
+        );
+        assert_eq!(
+            (
+                moment("1969-01-01T00:00:00Z"),
+                moment("2200-01-01T00:00:00Z"),
+                moment("")
+            ),
+            (None, None, None)
+        );
     }
 
     #[test]
@@ -191,11 +284,11 @@ mod tests {
     fn names_are_stored_once_and_forgotten_when_unused() {
         let mut names = Names::default();
         let first = names.intern("team-a");
-        assert!(Arc::ptr_eq(&first, &names.intern("team-a")));
+        assert!(Arc::ptr_eq(&first.0, &names.intern("team-a").0));
         for round in 0..1000 {
             names.intern(&format!("gone-{round}"));
         }
         assert!(names.known.len() <= 129, "{}", names.known.len());
-        assert!(Arc::ptr_eq(&first, &names.intern("team-a")));
+        assert!(Arc::ptr_eq(&first.0, &names.intern("team-a").0));
     }
 }

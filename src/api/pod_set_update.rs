@@ -52,7 +52,7 @@ impl FingerprintKind {
 ///
 /// Kueue finishes a job as FailedToStart when two sources set one key to different values. Two fingerprints with equal keys and different values
 /// say that this is about to happen, without keeping pod templates in memory; it is then confirmed on the whole object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Fingerprint {
     pub(crate) key: u32,
     pub(crate) value: u32,
@@ -83,8 +83,13 @@ pub(crate) fn digest<T: Hash + ?Sized>(value: &T) -> u64 {
     hasher.finish()
 }
 
+/// The same in four bytes: enough to see that something differs.
+pub(crate) fn short_digest<T: Hash + ?Sized>(value: &T) -> u32 {
+    fold(digest(value))
+}
+
 /// The digest of a whole list; no list and an empty list are the same to the API.
-pub(crate) fn updates_digest(updates: &[PodSetUpdate]) -> u64 {
+pub(crate) fn updates_digest(updates: &[PodSetUpdate]) -> u32 {
     let mut hasher = DefaultHasher::new();
     for update in updates {
         (
@@ -105,7 +110,7 @@ pub(crate) fn updates_digest(updates: &[PodSetUpdate]) -> u64 {
             (effect, key, operator, toleration_seconds, value).hash(&mut hasher);
         }
     }
-    hasher.finish()
+    fold(hasher.finish())
 }
 
 impl PodSetUpdate {

@@ -214,6 +214,34 @@ impl Sum for Quantity {
     }
 }
 
+/// A quantity in one word, as it is kept: in thousandths while they fit, else in whole units, rounded up either way, as Kueue accounts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Compact(i64);
+
+impl From<Quantity> for Compact {
+    fn from(quantity: Quantity) -> Self {
+        // The lowest bit says which it is.
+        let in_units = |units: i64| units.clamp(i64::MIN >> 1, i64::MAX >> 1) << 1 | 1;
+        Self(
+            quantity
+                .millis()
+                .checked_mul(2)
+                .unwrap_or_else(|| in_units(quantity.units())),
+        )
+    }
+}
+
+impl From<Compact> for Quantity {
+    fn from(compact: Compact) -> Self {
+        let number = i128::from(compact.0 >> 1);
+        Self::from_nanos(if compact.0 & 1 == 1 {
+            number * NANOS
+        } else {
+            number * (NANOS / 1000)
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -277,6 +305,23 @@ mod tests {
         assert_eq!((amount.millis(), amount.units()), (1001, 2));
         let negative: Quantity = "-1.5".parse().unwrap();
         assert_eq!((negative.millis(), negative.units()), (-1500, -1));
+    }
+
+    #[test]
+    fn what_is_kept_is_exact_to_a_thousandth_or_a_unit() {
+        for (text, kept) in [
+            ("0", "0"),
+            ("1500m", "1.5"),
+            ("1u", "0.001"),
+            ("-250m", "-0.25"),
+            ("64Ti", "70368744177664"),
+            ("4000Pi", "4503599627370496000"),
+            ("4611686018427387903", "4611686018427387903"),
+            ("9E", "4611686018427387903"),
+        ] {
+            let compact = Compact::from(text.parse::<Quantity>().unwrap());
+            assert_eq!(Quantity::from(compact).to_string(), kept, "{text}");
+        }
     }
 
     #[test]

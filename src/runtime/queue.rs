@@ -1,9 +1,9 @@
 //! Which key is looked at next.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
-
 use tokio::time::Instant;
+
+use crate::api::Name;
 
 /// How urgent a look is. Earlier lanes go first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,8 +48,8 @@ struct Ticket {
 /// The ClusterQueues of one lane, in the order of their turns.
 #[derive(Debug)]
 struct Turns<K> {
-    order: VecDeque<Arc<str>>,
-    keys: BTreeMap<Arc<str>, VecDeque<(K, u64)>>,
+    order: VecDeque<Name>,
+    keys: BTreeMap<Name, VecDeque<(K, u64)>>,
 }
 
 impl<K> Default for Turns<K> {
@@ -73,7 +73,7 @@ impl<K> Default for Queue<K> {
 
 impl<K: Ord + Clone> Queue<K> {
     /// Puts `key` in the line of `cluster_queue`. A key that waits already stays where it is, unless `lane` is more urgent.
-    pub(crate) fn push(&mut self, key: K, lane: Lane, cluster_queue: &Arc<str>, now: Instant) {
+    pub(crate) fn push(&mut self, key: K, lane: Lane, cluster_queue: &Name, now: Instant) {
         let since = match self.waiting.get(&key) {
             Some(ticket) if ticket.lane <= lane => return,
             Some(ticket) => ticket.since,
@@ -90,9 +90,9 @@ impl<K: Ord + Clone> Queue<K> {
             },
         );
         let turns = self.lanes.entry(lane).or_default();
-        let line = turns.keys.entry(Arc::clone(cluster_queue)).or_default();
+        let line = turns.keys.entry(cluster_queue.clone()).or_default();
         if line.is_empty() {
-            turns.order.push_back(Arc::clone(cluster_queue));
+            turns.order.push_back(cluster_queue.clone());
         }
         line.push_back((key, number));
     }
@@ -163,7 +163,7 @@ mod tests {
     fn queue(pushes: &[(u32, Lane, &str)]) -> Queue<u32> {
         let mut queue = Queue::default();
         for (key, lane, cluster_queue) in pushes {
-            queue.push(*key, *lane, &Arc::from(*cluster_queue), Instant::now());
+            queue.push(*key, *lane, &Name::from(*cluster_queue), Instant::now());
         }
         queue
     }

@@ -1,6 +1,7 @@
 //! The requests that the runtime makes besides watching: it reads one Workload, and writes check states and conditions.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU64;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,8 +18,8 @@ use super::decide::{EntryPatch, to_the_second};
 use super::intake::brief;
 use super::lease::Leadership;
 use crate::api::{
-    AdmissionCheck, AdmissionCheckObject, ApiVersion, Projection, Served, Uid, Workload,
-    WorkloadObject, digest,
+    AdmissionCheck, AdmissionCheckObject, ApiVersion, CheckEntry, Projection, Served, Uid,
+    Workload, WorkloadObject, digest,
 };
 use crate::check::{CheckError, Message, ReadWorkload, redact};
 
@@ -366,15 +367,12 @@ struct Condition<'a> {
 
 /// What identifies an entry's content, to see whether somebody else has changed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct EntryDigest(u64);
+pub(crate) struct EntryDigest(NonZeroU64);
 
 impl EntryDigest {
-    pub(crate) fn of(entry: &crate::api::CheckEntry) -> Self {
-        Self(digest(&(
-            &entry.state,
-            entry.message_digest,
-            entry.updates_digest,
-        )))
+    pub(crate) fn of(entry: &CheckEntry) -> Self {
+        let digest = digest(&(&entry.state, entry.message_digest, entry.updates_digest));
+        Self(NonZeroU64::new(digest).unwrap_or(NonZeroU64::MIN))
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{CheckEntry, Quantity, ResourceVersion, Uid};
+use super::{CheckEntry, Moment, Name, Quantity, ResourceVersion, Uid};
 
 pub(crate) use object::WorkloadObject;
 pub use pod_set::{PodSet, PodSetResource};
@@ -26,21 +26,22 @@ pub struct Workload(Arc<Data>);
 
 #[derive(Debug, PartialEq)]
 struct Data {
-    namespace: Arc<str>,
+    namespace: Name,
     name: Box<str>,
     uid: Uid,
     version: ResourceVersion,
-    created: Option<Timestamp>,
-    queue: Option<Arc<str>>,
-    cluster_queue: Option<Arc<str>>,
+    created: Moment,
+    queue: Option<Name>,
+    cluster_queue: Option<Name>,
     priority: i32,
     active: bool,
     deleting: bool,
     max_execution_seconds: Option<u32>,
     owner: Option<Owner>,
-    labels: Box<[(Arc<str>, Box<str>)]>,
-    annotations: Box<[(Arc<str>, Box<str>)]>,
-    pod_sets: Box<[PodSet]>,
+    labels: Box<[(Name, Box<str>)]>,
+    annotations: Box<[(Name, Box<str>)]>,
+    /// Shared with the Workloads that have the same.
+    pod_sets: Arc<[PodSet]>,
     conditions: WorkloadConditions,
     checks: Box<[CheckEntry]>,
 }
@@ -48,8 +49,8 @@ struct Data {
 /// The job for which Kueue made the Workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    pub(crate) api_version: Arc<str>,
-    pub(crate) kind: Arc<str>,
+    pub(crate) api_version: Name,
+    pub(crate) kind: Name,
     pub(crate) name: Box<str>,
     pub(crate) uid: Uid,
 }
@@ -80,7 +81,7 @@ impl Owner {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Since {
     pub(crate) status: Option<bool>,
-    pub(crate) at: Option<Timestamp>,
+    pub(crate) at: Moment,
 }
 
 impl Since {
@@ -91,7 +92,7 @@ impl Since {
 
     /// The condition's last transition.
     pub fn at(self) -> Option<Timestamp> {
-        self.at
+        self.at.get()
     }
 }
 
@@ -166,7 +167,7 @@ impl Workload {
 
     /// When it was created.
     pub fn created(&self) -> Option<Timestamp> {
-        self.0.created
+        self.0.created.get()
     }
 
     /// The LocalQueue (`spec.queueName`).
@@ -179,7 +180,7 @@ impl Workload {
         self.0.cluster_queue.as_deref()
     }
 
-    pub(crate) fn shared_cluster_queue(&self) -> Option<&Arc<str>> {
+    pub(crate) fn shared_cluster_queue(&self) -> Option<&Name> {
         self.0.cluster_queue.as_ref()
     }
 
@@ -239,7 +240,7 @@ impl Workload {
         self.pod_sets()
             .iter()
             .filter_map(|pod_set| pod_set.resource(resource))
-            .map(PodSetResource::usage)
+            .map(|resource| resource.usage())
             .sum()
     }
 
@@ -285,7 +286,7 @@ impl Workload {
     }
 }
 
-fn find<'a>(pairs: &'a [(Arc<str>, Box<str>)], key: &str) -> Option<&'a str> {
+fn find<'a>(pairs: &'a [(Name, Box<str>)], key: &str) -> Option<&'a str> {
     pairs
         .iter()
         .find(|(known, _)| &**known == key)

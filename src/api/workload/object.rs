@@ -173,7 +173,6 @@ pub(super) struct Entry {
     pub(super) state: Lenient<String>,
     pub(super) message: Lenient<String>,
     pub(super) last_transition_time: Lenient<Option<jiff::Timestamp>>,
-    pub(super) requeue_after_seconds: Lenient<Option<u32>>,
     pub(super) retry_count: Lenient<Option<u32>>,
     pub(super) pod_set_updates: List<EntryUpdate>,
 }

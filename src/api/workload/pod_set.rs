@@ -2,33 +2,46 @@
 
 use std::sync::Arc;
 
-use crate::api::Quantity;
-use crate::api::pod_set_update::Fingerprint;
+use crate::api::quantity::Compact;
+use crate::api::{Fingerprint, Name, Quantity};
 
 /// A pod set of a Workload, with what Kueue assigned to it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PodSet {
-    pub(crate) name: Arc<str>,
-    pub(crate) count: u32,
-    pub(crate) assigned_count: Option<u32>,
-    pub(crate) reclaimable: u32,
-    pub(crate) resources: Box<[PodSetResource]>,
-    pub(crate) template: Box<[Fingerprint]>,
+    pub(super) shape: Arc<Shape>,
+    pub(super) count: u32,
+    pub(super) assigned_count: Option<u32>,
+    pub(super) reclaimable: u32,
+    /// For each of the shape's resources what is accounted to the whole pod set.
+    pub(super) usage: Box<[Compact]>,
+}
+
+/// What pod sets of the same template and flavors have in common, whatever their sizes. Kept once.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Shape {
+    pub(super) name: Name,
+    pub(super) resources: Box<[ShapeResource]>,
+    pub(super) template: Box<[Fingerprint]>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ShapeResource {
+    pub(super) name: Name,
+    pub(super) flavor: Option<Name>,
+    pub(super) per_pod: Compact,
 }
 
 /// One resource of a pod set.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PodSetResource {
-    pub(crate) name: Arc<str>,
-    pub(crate) flavor: Option<Arc<str>>,
-    pub(crate) per_pod: Quantity,
-    pub(crate) usage: Quantity,
+#[derive(Clone, Copy, Debug)]
+pub struct PodSetResource<'a> {
+    shape: &'a ShapeResource,
+    usage: Compact,
 }
 
 impl PodSet {
     /// The name, unique in the Workload.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.shape.name
     }
 
     /// How many pods: the count for which quota is reserved, which partial admission may have lowered; else that of the spec. Zero is legal.
@@ -50,62 +63,69 @@ impl PodSet {
     /// init container, plus the pod's overhead.
     pub fn requests(&self, resource: &str) -> Quantity {
         self.resource(resource)
-            .map(PodSetResource::per_pod)
+            .map(|resource| resource.per_pod())
             .unwrap_or_default()
     }
 
     /// Every resource that is requested or assigned, by name.
-    pub fn resources(&self) -> &[PodSetResource] {
-        &self.resources
+    pub fn resources(&self) -> impl Iterator<Item = PodSetResource<'_>> {
+        let pairs = self.shape.resources.iter().zip(&self.usage);
+        pairs.map(|(shape, usage)| PodSetResource {
+            shape,
+            usage: *usage,
+        })
     }
 
     /// One of them.
-    pub fn resource(&self, name: &str) -> Option<&PodSetResource> {
-        self.resources
-            .iter()
-            .find(|resource| resource.name() == name)
+    pub fn resource(&self, name: &str) -> Option<PodSetResource<'_>> {
+        self.resources().find(|resource| resource.name() == name)
     }
 
     /// The ResourceFlavor assigned for `resource`; `None` without a reservation, or where the ClusterQueue does not cover the resource.
     pub fn flavor(&self, resource: &str) -> Option<&str> {
-        self.resource(resource).and_then(PodSetResource::flavor)
+        self.resource(resource)
+            .and_then(|resource| resource.flavor())
     }
 
     /// The distinct flavors assigned to the pod set.
     pub fn flavors(&self) -> impl Iterator<Item = &str> {
-        let flavors = self
-            .resources
-            .iter()
+        let all = || {
+            self.shape
+                .resources
+                .iter()
+                .map(|resource| resource.flavor.as_deref())
+        };
+        let first =
+            move |at: usize, flavor: &str| all().take(at).all(|earlier| earlier != Some(flavor));
+        all()
             .enumerate()
-            .filter_map(|(at, resource)| Some((at, resource.flavor()?)));
-        flavors
-            .filter(|(at, flavor)| {
-                self.resources[..*at]
-                    .iter()
-                    .all(|earlier| earlier.flavor() != Some(flavor))
-            })
-            .map(|(_, flavor)| flavor)
+            .filter_map(move |(at, flavor)| flavor.filter(|flavor| first(at, flavor)))
+    }
+
+    /// The keys that the template sets.
+    pub(crate) fn template(&self) -> impl Iterator<Item = Fingerprint> {
+        self.shape.template.iter().copied()
     }
 }
 
-impl PodSetResource {
+impl<'a> PodSetResource<'a> {
     /// The resource's name, such as `cpu` or `nvidia.com/gpu`.
-    pub fn name(&self) -> &str {
-        &self.name
+    pub fn name(&self) -> &'a str {
+        &self.shape.name
     }
 
     /// The ResourceFlavor from which quota is reserved.
-    pub fn flavor(&self) -> Option<&str> {
-        self.flavor.as_deref()
+    pub fn flavor(&self) -> Option<&'a str> {
+        self.shape.flavor.as_deref()
     }
 
-    /// What one pod requests.
+    /// What one pod requests: exact to a thousandth, and to a whole unit beyond a thousand million million.
     pub fn per_pod(&self) -> Quantity {
-        self.per_pod
+        self.shape.per_pod.into()
     }
 
-    /// What Kueue accounts to the whole pod set (`resourceUsage`).
+    /// What Kueue accounts to the whole pod set (`resourceUsage`), as exact as that.
     pub fn usage(&self) -> Quantity {
-        self.usage
+        self.usage.into()
     }
 }

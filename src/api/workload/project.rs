@@ -1,6 +1,7 @@
 //! From the decoded object to the view that is kept.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hash;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
@@ -8,12 +9,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use super::object::{
     Assignment, Condition, Entry, EntryUpdate, SpecPodSet, Status, WorkloadObject,
 };
+use super::pod_set::{Shape, ShapeResource};
 use super::requests::per_pod;
-use super::{Data, Owner, PodSet, PodSetResource, Since, Workload, WorkloadConditions};
+use super::{Data, Owner, PodSet, Since, Workload, WorkloadConditions};
 use crate::api::pod_set_update::{
-    Fingerprint, FingerprintKind, PodSetUpdate, digest, fingerprint, updates_digest,
+    Fingerprint, FingerprintKind, PodSetUpdate, digest, fingerprint, short_digest, updates_digest,
 };
-use crate::api::{CheckEntry, CheckState, Lenient, Names, Quantity, ResourceVersion, Uid};
+use crate::api::quantity::Compact;
+use crate::api::{CheckEntry, CheckState, Lenient, Name, Names, ResourceVersion, Uid};
 
 /// `metadata.labels` that repeat what the view has elsewhere.
 const REDUNDANT_LABEL: &str = "kueue.x-k8s.io/job-uid";
@@ -22,6 +25,8 @@ const REDUNDANT_LABEL: &str = "kueue.x-k8s.io/job-uid";
 #[derive(Debug, Default)]
 pub(crate) struct Projection {
     names: Names,
+    shapes: Pool<Shape>,
+    pod_sets: Pool<[PodSet]>,
     /// The annotations to keep; `None` keeps all.
     annotations: Option<BTreeSet<String>>,
 }
@@ -32,8 +37,8 @@ impl Projection {
     /// Keeps `annotations` of each Workload and no others.
     pub(crate) fn new(annotations: BTreeSet<String>) -> Self {
         Self {
-            names: Names::default(),
             annotations: Some(annotations),
+            ..Self::default()
         }
     }
 
@@ -57,12 +62,13 @@ impl Projection {
             .filter(|admission| !admission.cluster_queue.0.is_empty());
         let cluster_queue =
             admission.map(|admission| self.names.intern(&admission.cluster_queue.0));
-        let pod_sets = spec
+        let pod_sets: Vec<PodSet> = spec
             .pod_sets
             .0
             .iter()
             .map(|pod_set| self.pod_set(&pod_set.0, &status))
             .collect();
+        let pod_sets = self.pod_sets.intern(pod_sets);
         let checks = status
             .admission_checks
             .0
@@ -87,7 +93,7 @@ impl Projection {
             name: metadata.name.unwrap_or_default().into(),
             uid: Uid::new(&metadata.uid.unwrap_or_default()),
             version: ResourceVersion::new(&metadata.resource_version.unwrap_or_default()),
-            created: metadata.creation_timestamp.map(|Time(at)| at),
+            created: metadata.creation_timestamp.map(|Time(at)| at).into(),
             queue: spec
                 .queue_name
                 .0
@@ -124,7 +130,7 @@ impl Projection {
     fn pairs(
         &mut self,
         pairs: impl IntoIterator<Item = (String, String)>,
-    ) -> Box<[(Arc<str>, Box<str>)]> {
+    ) -> Box<[(Name, Box<str>)]> {
         pairs
             .into_iter()
             .map(|(key, value)| (self.names.intern(&key), value.into()))
@@ -145,23 +151,28 @@ impl Projection {
             .reclaimable_pods
             .0
             .iter()
-            .find(|pods| pods.0.name.0 == *name)
-            .map_or(0, |pods| pods.0.count.0);
-        PodSet {
+            .find(|pods| pods.0.name.0 == *name);
+        let (resources, usage) = self.resources(spec, assignment);
+        let shape = Shape {
             name: self.names.intern(name),
+            resources,
+            template: template_fingerprints(spec),
+        };
+        PodSet {
+            shape: self.shapes.intern(shape),
             count: spec.count.0,
             assigned_count: assignment.and_then(|assignment| assignment.count.0),
-            reclaimable,
-            resources: self.resources(spec, assignment),
-            template: template_fingerprints(spec),
+            reclaimable: reclaimable.map_or(0, |pods| pods.0.count.0),
+            usage,
         }
     }
 
+    /// Every resource that is requested or assigned, and what is accounted to the pod set of each.
     fn resources(
         &mut self,
         spec: &SpecPodSet,
         assignment: Option<&Assignment>,
-    ) -> Box<[PodSetResource]> {
+    ) -> (Box<[ShapeResource]>, Box<[Compact]>) {
         let requests = per_pod(&spec.template.0.spec.0);
         let mut names: BTreeSet<&str> = requests.keys().map(String::as_str).collect();
         if let Some(assignment) = assignment {
@@ -177,13 +188,19 @@ impl Projection {
         let usage =
             |name: &str| assignment.and_then(|assignment| assignment.resource_usage.0.get(name));
         let flavor = |name: &str| assignment.and_then(|assignment| assignment.flavors.0.get(name));
-        let resource = |name: &str| PodSetResource {
-            name: self.names.intern(name),
-            flavor: flavor(name).map(|flavor| self.names.intern(&flavor.0)),
-            per_pod: requests.get(name).copied().unwrap_or_default(),
-            usage: usage(name).map_or(Quantity::ZERO, |amount| amount.0.0),
+        let resource = |name: &str| {
+            let shape = ShapeResource {
+                name: self.names.intern(name),
+                flavor: flavor(name).map(|flavor| self.names.intern(&flavor.0)),
+                per_pod: requests.get(name).copied().unwrap_or_default().into(),
+            };
+            (
+                shape,
+                usage(name).map_or_else(Compact::default, |amount| amount.0.0.into()),
+            )
         };
-        names.into_iter().map(resource).collect()
+        let (shapes, usage): (Vec<_>, Vec<_>) = names.into_iter().map(resource).unzip();
+        (shapes.into(), usage.into())
     }
 
     fn entry(&mut self, entry: &Entry) -> CheckEntry {
@@ -193,19 +210,54 @@ impl Projection {
             .iter()
             .map(|update| stored_update(&update.0))
             .collect();
+        let fingerprints: Box<[Fingerprint]> = updates
+            .iter()
+            .flat_map(PodSetUpdate::fingerprints)
+            .collect();
         CheckEntry {
             name: self.names.intern(&entry.name.0),
             state: CheckState::new(&entry.state.0),
-            since: entry.last_transition_time.0,
-            requeue_after_seconds: entry.requeue_after_seconds.0,
-            retry_count: entry.retry_count.0,
-            message_digest: digest(entry.message.0.as_str()),
+            since: entry.last_transition_time.0.into(),
+            retries: entry
+                .retry_count
+                .0
+                .map_or(0, |count| count.saturating_add(1)),
+            message_digest: short_digest(entry.message.0.as_str()),
             updates_digest: updates_digest(&updates),
-            updates: updates
-                .iter()
-                .flat_map(PodSetUpdate::fingerprints)
-                .collect(),
+            updates: (!fingerprints.is_empty()).then(|| Box::new(fingerprints)),
         }
+    }
+}
+
+/// Values of which many Workloads have equal ones: jobs come in batches. Each is kept once.
+#[derive(Debug)]
+struct Pool<T: ?Sized> {
+    known: BTreeMap<u64, Arc<T>>,
+    sweep_at: usize,
+}
+
+impl<T: ?Sized> Default for Pool<T> {
+    fn default() -> Self {
+        Self {
+            known: BTreeMap::new(),
+            sweep_at: 0,
+        }
+    }
+}
+
+impl<T: ?Sized + Hash + Eq> Pool<T> {
+    fn intern(&mut self, value: impl Into<Arc<T>>) -> Arc<T> {
+        let value = value.into();
+        let digest = digest(&*value);
+        if let Some(known) = self.known.get(&digest).filter(|known| ***known == *value) {
+            return Arc::clone(known);
+        }
+        if self.known.len() >= self.sweep_at {
+            self.known.retain(|_, value| Arc::strong_count(value) > 1);
+            self.sweep_at = (self.known.len() * 2).max(64);
+        }
+        self.known.insert(digest, Arc::clone(&value));
+        value
     }
 }
 
@@ -262,7 +314,7 @@ fn conditions(list: &[Lenient<Condition>]) -> WorkloadConditions {
         };
         *slot = Since {
             status,
-            at: condition.last_transition_time.0,
+            at: condition.last_transition_time.0.into(),
         };
     }
     conditions
@@ -359,14 +411,10 @@ mod tests {
         assert_eq!(workload.usage("nvidia.com/gpu").units(), 6);
         let window = workload.check("window").unwrap();
         assert_eq!(
-            (
-                window.state(),
-                window.retry_count(),
-                window.requeue_after_seconds
-            ),
-            (&CheckState::Retry, Some(2), Some(30))
+            (window.state(), window.retry_count()),
+            (&CheckState::Retry, Some(2))
         );
-        assert_eq!(workload.check("budget").unwrap().updates.len(), 1);
+        assert_eq!(workload.check("budget").unwrap().fingerprints().count(), 1);
         assert!(workload.check("other").is_none());
     }
 

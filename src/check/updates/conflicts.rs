@@ -49,13 +49,10 @@ impl PodSetUpdates {
                 Conflicts::None => {}
                 found => return found,
             }
-            let set = pod_set
-                .template
-                .iter()
-                .chain(others.iter().flat_map(|entry| &entry.updates));
-            suspected |= set
-                .copied()
-                .any(|set| update.fingerprints().any(|own| contradicts(own, set)));
+            let mut set = pod_set
+                .template()
+                .chain(others.iter().flat_map(|entry| entry.fingerprints()));
+            suspected |= set.any(|set| update.fingerprints().any(|own| contradicts(own, set)));
         }
         if suspected {
             Conflicts::Suspected

@@ -157,7 +157,7 @@ impl PodSetUpdates {
         &self.0
     }
 
-    pub(crate) fn digest(&self) -> u64 {
+    pub(crate) fn digest(&self) -> u32 {
         updates_digest(&self.0)
     }
 }

@@ -139,7 +139,8 @@ impl Draft<'_> {
             .recheck_in
             .map_or(LookAgain::OnChange, LookAgain::After);
         if !verdict.is_retry() {
-            self.memory.retry_due = None;
+            self.memory
+                .change_trouble(|trouble| trouble.retry_due = None);
         }
         let target = match verdict.answer {
             Answer::Ready | Answer::NotApplicable => ready(verdict),
@@ -156,7 +157,7 @@ impl Draft<'_> {
         self.memory.decided();
         match verdict.answer {
             Answer::Ready | Answer::NotApplicable => {
-                self.memory.objections = 0;
+                self.memory.change_trouble(|trouble| trouble.objections = 0);
                 self.memory.watched = verdict.recheck_in.is_some();
                 self.memory.recheck = verdict.recheck_in;
                 let target = (self.facts.entry.state != CheckState::Ready).then(|| ready(verdict));
@@ -168,7 +169,7 @@ impl Draft<'_> {
                 )
             }
             Answer::Pending | Answer::PreemptionRequired => {
-                self.memory.objections = 0;
+                self.memory.change_trouble(|trouble| trouble.objections = 0);
                 let recheck = verdict.recheck_in.or(self.memory.recheck);
                 (None, recheck.map_or(LookAgain::OnChange, LookAgain::After))
             }
@@ -178,7 +179,8 @@ impl Draft<'_> {
 
     /// A verdict that would stop a running job.
     fn objection(&mut self, verdict: &Verdict) -> Step {
-        self.memory.objections = self.memory.objections.saturating_add(1);
+        self.memory
+            .change_trouble(|trouble| trouble.objections = trouble.objections.saturating_add(1));
         if let Some(why) = self.held_back() {
             self.notes.push(Note::HeldBack {
                 why,
@@ -209,8 +211,8 @@ impl Draft<'_> {
         match policy.on_failure {
             Some(OnFailure::Ignore) => Some(HeldBack::Ignored),
             None if !self.memory.watched => Some(HeldBack::NotWatched),
-            _ if self.memory.objections < policy.consecutive => Some(HeldBack::NotYet {
-                objections: self.memory.objections,
+            _ if self.memory.trouble().objections < policy.consecutive => Some(HeldBack::NotYet {
+                objections: self.memory.trouble().objections,
                 needed: policy.consecutive,
             }),
             _ if evictions_last_hour >= policy.max_evictions_per_hour => Some(HeldBack::TooMany {
@@ -241,10 +243,10 @@ impl Draft<'_> {
             return (Some(Target::retry(delay, message)), LookAgain::OnChange);
         }
         let now = self.facts.now;
-        let due = *self
-            .memory
-            .retry_due
-            .get_or_insert_with(|| after(now, delay));
+        self.memory.change_trouble(|trouble| {
+            trouble.retry_due.get_or_insert(after(now, delay));
+        });
+        let due = self.memory.trouble().retry_due.unwrap_or(now);
         if due <= now {
             return (
                 Some(Target::retry(Duration::ZERO, message)),
@@ -264,8 +266,11 @@ impl Draft<'_> {
     /// The check did not decide: the state stays.
     fn failed(&mut self, kind: ErrorKind, message: &Message) -> Step {
         let now = self.facts.now;
-        self.memory.failures = self.memory.failures.saturating_add(1);
-        let failing_since = *self.memory.failing_since.get_or_insert(now);
+        self.memory.change_trouble(|trouble| {
+            trouble.failures = trouble.failures.saturating_add(1);
+            trouble.failing_since.get_or_insert(now);
+        });
+        let failing_since = self.memory.trouble().failing_since.unwrap_or(now);
         let again = match kind {
             ErrorKind::Transient => LookAgain::Backoff { at_most: None },
             ErrorKind::Throttled { after } => LookAgain::After(after),
@@ -364,7 +369,10 @@ impl Draft<'_> {
         let entry = self.facts.entry;
         let same_state = target.state == entry.state;
         let patch = EntryPatch {
-            since: entry.since.filter(|_| same_state).unwrap_or(self.facts.now),
+            since: entry
+                .since()
+                .filter(|_| same_state)
+                .unwrap_or(self.facts.now),
             requeue_after_seconds: target.requeue_after.map(seconds),
             state: target.state,
             message: target.message,

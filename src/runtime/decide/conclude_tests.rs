@@ -1,5 +1,6 @@
 use serde_json::json;
 
+use super::super::Trouble;
 use super::*;
 use crate::api::Workload;
 use crate::check::{AfterAdmission, PendingTimeout, Policy};
@@ -115,6 +116,12 @@ fn watched() -> Memory {
         recheck: Some(Duration::from_secs(300)),
         ..Memory::default()
     }
+}
+
+fn failing_since(at: &str) -> Memory {
+    let mut memory = Memory::default();
+    memory.change_trouble(|trouble| trouble.failing_since = Some(at.parse().unwrap()));
+    memory
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -381,7 +388,7 @@ fn an_error_says_what_it_is_and_when_the_check_is_asked_again() {
 fn failures_are_counted_until_the_check_decides() {
     let first = waiting("Pending", "").failure(ErrorKind::Transient).memory;
     assert_eq!(
-        (first.failures, first.failing_since),
+        (first.trouble().failures, first.trouble().failing_since),
         (1, Some("2026-11-21T09:05:00Z".parse().unwrap()))
     );
     let second = waiting("Pending", "")
@@ -390,14 +397,14 @@ fn failures_are_counted_until_the_check_decides() {
         .failure(ErrorKind::Transient)
         .memory;
     assert_eq!(
-        (second.failures, second.failing_since),
+        (second.trouble().failures, second.trouble().failing_since),
         (2, Some("2026-11-21T09:05:00Z".parse().unwrap()))
     );
     let decided = waiting("Pending", "")
         .memory(second)
         .verdict(Verdict::pending("x"))
         .memory;
-    assert_eq!((decided.failures, decided.failing_since), (0, None));
+    assert_eq!(decided.trouble(), Trouble::default());
 }
 
 #[test]
@@ -407,10 +414,7 @@ fn lasting_errors_are_the_operators_choice_and_only_before_admission() {
         on_error_after: Some(MINUTE.into()),
         ..Policy::default()
     };
-    let failing = Memory {
-        failing_since: Some("2026-11-21T09:04:30Z".parse().unwrap()),
-        ..Memory::default()
-    };
+    let failing = failing_since("2026-11-21T09:04:30Z");
     let soon = waiting("Pending", "")
         .policy(policy(OnError::Admit))
         .memory(failing.clone())
@@ -423,10 +427,7 @@ fn lasting_errors_are_the_operators_choice_and_only_before_admission() {
         }
     );
 
-    let failing = Memory {
-        failing_since: Some("2026-11-21T09:04:00Z".parse().unwrap()),
-        ..failing
-    };
+    let failing = failing_since("2026-11-21T09:04:00Z");
     let lasting = |on_error, state| {
         waiting(state, "")
             .policy(policy(on_error))
@@ -577,7 +578,10 @@ fn on_kueue_0_14_the_delay_of_a_retry_is_waited_for_here() {
         "asking in between does not prolong it"
     );
     assert_eq!(
-        case.verdict(Verdict::pending("maybe")).memory.retry_due,
+        case.verdict(Verdict::pending("maybe"))
+            .memory
+            .trouble()
+            .retry_due,
         None
     );
     case = case.at("2026-11-21T09:06:00Z");
@@ -624,6 +628,7 @@ fn a_check_that_keeps_an_eye_on_a_job_stops_it_after_enough_objections() {
                 .memory(memory.clone())
                 .verdict(forgiving)
                 .memory
+                .trouble()
                 .objections,
             0
         );

@@ -14,7 +14,7 @@ use serde::{Serialize, Serializer};
 pub(crate) use conclude::{Conclusion, Facts, LookAgain, Outcome, conclude};
 pub(crate) use standing::{Standing, standing};
 
-use crate::api::{CheckEntry, CheckState, PodSetUpdate, digest};
+use crate::api::{CheckEntry, CheckState, PodSetUpdate, short_digest};
 use crate::check::{Answer, Message, PodSetUpdates};
 
 /// An entry as it is sent: exactly the fields that a check owns, each time all of them (rule 4).
@@ -39,7 +39,7 @@ impl EntryPatch {
     /// Whether `entry` says the same.
     pub(crate) fn stands_in(&self, entry: &CheckEntry) -> bool {
         self.state == entry.state
-            && digest(self.message.as_str()) == entry.message_digest
+            && short_digest(self.message.as_str()) == entry.message_digest
             && self.updates.digest() == entry.updates_digest
     }
 }
@@ -69,13 +69,20 @@ pub(crate) fn to_the_second<S: Serializer>(
 pub(crate) struct Memory {
     /// How often the check has been asked.
     pub(crate) evaluations: u32,
-    /// Failures in a row, and since when.
-    pub(crate) failures: u32,
-    pub(crate) failing_since: Option<Timestamp>,
     /// Whether the last Ready asked to look again: the check keeps an eye on the job.
     pub(crate) watched: bool,
     /// The last verdict's delay.
     pub(crate) recheck: Option<Duration>,
+    /// What went wrong. Apart, because nothing does for most.
+    trouble: Option<Box<Trouble>>,
+}
+
+/// What went wrong with one reservation.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Trouble {
+    /// Failures in a row, and since when.
+    pub(crate) failures: u32,
+    pub(crate) failing_since: Option<Timestamp>,
     /// How often in a row the check has objected to the running job.
     pub(crate) objections: u32,
     /// When a Retry is due whose delay is waited for here.
@@ -85,9 +92,21 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
+    pub(crate) fn trouble(&self) -> Trouble {
+        self.trouble.as_deref().copied().unwrap_or_default()
+    }
+
+    pub(crate) fn change_trouble(&mut self, change: impl FnOnce(&mut Trouble)) {
+        let mut trouble = self.trouble();
+        change(&mut trouble);
+        self.trouble = (trouble != Trouble::default()).then(|| Box::new(trouble));
+    }
+
     fn decided(&mut self) {
-        self.failures = 0;
-        self.failing_since = None;
+        self.change_trouble(|trouble| {
+            trouble.failures = 0;
+            trouble.failing_since = None;
+        });
     }
 }
 

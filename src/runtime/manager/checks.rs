@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::jobs::{self, NotActivated, Tried};
 use super::session::{Session, Timer};
 use super::tracked::Key;
-use crate::api::{AdmissionCheck, Uid, Workload};
+use crate::api::{AdmissionCheck, Name, Uid, Workload};
 use crate::check::{Message, Policy, Read, ReleaseReason, Settled};
 use crate::runtime::activation::{Resolved, condition, resolve};
 use crate::runtime::intake::{Failure, StoredParameters};
@@ -130,13 +130,13 @@ impl Session {
             Event::Init => self.listed_checks = Some(BTreeSet::new()),
             Event::InitApply(check) => {
                 if let Some(listed) = &mut self.listed_checks {
-                    listed.insert(Arc::clone(&check.name));
+                    listed.insert(check.name.clone());
                 }
                 self.apply_check(check);
             }
             Event::InitDone => {
                 let listed = self.listed_checks.take().unwrap_or_default();
-                let vanished: Vec<Arc<str>> = self
+                let vanished: Vec<Name> = self
                     .slots
                     .keys()
                     .filter(|name| !listed.contains(*name))
@@ -154,7 +154,7 @@ impl Session {
     }
 
     fn apply_check(&mut self, check: AdmissionCheck) {
-        let name = Arc::clone(&check.name);
+        let name = check.name.clone();
         let Some(controller) = self
             .checks
             .iter()
@@ -179,7 +179,7 @@ impl Session {
                     controller_name.as_str(),
                     &self.checks[controller].policy(),
                 );
-                self.slots.insert(Arc::clone(&name), slot);
+                self.slots.insert(name.clone(), slot);
                 tracing::info!(check = &*name, controller = %controller_name, replaced, "an AdmissionCheck is ours");
                 self.observe_users(&name);
             }
@@ -187,7 +187,7 @@ impl Session {
         self.refresh(&name);
     }
 
-    fn remove_check(&mut self, name: &Arc<str>) {
+    fn remove_check(&mut self, name: &Name) {
         if self.slots.remove(name).is_none() {
             return;
         }
@@ -207,7 +207,7 @@ impl Session {
     }
 
     /// Workloads may have been seen before the AdmissionCheck that makes them ours.
-    fn observe_users(&mut self, name: &Arc<str>) {
+    fn observe_users(&mut self, name: &Name) {
         let users: Vec<Workload> = self
             .workloads
             .values()
@@ -233,14 +233,14 @@ impl Session {
     }
 
     pub(super) fn refresh_all(&mut self) {
-        let names: Vec<Arc<str>> = self.slots.keys().cloned().collect();
+        let names: Vec<Name> = self.slots.keys().cloned().collect();
         for name in &names {
             self.refresh(name);
         }
     }
 
     /// Looks whether the AdmissionCheck can be answered as it is now.
-    fn refresh(&mut self, name: &Arc<str>) {
+    fn refresh(&mut self, name: &Name) {
         if !self.acting {
             return;
         }
@@ -297,7 +297,7 @@ impl Session {
 
     pub(super) fn activated(
         &mut self,
-        name: &Arc<str>,
+        name: &Name,
         tried: Tried,
         good: Good,
         result: Result<(), NotActivated>,
@@ -363,7 +363,7 @@ impl Session {
     }
 
     /// It is known whether the AdmissionCheck can be answered.
-    fn judged(&mut self, name: &Arc<str>, verdict: Result<(), Problem>) {
+    fn judged(&mut self, name: &Name, verdict: Result<(), Problem>) {
         let Some(slot) = self.slots.get_mut(name) else {
             return;
         };
@@ -383,7 +383,7 @@ impl Session {
     }
 
     /// An author's `check` says that the parameters make no sense. That stands until they, or the AdmissionCheck, are changed.
-    pub(super) fn reject_parameters(&mut self, name: &Arc<str>, message: Message) {
+    pub(super) fn reject_parameters(&mut self, name: &Name, message: Message) {
         let known = self.slots.get(name).and_then(|slot| slot.verdict.clone());
         if known.is_some_and(|verdict| verdict.is_ok()) {
             self.judged(
@@ -397,7 +397,7 @@ impl Session {
     }
 
     /// Every Workload of the check is looked at again.
-    fn look_at_all(&mut self, name: &Arc<str>) {
+    fn look_at_all(&mut self, name: &Name) {
         let keys: Vec<(Key, Lane)> = self
             .keys()
             .filter(|(key, state)| key.check == *name && state.reservation.is_some())
@@ -418,7 +418,7 @@ impl Session {
     }
 
     /// Writes the condition `Active`, if another one stands there.
-    fn announce(&mut self, name: &Arc<str>) {
+    fn announce(&mut self, name: &Name) {
         let now = self.settings.clock.now();
         if !self.acting {
             return;
@@ -454,11 +454,7 @@ impl Session {
         ));
     }
 
-    pub(super) fn announced(
-        &mut self,
-        name: &Arc<str>,
-        result: Result<AdmissionCheck, WriteError>,
-    ) {
+    pub(super) fn announced(&mut self, name: &Name, result: Result<AdmissionCheck, WriteError>) {
         let Some(slot) = self.slots.get_mut(name) else {
             return;
         };
@@ -495,21 +491,21 @@ impl Session {
         }
     }
 
-    fn set_activation_timer(&mut self, name: &Arc<str>, delay: Option<Duration>) {
+    fn set_activation_timer(&mut self, name: &Name, delay: Option<Duration>) {
         let Some(slot) = self.slots.get_mut(name) else {
             return;
         };
         if let Some(at) = slot.timer.take() {
-            self.timers.remove(&(at, Timer::Activate(Arc::clone(name))));
+            self.timers.remove(&(at, Timer::Activate(name.clone())));
         }
         slot.timer = delay.and_then(|delay| Instant::now().checked_add(delay));
         if let Some(at) = slot.timer {
-            self.timers.insert((at, Timer::Activate(Arc::clone(name))));
+            self.timers.insert((at, Timer::Activate(name.clone())));
         }
     }
 
     /// An inactive AdmissionCheck, or a failed activation, is tried again.
-    pub(super) fn activation_due(&mut self, name: &Arc<str>) {
+    pub(super) fn activation_due(&mut self, name: &Name) {
         let Some(slot) = self.slots.get_mut(name) else {
             return;
         };

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 
 use super::checks::Good;
 use super::tracked::Key;
-use crate::api::{AdmissionCheck, ResourceFlavor, Uid, Workload};
+use crate::api::{AdmissionCheck, Name, ResourceFlavor, Uid, Workload};
 use crate::check::{
     Check, CheckError, Conflicts, ErrorKind, Inactive, ReadWorkload, ReleaseReason, Released,
     Request, Reservation,
@@ -53,13 +53,13 @@ pub(super) enum Done {
         result: Result<Vec<Reservation>, NoAnswer>,
     },
     Activated {
-        check: Arc<str>,
+        check: Name,
         tried: Tried,
         good: Good,
         result: Result<(), NotActivated>,
     },
     Announced {
-        check: Arc<str>,
+        check: Name,
         result: Result<AdmissionCheck, WriteError>,
     },
 }
@@ -210,7 +210,7 @@ pub(super) async fn activate(
     tried: Tried,
     limit: Duration,
 ) -> Done {
-    let name: Arc<str> = object.name().into();
+    let name: Name = object.name().into();
     let code =
         async { Ok::<_, CheckError>(check.activate(&object, good.read.value.clone()).await) };
     let result = match guarded(code, limit).await {

@@ -379,7 +379,9 @@ impl Session {
             LookAgain::OnChange => None,
             LookAgain::After(delay) => Some(delay),
             LookAgain::Backoff { at_most } => {
-                let delay = self.backoff.delay(conclusion.memory.failures, digest(name));
+                let delay = self
+                    .backoff
+                    .delay(conclusion.memory.trouble().failures, digest(name));
                 Some(at_most.map_or(delay, |limit| delay.min(limit)))
             }
         };

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::jobs;
 use super::session::{Session, Timer};
 use super::tracked::{Key, Owed};
-use crate::api::{CheckState, Workload, digest};
+use crate::api::{CheckState, Name, Workload, digest};
 use crate::check::{PodSetUpdates, ReleaseReason, Released, Reservation};
 use crate::runtime::decide::{EntryPatch, Outcome, Standing, standing};
 use crate::runtime::evaluate::NoAnswer;
@@ -49,13 +49,13 @@ impl Session {
     pub(super) fn owe_withdrawal(
         &mut self,
         workload: &Workload,
-        check: &Arc<str>,
+        check: &Name,
         controller: usize,
         why: ReleaseReason,
     ) {
         let name = Key {
             uid: workload.uid().clone(),
-            check: Arc::clone(check),
+            check: check.clone(),
         };
         let since = workload
             .conditions()
@@ -364,10 +364,10 @@ impl Session {
 
     /// Releases `reservation` unless it is the current one.
     fn reclaim(&mut self, controller: usize, reservation: Reservation) {
-        let check: Arc<str> = reservation.admission_check().into();
+        let check: Name = reservation.admission_check().into();
         let name = Key {
             uid: reservation.uid().clone(),
-            check: Arc::clone(&check),
+            check: check.clone(),
         };
         let current = self.key_mut(&name).and_then(|key| key.reservation);
         if current == Some(reservation.since()) {

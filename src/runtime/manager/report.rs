@@ -1,7 +1,5 @@
 //! What is told: events, metrics, logs, diagnostics.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
 use serde::Serialize;
 use tokio::time::Instant;
@@ -9,7 +7,7 @@ use tokio::time::Instant;
 use super::Query;
 use super::session::Session;
 use super::tracked::Key;
-use crate::api::{ActiveCondition, CheckState, Served};
+use crate::api::{ActiveCondition, CheckState, Name, Served};
 use crate::check::{Message, Reservation};
 use crate::runtime::decide::{HeldBack, Note, Outcome};
 use crate::runtime::events::{Regarding, Told};
@@ -183,7 +181,7 @@ impl Session {
         }
     }
 
-    pub(super) fn tell_activation(&self, name: &Arc<str>, active: &ActiveCondition) {
+    pub(super) fn tell_activation(&self, name: &Name, active: &ActiveCondition) {
         let Some(slot) = self.slots.get(name) else {
             return;
         };

@@ -15,7 +15,7 @@ use super::jobs::{self, Done};
 use super::report::Recent;
 use super::tracked::{Key, Tracked};
 use super::{Query, RunError, Runtime, Settings};
-use crate::api::{ResourceFlavor, Served, Uid};
+use crate::api::{Name, ResourceFlavor, Served, Uid};
 use crate::check::{Check, ParametersKind, Start, Wake};
 use crate::runtime::activation::Shelf;
 use crate::runtime::backoff::Backoff;
@@ -65,8 +65,8 @@ pub(super) struct Session {
 
     pub(super) workloads: BTreeMap<Uid, Tracked>,
     pub(super) listed_workloads: Option<BTreeSet<Uid>>,
-    pub(super) slots: BTreeMap<Arc<str>, Slot>,
-    pub(super) listed_checks: Option<BTreeSet<Arc<str>>>,
+    pub(super) slots: BTreeMap<Name, Slot>,
+    pub(super) listed_checks: Option<BTreeSet<Name>>,
     pub(super) flavors: Arc<BTreeMap<String, ResourceFlavor>>,
     pub(super) listed_flavors: Option<BTreeMap<String, ResourceFlavor>>,
     pub(super) shelves: Vec<(ParametersKind, Shelf)>,
@@ -96,7 +96,7 @@ pub(super) enum Timer {
     /// Look at a Workload.
     Look(Key),
     /// Activate an AdmissionCheck again.
-    Activate(Arc<str>),
+    Activate(Name),
     /// Ask a controller what is outstanding.
     Outstanding(usize),
 }

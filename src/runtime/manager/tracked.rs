@@ -1,11 +1,9 @@
 //! What is known of each Workload that holds quota.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::api::{Uid, Workload};
+use crate::api::{Name, Uid, Workload};
 use crate::check::{ReleaseReason, Reservation};
 use crate::runtime::decide::Memory;
 use crate::runtime::queue::Lane;
@@ -15,7 +13,7 @@ use crate::runtime::writer::EntryDigest;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key {
     pub(super) uid: Uid,
-    pub(super) check: Arc<str>,
+    pub(super) check: Name,
 }
 
 /// A Workload, and where each of our checks stands with it.
@@ -29,7 +27,7 @@ pub(super) struct Tracked {
 /// Where one check stands with one Workload.
 #[derive(Debug)]
 pub(super) struct KeyState {
-    pub(super) check: Arc<str>,
+    pub(super) check: Name,
     /// Which of our controllers answers the check.
     pub(super) controller: usize,
     /// The reservation being decided about (when it began).
@@ -66,7 +64,7 @@ pub(super) struct Owed {
 }
 
 impl KeyState {
-    pub(super) fn new(check: Arc<str>, controller: usize) -> Self {
+    pub(super) fn new(check: Name, controller: usize) -> Self {
         Self {
             check,
             controller,
@@ -114,14 +112,14 @@ impl Tracked {
     }
 
     /// The key of `check`, made if it is new.
-    pub(super) fn key_or_new(&mut self, check: &Arc<str>, controller: usize) -> &mut KeyState {
+    pub(super) fn key_or_new(&mut self, check: &Name, controller: usize) -> &mut KeyState {
         let at = self
             .keys
             .iter()
             .position(|key| key.check == *check)
             .unwrap_or_else(|| {
                 self.keys.reserve_exact(1);
-                self.keys.push(KeyState::new(Arc::clone(check), controller));
+                self.keys.push(KeyState::new(check.clone(), controller));
                 self.keys.len() - 1
             });
         &mut self.keys[at]

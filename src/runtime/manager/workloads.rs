@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::session::{Session, Timer};
 use super::tracked::{Key, KeyState, Tracked};
-use crate::api::{CheckState, ResourceFlavor, Uid, Workload};
+use crate::api::{CheckState, Name, ResourceFlavor, Uid, Workload};
 use crate::check::{ReleaseReason, Reservation, Wake};
 use crate::runtime::decide::{Standing, standing};
 use crate::runtime::metrics::CheckLabels;
@@ -82,11 +82,7 @@ impl Session {
             return;
         };
         let last = tracked.workload.clone();
-        let checks: Vec<Arc<str>> = tracked
-            .keys
-            .iter()
-            .map(|key| Arc::clone(&key.check))
-            .collect();
+        let checks: Vec<Name> = tracked.keys.iter().map(|key| key.check.clone()).collect();
         for check in checks {
             let answered = last
                 .as_ref()
@@ -118,13 +114,13 @@ impl Session {
         let known = tracked
             .iter()
             .flat_map(|tracked| &tracked.keys)
-            .map(|key| Arc::clone(&key.check));
+            .map(|key| key.check.clone());
         let entries = workload
             .checks()
             .iter()
             .filter_map(|entry| self.slots.get_key_value(entry.name()))
-            .map(|(name, _)| Arc::clone(name));
-        let mut checks: Vec<Arc<str>> = known.chain(entries).collect();
+            .map(|(name, _)| name.clone());
+        let mut checks: Vec<Name> = known.chain(entries).collect();
         checks.sort_unstable();
         checks.dedup();
         for check in checks {
@@ -132,7 +128,7 @@ impl Session {
         }
     }
 
-    fn observe_check(&mut self, workload: &Workload, before: Option<&Workload>, check: &Arc<str>) {
+    fn observe_check(&mut self, workload: &Workload, before: Option<&Workload>, check: &Name) {
         let Some(slot) = self.slots.get(check) else {
             self.end_reservation(
                 workload.uid(),
@@ -186,7 +182,7 @@ impl Session {
         );
         let key_name = Key {
             uid: workload.uid().clone(),
-            check: Arc::clone(check),
+            check: check.clone(),
         };
         match reason {
             None => {}
@@ -208,8 +204,9 @@ impl Session {
         };
         // From here on it counts as unasked, so that this is not noticed twice.
         key.expected = None;
-        key.memory.overwritten = key.memory.overwritten.saturating_add(1);
-        let times = key.memory.overwritten;
+        key.memory
+            .change_trouble(|trouble| trouble.overwritten = trouble.overwritten.saturating_add(1));
+        let times = key.memory.trouble().overwritten;
         if times <= OVERWRITES_AT_ONCE {
             self.enqueue(name, lane);
         } else {
@@ -222,7 +219,7 @@ impl Session {
     }
 
     /// Ends a reservation that another one has followed without a sign of its end.
-    fn end_if_other(&mut self, workload: &Workload, check: &Arc<str>, since: jiff::Timestamp) {
+    fn end_if_other(&mut self, workload: &Workload, check: &Name, since: jiff::Timestamp) {
         let known = self
             .workloads
             .get(workload.uid())
@@ -245,13 +242,13 @@ impl Session {
     pub(super) fn end_reservation(
         &mut self,
         uid: &Uid,
-        check: &Arc<str>,
+        check: &Name,
         why: Option<ReleaseReason>,
         answered: bool,
     ) {
         let name = Key {
             uid: uid.clone(),
-            check: Arc::clone(check),
+            check: check.clone(),
         };
         let Some(key) = self.key_mut(&name) else {
             return;
@@ -275,7 +272,7 @@ impl Session {
     }
 
     /// Compares `check`'s entry on `workload` with what should stand there.
-    pub(super) fn observe_again(&mut self, workload: &Workload, check: &Arc<str>) {
+    pub(super) fn observe_again(&mut self, workload: &Workload, check: &Name) {
         self.observe_check(workload, None, check);
     }
 
@@ -328,7 +325,7 @@ impl Session {
             })
             .map(|(uid, _, key)| Key {
                 uid: uid.clone(),
-                check: Arc::clone(&key.check),
+                check: key.check.clone(),
             })
             .collect();
         for name in woken {
@@ -434,7 +431,7 @@ impl Session {
                 (
                     Key {
                         uid: uid.clone(),
-                        check: Arc::clone(&key.check),
+                        check: key.check.clone(),
                     },
                     key,
                 )

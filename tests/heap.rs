@@ -1,0 +1,203 @@
+//! What a Workload that holds quota costs in memory, counted by the allocator. A binary of its own, because it counts everything.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full, StreamBody};
+use kube::Client;
+use kube::client::Body;
+use kueue_check::runtime::Runtime;
+use kueue_check::{
+    AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters, Verdict,
+};
+use peak_alloc::PeakAlloc;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+#[global_allocator]
+static ALLOCATOR: PeakAlloc = PeakAlloc;
+
+const WORKLOADS: usize = 10_000;
+/// What a Workload may cost, all included: the view, the index, what is remembered of the verdict.
+const BUDGET: usize = 1024;
+
+/// A Workload of about 6 KB, as Kueue makes it for a training job with a driver and workers.
+fn workload(number: usize, workers: usize) -> Value {
+    let uid = format!("0b6f1d2e-93a4-4c55-8d6e-{number:012x}");
+    let environment: Vec<Value> = (0..12)
+        .map(|n| json!({"name": format!("SETTING_{n}"), "value": "x".repeat(24)}))
+        .collect();
+    let container = json!({
+        "name": "main", "image": "registry.example.com/research/trainer:2026-11-01", "command": ["python", "-m", "trainer", "--epochs", "90"],
+        "env": environment, "resources": {"requests": {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "1"}},
+        "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File", "imagePullPolicy": "IfNotPresent",
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}, {"name": "scratch", "mountPath": "/scratch"}],
+    });
+    let pod_set = |name: &str, count: usize| {
+        json!({"name": name, "count": count, "template": {
+            "metadata": {"labels": {"app": "trainer", "team": "research", "role": name}, "annotations": {"example.com/owner": "research@example.com"}},
+            "spec": {"containers": [container], "nodeSelector": {"pool": "gpu"}, "restartPolicy": "Never", "serviceAccountName": "trainer",
+                     "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}, {"name": "scratch", "emptyDir": {}}],
+                     "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]},
+        }})
+    };
+    let condition = |kind: &str, status: &str| {
+        json!({
+            "type": kind, "status": status, "reason": kind, "message": "Quota reserved in ClusterQueue research-gpu", "observedGeneration": 1,
+            "lastTransitionTime": "2026-11-21T09:00:00Z",
+        })
+    };
+    let assignment = |name: &str, count: usize| {
+        json!({
+            "name": name, "count": count, "flavors": {"cpu": "a100", "memory": "a100", "nvidia.com/gpu": "a100"},
+            "resourceUsage": {"cpu": (8 * count).to_string(), "memory": format!("{}Gi", 64 * count), "nvidia.com/gpu": count.to_string()},
+        })
+    };
+    let fields = json!({"f:status": {"f:admission": {".": {}, "f:clusterQueue": {}, "f:podSetAssignments": {}}, "f:conditions": {".": {}, "k:{\"type\":\"QuotaReserved\"}": {".": {}, "f:lastTransitionTime": {}, "f:message": {}, "f:reason": {}, "f:status": {}, "f:type": {}}}}});
+    json!({
+        "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload",
+        "metadata": {
+            "namespace": "research", "name": format!("job-train-{number}-{:05x}", number * 7919 % 1_048_576), "uid": uid, "resourceVersion": (1000 + number).to_string(),
+            "generation": 1, "creationTimestamp": "2026-11-21T08:59:00Z", "finalizers": ["kueue.x-k8s.io/resource-in-use"],
+            "labels": {"kueue.x-k8s.io/job-uid": uid, "team": "research", "project": "speech"},
+            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": format!("train-{number}"), "uid": uid, "controller": true, "blockOwnerDeletion": true}],
+            "managedFields": [
+                {"manager": "kueue", "operation": "Update", "apiVersion": "kueue.x-k8s.io/v1beta2", "time": "2026-11-21T08:59:00Z", "fieldsType": "FieldsV1", "fieldsV1": fields},
+                {"manager": "kueue-admission", "operation": "Apply", "apiVersion": "kueue.x-k8s.io/v1beta2", "time": "2026-11-21T09:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": fields, "subresource": "status"},
+            ],
+        },
+        "spec": {"active": true, "queueName": "research", "priority": 100, "priorityClassRef": {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "high"},
+                 "podSets": [pod_set("driver", 1), pod_set("workers", workers)]},
+        "status": {
+            "conditions": [condition("QuotaReserved", "True"), condition("PodsReady", "False"), condition("Evicted", "False")],
+            "admission": {"clusterQueue": "research-gpu", "podSetAssignments": [assignment("driver", 1), assignment("workers", workers)]},
+            "admissionChecks": [
+                {"name": "budget", "state": "Pending", "message": "team research has spent its budget", "lastTransitionTime": "2026-11-21T09:00:01Z"},
+                {"name": "provisioning", "state": "Pending", "message": "", "lastTransitionTime": "2026-11-21T09:00:00Z"},
+            ],
+        },
+    })
+}
+
+/// A server that makes each page when it is asked for it, so that it keeps nothing.
+async fn answer(
+    request: Request<Body>,
+    workloads: usize,
+    all_different: bool,
+) -> Response<http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>> {
+    let (path, query) = (
+        request.uri().path().to_owned(),
+        request.uri().query().unwrap_or_default().to_owned(),
+    );
+    let parameter = |name: &str| {
+        query
+            .split('&')
+            .find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
+            .map(str::to_owned)
+    };
+    if query.contains("watch=true") {
+        let silence = futures::stream::pending::<Result<http_body::Frame<Bytes>, Infallible>>();
+        return Response::new(StreamBody::new(silence).boxed_unsync());
+    }
+    let list = |items: Vec<Value>, more: Option<usize>| json!({"metadata": {"resourceVersion": "9", "continue": more.map(|at| at.to_string())}, "items": items});
+    let body = match path.rsplit('/').next().unwrap() {
+        "kueue.x-k8s.io" => json!({"versions": [{"version": "v1beta2"}]}),
+        "v1beta2" => {
+            json!({"components": {"schemas": {"x.Workload": {"properties": {"status": {"properties": {"admissionChecks": {"items": {}}}}}}}}})
+        }
+        "admissionchecks" => list(
+            vec![
+                json!({"metadata": {"name": "budget", "uid": "c", "resourceVersion": "1", "generation": 1},
+            "spec": {"controllerName": "example.com/budget"},
+            "status": {"conditions": [{"type": "Active", "status": "True", "reason": "Active", "message": "The admission check is active", "observedGeneration": 1}]}}),
+            ],
+            None,
+        ),
+        "workloads" => {
+            let from: usize = parameter("continue").map_or(0, |at| at.parse().unwrap());
+            let to = workloads.min(from + parameter("limit").unwrap().parse::<usize>().unwrap());
+            list(
+                (from..to)
+                    .map(|number| workload(number, if all_different { 1 + number } else { 8 }))
+                    .collect(),
+                (to < workloads).then_some(to),
+            )
+        }
+        _ => list(Vec::new(), None),
+    };
+    Response::new(Full::new(Bytes::from(body.to_string())).boxed_unsync())
+}
+
+struct Budget;
+
+impl AdmissionCheckController for Budget {
+    type Parameters = NoParameters;
+
+    fn controller_name(&self) -> ControllerName {
+        const { ControllerName::from_static("example.com/budget") }
+    }
+
+    async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+        Ok(Verdict::pending("team research has spent its budget")
+            .recheck_in(Duration::from_secs(3600)))
+    }
+}
+
+/// The heap in use, and its peak, when a runtime has looked at `workloads` of them.
+async fn heap_with(workloads: usize, all_different: bool) -> (usize, usize) {
+    ALLOCATOR.reset_peak_usage();
+    let client = Client::new(
+        tower::service_fn(move |request| async move {
+            Ok::<_, Infallible>(answer(request, workloads, all_different).await)
+        }),
+        "default",
+    );
+    let runtime = Runtime::builder(client).check(Budget).build().unwrap();
+    let handle = runtime.handle();
+    let running = tokio::spawn(runtime.run(std::future::pending()));
+    sleep(Duration::from_secs(600)).await;
+    let metrics = handle.metrics().await;
+    assert!(
+        metrics.contains(&format!("kueue_check_workloads {workloads}")),
+        "{metrics}"
+    );
+    if workloads > 0 {
+        assert!(
+            metrics.contains(&format!("outcome=\"Pending\"}} {workloads}")),
+            "each was looked at: {metrics}"
+        );
+    }
+    drop(metrics);
+    let (now, peak) = (ALLOCATOR.current_usage(), ALLOCATOR.peak_usage());
+    running.abort();
+    let _ = running.await;
+    (now, peak)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_workload_that_holds_quota_costs_at_most_a_kibibyte() {
+    let size = workload(1234, 8).to_string().len();
+    assert!(
+        (5800..6600).contains(&size),
+        "the Workloads are to have about 6 KB, not {size} B"
+    );
+    let (empty, _) = heap_with(0, false).await;
+    let (full, peak) = heap_with(WORKLOADS, false).await;
+    let each = (full - empty) / WORKLOADS;
+    let above = (peak - full) / 1024;
+    println!(
+        "{each} B of heap for each of {WORKLOADS} Workloads of {size} B JSON; at the peak of the first list {above} KiB more"
+    );
+    let (different, _) = heap_with(WORKLOADS, true).await;
+    let each_different = (different - empty) / WORKLOADS;
+    println!("{each_different} B if no two have the same pod sets");
+    assert!(each <= BUDGET, "{each} B each, at most {BUDGET} are meant");
+    assert!(
+        each_different <= BUDGET,
+        "{each_different} B each, at most {BUDGET} are meant"
+    );
+}
