@@ -84,8 +84,8 @@ fn workload(number: usize, workers: usize) -> Value {
 }
 
 /// A server that makes each page when it is asked for it, so that it keeps nothing.
-async fn answer(
-    request: Request<Body>,
+fn answer(
+    request: &Request<Body>,
     workloads: usize,
     all_different: bool,
 ) -> Response<http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>> {
@@ -152,7 +152,7 @@ async fn heap_with(workloads: usize, all_different: bool) -> (usize, usize) {
     ALLOCATOR.reset_peak_usage();
     let client = Client::new(
         tower::service_fn(move |request| async move {
-            Ok::<_, Infallible>(answer(request, workloads, all_different).await)
+            Ok::<_, Infallible>(answer(&request, workloads, all_different))
         }),
         "default",
     );

@@ -1,8 +1,9 @@
 //! `#[derive(Parameters)]`.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{format_ident, quote};
+use quote::{format_ident, quote, quote_spanned};
 use syn::meta::ParseNestedMeta;
+use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Expr, Field, Fields, LitStr, Path, Type};
 
 use crate::errors::Errors;
@@ -41,12 +42,7 @@ pub(crate) fn expand(spec: TokenStream) -> TokenStream {
         || Ident::new("_", Span::call_site()),
         |name| format_ident!("{}", name.value(), span = name.span()),
     );
-    generate(
-        &input.ident,
-        &object,
-        options.validate.as_ref(),
-        policy.as_ref(),
-    )
+    generate(&object, options.validate.as_ref(), policy.as_ref())
 }
 
 fn options(input: &DeriveInput, errors: &mut Errors) -> Options {
@@ -131,17 +127,11 @@ fn is_policy(field: &Type) -> bool {
     matches!(field, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Policy"))
 }
 
-fn generate(
-    spec: &Ident,
-    object: &Ident,
-    validate: Option<&Path>,
-    policy: Option<&Ident>,
-) -> TokenStream {
+fn generate(object: &Ident, validate: Option<&Path>, policy: Option<&Ident>) -> TokenStream {
     let validate = validate.map(|function| {
-        quote! {
+        quote_spanned! {function.span()=>
             fn validate(&self) -> ::core::result::Result<(), ::std::string::String> {
-                let validate: fn(&#spec) -> _ = #function;
-                validate(&self.spec).map_err(|error| ::std::string::ToString::to_string(&error))
+                ::kueue_check::Validation::into_result(#function(&self.spec))
             }
         }
     });

@@ -43,6 +43,13 @@ use crate::api::AdmissionCheck;
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an admission check",
+    label = "not an admission check",
+    note = "a function becomes one with `#[admission_check(controller = \"...\")]`",
+    note = "one with a `State` argument needs its state first: `.with_state(...)`",
+    note = "a type becomes one by implementing `AdmissionCheckController`"
+)]
 pub trait AdmissionCheckController: Send + Sync + 'static {
     /// A cluster-scoped custom resource, or [`NoParameters`](super::NoParameters).
     type Parameters: Parameters;

@@ -22,7 +22,7 @@ pub use duration::{HumanDuration, HumanDurationError};
 pub use erased::Check;
 pub use error::{CheckError, ErrorKind};
 pub use message::{MESSAGE_LIMIT, Message};
-pub use parameters::{NoParameters, Parameters, ParametersKind};
+pub use parameters::{NoParameters, Parameters, ParametersKind, Validation};
 pub use policy::{AfterAdmission, OnError, OnFailure, OnTimeout, PendingTimeout, Policy};
 pub use request::{CheckRequest, Request, RequestBuilder};
 pub use reservation::{ReleaseReason, Released, Reservation, ReservationError};

@@ -44,6 +44,25 @@ pub trait Parameters: Sized + Send + Sync + 'static {
     }
 }
 
+/// What a validation may return.
+#[diagnostic::on_unimplemented(
+    message = "a validation returns a `Result` whose error says what is wrong, not `{Self}`",
+    label = "not a `Result<(), E>` whose `E` can be printed"
+)]
+pub trait Validation {
+    /// What is wrong, if anything is.
+    ///
+    /// # Errors
+    /// What is wrong.
+    fn into_result(self) -> Result<(), String>;
+}
+
+impl<E: fmt::Display> Validation for Result<(), E> {
+    fn into_result(self) -> Result<(), String> {
+        self.map_err(|error| error.to_string())
+    }
+}
+
 /// Which objects are a check's parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParametersKind {

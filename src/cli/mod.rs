@@ -28,7 +28,7 @@ use std::io::{self, Write};
 
 use clap::{CommandFactory, FromArgMatches};
 
-use crate::check::Check;
+use crate::check::{AdmissionCheckController, Check};
 use crate::runtime::{BuildError, RunError};
 use arguments::{Cli, Command};
 
@@ -82,7 +82,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///
 /// # Errors
 /// [`Error`]. Arguments that make no sense end the process with exit code 2 and a usage message.
-pub async fn main(check: impl Into<Check>) -> Result<()> {
+pub async fn main(check: impl AdmissionCheckController) -> Result<()> {
     App::new().check(check).main().await
 }
 
@@ -123,8 +123,8 @@ impl App {
     }
 
     /// Adds a check.
-    pub fn check(mut self, check: impl Into<Check>) -> Self {
-        self.checks.push(check.into());
+    pub fn check(mut self, check: impl AdmissionCheckController) -> Self {
+        self.checks.push(Check::new(check));
         self
     }
 

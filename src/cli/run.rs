@@ -30,10 +30,8 @@ pub(super) async fn run(name: &str, checks: Vec<Check>, arguments: RunArguments)
         .concurrency(arguments.concurrency.into())
         .evaluation_timeout(arguments.evaluation_timeout.into())
         .grace(arguments.grace_period.into())
-        .seed(seed());
-    for check in checks {
-        builder = builder.check(check);
-    }
+        .seed(seed())
+        .checks(checks);
     if arguments.lease.leader_elect {
         let lease_name = arguments
             .lease

@@ -10,6 +10,9 @@ use crate::api::Name;
 pub(crate) enum Lane {
     /// Stopping what was started: it frees what others wait for.
     Release,
+    /// A reservation that was approved before this term. A check that keeps its state in memory learns from these what it has given away, so they come
+    /// before anything new.
+    Restore,
     /// A reservation about which nothing has been said yet: a job waits for it.
     Fresh,
     /// A reservation that is looked at again.
@@ -17,12 +20,13 @@ pub(crate) enum Lane {
 }
 
 impl Lane {
-    pub(crate) const ALL: [Self; 3] = [Self::Release, Self::Fresh, Self::Recheck];
+    pub(crate) const ALL: [Self; 4] = [Self::Release, Self::Restore, Self::Fresh, Self::Recheck];
 
     /// The word for metrics.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Release => "release",
+            Self::Restore => "restore",
             Self::Fresh => "fresh",
             Self::Recheck => "recheck",
         }
@@ -103,9 +107,9 @@ impl<K: Ord + Clone> Queue<K> {
         self.waiting.remove(key);
     }
 
-    /// The next key, and since when it has waited.
-    pub(crate) fn pop(&mut self) -> Option<(K, Lane, Instant)> {
-        for lane in Lane::ALL {
+    /// The next key of a lane at least as urgent as `last`.
+    pub(crate) fn pop(&mut self, last: Lane) -> Option<(K, Lane)> {
+        for lane in Lane::ALL.into_iter().filter(|lane| *lane <= last) {
             let Some(turns) = self.lanes.get_mut(&lane) else {
                 continue;
             };
@@ -115,8 +119,8 @@ impl<K: Ord + Clone> Queue<K> {
                     .get(&key)
                     .is_some_and(|ticket| ticket.number == number)
                 {
-                    let ticket = self.waiting.remove(&key)?;
-                    return Some((key, lane, ticket.since));
+                    self.waiting.remove(&key);
+                    return Some((key, lane));
                 }
             }
         }
@@ -124,7 +128,7 @@ impl<K: Ord + Clone> Queue<K> {
     }
 
     /// How many keys wait in each lane, and since when the oldest has.
-    pub(crate) fn depths(&self) -> [(Lane, usize, Option<Instant>); 3] {
+    pub(crate) fn depths(&self) -> [(Lane, usize, Option<Instant>); 4] {
         Lane::ALL.map(|lane| {
             let tickets = self.waiting.values().filter(|ticket| ticket.lane == lane);
             (
@@ -133,6 +137,13 @@ impl<K: Ord + Clone> Queue<K> {
                 tickets.map(|ticket| ticket.since).min(),
             )
         })
+    }
+
+    /// Whether a key waits in `lane`.
+    pub(crate) fn has(&self, lane: Lane) -> bool {
+        self.lanes
+            .get(&lane)
+            .is_some_and(|turns| !turns.order.is_empty())
     }
 
     /// How many keys wait.
@@ -169,7 +180,7 @@ mod tests {
     }
 
     fn drain(queue: &mut Queue<u32>) -> Vec<u32> {
-        std::iter::from_fn(|| queue.pop().map(|(key, ..)| key)).collect()
+        std::iter::from_fn(|| queue.pop(Lane::Recheck).map(|(key, _)| key)).collect()
     }
 
     #[test]
@@ -191,9 +202,13 @@ mod tests {
             (2, Lane::Recheck, "a"),
             (3, Lane::Fresh, "a"),
             (4, Lane::Release, "a"),
+            (5, Lane::Restore, "a"),
             (2, Lane::Fresh, "a"),
         ]);
-        assert_eq!(drain(&mut queue), [4, 3, 2, 1]);
+        assert_eq!(queue.pop(Lane::Restore), Some((4, Lane::Release)));
+        assert_eq!(queue.pop(Lane::Restore), Some((5, Lane::Restore)));
+        assert_eq!(queue.pop(Lane::Restore), None);
+        assert_eq!(drain(&mut queue), [3, 2, 1]);
     }
 
     #[test]
@@ -210,7 +225,7 @@ mod tests {
         assert_eq!(queue.len(), 1);
         queue.push(1, Lane::Fresh, &"a".into(), Instant::now());
         assert_eq!(drain(&mut queue), [2, 1]);
-        assert_eq!(queue.pop(), None);
+        assert_eq!(queue.pop(Lane::Recheck), None);
     }
 
     #[tokio::test(start_paused = true)]
@@ -224,6 +239,7 @@ mod tests {
             queue.depths(),
             [
                 (Lane::Release, 0, None),
+                (Lane::Restore, 0, None),
                 (Lane::Fresh, 3, Some(start)),
                 (Lane::Recheck, 0, None)
             ]

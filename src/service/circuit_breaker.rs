@@ -196,7 +196,7 @@ mod tests {
         tokio::time::advance(PAUSE).await;
         source.down.store(false, Ordering::Relaxed);
         for _ in 0..10 {
-            ask().await.unwrap();
+            assert!(ask().await.unwrap().is_ready());
         }
         assert_eq!(source.asked(), 14);
     }

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::jobs::{self, NotActivated, Tried};
 use super::session::{Session, Timer};
 use super::tracked::Key;
+use super::workloads::is_undecided;
 use crate::api::{AdmissionCheck, Name, Uid, Workload};
 use crate::check::{Message, Policy, Read, ReleaseReason, Settled};
 use crate::runtime::activation::{Resolved, condition, resolve};
@@ -398,21 +399,20 @@ impl Session {
 
     /// Every Workload of the check is looked at again.
     fn look_at_all(&mut self, name: &Name) {
-        let keys: Vec<(Key, Lane)> = self
-            .keys()
-            .filter(|(key, state)| key.check == *name && state.reservation.is_some())
-            .map(|(key, state)| {
-                (
-                    key,
-                    if state.expected.is_none() {
-                        Lane::Fresh
-                    } else {
-                        Lane::Recheck
-                    },
-                )
-            })
-            .collect();
-        for (key, lane) in keys {
+        let users = self.workloads.iter().filter_map(|(uid, tracked)| {
+            let (workload, key) = (tracked.workload.as_ref()?, tracked.key(name)?);
+            key.reservation?;
+            let lane = key.lane(is_undecided(workload, name));
+            Some((
+                Key {
+                    uid: uid.clone(),
+                    check: name.clone(),
+                },
+                lane,
+            ))
+        });
+        let users: Vec<(Key, Lane)> = users.collect();
+        for (key, lane) in users {
             self.enqueue(&key, lane);
         }
     }

@@ -32,9 +32,27 @@ impl Session {
         while self.acting
             && self.looking < self.settings.concurrency
             && self.writer.pause().is_none()
-            && let Some((name, ..)) = self.queue.pop()
+            && let Some((name, lane)) = self.queue.pop(self.last_lane())
         {
             self.look(&name);
+            if lane == Lane::Restore && self.key_mut(&name).is_some_and(|key| key.busy) {
+                self.restoring.at_work.insert(name);
+            }
+        }
+    }
+
+    /// What was approved before this term is looked at before anything new, for a while.
+    fn last_lane(&self) -> Lane {
+        let restores = self.queue.has(Lane::Restore) || !self.restoring.at_work.is_empty();
+        if restores
+            && self
+                .restoring
+                .until
+                .is_some_and(|until| Instant::now() < until)
+        {
+            Lane::Restore
+        } else {
+            Lane::Recheck
         }
     }
 
@@ -390,6 +408,7 @@ impl Session {
 
     /// A job is done with `name`: what came up meanwhile is looked at.
     pub(super) fn finish(&mut self, name: &Key) {
+        self.restoring.at_work.remove(name);
         let Some(key) = self.key_mut(name).filter(|key| !key.busy) else {
             self.tidy(&name.uid);
             return;

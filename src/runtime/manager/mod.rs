@@ -33,7 +33,7 @@ use super::metrics::Metrics;
 use super::signal::given;
 use crate::Clock;
 use crate::api::{ProbeError, Served, probe};
-use crate::check::{Check, redact};
+use crate::check::{AdmissionCheckController, Check, redact};
 use session::{Session, SessionEnd};
 
 pub use report::Diagnostics;
@@ -348,8 +348,14 @@ impl RunError {
 
 impl RuntimeBuilder {
     /// Adds a check. Each needs a controller name of its own.
-    pub fn check(mut self, check: impl Into<Check>) -> Self {
-        self.checks.push(check.into());
+    pub fn check(mut self, check: impl AdmissionCheckController) -> Self {
+        self.checks.push(Check::new(check));
+        self
+    }
+
+    /// Adds checks whose types are forgotten.
+    pub fn checks(mut self, checks: impl IntoIterator<Item = Check>) -> Self {
+        self.checks.extend(checks);
         self
     }
 

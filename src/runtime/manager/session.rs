@@ -74,6 +74,7 @@ pub(super) struct Session {
     pub(super) release_nothing: BTreeSet<usize>,
 
     pub(super) queue: Queue<Key>,
+    pub(super) restoring: Restoring,
     pub(super) timers: BTreeSet<(Instant, Timer)>,
     pub(super) jobs: JoinSet<Done>,
     /// How many of the jobs are looks at Workloads.
@@ -90,6 +91,14 @@ pub(super) struct Synced {
     pub(super) checks: bool,
 }
 
+/// The beginning of a term, in which a check learns what it has given away.
+#[derive(Debug, Default)]
+pub(super) struct Restoring {
+    /// Until when everything else waits for it.
+    pub(super) until: Option<Instant>,
+    pub(super) at_work: BTreeSet<Key>,
+}
+
 /// What a timer is for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
@@ -103,6 +112,8 @@ pub(super) enum Timer {
 
 /// How long to wait for the lease before beginning to read: a list that is begun as leader need not be read again.
 const LEASE_FIRST: Duration = Duration::from_secs(3);
+/// For how long at most what is new waits for what was approved before: an outage of a check must not hold up everything for long.
+const RESTORE: Duration = Duration::from_mins(1);
 /// How many incoming events are taken at once.
 const BATCH: usize = 256;
 /// The pause before a session that follows an API change, which may only be an outage of discovery.
@@ -157,6 +168,7 @@ impl Session {
                 .collect(),
             release_nothing: BTreeSet::new(),
             queue: Queue::default(),
+            restoring: Restoring::default(),
             timers: BTreeSet::new(),
             jobs: JoinSet::new(),
             looking: 0,
@@ -355,6 +367,10 @@ impl Session {
             return;
         }
         self.acting = true;
+        self.restoring = Restoring {
+            until: Some(Instant::now() + RESTORE),
+            at_work: BTreeSet::new(),
+        };
         self.drop_old_debts();
         self.observe_all();
         self.refresh_all();
@@ -433,7 +449,8 @@ impl Session {
             .then(|| self.writer.pause())
             .flatten()
             .map(|pause| Instant::now() + pause);
-        [timer, pause].into_iter().flatten().min()
+        let restored = self.restoring.until.filter(|until| *until > Instant::now());
+        [timer, pause, restored].into_iter().flatten().min()
     }
 
     fn fire_timers(&mut self) {

@@ -96,6 +96,15 @@ impl KeyState {
         self.memory = Memory::default();
     }
 
+    /// How urgent a look at it is; `undecided` says whether a job waits for the first word.
+    pub(super) fn lane(&self, undecided: bool) -> Lane {
+        match (undecided, self.expected) {
+            (true, _) => Lane::Fresh,
+            (false, None) => Lane::Restore,
+            (false, Some(_)) => Lane::Recheck,
+        }
+    }
+
     /// Whether nothing depends on it any more.
     pub(super) fn is_idle(&self) -> bool {
         self.reservation.is_none() && self.owed.is_none() && !self.busy

@@ -162,7 +162,7 @@ impl Session {
         // An entry that says something may be of an earlier life of ours, which may have started something.
         let said = *entry.state() != CheckState::Pending || self.listed_workloads.is_some();
         let digest = EntryDigest::of(entry);
-        let fresh = *entry.state() == CheckState::Pending && now_stands == Standing::Waiting;
+        let fresh = is_undecided(workload, check);
         self.end_if_other(workload, check, since);
         let Some(tracked) = self.workloads.get_mut(workload.uid()) else {
             return;
@@ -174,7 +174,7 @@ impl Session {
         if now_stands == Standing::AwaitingReset || !self.acting {
             return;
         }
-        let lane = if fresh { Lane::Fresh } else { Lane::Recheck };
+        let lane = key.lane(fresh);
         let reason = reason_to_look(
             key,
             digest,
@@ -476,6 +476,14 @@ impl Session {
         let workload = self.workloads.get(&name.uid)?.workload.as_ref()?;
         Reservation::of(workload, &name.check)
     }
+}
+
+/// Whether a job waits for the check's first word.
+pub(super) fn is_undecided(workload: &Workload, check: &str) -> bool {
+    let pending = workload
+        .check(check)
+        .is_some_and(|entry| *entry.state() == CheckState::Pending);
+    pending && !workload.is_admitted()
 }
 
 /// Why a Workload is looked at.

@@ -258,3 +258,43 @@ async fn a_new_leader_releases_what_the_old_one_left_behind() {
     assert_eq!(check.controller_name().as_str(), controller);
     running.stop().await;
 }
+
+#[tokio::test]
+async fn a_new_leader_asks_about_what_was_approved_before_anything_new() {
+    let Some(world) = world(V0_19_2).await else {
+        return;
+    };
+    let (controller, name) = (unique("example.com/memory"), unique("check"));
+    world.setting(&name, "fine").await;
+    world
+        .admission_check(&name, &controller, setting_reference(&name))
+        .await;
+    let first = Scripted::new(&controller);
+    let running = Running::start(Runtime::builder(world.client.clone()).check(first));
+    for workload in ["approved-1", "approved-2"] {
+        world.workload(workload).await;
+        world.reserve(workload, &[&name]).await;
+        world.wait_state(workload, &name, "Ready").await;
+    }
+    running.stop().await;
+    world.workload("new").await;
+    world.reserve("new", &[&name]).await;
+
+    // It has forgotten everything, and takes its time to answer.
+    let second = Scripted::new(&controller);
+    second.delay(Duration::from_millis(500));
+    let running = Running::start(Runtime::builder(world.client.clone()).check(second.clone()));
+    let began = Instant::now();
+    world.wait_state("new", &name, "Ready").await;
+    assert!(
+        began.elapsed() >= Duration::from_secs(1),
+        "the new one waited for the answers about the others"
+    );
+    let asked: Vec<String> = second
+        .asked()
+        .into_iter()
+        .map(|asked| asked.workload)
+        .collect();
+    assert_eq!(asked[2..], ["new"], "{asked:?}");
+    running.stop().await;
+}

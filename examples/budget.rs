@@ -1,0 +1,96 @@
+//! A job starts only while its namespace has budget: the limits stand in a resource, the spending in Prometheus.
+//!
+//! This is the few-line version, which looks at what has been spent and forgets what it has just approved.
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty};
+use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+use kube::CustomResource;
+use kueue_check::prelude::*;
+use kueue_check::service::Shared;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, time::Duration};
+
+/// What each namespace may spend, and how to ask what it has spent.
+#[derive(CustomResource, Parameters, Serialize, Deserialize, JsonSchema, Clone, Debug)]
+#[kube(group = "example.com", version = "v1alpha1", kind = "Budget")]
+struct BudgetSpec {
+    /// The Prometheus server, such as `http://prometheus:9090`.
+    prometheus: String,
+    /// A PromQL query whose result is what was spent, by `namespace`.
+    query: String,
+    /// By namespace. One that is not named may spend nothing.
+    limits: BTreeMap<String, f64>,
+    #[serde(flatten)]
+    policy: Policy,
+}
+
+type Spending = BTreeMap<String, f64>;
+
+/// Jobs start only while their namespace has budget. One query in half a minute serves all of them.
+#[admission_check(controller = "example.com/budget", timeout = "10s")]
+async fn budget(
+    Params(budget): Params<Budget>,
+    workload: Workload,
+    State(asked): State<Shared<(String, String), Spending>>,
+) -> Result<Verdict, CheckError> {
+    let BudgetSpec {
+        prometheus,
+        query,
+        limits,
+        ..
+    } = &budget.spec;
+    let spending = asked
+        .get((prometheus.clone(), query.clone()), || {
+            spending(prometheus, query)
+        })
+        .await?;
+    let namespace = workload.namespace();
+    let (spent, limit) = (
+        spending.get(namespace).unwrap_or(&0.0),
+        limits.get(namespace).unwrap_or(&0.0),
+    );
+    let again = Duration::from_secs(60);
+    if spent < limit {
+        return Ok(Verdict::ready("within budget"));
+    }
+    Ok(Verdict::pending(format!(
+        "namespace {namespace} has spent its budget of {limit:.2}"
+    ))
+    .recheck_in(again))
+}
+
+/// What Prometheus answers to an instant query.
+async fn spending(prometheus: &str, query: &str) -> Result<Spending, CheckError> {
+    let client: Client<_, Empty<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
+    let query: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let answer = client
+        .get(format!("{prometheus}/api/v1/query?query={query}").parse()?)
+        .await?;
+    let status = answer.status();
+    let body: serde_json::Value =
+        serde_json::from_slice(&answer.into_body().collect().await?.to_bytes())?;
+    let Some(series) = body
+        .pointer("/data/result")
+        .and_then(|result| result.as_array())
+    else {
+        return Err(CheckError::transient(format!(
+            "Prometheus answered {status}: {}",
+            body["error"]
+        )));
+    };
+    let of_series = |series: &serde_json::Value| {
+        let namespace = series.pointer("/metric/namespace")?.as_str()?.to_owned();
+        Some((
+            namespace,
+            series.pointer("/value/1")?.as_str()?.parse().ok()?,
+        ))
+    };
+    Ok(series.iter().filter_map(of_series).collect())
+}
+
+#[tokio::main]
+async fn main() -> kueue_check::Result<()> {
+    kueue_check::main(budget.with_state(Shared::new(Duration::from_secs(30)))).await
+}

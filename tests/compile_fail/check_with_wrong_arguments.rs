@@ -1,0 +1,8 @@
+use kueue_check::prelude::*;
+
+#[admission_check(controller = "", timeout = "soon", annotations = "one", retries = 3)]
+async fn check() -> Verdict {
+    Verdict::ready("ok")
+}
+
+fn main() {}

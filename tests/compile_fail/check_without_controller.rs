@@ -1,0 +1,8 @@
+use kueue_check::prelude::*;
+
+#[admission_check]
+async fn check() -> Verdict {
+    Verdict::ready("ok")
+}
+
+fn main() {}

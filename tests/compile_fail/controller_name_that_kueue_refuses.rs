@@ -1,0 +1,7 @@
+use kueue_check::ControllerName;
+
+const NAME: ControllerName = ControllerName::from_static("");
+
+fn main() {
+    println!("{NAME}");
+}

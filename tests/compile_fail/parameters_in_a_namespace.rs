@@ -1,0 +1,12 @@
+use kube::CustomResource;
+use kueue_check::Parameters;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[derive(CustomResource, Parameters, Serialize, Deserialize, JsonSchema, Clone, Debug)]
+#[kube(group = "example.com", version = "v1", kind = "Window", namespaced)]
+struct WindowSpec {
+    opens: String,
+}
+
+fn main() {}

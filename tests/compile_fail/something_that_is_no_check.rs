@@ -1,0 +1,6 @@
+struct Nothing;
+
+#[tokio::main]
+async fn main() -> kueue_check::Result<()> {
+    kueue_check::main(Nothing).await
+}
