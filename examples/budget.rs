@@ -18,7 +18,7 @@ use std::{collections::BTreeMap, time::Duration};
 struct BudgetSpec {
     /// The Prometheus server, such as `http://prometheus:9090`.
     prometheus: String,
-    /// A PromQL query whose result is what was spent, by `namespace`.
+    /// A `PromQL` query whose result is what was spent, by `namespace`.
     query: String,
     /// By namespace. One that is not named may spend nothing.
     limits: BTreeMap<String, f64>,
@@ -64,9 +64,12 @@ async fn budget(
 /// What Prometheus answers to an instant query.
 async fn spending(prometheus: &str, query: &str) -> Result<Spending, CheckError> {
     let client: Client<_, Empty<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
-    let query: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let query = form_urlencoded::Serializer::new(String::new())
+        .append_pair("query", query)
+        .finish();
+    let address = format!("{prometheus}/api/v1/query?{query}");
     let answer = client
-        .get(format!("{prometheus}/api/v1/query?query={query}").parse()?)
+        .get(address.parse().map_err(CheckError::parameters)?)
         .await?;
     let status = answer.status();
     let body: serde_json::Value =

@@ -1,1 +1,53 @@
-fn main() {}
+//! The project's chores. It depends on nothing, so it is there at once in a fresh clone.
+
+mod test;
+mod tools;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const HELP: &str = "\
+usage: cargo xtask COMMAND
+
+  try [EXAMPLE] [--once]  run an example (maintenance_window, licences) against a real API server with sample objects,
+                          and print what it decides; edit examples/EXAMPLE.yaml meanwhile to see other verdicts;
+                          --once stops when all is answered
+  test                    all that must pass: format, lints, documents, dependencies, every test, the example
+  bench                   figures: verdicts beside bare writes, CPU for a verdict, memory for 100,000 Workloads
+  crds [FOLDER]           make testenv/crds from the originals in FOLDER (default: ../shared/crds)
+";
+
+/// Why a chore was not done. The tool that failed has said more.
+type Failure = String;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["try"] => tools::try_example(tools::DEFAULT_EXAMPLE, &[]),
+        ["try", "--once"] => tools::try_example(tools::DEFAULT_EXAMPLE, &["--once"]),
+        ["try", example, flags @ ..] => tools::try_example(example, flags),
+        ["test"] => test::all(),
+        ["bench", flags @ ..] => tools::bench(flags),
+        ["crds"] => tools::crds(&root().join("../shared/crds")),
+        ["crds", folder] => tools::crds(Path::new(folder)),
+        ["help" | "--help" | "-h"] => {
+            print!("{HELP}");
+            Ok(())
+        }
+        _ => Err(format!("`{}` is no command\n\n{HELP}", words.join(" "))),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The root of the repository.
+fn root() -> PathBuf {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.parent().unwrap_or(own).to_owned()
+}

@@ -1,7 +1,7 @@
 //! AdmissionChecks, their parameters, and the condition `Active`.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, CustomResourceExt};
 use kueue_check::runtime::Runtime;
 use kueue_check::{AdmissionCheckController, CheckError, Inactive, Verdict};
@@ -420,7 +420,9 @@ async fn parameters_whose_definition_is_not_installed_yet() {
         "{problems:?}"
     );
 
-    api.create(&Default::default(), &definition).await.unwrap();
+    api.create(&PostParams::default(), &definition)
+        .await
+        .unwrap();
     world
         .wait_active(&name, "False", "ParametersNotFound")
         .await;

@@ -219,23 +219,24 @@ fn loosen(
     *definition = serde_json::from_value(value).unwrap();
 }
 
+struct Long;
+impl AdmissionCheckController for Long {
+    type Parameters = NoParameters;
+
+    fn controller_name(&self) -> ControllerName {
+        format!("example.com/{}", "c".repeat(241)).parse().unwrap()
+    }
+
+    async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+        Ok(Verdict::ready("ok"))
+    }
+}
+
 #[tokio::test]
 async fn names_as_long_as_they_may_be() {
     let Some(world) = world(V0_19_2).await else {
         return;
     };
-    struct Long;
-    impl AdmissionCheckController for Long {
-        type Parameters = NoParameters;
-
-        fn controller_name(&self) -> ControllerName {
-            format!("example.com/{}", "c".repeat(241)).parse().unwrap()
-        }
-
-        async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
-            Ok(Verdict::ready("ok"))
-        }
-    }
     let name = format!("{}-{}", unique("long"), "n".repeat(253));
     let name = &name[..253];
     world
@@ -253,23 +254,24 @@ async fn names_as_long_as_they_may_be() {
     running.stop().await;
 }
 
+struct Plain;
+impl AdmissionCheckController for Plain {
+    type Parameters = NoParameters;
+
+    fn controller_name(&self) -> ControllerName {
+        const { ControllerName::from_static("example.com/plain") }
+    }
+
+    async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+        Ok(Verdict::ready("ok"))
+    }
+}
+
 #[tokio::test]
 async fn parameters_for_a_check_that_takes_none() {
     let Some(world) = world(V0_19_2).await else {
         return;
     };
-    struct Plain;
-    impl AdmissionCheckController for Plain {
-        type Parameters = NoParameters;
-
-        fn controller_name(&self) -> ControllerName {
-            const { ControllerName::from_static("example.com/plain") }
-        }
-
-        async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
-            Ok(Verdict::ready("ok"))
-        }
-    }
     let name = unique("check");
     world
         .admission_check(

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use kueue_check::{ReleaseReason, Verdict};
+use kube::api::{DeleteParams, PatchParams};
+use kueue_check::{AdmissionCheckController, ReleaseReason, Verdict};
 use kueue_check_testenv::KueueVersion::{V0_17_8, V0_19_2};
 use kueue_check_testenv::{Cluster, crds};
 use serde_json::{Value, json};
@@ -32,7 +33,6 @@ async fn watches_all_admission_checks_to_know_which_are_its_own() {
     world.reserve("a", &[&later, &not_ours]).await;
     sleep(Duration::from_millis(300)).await;
     world.setting(&later, "fine").await;
-    use kueue_check::AdmissionCheckController;
     world
         .admission_check(
             &later,
@@ -169,13 +169,13 @@ async fn stops_what_it_started_when_quota_is_lost() {
     fixture
         .world
         .api("Workload")
-        .patch("deactivated", &Default::default(), &inactive)
+        .patch("deactivated", &PatchParams::default(), &inactive)
         .await
         .unwrap();
     fixture
         .world
         .api("Workload")
-        .delete("deleted", &Default::default())
+        .delete("deleted", &DeleteParams::default())
         .await
         .unwrap();
     for (workload, why) in [

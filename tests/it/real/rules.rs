@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use kueue_check::{ReleaseReason, Verdict, Wake};
 use kueue_check_testenv::KueueVersion::{self, V0_17_8, V0_19_2};
 use serde_json::{Value, json};
@@ -250,7 +250,7 @@ async fn rule_4_what_survives_a_reset_of_kueues_is_cleared() {
     fixture.wait_state("a", "Ready").await;
     // Kueue's eviction resets the state, and omits what it does not own.
     let reset = json!({"name": fixture.name, "state": "Pending", "message": "Reset to Pending after eviction. Previously: Ready", "lastTransitionTime": now()});
-    let mut evicted = reserved(&[reset.clone()]);
+    let mut evicted = reserved(std::slice::from_ref(&reset));
     evicted["conditions"]
         .as_array_mut()
         .unwrap()
@@ -549,7 +549,7 @@ async fn a_deleted_workload_is_told_apart_from_one_without_quota() {
     fixture
         .world
         .api("Workload")
-        .delete("deleted", &Default::default())
+        .delete("deleted", &DeleteParams::default())
         .await
         .unwrap();
     fixture.world.take_quota("stopped").await;

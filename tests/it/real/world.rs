@@ -227,10 +227,12 @@ pub(crate) fn setting_reference(name: &str) -> Value {
     json!({"apiGroup": "test.kueue-check.dev", "kind": "Setting", "name": name})
 }
 
+type RunTask = JoinHandle<Result<(), RunError>>;
+
 /// A runtime at work.
 pub(crate) struct Running {
     pub(crate) handle: RuntimeHandle,
-    parts: Mutex<Option<(oneshot::Sender<()>, JoinHandle<Result<(), RunError>>)>>,
+    parts: Mutex<Option<(oneshot::Sender<()>, RunTask)>>,
 }
 
 impl Running {

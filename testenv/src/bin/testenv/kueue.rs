@@ -1,0 +1,130 @@
+//! Kueue's two steps around admission checks: it reserves quota, and admits when all checks are ready.
+//!
+//! There is no quota to run out of here, and nothing is evicted: a Workload that is told to retry stays as it is.
+
+use serde_json::{Value, json};
+
+/// The ClusterQueues and LocalQueues, as the API server has them.
+pub(crate) struct Queues<'a> {
+    pub(crate) cluster: &'a [Value],
+    pub(crate) local: &'a [Value],
+    pub(crate) checks: &'a [Value],
+}
+
+/// What Kueue does next with `workload`, as a patch of its status; nothing where it waits. `now` is in RFC 3339.
+pub(crate) fn step(workload: &Value, queues: &Queues<'_>, now: &str) -> Option<Value> {
+    let mut conditions = array(&workload["status"]["conditions"]).to_vec();
+    let is = |kind: &str| {
+        array(&workload["status"]["conditions"])
+            .iter()
+            .any(|condition| condition["type"] == kind && condition["status"] == "True")
+    };
+    let mut add = |kind: &str, reason: &str| {
+        conditions.push(json!({"type": kind, "status": "True", "reason": reason, "message": reason, "lastTransitionTime": now}));
+        json!(conditions)
+    };
+    if !is("QuotaReserved") {
+        let (queue, checks) = queues.checks_of(workload)?;
+        let pod_sets = array(&workload["spec"]["podSets"]).iter();
+        let assignments: Vec<Value> = pod_sets
+            .map(|pod_set| json!({"name": pod_set["name"], "count": pod_set["count"], "flavors": {"cpu": "default"}}))
+            .collect();
+        let entries: Vec<Value> = checks
+            .iter()
+            .map(|check| json!({"name": check, "state": "Pending", "message": "", "lastTransitionTime": now}))
+            .collect();
+        return Some(json!({
+            "conditions": add("QuotaReserved", "QuotaReserved"),
+            "admission": {"clusterQueue": queue, "podSetAssignments": assignments},
+            "admissionChecks": entries,
+        }));
+    }
+    let entries = array(&workload["status"]["admissionChecks"]);
+    if !is("Admitted") && entries.iter().all(|entry| entry["state"] == "Ready") {
+        return Some(json!({"conditions": add("Admitted", "Admitted")}));
+    }
+    None
+}
+
+impl Queues<'_> {
+    /// The ClusterQueue of `workload` and its checks; nothing if one of them is not active, as then the ClusterQueue is not.
+    fn checks_of(&self, workload: &Value) -> Option<(String, Vec<String>)> {
+        let local = self.local.iter().find(|queue| {
+            queue["metadata"]["name"] == workload["spec"]["queueName"]
+                && queue["metadata"]["namespace"] == workload["metadata"]["namespace"]
+        })?;
+        let cluster = self
+            .cluster
+            .iter()
+            .find(|queue| queue["metadata"]["name"] == local["spec"]["clusterQueue"])?;
+        let checks: Vec<String> =
+            array(&cluster["spec"]["admissionChecksStrategy"]["admissionChecks"])
+                .iter()
+                .filter_map(|check| check["name"].as_str().map(str::to_owned))
+                .collect();
+        let active = |name: &String| {
+            self.checks.iter().any(|check| {
+                check["metadata"]["name"] == **name
+                    && array(&check["status"]["conditions"])
+                        .iter()
+                        .any(|condition| {
+                            condition["type"] == "Active" && condition["status"] == "True"
+                        })
+            })
+        };
+        checks
+            .iter()
+            .all(active)
+            .then(|| (text(&cluster["metadata"]["name"]), checks))
+    }
+}
+
+pub(crate) fn array(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+pub(crate) fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: &str = "2026-01-01T00:00:00Z";
+
+    fn step_of(status: Value, check_active: &str) -> Option<Value> {
+        let cluster = [
+            json!({"metadata": {"name": "cq"}, "spec": {"admissionChecksStrategy": {"admissionChecks": [{"name": "c"}]}}}),
+        ];
+        let local = [
+            json!({"metadata": {"name": "lq", "namespace": "ns"}, "spec": {"clusterQueue": "cq"}}),
+        ];
+        let checks = [
+            json!({"metadata": {"name": "c"}, "status": {"conditions": [{"type": "Active", "status": check_active}]}}),
+        ];
+        let queues = Queues {
+            cluster: &cluster,
+            local: &local,
+            checks: &checks,
+        };
+        let workload = json!({"metadata": {"namespace": "ns"}, "spec": {"queueName": "lq", "podSets": [{"name": "main", "count": 2}]}, "status": status});
+        step(&workload, &queues, NOW)
+    }
+
+    #[test]
+    fn quota_is_reserved_when_the_check_is_active() {
+        assert_eq!(step_of(json!({}), "False"), None);
+        let patch = step_of(json!({}), "True").unwrap();
+        assert_eq!(patch["admission"]["clusterQueue"], "cq");
+        assert_eq!(patch["admissionChecks"][0]["state"], "Pending");
+    }
+
+    #[test]
+    fn admitted_when_all_are_ready() {
+        let status = |state: &str| json!({"conditions": [{"type": "QuotaReserved", "status": "True"}], "admissionChecks": [{"name": "c", "state": state}]});
+        assert_eq!(step_of(status("Pending"), "True"), None);
+        let patch = step_of(status("Ready"), "True").unwrap();
+        assert_eq!(patch["conditions"][1]["type"], "Admitted");
+    }
+}

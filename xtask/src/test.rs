@@ -1,0 +1,103 @@
+//! All that must pass.
+
+use std::time::{Duration, Instant};
+
+use crate::{Failure, tools};
+
+/// Set where nothing may be skipped, as in CI.
+const REQUIRE: &str = "KUEUE_CHECK_REQUIRE_TESTENV";
+
+type Step = (&'static str, fn() -> Result<(), Failure>);
+
+/// From cheap to dear, so that a mistake shows early.
+const STEPS: [Step; 8] = [
+    ("format", || tools::cargo(&["fmt", "--all", "--check"], &[])),
+    ("lints", || {
+        tools::cargo(
+            &[
+                "clippy",
+                "--workspace",
+                "--all-targets",
+                "--",
+                "-D",
+                "warnings",
+            ],
+            &[],
+        )
+    }),
+    ("lints without features", || {
+        tools::cargo(
+            &[
+                "clippy",
+                "--package",
+                "kueue-check",
+                "--lib",
+                "--no-default-features",
+                "--",
+                "-D",
+                "warnings",
+            ],
+            &[],
+        )
+    }),
+    ("documents", || {
+        tools::cargo(
+            &["doc", "--workspace", "--no-deps", "--quiet"],
+            &[("RUSTDOCFLAGS", "-D warnings")],
+        )
+    }),
+    ("dependencies", tools::deny),
+    ("API server", servers),
+    ("tests", || {
+        // Tests wait for a server more than they compute.
+        tools::cargo(&["test", "--workspace"], &[("RUST_TEST_THREADS", "4")])
+    }),
+    ("example", example),
+];
+
+/// Runs all steps, and stops at the first that fails.
+pub(crate) fn all() -> Result<(), Failure> {
+    let mut took = Vec::new();
+    for (name, step) in STEPS {
+        println!("==== {name}");
+        #[expect(clippy::disallowed_methods, reason = "how long a person waits")]
+        let began = Instant::now();
+        step().map_err(|failure| format!("{name}: {failure}"))?;
+        took.push((name, began.elapsed()));
+    }
+    println!("==== all passed");
+    for (name, time) in &took {
+        println!("{:>5}s  {name}", time.as_secs());
+    }
+    let whole: Duration = took.iter().map(|(_, time)| *time).sum();
+    println!("{:>5}s  in all", whole.as_secs());
+    if !has_go() {
+        println!("{SKIPPED}");
+    }
+    Ok(())
+}
+
+const SKIPPED: &str = "SKIPPED: the suite on a real API server, and the example: `go version` does not run, and Go builds the server (install Go 1.26)";
+
+fn has_go() -> bool {
+    tools::answers("go", "version")
+}
+
+fn servers() -> Result<(), Failure> {
+    if has_go() {
+        return tools::build_servers();
+    }
+    if std::env::var_os(REQUIRE).is_some() {
+        return Err(format!("{REQUIRE} is set, but `go version` does not run"));
+    }
+    println!("{SKIPPED}");
+    Ok(())
+}
+
+fn example() -> Result<(), Failure> {
+    if has_go() {
+        tools::try_example(tools::DEFAULT_EXAMPLE, &["--once"])
+    } else {
+        Ok(())
+    }
+}

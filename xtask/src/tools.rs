@@ -1,0 +1,164 @@
+//! Programs that chores call.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::{Failure, root};
+
+/// What `try` runs if nothing else is named.
+pub(crate) const DEFAULT_EXAMPLE: &str = "maintenance_window";
+
+/// The version of cargo-deny that is installed where there is none.
+const CARGO_DENY: &str = "0.20.2";
+
+/// Runs `program` in the root of the repository.
+pub(crate) fn run(
+    program: &Path,
+    arguments: &[&str],
+    environment: &[(&str, &str)],
+) -> Result<(), Failure> {
+    let shown = format!(
+        "{} {}",
+        program.file_name().unwrap_or(program.as_os_str()).display(),
+        arguments.join(" ")
+    );
+    let status = Command::new(program)
+        .args(arguments)
+        .envs(environment.iter().copied())
+        .current_dir(root())
+        .status()
+        .map_err(|error| format!("`{shown}` does not start: {error}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("`{shown}` failed: {status}"))
+    }
+}
+
+/// Runs cargo, the one that runs this.
+pub(crate) fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<(), Failure> {
+    let cargo = std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);
+    run(&cargo, arguments, environment)
+}
+
+/// Whether `program` is there.
+pub(crate) fn answers(program: &str, argument: &str) -> bool {
+    Command::new(program)
+        .arg(argument)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// Builds the test cluster and an example. One without the other would have fewer features than the tests, and build all dependencies twice.
+fn build(example: &str) -> Result<PathBuf, Failure> {
+    cargo(
+        &[
+            "build",
+            "--workspace",
+            "--bin",
+            "testenv",
+            "--example",
+            example,
+        ],
+        &[],
+    )?;
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    Ok(target.join("debug"))
+}
+
+/// Builds kube-apiserver and etcd.
+pub(crate) fn build_servers() -> Result<(), Failure> {
+    let built = build(DEFAULT_EXAMPLE)?;
+    run(&built.join("testenv"), &["build"], &[])
+}
+
+/// Runs an example on its samples.
+pub(crate) fn try_example(example: &str, flags: &[&str]) -> Result<(), Failure> {
+    let samples = format!("examples/{example}.yaml");
+    if !root().join(&samples).exists() {
+        return Err(format!("there is no {samples} to try `{example}` with"));
+    }
+    if !answers("go", "version") {
+        return Err(
+            "the API server is built with Go: install Go 1.26 (https://go.dev/dl)".to_owned(),
+        );
+    }
+    println!(
+        "building the example, and once the API server it runs against (a first build takes about 6 minutes on 2 cores)"
+    );
+    let built = build(example)?;
+    let program = built.join("examples").join(example);
+    let program = program.to_string_lossy();
+    let mut arguments = vec!["try", &*program, &*samples];
+    arguments.extend(flags);
+    if flags.is_empty() {
+        println!("edit {samples} while this runs, and the verdicts follow; Ctrl-C ends it");
+    }
+    run(&built.join("testenv"), &arguments, &[])
+}
+
+/// Makes the project's own copies of Kueue's definitions.
+pub(crate) fn crds(from: &Path) -> Result<(), Failure> {
+    let built = build(DEFAULT_EXAMPLE)?;
+    let from = from.to_string_lossy();
+    run(
+        &built.join("testenv"),
+        &["slim-crds", &*from, "testenv/crds"],
+        &[],
+    )
+}
+
+/// Prints the figures.
+pub(crate) fn bench(flags: &[&str]) -> Result<(), Failure> {
+    let mut arguments = vec!["run", "--release", "--example", "bench", "--"];
+    arguments.extend(flags);
+    cargo(&arguments, &[])
+}
+
+/// Licences, banned crates, sources; advisories where their database can be fetched.
+pub(crate) fn deny() -> Result<(), Failure> {
+    let own = root().join(".tools");
+    let installed = own.join("bin/cargo-deny");
+    let program = if answers("cargo-deny", "--version") {
+        PathBuf::from("cargo-deny")
+    } else {
+        if !installed.exists() {
+            println!("installing cargo-deny {CARGO_DENY} into .tools");
+            let folder = own.to_string_lossy();
+            cargo(
+                &[
+                    "install",
+                    "cargo-deny",
+                    "--quiet",
+                    "--locked",
+                    "--version",
+                    CARGO_DENY,
+                    "--root",
+                    &*folder,
+                ],
+                &[],
+            )?;
+        }
+        installed
+    };
+    run(
+        &program,
+        &[
+            "--workspace",
+            "--offline",
+            "check",
+            "bans",
+            "licenses",
+            "sources",
+        ],
+        &[],
+    )?;
+    if run(&program, &["fetch", "db"], &[]).is_err() {
+        println!("SKIPPED: advisories, because their database can't be fetched from here");
+        return Ok(());
+    }
+    run(&program, &["--workspace", "check", "advisories"], &[])
+}
