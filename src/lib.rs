@@ -78,6 +78,11 @@ pub use kube::CustomResourceExt;
 #[doc(hidden)]
 pub use serde_json::Value as JsonValue;
 
+/// The README's code is compiled.
+#[cfg(all(doctest, feature = "cli", feature = "macros"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// What most checks need: `use kueue_check::prelude::*`.
 pub mod prelude {
     pub use crate::api::{PodSet, Quantity, Workload};

@@ -7,7 +7,9 @@ mod build;
 mod cluster;
 mod crds;
 mod process;
+mod workload;
 
 pub use build::{Programs, Unavailable, programs};
 pub use cluster::{Access, Cluster, StartError};
 pub use crds::{CrdError, KueueVersion, crds, crds_of_autoscaler};
+pub use workload::workload;

@@ -113,7 +113,7 @@ pub(crate) fn crds(from: &Path) -> Result<(), Failure> {
 
 /// Prints the figures.
 pub(crate) fn bench(flags: &[&str]) -> Result<(), Failure> {
-    let mut arguments = vec!["run", "--release", "--example", "bench", "--"];
+    let mut arguments = vec!["bench", "--bench", "cluster", "--"];
     arguments.extend(flags);
     cargo(&arguments, &[])
 }

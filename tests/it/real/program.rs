@@ -1,227 +1,16 @@
 //! A check binary as an operator meets it: its manifests, its rights, its endpoint, its signals.
 
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
-use kube::api::{ApiResource, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
-use kube::{Api, Client};
+use kube::Api;
 use kueue_check_testenv::KueueVersion::V0_19_2;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
 
+use super::process::{Program, apply, binary, install};
 use super::world::{World, unique, wait, world};
 
-/// The example, which cargo builds with the tests.
-fn program() -> PathBuf {
-    let tests = std::env::current_exe().unwrap();
-    tests
-        .parent()
-        .unwrap()
-        .parent()
-        .unwrap()
-        .join("examples/maintenance_window")
-}
-
-/// The documents that `manifests` prints.
-fn manifests(namespace: &str) -> Vec<Value> {
-    let output = Command::new(program())
-        .args([
-            "manifests",
-            "--image",
-            "example.com/window:1",
-            "--namespace",
-            namespace,
-            "--name",
-            namespace,
-        ])
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let text = String::from_utf8(output.stdout).unwrap();
-    text.split("---\n")
-        .filter(|document| !document.trim().is_empty())
-        .filter_map(|document| serde_saphyr::from_str::<Option<Value>>(document).unwrap())
-        .collect()
-}
-
-/// Applies a document as `kubectl apply` would.
-async fn apply(client: &Client, document: &Value) {
-    let kind = document["kind"].as_str().unwrap();
-    let api_version = document["apiVersion"].as_str().unwrap();
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let plural = match kind {
-        "PodDisruptionBudget" => "poddisruptionbudgets".to_owned(),
-        kind => kind.to_lowercase() + "s",
-    };
-    let resource = ApiResource {
-        group: group.into(),
-        version: version.into(),
-        api_version: api_version.into(),
-        kind: kind.into(),
-        plural,
-    };
-    let name = document["metadata"]["name"].as_str().unwrap();
-    let api: Api<DynamicObject> = match document["metadata"]["namespace"].as_str() {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
-    };
-    api.patch(
-        name,
-        &PatchParams::apply("kubectl").force(),
-        &Patch::Apply(document),
-    )
-    .await
-    .unwrap_or_else(|error| panic!("{kind} {name}: {error}"));
-}
-
-/// A program that ends with the test.
-struct Program {
-    child: Child,
-    admin: u16,
-}
-
-impl Program {
-    fn start(kubeconfig: &PathBuf, extra: &[&str]) -> Self {
-        let admin = std::net::TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
-        let child = Command::new(program())
-            .arg("run")
-            .args([
-                "--admin-address",
-                &format!("127.0.0.1:{admin}"),
-                "--log-format",
-                "json",
-            ])
-            .args(extra)
-            .env("KUEUE_CHECK_KUBECONFIG", kubeconfig)
-            .stderr(Stdio::inherit())
-            .spawn()
-            .unwrap();
-        Self { child, admin }
-    }
-
-    /// Status and body of a path of the admin endpoint.
-    async fn get(&self, path: &str) -> Option<(u16, String)> {
-        use http_body_util::BodyExt;
-        use hyper_util::client::legacy::Client;
-        let client: Client<_, http_body_util::Empty<bytes::Bytes>> =
-            Client::builder(hyper_util::rt::TokioExecutor::new()).build_http();
-        let answer = client
-            .get(
-                format!("http://127.0.0.1:{}{path}", self.admin)
-                    .parse()
-                    .unwrap(),
-            )
-            .await
-            .ok()?;
-        let status = answer.status().as_u16();
-        let body = answer.into_body().collect().await.ok()?.to_bytes();
-        Some((status, String::from_utf8_lossy(&body).into_owned()))
-    }
-
-    fn signal(&self, signal: &str) {
-        assert!(
-            Command::new("kill")
-                .args([signal, &self.child.id().to_string()])
-                .status()
-                .unwrap()
-                .success()
-        );
-    }
-
-    /// Waits for the program's end: its exit code, and how long it took.
-    async fn end(mut self) -> (Option<i32>, Duration) {
-        let began = Instant::now();
-        while began.elapsed() < Duration::from_secs(40) {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return (status.code(), began.elapsed());
-            }
-            sleep(Duration::from_millis(20)).await;
-        }
-        panic!("the program does not end");
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Installs everything that `manifests` prints; a kubeconfig with exactly the rights of its ServiceAccount.
-async fn install(world: &World, namespace: &str) -> PathBuf {
-    let namespaces: Api<Namespace> = Api::all(world.client.clone());
-    let metadata = ObjectMeta {
-        name: Some(namespace.to_owned()),
-        ..ObjectMeta::default()
-    };
-    namespaces
-        .create(
-            &PostParams::default(),
-            &Namespace {
-                metadata,
-                ..Namespace::default()
-            },
-        )
-        .await
-        .unwrap();
-    let documents = manifests(namespace);
-    let kinds: Vec<&str> = documents
-        .iter()
-        .filter_map(|document| document["kind"].as_str())
-        .collect();
-    assert_eq!(
-        kinds,
-        [
-            "CustomResourceDefinition",
-            "ServiceAccount",
-            "ClusterRole",
-            "ClusterRoleBinding",
-            "Role",
-            "RoleBinding",
-            "Deployment",
-            "PodDisruptionBudget"
-        ]
-    );
-    for document in &documents {
-        apply(&world.client, document).await;
-    }
-    let accounts: Api<ServiceAccount> = Api::namespaced(world.client.clone(), namespace);
-    let request = TokenRequest {
-        spec: TokenRequestSpec {
-            audiences: Vec::new(),
-            expiration_seconds: Some(3600),
-            ..Default::default()
-        },
-        ..Default::default()
-    };
-    let token = wait("a token", async || {
-        let answer = accounts
-            .create_token_request(namespace, &PostParams::default(), &request)
-            .await;
-        let token = answer
-            .ok()
-            .and_then(|answer| answer.status)
-            .map(|status| status.token);
-        (token.is_some(), token)
-    })
-    .await;
-    world
-        .access
-        .kubeconfig_with_token(namespace, &token.unwrap())
-        .unwrap()
-}
+const EXAMPLE: &str = "maintenance_window";
 
 async fn window(world: &World, name: &str, opens: &str, closes: &str) {
     let document = json!({"apiVersion": "example.com/v1alpha1", "kind": "Window", "metadata": {"name": name},
@@ -235,7 +24,7 @@ async fn the_example_runs_with_exactly_the_rights_that_its_manifests_give() {
         return;
     };
     let (namespace, name) = (unique("program"), unique("window"));
-    let kubeconfig = install(&world, &namespace).await;
+    let kubeconfig = install(&world, EXAMPLE, &namespace).await;
     world
         .admission_check(
             &name,
@@ -244,6 +33,7 @@ async fn the_example_runs_with_exactly_the_rights_that_its_manifests_give() {
         )
         .await;
     let program = Program::start(
+        EXAMPLE,
         &kubeconfig,
         &["--lease-namespace", &namespace, "--lease-name", &namespace],
     );
@@ -316,7 +106,7 @@ async fn the_example_runs_with_exactly_the_rights_that_its_manifests_give() {
 #[tokio::test]
 async fn errors_at_the_start_say_what_to_do_and_have_an_exit_code() {
     let run = |arguments: &[&str]| {
-        let output = Command::new(program())
+        let output = Command::new(binary(EXAMPLE))
             .args(arguments)
             .env_remove("KUBECONFIG")
             .output()
@@ -348,6 +138,7 @@ async fn a_cluster_without_kueue_is_waited_for_and_said() {
         Err(error) => return super::world::skip(&error),
     };
     let program = Program::start(
+        EXAMPLE,
         &cluster.access().kubeconfig().unwrap(),
         &["--lease-namespace", "default"],
     );
@@ -361,10 +152,7 @@ async fn a_cluster_without_kueue_is_waited_for_and_said() {
     .await;
     super::world::install(&cluster, V0_19_2).await;
     let client = cluster.client().unwrap();
-    let crds = Command::new(super::program::program())
-        .arg("crds")
-        .output()
-        .unwrap();
+    let crds = Command::new(binary(EXAMPLE)).arg("crds").output().unwrap();
     apply(
         &client,
         &serde_saphyr::from_str::<Value>(

@@ -1,0 +1,392 @@
+//! What verdicts cost on a real API server, beside a bare loop that writes the same entries: `cargo xtask bench [--verdicts N] [--rounds N] [--workloads N]`.
+//!
+//! Both sides are processes of their own, started by this one, and take turns in one run. The loop is the least that anything could do: it lists the Workloads once and applies
+//! one entry to each, ten at a time, over one connection. It has no watch, no lease, no guard.
+
+#![expect(clippy::unwrap_used, reason = "a measurement that cannot go on ends")]
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
+use http_body_util::{BodyExt, Empty};
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::rt::TokioExecutor;
+use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use kueue_check::{
+    AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters, Verdict,
+};
+use kueue_check_testenv::{Cluster, KueueVersion, crds, workload};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+const CHECK: &str = "bench";
+const CONTROLLER: &str = "example.com/bench";
+const MESSAGE: &str = "may start";
+/// How many writes are under way together, on both sides.
+const TOGETHER: usize = 10;
+/// The most that anything may take.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Everything may start.
+struct MayStart;
+
+impl AdmissionCheckController for MayStart {
+    type Parameters = NoParameters;
+
+    fn controller_name(&self) -> ControllerName {
+        const { ControllerName::from_static(CONTROLLER) }
+    }
+
+    async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+        Ok(Verdict::ready(MESSAGE))
+    }
+}
+
+#[tokio::main]
+async fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.first().map(String::as_str) {
+        // This program is both sides too.
+        Some("run") => kueue_check::main(MayStart).await.unwrap(),
+        Some("bare-loop") => bare_loop().await,
+        _ => measure(&Plan::from(&arguments)).await,
+    }
+}
+
+struct Plan {
+    verdicts: usize,
+    rounds: usize,
+    workloads: usize,
+}
+
+impl Plan {
+    fn from(arguments: &[String]) -> Self {
+        let number = |flag: &str, default: usize| {
+            let at = arguments.iter().position(|argument| argument == flag);
+            at.map_or(default, |at| arguments[at + 1].parse().unwrap())
+        };
+        Self {
+            verdicts: number("--verdicts", 2000),
+            rounds: number("--rounds", 3),
+            workloads: number("--workloads", 100_000),
+        }
+    }
+}
+
+async fn measure(plan: &Plan) {
+    println!("starting the API server ...");
+    let cluster = Cluster::start().await.unwrap();
+    let client = cluster.client().unwrap();
+    let kubeconfig = cluster.access().kubeconfig().unwrap();
+    let definitions = crds(KueueVersion::V0_19_2).unwrap();
+    cluster.install(&client, definitions).await.unwrap();
+    create_check(&client).await;
+
+    println!("creating {} Workloads with quota ...", plan.verdicts);
+    create(&client, 0..plan.verdicts, plan.verdicts).await;
+    println!(
+        "\n{:<12}{:>10}{:>16}{:>14}{:>12}",
+        "", "seconds", "CPU/verdict", "RSS", "peak RSS"
+    );
+    let (mut bare, mut sdk) = (Vec::new(), Vec::new());
+    for _ in 0..plan.rounds {
+        for (side, taken) in [(Side::BareLoop, &mut bare), (Side::Sdk, &mut sdk)] {
+            reset(&client).await;
+            let cost = side.decide(&kubeconfig, plan.verdicts).await;
+            cost.print(side.name(), plan.verdicts);
+            taken.push(cost);
+        }
+    }
+    let (bare, sdk) = (median(&bare), median(&sdk));
+    println!(
+        "\n{} verdicts, {TOGETHER} at once, start included: {:.3} x the bare loop (medians of {} rounds)",
+        plan.verdicts,
+        sdk / bare,
+        plan.rounds
+    );
+
+    if plan.workloads > plan.verdicts {
+        println!(
+            "\ncreating {} Workloads without quota ...",
+            plan.workloads - plan.verdicts
+        );
+        create(&client, plan.verdicts..plan.workloads, plan.verdicts).await;
+        reset(&client).await;
+        let cost = Side::Sdk.decide(&kubeconfig, plan.verdicts).await;
+        cost.print(Side::Sdk.name(), plan.verdicts);
+        println!(
+            "\n{} Workloads of which {} hold quota: {:.1} MiB of RSS, {:.1} MiB at the peak",
+            plan.workloads,
+            plan.verdicts,
+            mebibytes(cost.rss),
+            mebibytes(cost.peak)
+        );
+    }
+}
+
+fn median(costs: &[Cost]) -> f64 {
+    let mut seconds: Vec<f64> = costs.iter().map(|cost| cost.took.as_secs_f64()).collect();
+    seconds.sort_by(f64::total_cmp);
+    seconds[seconds.len() / 2]
+}
+
+#[expect(clippy::cast_precision_loss, reason = "it is printed with one digit")]
+fn mebibytes(kibibytes: u64) -> f64 {
+    kibibytes as f64 / 1024.0
+}
+
+/// What one side took.
+struct Cost {
+    took: Duration,
+    cpu: Duration,
+    /// In KiB, after the work.
+    rss: u64,
+    peak: u64,
+}
+
+impl Cost {
+    fn print(&self, side: &str, verdicts: usize) {
+        let each = self.cpu / u32::try_from(verdicts).unwrap();
+        println!(
+            "{side:<12}{:>10.2}{:>13.3} ms{:>10.1} MiB{:>8.1} MiB",
+            self.took.as_secs_f64(),
+            each.as_secs_f64() * 1000.0,
+            mebibytes(self.rss),
+            mebibytes(self.peak)
+        );
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Side {
+    BareLoop,
+    Sdk,
+}
+
+impl Side {
+    fn name(self) -> &'static str {
+        match self {
+            Self::BareLoop => "bare loop",
+            Self::Sdk => "kueue-check",
+        }
+    }
+
+    /// Runs this side until it has written all entries.
+    async fn decide(self, kubeconfig: &Path, verdicts: usize) -> Cost {
+        let admin = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        match self {
+            Self::BareLoop => command.arg("bare-loop"),
+            Self::Sdk => command.args(["run", "--log", "warn", "--lease-namespace", "default"]),
+        };
+        command
+            .env("KUBECONFIG", kubeconfig)
+            .env("KUEUE_CHECK_ADMIN_ADDRESS", admin.to_string())
+            .stdin(Stdio::piped());
+        let began = Instant::now();
+        let mut process = Running(command.stdout(Stdio::piped()).spawn().unwrap());
+        match self {
+            Self::BareLoop => process.said_done().await,
+            Self::Sdk => written(&admin.to_string(), verdicts, began).await,
+        }
+        let took = began.elapsed();
+        process.cost(took)
+    }
+}
+
+/// A process that does not outlive this value.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Running {
+    /// Waits until it says something. It stays, so that it can be measured.
+    async fn said_done(&mut self) {
+        let mut output = self.0.stdout.take().unwrap();
+        tokio::task::spawn_blocking(move || output.read_exact(&mut [0]).unwrap())
+            .await
+            .unwrap();
+    }
+
+    fn cost(&self, took: Duration) -> Cost {
+        let read =
+            |file: &str| std::fs::read_to_string(format!("/proc/{}/{file}", self.0.id())).unwrap();
+        let stat = read("stat");
+        // The second field is the name in parentheses; the fourteenth and fifteenth are ticks in user and system mode, a hundred in a second.
+        let ticks: u64 = stat[stat.rfind(')').unwrap() + 2..]
+            .split(' ')
+            .skip(11)
+            .take(2)
+            .map(|ticks| ticks.parse::<u64>().unwrap())
+            .sum();
+        let status = read("status");
+        let kibibytes = |field: &str| {
+            let line = status.lines().find(|line| line.starts_with(field)).unwrap();
+            line.split_whitespace().nth(1).unwrap().parse().unwrap()
+        };
+        Cost {
+            took,
+            cpu: Duration::from_millis(ticks * 10),
+            rss: kibibytes("VmRSS:"),
+            peak: kibibytes("VmHWM:"),
+        }
+    }
+}
+
+/// Waits until the runtime at `admin` has written `verdicts` entries.
+async fn written(admin: &str, verdicts: usize, began: Instant) {
+    let wanted =
+        format!("kueue_check_verdicts_total{{check=\"{CHECK}\",state=\"Ready\"}} {verdicts}\n");
+    while !metrics(admin).await.contains(&wanted) {
+        assert!(began.elapsed() < PATIENCE, "{}", metrics(admin).await);
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Empty until the endpoint is there.
+async fn metrics(admin: &str) -> String {
+    let uri: http::Uri = format!("http://{admin}/metrics").parse().unwrap();
+    let client: HttpClient<_, Empty<Bytes>> =
+        HttpClient::builder(TokioExecutor::new()).build_http();
+    let Ok(answer) = client.get(uri).await else {
+        return String::new();
+    };
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    String::from_utf8_lossy(&body).into_owned()
+}
+
+/// The least that anything could do.
+async fn bare_loop() {
+    let client = Client::try_default().await.unwrap();
+    let workloads: Vec<(String, String, String)> =
+        Api::<DynamicObject>::all_with(client.clone(), &workloads_resource())
+            .list(&ListParams::default().fields("status.admission.clusterQueue!="))
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|workload| {
+                let metadata = workload.metadata;
+                (
+                    metadata.namespace.unwrap(),
+                    metadata.name.unwrap(),
+                    metadata.uid.unwrap(),
+                )
+            })
+            .collect();
+    stream::iter(workloads)
+        .for_each_concurrent(TOGETHER, |(namespace, name, uid)| {
+            let api = api(&client, &namespace);
+            async move {
+                let entry = json!({
+                    "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": name, "namespace": namespace, "uid": uid},
+                    "status": {"admissionChecks": [{
+                        "name": CHECK, "state": "Ready", "message": MESSAGE, "lastTransitionTime": "2026-11-21T10:00:00Z", "podSetUpdates": [],
+                    }]},
+                });
+                api.patch_status(&name, &PatchParams::apply("bare-loop").force(), &Patch::Apply(entry)).await.unwrap();
+            }
+        })
+        .await;
+    println!("done");
+    std::future::pending().await;
+}
+
+fn workloads_resource() -> ApiResource {
+    ApiResource {
+        group: "kueue.x-k8s.io".into(),
+        version: "v1beta2".into(),
+        api_version: "kueue.x-k8s.io/v1beta2".into(),
+        kind: "Workload".into(),
+        plural: "workloads".into(),
+    }
+}
+
+fn api(client: &Client, namespace: &str) -> Api<DynamicObject> {
+    Api::namespaced_with(client.clone(), namespace, &workloads_resource())
+}
+
+async fn create_check(client: &Client) {
+    let resource = ApiResource {
+        kind: "AdmissionCheck".into(),
+        plural: "admissionchecks".into(),
+        ..workloads_resource()
+    };
+    let check = json!({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": CHECK}, "spec": {"controllerName": CONTROLLER}});
+    Api::<DynamicObject>::all_with(client.clone(), &resource)
+        .create(
+            &PostParams::default(),
+            &serde_json::from_value(check).unwrap(),
+        )
+        .await
+        .unwrap();
+}
+
+/// Creates Workloads; those with a number below `reserved` hold quota.
+async fn create(client: &Client, numbers: std::ops::Range<usize>, reserved: usize) {
+    let api = api(client, "default");
+    stream::iter(numbers)
+        .map(Ok::<_, kube::Error>)
+        .try_for_each_concurrent(2 * TOGETHER, |number| {
+            let api = api.clone();
+            async move {
+                let mut object = workload(number, 8);
+                let status = object["status"].take();
+                let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+                object["metadata"] = json!({"name": name, "labels": object["metadata"]["labels"]});
+                api.create(
+                    &PostParams::default(),
+                    &serde_json::from_value(object).unwrap(),
+                )
+                .await?;
+                if number < reserved {
+                    api.patch_status(
+                        &name,
+                        &PatchParams::default(),
+                        &Patch::Merge(json!({"status": status})),
+                    )
+                    .await?;
+                }
+                Ok(())
+            }
+        })
+        .await
+        .unwrap();
+}
+
+/// Makes all entries Pending, as Kueue does when it reserves quota.
+async fn reset(client: &Client) {
+    let listed = Api::<DynamicObject>::all_with(client.clone(), &workloads_resource())
+        .list(&ListParams::default().fields("status.admission.clusterQueue!="))
+        .await
+        .unwrap();
+    let api = api(client, "default");
+    let entry: Value = json!({"name": CHECK, "state": "Pending", "message": "", "lastTransitionTime": "2026-11-21T09:00:00Z"});
+    stream::iter(listed)
+        .for_each_concurrent(TOGETHER, |workload| {
+            let (api, entry) = (api.clone(), entry.clone());
+            async move {
+                let name = workload.metadata.name.unwrap();
+                api.patch_status(
+                    &name,
+                    &PatchParams::default(),
+                    &Patch::Merge(json!({"status": {"admissionChecks": [entry]}})),
+                )
+                .await
+                .unwrap();
+            }
+        })
+        .await;
+}

@@ -1,0 +1,170 @@
+//! The examples that need more than a cluster, as a user runs them: with what their manifests give them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::extract::Query;
+use axum::http::StatusCode;
+use axum::routing::get;
+use axum::{Json, Router};
+use kueue_check_testenv::KueueVersion::V0_19_2;
+use serde_json::{Value, json};
+
+use super::process::{Program, apply, install};
+use super::world::{unique, wait, world};
+
+/// A Prometheus server that knows what `namespace` has spent, and counts who asks.
+async fn prometheus(namespace: String, asked: Arc<AtomicUsize>) -> String {
+    let answer = async move |Query(query): Query<Vec<(String, String)>>| {
+        asked.fetch_add(1, Ordering::Relaxed);
+        if query != [("query".to_owned(), "sum by (namespace) (spent)".to_owned())] {
+            let error =
+                json!({"status": "error", "errorType": "bad_data", "error": format!("{query:?}")});
+            return (StatusCode::BAD_REQUEST, Json(error));
+        }
+        let series =
+            json!([{"metric": {"namespace": namespace}, "value": [1_795_000_000, "80.5"]}]);
+        (
+            StatusCode::OK,
+            Json(json!({"status": "success", "data": {"resultType": "vector", "result": series}})),
+        )
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = Router::new().route("/api/v1/query", get(answer));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    format!("http://{address}")
+}
+
+#[tokio::test]
+async fn budget_holds_the_jobs_of_a_namespace_that_has_spent_its_limit() {
+    let Some(world) = world(V0_19_2).await else {
+        return;
+    };
+    let (own, name) = (unique("program"), unique("budget"));
+    let asked = Arc::new(AtomicUsize::new(0));
+    let server = prometheus(world.namespace.clone(), asked.clone()).await;
+    let kubeconfig = install(&world, "budget", &own).await;
+    let budget = async |server: &str, query: &str, limit: f64| {
+        let spec =
+            json!({"prometheus": server, "query": query, "limits": {&*world.namespace: limit}});
+        let document = json!({"apiVersion": "example.com/v1alpha1", "kind": "Budget", "metadata": {"name": name}, "spec": spec});
+        apply(&world.client, &document).await;
+    };
+    budget(&server, "sum by (namespace) (spent)", 80.0).await;
+    let reference = json!({"apiGroup": "example.com", "kind": "Budget", "name": name});
+    world
+        .admission_check(&name, "example.com/budget", reference)
+        .await;
+    let _program = Program::start(
+        "budget",
+        &kubeconfig,
+        &["--lease-namespace", &own, "--lease-name", &own],
+    );
+    world.wait_active(&name, "True", "Active").await;
+    for job in ["a", "b", "c"] {
+        world.workload(job).await;
+        world.reserve(job, &[&name]).await;
+    }
+    for job in ["a", "b", "c"] {
+        let entry = world
+            .wait_message(job, &name, "has spent its budget of 80.00")
+            .await;
+        assert_eq!(entry["state"], "Pending");
+    }
+    assert_eq!(asked.load(Ordering::Relaxed), 1, "one query serves all");
+
+    // An outage and a bad query are told, and change no state.
+    budget("http://127.0.0.1:9", "sum by (namespace) (spent)", 80.0).await;
+    let entry = world.wait_message("a", &name, "onnect").await;
+    assert_eq!(entry["state"], "Pending");
+    budget(&server, "nonsense", 80.0).await;
+    let entry = world
+        .wait_message("a", &name, "Prometheus answered 400")
+        .await;
+    assert_eq!(entry["state"], "Pending");
+
+    // A changed limit changes the verdict.
+    budget(&server, "sum by (namespace) (spent)", 80.6).await;
+    for job in ["a", "b", "c"] {
+        world.wait_state(job, &name, "Ready").await;
+    }
+}
+
+#[tokio::test]
+async fn licences_are_counted_across_a_restart_and_handed_on() {
+    let Some(world) = world(V0_19_2).await else {
+        return;
+    };
+    let (own, name) = (unique("program"), unique("pool"));
+    let kubeconfig = install(&world, "licences", &own).await;
+    let pool = json!({"apiVersion": "example.com/v1alpha1", "kind": "LicencePool", "metadata": {"name": name}, "spec": {"total": 2}});
+    apply(&world.client, &pool).await;
+    let reference = json!({"apiGroup": "example.com", "kind": "LicencePool", "name": name});
+    world
+        .admission_check(&name, "example.com/licences", reference)
+        .await;
+    let start = || {
+        Program::start(
+            "licences",
+            &kubeconfig,
+            &["--lease-namespace", &own, "--lease-name", &own],
+        )
+    };
+    let program = start();
+    world.wait_active(&name, "True", "Active").await;
+    for job in ["a", "b"] {
+        world.workload(job).await;
+        world.reserve(job, &[&name]).await;
+        let entry = world.wait_state(job, &name, "Ready").await;
+        assert!(
+            entry["podSetUpdates"][0]["annotations"]["example.com/licence"].is_string(),
+            "{entry}"
+        );
+        world.admit(job).await;
+    }
+    world.workload("c").await;
+    world.reserve("c", &[&name]).await;
+    world
+        .wait_message("c", &name, "all 2 licences are in use")
+        .await;
+
+    // What was approved keeps its licence although the process has forgotten it, and a newcomer gets none.
+    program.signal("-TERM");
+    program.end().await;
+    world.workload("d").await;
+    world.reserve("d", &[&name]).await;
+    let _program = start();
+    world
+        .wait_message("d", &name, "all 2 licences are in use")
+        .await;
+    let states = async || {
+        let entry = async |job| world.entry(job, &name).await["state"].clone();
+        Value::from(vec![
+            entry("a").await,
+            entry("b").await,
+            entry("c").await,
+            entry("d").await,
+        ])
+    };
+    assert_eq!(
+        states().await,
+        json!(["Ready", "Ready", "Pending", "Pending"])
+    );
+
+    // One that ends hands its licence to exactly one that waits.
+    world
+        .set_condition("a", "Finished", "True", "Succeeded")
+        .await;
+    wait("one more Ready", async || {
+        let seen = states().await;
+        let ready = seen
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|state| *state == "Ready")
+            .count();
+        (ready == 3, seen)
+    })
+    .await;
+}

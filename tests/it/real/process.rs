@@ -1,0 +1,224 @@
+//! A check binary as a process: the examples, which cargo builds with the tests.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use kube::api::{ApiResource, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use super::world::{World, wait};
+
+/// An example's binary, which cargo builds with the tests.
+pub(crate) fn binary(example: &str) -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    tests
+        .parent()
+        .unwrap()
+        .parent()
+        .unwrap()
+        .join("examples")
+        .join(example)
+}
+
+/// The documents that `manifests` prints.
+fn manifests(example: &str, namespace: &str) -> Vec<Value> {
+    let output = Command::new(binary(example))
+        .args([
+            "manifests",
+            "--image",
+            "example.com/check:1",
+            "--namespace",
+            namespace,
+            "--name",
+            namespace,
+        ])
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.split("---\n")
+        .filter(|document| !document.trim().is_empty())
+        .filter_map(|document| serde_saphyr::from_str::<Option<Value>>(document).unwrap())
+        .collect()
+}
+
+/// Applies a document as `kubectl apply` would.
+pub(crate) async fn apply(client: &Client, document: &Value) {
+    let kind = document["kind"].as_str().unwrap();
+    let api_version = document["apiVersion"].as_str().unwrap();
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let plural = match kind {
+        "PodDisruptionBudget" => "poddisruptionbudgets".to_owned(),
+        kind => kind.to_lowercase() + "s",
+    };
+    let resource = ApiResource {
+        group: group.into(),
+        version: version.into(),
+        api_version: api_version.into(),
+        kind: kind.into(),
+        plural,
+    };
+    let name = document["metadata"]["name"].as_str().unwrap();
+    let api: Api<DynamicObject> = match document["metadata"]["namespace"].as_str() {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    api.patch(
+        name,
+        &PatchParams::apply("kubectl").force(),
+        &Patch::Apply(document),
+    )
+    .await
+    .unwrap_or_else(|error| panic!("{kind} {name}: {error}"));
+}
+
+/// A program that ends with the test.
+pub(crate) struct Program {
+    child: Child,
+    admin: u16,
+}
+
+impl Program {
+    pub(crate) fn start(example: &str, kubeconfig: &PathBuf, extra: &[&str]) -> Self {
+        let admin = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let child = Command::new(binary(example))
+            .arg("run")
+            .args([
+                "--admin-address",
+                &format!("127.0.0.1:{admin}"),
+                "--log-format",
+                "json",
+            ])
+            .args(extra)
+            .env("KUEUE_CHECK_KUBECONFIG", kubeconfig)
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
+        Self { child, admin }
+    }
+
+    /// Status and body of a path of the admin endpoint.
+    pub(crate) async fn get(&self, path: &str) -> Option<(u16, String)> {
+        use http_body_util::BodyExt;
+        use hyper_util::client::legacy::Client;
+        let client: Client<_, http_body_util::Empty<bytes::Bytes>> =
+            Client::builder(hyper_util::rt::TokioExecutor::new()).build_http();
+        let answer = client
+            .get(
+                format!("http://127.0.0.1:{}{path}", self.admin)
+                    .parse()
+                    .unwrap(),
+            )
+            .await
+            .ok()?;
+        let status = answer.status().as_u16();
+        let body = answer.into_body().collect().await.ok()?.to_bytes();
+        Some((status, String::from_utf8_lossy(&body).into_owned()))
+    }
+
+    pub(crate) fn signal(&self, signal: &str) {
+        assert!(
+            Command::new("kill")
+                .args([signal, &self.child.id().to_string()])
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+
+    /// Waits for the program's end: its exit code, and how long it took.
+    pub(crate) async fn end(mut self) -> (Option<i32>, Duration) {
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(40) {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return (status.code(), began.elapsed());
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        panic!("the program does not end");
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Installs everything that `manifests` prints; a kubeconfig with exactly the rights of its ServiceAccount.
+pub(crate) async fn install(world: &World, example: &str, namespace: &str) -> PathBuf {
+    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+    let metadata = ObjectMeta {
+        name: Some(namespace.to_owned()),
+        ..ObjectMeta::default()
+    };
+    namespaces
+        .create(
+            &PostParams::default(),
+            &Namespace {
+                metadata,
+                ..Namespace::default()
+            },
+        )
+        .await
+        .unwrap();
+    let documents = manifests(example, namespace);
+    let kinds: Vec<&str> = documents
+        .iter()
+        .filter_map(|document| document["kind"].as_str())
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            "CustomResourceDefinition",
+            "ServiceAccount",
+            "ClusterRole",
+            "ClusterRoleBinding",
+            "Role",
+            "RoleBinding",
+            "Deployment",
+            "PodDisruptionBudget"
+        ]
+    );
+    for document in &documents {
+        apply(&world.client, document).await;
+    }
+    let accounts: Api<ServiceAccount> = Api::namespaced(world.client.clone(), namespace);
+    let request = TokenRequest {
+        spec: TokenRequestSpec {
+            audiences: Vec::new(),
+            expiration_seconds: Some(3600),
+            ..Default::default()
+        },
+        ..Default::default()
+    };
+    let token = wait("a token", async || {
+        let answer = accounts
+            .create_token_request(namespace, &PostParams::default(), &request)
+            .await;
+        let token = answer
+            .ok()
+            .and_then(|answer| answer.status)
+            .map(|status| status.token);
+        (token.is_some(), token)
+    })
+    .await;
+    world
+        .access
+        .kubeconfig_with_token(namespace, &token.unwrap())
+        .unwrap()
+}
