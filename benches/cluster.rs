@@ -185,12 +185,17 @@ impl Side {
         let mut command = Command::new(std::env::current_exe().unwrap());
         match self {
             Self::BareLoop => command.arg("bare-loop"),
-            Self::Sdk => command.args(["run", "--log", "warn", "--lease-namespace", "default"]),
+            Self::Sdk => command.args(["run", "--lease-namespace", "default"]),
         };
         command
             .env("KUBECONFIG", kubeconfig)
+            // One of its own, because the last one was not given back.
+            .env("KUEUE_CHECK_LEASE_NAME", format!("bench-{}", admin.port()))
             .env("KUEUE_CHECK_ADMIN_ADDRESS", admin.to_string())
-            .stdin(Stdio::piped());
+            .env(
+                "RUST_LOG",
+                std::env::var("RUST_LOG").as_deref().unwrap_or("warn"),
+            );
         let began = Instant::now();
         let mut process = Running(command.stdout(Stdio::piped()).spawn().unwrap());
         match self {
@@ -301,7 +306,7 @@ async fn bare_loop() {
         })
         .await;
     println!("done");
-    std::future::pending().await;
+    std::future::pending::<()>().await;
 }
 
 fn workloads_resource() -> ApiResource {

@@ -20,7 +20,7 @@ pub(crate) use project::Projection;
 /// A Workload, as far as an admission check needs it. Cheap to clone.
 ///
 /// The runtime keeps one for each Workload that holds a quota reservation. What is not here, such as whole pod templates, is one request away:
-/// [`CheckRequest::full_workload`](crate::CheckRequest::full_workload).
+/// [`Request::full_workload`](crate::Request::full_workload).
 #[derive(Clone, PartialEq)]
 pub struct Workload(Arc<Data>);
 

@@ -122,12 +122,14 @@ struct Holder {
 }
 
 impl Holder {
-    /// One round: looks if it must, writes if it may. Returns when to do the next.
+    /// One round: looks if it must, and then writes if it may. Returns when to do the next.
     async fn step(&mut self) -> Instant {
+        if self.candidate.plan(Instant::now()) == Plan::Look {
+            self.look(Instant::now()).await;
+        }
         let started = Instant::now();
         match self.candidate.plan(started) {
-            Plan::Look => self.look(started).await,
-            Plan::Wait(until) => return until,
+            Plan::Wait(_) | Plan::Look => {}
             plan => self.write(plan, started).await,
         }
         self.publish();

@@ -1,182 +1,26 @@
-//! Kubernetes events: what people see with `kubectl describe`. Off the write path, bounded, and quiet about repetitions.
+//! What has been told lately: repetitions, and what one object may have told about it.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::{Event, EventSeries};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
-use kube::{Api, Client};
-use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout};
+use kube::api::ObjectMeta;
+use tokio::time::Instant;
 
-use super::metrics::{Metrics, ResultLabels};
-use crate::Clock;
-use crate::api::{AdmissionCheck, ApiVersion, Uid};
-use crate::check::{Message, Reservation};
+use super::{Regarding, Told};
 
-/// Something to tell.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Told {
-    pub(crate) regarding: Regarding,
-    pub(crate) warning: bool,
-    /// One word in CamelCase.
-    pub(crate) reason: &'static str,
-    /// What the controller was doing, in the same form.
-    pub(crate) action: &'static str,
-    pub(crate) note: Message,
-}
-
-/// The object that it is about.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Regarding {
-    kind: &'static str,
-    namespace: Option<String>,
-    name: String,
-    uid: Uid,
-    version: &'static str,
-}
-
-impl Regarding {
-    pub(crate) fn workload(reservation: &Reservation, version: ApiVersion) -> Self {
-        Self {
-            kind: "Workload",
-            namespace: Some(reservation.namespace().to_owned()),
-            name: reservation.name().to_owned(),
-            uid: reservation.uid().clone(),
-            version: version.as_str(),
-        }
-    }
-
-    pub(crate) fn admission_check(check: &AdmissionCheck, version: ApiVersion) -> Self {
-        Self {
-            kind: "AdmissionCheck",
-            namespace: None,
-            name: check.name().to_owned(),
-            uid: check.uid().clone(),
-            version: version.as_str(),
-        }
-    }
-}
-
-/// How many events may wait to be sent. More are counted and dropped.
-const WAITING: usize = 512;
 /// For how long an equal event is a repetition, and how many are remembered.
 const REPETITION: Duration = Duration::from_mins(10);
 const REMEMBERED: usize = 1024;
 /// How many different events one object may have at once, and how soon it may have one more.
 const BURST: u32 = 20;
 const REFILL: Duration = Duration::from_secs(30);
-/// How long sending one may take.
-const SENDING: Duration = Duration::from_secs(5);
-
-/// Where events are handed in.
-#[derive(Clone, Debug)]
-pub(crate) struct Recorder {
-    to: mpsc::Sender<Told>,
-    metrics: Arc<Metrics>,
-}
-
-impl Recorder {
-    /// The recorder and its other end. Nothing is sent before [`Reporter::run`].
-    pub(crate) fn new(
-        client: Client,
-        clock: Clock,
-        controller: &str,
-        instance: &str,
-        metrics: Arc<Metrics>,
-    ) -> (Self, Reporter) {
-        let (to, from) = mpsc::channel(WAITING);
-        let book = Book::new(controller, instance);
-        (
-            Self {
-                to,
-                metrics: Arc::clone(&metrics),
-            },
-            Reporter {
-                client,
-                clock,
-                from,
-                book,
-                metrics,
-            },
-        )
-    }
-
-    /// Hands in `told`. Never waits.
-    pub(crate) fn tell(&self, told: Told) {
-        if self.to.try_send(told).is_err() {
-            self.metrics
-                .events
-                .get_or_create(&ResultLabels { result: "dropped" })
-                .inc();
-        }
-    }
-}
-
-/// Sends what is handed in.
-pub(crate) struct Reporter {
-    client: Client,
-    clock: Clock,
-    from: mpsc::Receiver<Told>,
-    book: Book,
-    metrics: Arc<Metrics>,
-}
-
-impl Reporter {
-    /// Sends events until all recorders are gone and everything is sent.
-    pub(crate) async fn run(mut self) {
-        while let Some(told) = self.from.recv().await {
-            let sent = match self.book.enter(&told, Instant::now(), self.clock.now()) {
-                Entered::New(event) => self.create(*event).await,
-                Entered::Repeated {
-                    namespace,
-                    name,
-                    series,
-                } => self.repeat(&namespace, &name, series).await,
-                Entered::Counted => continue,
-                Entered::TooMany => "limited",
-            };
-            self.metrics
-                .events
-                .get_or_create(&ResultLabels { result: sent })
-                .inc();
-        }
-    }
-
-    async fn create(&self, event: Event) -> &'static str {
-        let namespace = event.metadata.namespace.clone().unwrap_or_default();
-        let api = Api::<Event>::namespaced(self.client.clone(), &namespace);
-        match timeout(SENDING, api.create(&PostParams::default(), &event)).await {
-            Ok(Ok(_)) => "sent",
-            Ok(Err(error)) => {
-                tracing::debug!(%error, "an event was not accepted");
-                "failed"
-            }
-            Err(_) => "failed",
-        }
-    }
-
-    async fn repeat(&self, namespace: &str, name: &str, series: EventSeries) -> &'static str {
-        let api = Api::<Event>::namespaced(self.client.clone(), namespace);
-        let patch = serde_json::json!({"series": series});
-        match timeout(
-            SENDING,
-            api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)),
-        )
-        .await
-        {
-            Ok(Ok(_)) => "repeated",
-            _ => "failed",
-        }
-    }
-}
 
 /// What has been told lately.
-struct Book {
+pub(super) struct Book {
     controller: String,
     instance: String,
     entries: BTreeMap<Key, Entry>,
@@ -200,7 +44,7 @@ struct Allowance {
     filled: Instant,
 }
 
-enum Entered {
+pub(super) enum Entered {
     New(Box<Event>),
     Repeated {
         namespace: String,
@@ -213,7 +57,7 @@ enum Entered {
 }
 
 impl Book {
-    fn new(controller: &str, instance: &str) -> Self {
+    pub(super) fn new(controller: &str, instance: &str) -> Self {
         // The API allows 128 bytes for the instance.
         let instance = instance.chars().take(128).collect();
         Self {
@@ -226,7 +70,7 @@ impl Book {
         }
     }
 
-    fn enter(&mut self, told: &Told, now: Instant, stamp: Timestamp) -> Entered {
+    pub(super) fn enter(&mut self, told: &Told, now: Instant, stamp: Timestamp) -> Entered {
         let key = (told.regarding.clone(), told.reason, told.note.to_string());
         if let Some(entry) = self
             .entries
@@ -348,20 +192,27 @@ fn event_name(object: &str, stamp: Timestamp, number: u64) -> String {
     format!("{}{unique}", object.trim_end_matches(['.', '-']))
 }
 
+/// Something about a Workload.
+#[cfg(test)]
+pub(super) fn told(name: &str, note: &str, warning: bool) -> Told {
+    use crate::api::{ApiVersion, Uid};
+    let uid = Uid::new(name);
+    let reservation = crate::check::Reservation::new("ns", name, uid, "c", Timestamp::UNIX_EPOCH);
+    Told {
+        regarding: Regarding::workload(&reservation, ApiVersion::V1beta2),
+        warning,
+        reason: "CheckReady",
+        action: "Check",
+        note: note.into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn told(name: &str, note: &str) -> Told {
-        let reservation = Reservation::new("ns", name, Uid::new(name), "c", Timestamp::UNIX_EPOCH);
-        let regarding = Regarding::workload(&reservation, ApiVersion::V1beta2);
-        Told {
-            regarding,
-            warning: false,
-            reason: "CheckReady",
-            action: "Check",
-            note: note.into(),
-        }
+    fn told_about(name: &str, note: &str) -> Told {
+        told(name, note, false)
     }
 
     fn enter(book: &mut Book, told: &Told) -> String {
@@ -380,7 +231,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn repetitions_become_one_event_that_is_rarely_updated() {
         let mut book = Book::new("example.com/c", "pod-1");
-        let said: Vec<String> = (0..8).map(|_| enter(&mut book, &told("w", "ok"))).collect();
+        let said: Vec<String> = (0..8)
+            .map(|_| enter(&mut book, &told_about("w", "ok")))
+            .collect();
         assert_eq!(
             said,
             [
@@ -394,32 +247,32 @@ mod tests {
                 "repeated 8"
             ]
         );
-        assert_eq!(enter(&mut book, &told("w", "other")), "new other");
+        assert_eq!(enter(&mut book, &told_about("w", "other")), "new other");
         tokio::time::advance(REPETITION).await;
-        assert_eq!(enter(&mut book, &told("w", "ok")), "new ok");
+        assert_eq!(enter(&mut book, &told_about("w", "ok")), "new ok");
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_object_cannot_flood_the_events() {
         let mut book = Book::new("example.com/c", "pod-1");
         let limited = (0..100)
-            .filter(|n| enter(&mut book, &told("w", &n.to_string())) == "too many")
+            .filter(|n| enter(&mut book, &told_about("w", &n.to_string())) == "too many")
             .count();
         assert_eq!(limited, 80);
         assert_eq!(
-            enter(&mut book, &told("other", "ok")),
+            enter(&mut book, &told_about("other", "ok")),
             "new ok",
             "others may"
         );
         tokio::time::advance(REFILL).await;
-        assert_eq!(enter(&mut book, &told("w", "later")), "new later");
+        assert_eq!(enter(&mut book, &told_about("w", "later")), "new later");
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_is_remembered_is_bounded() {
         let mut book = Book::new("example.com/c", "pod-1");
         for n in 0..5000 {
-            enter(&mut book, &told(&format!("w{n}"), "ok"));
+            enter(&mut book, &told_about(&format!("w{n}"), "ok"));
             tokio::time::advance(Duration::from_secs(1)).await;
         }
         assert!(

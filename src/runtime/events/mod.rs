@@ -1,0 +1,243 @@
+//! Kubernetes events: what people see with `kubectl describe`. Off the write path, bounded, paced, and quiet about repetitions.
+//!
+//! An event costs the API server as much as a verdict does, and says nothing that the Workload's status does not. So a storm of verdicts is not doubled by
+//! its events: they are sent at their own pace, and what exceeds it is counted and dropped, warnings last.
+
+mod book;
+mod pace;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::events::v1::{Event, EventSeries};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout};
+
+use self::book::{Book, Entered};
+use self::pace::Pace;
+use super::metrics::{Metrics, ResultLabels};
+use crate::Clock;
+use crate::api::{AdmissionCheck, ApiVersion, Uid};
+use crate::check::{Message, Reservation};
+
+/// Something to tell.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Told {
+    pub(crate) regarding: Regarding,
+    pub(crate) warning: bool,
+    /// One word in CamelCase.
+    pub(crate) reason: &'static str,
+    /// What the controller was doing, in the same form.
+    pub(crate) action: &'static str,
+    pub(crate) note: Message,
+}
+
+/// The object that it is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Regarding {
+    kind: &'static str,
+    namespace: Option<String>,
+    name: String,
+    uid: Uid,
+    version: &'static str,
+}
+
+impl Regarding {
+    pub(crate) fn workload(reservation: &Reservation, version: ApiVersion) -> Self {
+        Self {
+            kind: "Workload",
+            namespace: Some(reservation.namespace().to_owned()),
+            name: reservation.name().to_owned(),
+            uid: reservation.uid().clone(),
+            version: version.as_str(),
+        }
+    }
+
+    pub(crate) fn admission_check(check: &AdmissionCheck, version: ApiVersion) -> Self {
+        Self {
+            kind: "AdmissionCheck",
+            namespace: None,
+            name: check.name().to_owned(),
+            uid: check.uid().clone(),
+            version: version.as_str(),
+        }
+    }
+}
+
+/// How many events may wait to be sent. More are counted and dropped.
+const WAITING: usize = 512;
+/// How many of these places only warnings may take.
+const KEPT_FOR_WARNINGS: usize = WAITING / 4;
+/// How long sending one may take.
+const SENDING: Duration = Duration::from_secs(5);
+
+/// Where events are handed in.
+#[derive(Clone, Debug)]
+pub(crate) struct Recorder {
+    to: mpsc::Sender<(Timestamp, Told)>,
+    clock: Clock,
+    metrics: Arc<Metrics>,
+}
+
+impl Recorder {
+    /// The recorder and its other end. Nothing is sent before [`Reporter::run`].
+    pub(crate) fn new(
+        client: Client,
+        clock: Clock,
+        controller: &str,
+        instance: &str,
+        metrics: Arc<Metrics>,
+    ) -> (Self, Reporter) {
+        let (to, from) = mpsc::channel(WAITING);
+        let book = Book::new(controller, instance);
+        (
+            Self {
+                to,
+                clock,
+                metrics: Arc::clone(&metrics),
+            },
+            Reporter {
+                client,
+                from,
+                book,
+                pace: Pace::default(),
+                metrics,
+            },
+        )
+    }
+
+    /// Hands in `told`. Never waits.
+    pub(crate) fn tell(&self, told: Told) {
+        let full = !told.warning && self.to.capacity() <= KEPT_FOR_WARNINGS;
+        if full || self.to.try_send((self.clock.now(), told)).is_err() {
+            self.metrics
+                .events
+                .get_or_create(&ResultLabels { result: "dropped" })
+                .inc();
+        }
+    }
+}
+
+/// Sends what is handed in.
+pub(crate) struct Reporter {
+    client: Client,
+    from: mpsc::Receiver<(Timestamp, Told)>,
+    book: Book,
+    pace: Pace,
+    metrics: Arc<Metrics>,
+}
+
+impl Reporter {
+    /// Sends events until all recorders are gone and everything is sent.
+    pub(crate) async fn run(mut self) {
+        while let Some((at, told)) = self.from.recv().await {
+            let sent = match self.book.enter(&told, Instant::now(), at) {
+                Entered::New(event) => {
+                    self.keep_pace().await;
+                    self.create(*event).await
+                }
+                Entered::Repeated {
+                    namespace,
+                    name,
+                    series,
+                } => {
+                    self.keep_pace().await;
+                    self.repeat(&namespace, &name, series).await
+                }
+                Entered::Counted => continue,
+                Entered::TooMany => "limited",
+            };
+            self.metrics
+                .events
+                .get_or_create(&ResultLabels { result: sent })
+                .inc();
+        }
+    }
+
+    /// Waits for the next event's turn. Who stops does not wait.
+    async fn keep_pace(&mut self) {
+        let wait = self.pace.wait(Instant::now());
+        if !self.from.is_closed() {
+            sleep(wait).await;
+        }
+    }
+
+    async fn create(&self, event: Event) -> &'static str {
+        let namespace = event.metadata.namespace.clone().unwrap_or_default();
+        let api = Api::<Event>::namespaced(self.client.clone(), &namespace);
+        match timeout(SENDING, api.create(&PostParams::default(), &event)).await {
+            Ok(Ok(_)) => "sent",
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "an event was not accepted");
+                "failed"
+            }
+            Err(_) => "failed",
+        }
+    }
+
+    async fn repeat(&self, namespace: &str, name: &str, series: EventSeries) -> &'static str {
+        let api = Api::<Event>::namespaced(self.client.clone(), namespace);
+        let patch = serde_json::json!({"series": series});
+        match timeout(
+            SENDING,
+            api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)),
+        )
+        .await
+        {
+            Ok(Ok(_)) => "repeated",
+            _ => "failed",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Mutex;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_storm_of_verdicts_is_not_doubled_by_its_events() {
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&sent);
+        let server = tower::service_fn(move |request: Request<Body>| {
+            seen.lock().unwrap().push(Instant::now());
+            async move { Ok::<_, Infallible>(Response::new(request.into_body())) }
+        });
+        let metrics = Arc::new(Metrics::default());
+        let client = Client::new(server, "default");
+        let (recorder, reporter) =
+            Recorder::new(client, Clock::system(), "c", "i", Arc::clone(&metrics));
+        let began = Instant::now();
+        let running = tokio::spawn(reporter.run());
+        for number in 0..2000 {
+            recorder.tell(book::told(&format!("w{number}"), "ok", false));
+            sleep(Duration::from_millis(10)).await;
+        }
+        let in_time = |seconds| {
+            let until = began + Duration::from_secs(seconds);
+            sent.lock()
+                .unwrap()
+                .iter()
+                .filter(|at| **at <= until)
+                .count()
+        };
+        assert_eq!((in_time(1), in_time(20)), (30, 219));
+        let count = |result| metrics.events.get_or_create(&ResultLabels { result }).get();
+        let dropped = count("dropped");
+        recorder.tell(book::told("one more", "ok", false));
+        assert_eq!(count("dropped"), dropped + 1, "others wait already");
+        recorder.tell(book::told("odd", "beware", true));
+        assert_eq!(count("dropped"), dropped + 1, "a warning finds a place");
+        drop(recorder);
+        running.await.unwrap();
+        assert_eq!(count("sent") + count("dropped"), 2002);
+    }
+}
