@@ -1,0 +1,3 @@
+//! A cluster in a box: API server, Kueue, jobs and autoscaler in virtual time.
+
+pub mod apiserver;
