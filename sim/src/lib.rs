@@ -1,3 +1,4 @@
 //! A cluster in a box: API server, Kueue, jobs and autoscaler in virtual time.
 
 pub mod apiserver;
+pub mod timeline;

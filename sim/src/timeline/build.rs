@@ -1,0 +1,168 @@
+//! From sightings to spans.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kueue_check::api::CheckState;
+
+use super::phase::Shown;
+use super::read::{self, text};
+use super::{Phase, Sighting, Span, Timeline, Track};
+
+impl Timeline {
+    /// The timeline from the first of `sightings` to `until`; later sightings are left out. Sightings may come in any order; those of one moment are taken in
+    /// the order in which they come.
+    pub fn new(sightings: impl IntoIterator<Item = Sighting>, until: Timestamp) -> Self {
+        let mut sightings: Vec<_> = sightings
+            .into_iter()
+            .filter(|sighting| sighting.at <= until)
+            .collect();
+        sightings.sort_by_key(|sighting| sighting.at);
+        let from = sightings.first().map_or(until, |sighting| sighting.at);
+        Self {
+            from,
+            until,
+            tracks: tracks(&sightings, until),
+        }
+    }
+}
+
+fn tracks(sightings: &[Sighting], until: Timestamp) -> Vec<Track> {
+    let mut drafts: BTreeMap<(String, String, String), Draft> = BTreeMap::new();
+    for sighting in sightings {
+        let metadata = &sighting.workload["metadata"];
+        let key = (
+            text(&metadata["namespace"]),
+            text(&metadata["name"]),
+            text(&metadata["uid"]),
+        );
+        drafts
+            .entry(key)
+            .or_insert_with(|| Draft::new(sighting.at))
+            .see(sighting);
+    }
+    // The sort is stable and the map is ordered: tracks of one moment stay ordered by name.
+    let mut drafts: Vec<_> = drafts.into_iter().collect();
+    drafts.sort_by_key(|(_, draft)| draft.born);
+    drafts
+        .into_iter()
+        .map(|(key, draft)| draft.finish(key, until))
+        .collect()
+}
+
+/// A track in the making.
+struct Draft {
+    born: Timestamp,
+    queue: String,
+    phases: Lane<Phase>,
+    checks: BTreeMap<String, Lane<CheckState>>,
+    deleted: Option<Timestamp>,
+}
+
+impl Draft {
+    fn new(born: Timestamp) -> Self {
+        Self {
+            born,
+            queue: String::new(),
+            phases: Lane::default(),
+            checks: BTreeMap::new(),
+            deleted: None,
+        }
+    }
+
+    fn see(&mut self, sighting: &Sighting) {
+        if sighting.deleted {
+            self.deleted = Some(sighting.at);
+            self.close(sighting.at);
+            return;
+        }
+        let workload = &sighting.workload;
+        self.queue = text(&workload["spec"]["queueName"]);
+        let (phase, message) = read::phase(workload);
+        self.phases.see(sighting.at, phase, message);
+        let entries = read::checks(workload);
+        for (name, lane) in &mut self.checks {
+            if !entries.iter().any(|(entry, ..)| entry == name) {
+                lane.close(sighting.at);
+            }
+        }
+        for (name, state, message) in entries {
+            let lane = self.checks.entry(name).or_default();
+            lane.see(sighting.at, state, message);
+        }
+    }
+
+    fn close(&mut self, at: Timestamp) {
+        self.phases.close(at);
+        self.checks.values_mut().for_each(|lane| lane.close(at));
+    }
+
+    fn finish(mut self, key: (String, String, String), until: Timestamp) -> Track {
+        // What began at the very end is how things stand now: it stays although it lasted no time.
+        self.phases.end(until);
+        self.checks.values_mut().for_each(|lane| lane.end(until));
+        let (namespace, name, uid) = key;
+        Track {
+            namespace,
+            name,
+            uid,
+            queue: self.queue,
+            phases: self.phases.spans,
+            checks: self
+                .checks
+                .into_iter()
+                .map(|(name, lane)| (name, lane.spans))
+                .collect(),
+            deleted: self.deleted,
+        }
+    }
+}
+
+/// One row of spans, of which the last may be open.
+struct Lane<T> {
+    spans: Vec<Span<T>>,
+    open: Option<Span<T>>,
+}
+
+impl<T> Default for Lane<T> {
+    fn default() -> Self {
+        Self {
+            spans: Vec::new(),
+            open: None,
+        }
+    }
+}
+
+impl<T: Shown> Lane<T> {
+    fn see(&mut self, at: Timestamp, what: T, message: String) {
+        if let Some(open) = self.open.as_mut().filter(|open| open.what == what) {
+            open.message = message;
+            return;
+        }
+        self.close(at);
+        self.open = Some(Span {
+            from: at,
+            until: at,
+            what,
+            message,
+        });
+    }
+
+    fn close(&mut self, at: Timestamp) {
+        if self
+            .open
+            .as_ref()
+            .is_some_and(|span| span.from == at && !span.what.is_notable())
+        {
+            self.open = None;
+        }
+        self.end(at);
+    }
+
+    fn end(&mut self, at: Timestamp) {
+        if let Some(mut span) = self.open.take() {
+            span.until = at;
+            self.spans.push(span);
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What happened to each Workload, drawn.
+//!
+//! [`Timeline::new`] turns what was seen of the Workloads ([`Sighting`]s, such as an API server's history) into spans: one lane of [`Phase`]s a Workload and one
+//! lane of check states an admission check. That is a pure function; so are the three ways to show it:
+//!
+//! | shown as | for |
+//! | --- | --- |
+//! | [`Timeline::chart`] | a terminal: one row a lane, one column a stretch of time |
+//! | [`Timeline::table`] | a terminal, a log or a bug report: every change with its time and message |
+//! | [`Timeline::html`] | anybody: one file without scripts or outside resources, for phone and desktop, light and dark |
+//!
+//! ```
+//! use kueue_check_sim::timeline::{Sighting, Timeline};
+//! use serde_json::json;
+//!
+//! let start = "2026-11-21T09:00:00Z".parse()?;
+//! let end = "2026-11-21T09:10:00Z".parse()?;
+//! let workload = json!({"metadata": {"namespace": "team", "name": "train", "uid": "1"}});
+//! let timeline = Timeline::new([Sighting::new(start, workload)], end);
+//! assert!(timeline.chart(100).contains("team/train"));
+//! # Ok::<(), jiff::Error>(())
+//! ```
+
+mod axis;
+mod build;
+mod html;
+mod phase;
+mod read;
+mod sighting;
+mod spans;
+mod text;
+mod words;
+
+pub use phase::Phase;
+pub use sighting::Sighting;
+pub use spans::{Span, Timeline, Track};

@@ -1,0 +1,69 @@
+//! What one Workload object says.
+
+use kueue_check::api::CheckState;
+use serde_json::Value;
+
+use super::Phase;
+
+/// The phase, with the message of the condition that says so.
+///
+/// Kueue takes several writes to evict: Evicted comes first, then the quota goes with Requeued=False, and Requeued=True puts the Workload back in the queue while
+/// Evicted stays true until the next reservation.
+pub(super) fn phase(workload: &Value) -> (Phase, String) {
+    let says = |name| is_true(workload, name);
+    let (phase, condition) = if says("Finished") {
+        (Phase::Finished, "Finished")
+    } else if says("Evicted") && says("QuotaReserved") {
+        (Phase::Evicted, "Evicted")
+    } else if says("QuotaReserved") && says("Admitted") {
+        (Phase::Running, "Admitted")
+    } else if says("QuotaReserved") {
+        (Phase::QuotaReserved, "QuotaReserved")
+    } else if workload["spec"]["active"] == Value::Bool(false) {
+        (Phase::Deactivated, "Evicted")
+    } else if says("Evicted") && !says("Requeued") {
+        (Phase::Evicted, "Evicted")
+    } else {
+        (Phase::Waiting, "QuotaReserved")
+    };
+    (phase, message(workload, condition))
+}
+
+/// The entries of `status.admissionChecks` that mean something: name, state, message.
+pub(super) fn checks(workload: &Value) -> Vec<(String, CheckState, String)> {
+    if is_true(workload, "Finished") {
+        return Vec::new();
+    }
+    let asked = is_true(workload, "QuotaReserved");
+    items(&workload["status"]["admissionChecks"])
+        .map(|entry| {
+            (
+                text(&entry["name"]),
+                CheckState::new(entry["state"].as_str().unwrap_or_default()),
+                text(&entry["message"]),
+            )
+        })
+        .filter(|(_, state, _)| asked || *state != CheckState::Pending)
+        .collect()
+}
+
+/// A string field; empty if it is none.
+pub(super) fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn is_true(workload: &Value, name: &str) -> bool {
+    condition(workload, name).is_some_and(|condition| condition["status"] == "True")
+}
+
+fn message(workload: &Value, name: &str) -> String {
+    condition(workload, name).map_or_else(String::new, |condition| text(&condition["message"]))
+}
+
+fn condition<'a>(workload: &'a Value, name: &str) -> Option<&'a Value> {
+    items(&workload["status"]["conditions"]).find(|condition| condition["type"] == name)
+}
+
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}

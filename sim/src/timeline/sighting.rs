@@ -1,0 +1,36 @@
+//! What is known of a Workload at one moment.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// A Workload as it was from one moment on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sighting {
+    /// Since when.
+    pub at: Timestamp,
+    /// The whole object, of any served version.
+    pub workload: Arc<Value>,
+    /// Whether the object was deleted at that moment; then `workload` is its last form.
+    pub deleted: bool,
+}
+
+impl Sighting {
+    /// A Workload that was made or changed at `at`.
+    pub fn new(at: Timestamp, workload: impl Into<Arc<Value>>) -> Self {
+        Self {
+            at,
+            workload: workload.into(),
+            deleted: false,
+        }
+    }
+
+    /// A Workload that was deleted at `at`.
+    pub fn deleted(at: Timestamp, workload: impl Into<Arc<Value>>) -> Self {
+        Self {
+            deleted: true,
+            ..Self::new(at, workload)
+        }
+    }
+}

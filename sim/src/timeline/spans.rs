@@ -1,0 +1,102 @@
+//! A timeline as plain values.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kueue_check::api::CheckState;
+
+use super::Phase;
+
+/// A stretch of time in which one thing was so.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Span<T> {
+    /// Its first moment.
+    pub from: Timestamp,
+    /// Its end; the same as `from` for what lasted no time.
+    pub until: Timestamp,
+    /// What was so.
+    pub what: T,
+    /// The last thing that was said about it: the condition's message, or the check's. May be empty.
+    pub message: String,
+}
+
+impl<T> Span<T> {
+    /// How long it lasted.
+    pub fn lasted(&self) -> Duration {
+        between(self.from, self.until)
+    }
+}
+
+/// One Workload over time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Track {
+    /// `metadata.namespace`.
+    pub namespace: String,
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.uid`: two Workloads that had the same name one after the other are two tracks.
+    pub uid: String,
+    /// The LocalQueue; empty for none.
+    pub queue: String,
+    /// Its phases in order. What lasted no time is left out, except evictions, deactivations and ends.
+    pub phases: Vec<Span<Phase>>,
+    /// The states of each admission check by the check's name. There are gaps: a Pending check of a Workload without quota is not asked anything, and nothing is
+    /// said after the Workload finished. What lasted no time is left out, except states other than Pending and Ready.
+    pub checks: BTreeMap<String, Vec<Span<CheckState>>>,
+    /// When it was deleted, if it was.
+    pub deleted: Option<Timestamp>,
+}
+
+impl Track {
+    /// Namespace and name.
+    pub fn title(&self) -> String {
+        if self.namespace.is_empty() {
+            self.name.clone()
+        } else {
+            format!("{}/{}", self.namespace, self.name)
+        }
+    }
+
+    /// How long it was in `phase`, all times together.
+    pub fn time_in(&self, phase: Phase) -> Duration {
+        self.spans_of(phase).map(Span::lasted).sum()
+    }
+
+    /// How often it entered `phase`.
+    pub fn times_in(&self, phase: Phase) -> usize {
+        self.spans_of(phase).count()
+    }
+
+    /// The phase at the end of the timeline, or the last one before the Workload was deleted.
+    pub fn last_phase(&self) -> Option<Phase> {
+        self.phases.last().map(|span| span.what)
+    }
+
+    fn spans_of(&self, phase: Phase) -> impl Iterator<Item = &Span<Phase>> {
+        self.phases.iter().filter(move |span| span.what == phase)
+    }
+}
+
+/// Workloads over time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timeline {
+    /// The first moment that is drawn.
+    pub from: Timestamp,
+    /// The last one.
+    pub until: Timestamp,
+    /// The Workloads in the order in which they were first seen, then by name.
+    pub tracks: Vec<Track>,
+}
+
+impl Timeline {
+    /// How much time is drawn.
+    pub fn length(&self) -> Duration {
+        between(self.from, self.until)
+    }
+}
+
+/// The time from `from` to `until`; none if `until` is earlier.
+pub(super) fn between(from: Timestamp, until: Timestamp) -> Duration {
+    Duration::try_from(until.duration_since(from)).unwrap_or_default()
+}

@@ -1,0 +1,4 @@
+//! A timeline for a terminal.
+
+mod chart;
+mod table;

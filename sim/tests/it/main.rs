@@ -1,0 +1,5 @@
+//! The simulator's suite: one binary, because linking is what takes time.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+
+mod timeline;

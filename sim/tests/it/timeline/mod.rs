@@ -1,0 +1,6 @@
+//! Timelines: what is read from Workloads, and how it is shown.
+
+mod page;
+mod phases;
+mod stories;
+mod text;
