@@ -26,6 +26,24 @@ impl Resource {
             plural: plural.into(),
         }
     }
+
+    /// As in messages: `workloads.kueue.x-k8s.io`, or `pods` in the core group.
+    pub fn qualified(&self) -> String {
+        if self.group.is_empty() {
+            self.plural.clone()
+        } else {
+            format!("{}.{}", self.plural, self.group)
+        }
+    }
+
+    /// As in an object's `apiVersion`.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
 }
 
 /// What is to be done.
@@ -56,6 +74,8 @@ pub enum Patch {
     Json,
     /// Server-side apply.
     Apply,
+    /// Strategic merge: RFC 7386 with lists merged by key; built-in kinds only.
+    Strategic,
 }
 
 /// A request. A watch is not one: see `ApiServer::watch`.
@@ -77,6 +97,70 @@ pub struct Call {
     pub body: Value,
     /// Who asks: the user agent, of which the part before `/` is the default field manager.
     pub agent: String,
+}
+
+impl Call {
+    /// A call about a kind of object, to be completed with the other methods.
+    pub fn new(verb: Verb, resource: &Resource) -> Self {
+        Self {
+            verb,
+            resource: resource.clone(),
+            namespace: None,
+            name: None,
+            subresource: None,
+            query: Vec::new(),
+            body: Value::Null,
+            agent: "sim".to_owned(),
+        }
+    }
+
+    /// In a namespace; empty for none.
+    #[must_use]
+    pub fn namespace(mut self, namespace: &str) -> Self {
+        self.namespace = (!namespace.is_empty()).then(|| namespace.to_owned());
+        self
+    }
+
+    /// On one object.
+    #[must_use]
+    pub fn name(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// On a subresource.
+    #[must_use]
+    pub fn subresource(mut self, subresource: &str) -> Self {
+        self.subresource = Some(subresource.to_owned());
+        self
+    }
+
+    /// With one more parameter.
+    #[must_use]
+    pub fn query(mut self, key: &str, value: &str) -> Self {
+        self.query.push((key.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// With a body.
+    #[must_use]
+    pub fn body(mut self, body: Value) -> Self {
+        self.body = body;
+        self
+    }
+
+    /// By somebody.
+    #[must_use]
+    pub fn agent(mut self, agent: &str) -> Self {
+        agent.clone_into(&mut self.agent);
+        self
+    }
+
+    /// The first value of a parameter; empty counts as not given.
+    pub fn parameter(&self, key: &str) -> Option<&str> {
+        let found = self.query.iter().find(|(k, _)| k == key);
+        found.map(|(_, v)| v.as_str()).filter(|v| !v.is_empty())
+    }
 }
 
 /// An answer.

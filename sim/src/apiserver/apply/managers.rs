@@ -1,0 +1,161 @@
+//! `metadata.managedFields`.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::set::FieldSet;
+
+/// Who owns fields: a name, and how it came to own them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Owner {
+    pub(crate) manager: String,
+    /// By apply, or by any other write.
+    pub(crate) applies: bool,
+    /// Of an apply it does not tell owners apart, and is that of the last one.
+    pub(crate) api_version: String,
+    pub(crate) subresource: String,
+}
+
+impl Owner {
+    fn operation(&self) -> &'static str {
+        if self.applies { "Apply" } else { "Update" }
+    }
+
+    /// As conflicts name it.
+    pub(crate) fn show(&self) -> String {
+        let mut text = format!("{:?}", self.manager);
+        if !self.subresource.is_empty() {
+            text = format!("{text} with subresource {:?}", self.subresource);
+        }
+        if self.applies {
+            text
+        } else {
+            format!("{text} using {}", self.api_version)
+        }
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self.manager == other.manager
+            && self.applies == other.applies
+            && self.subresource == other.subresource
+            && (self.applies || self.api_version == other.api_version)
+    }
+}
+
+/// What one owner owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Owned {
+    pub(crate) set: FieldSet,
+    pub(crate) time: String,
+}
+
+/// All owners of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Managers {
+    pub(crate) owners: BTreeMap<Owner, Owned>,
+}
+
+impl Managers {
+    /// From an object's metadata.
+    pub(crate) fn of(object: &Value) -> Self {
+        let entries = object
+            .pointer("/metadata/managedFields")
+            .and_then(Value::as_array);
+        let mut owners = BTreeMap::new();
+        for entry in entries.into_iter().flatten() {
+            let text = |name: &str| {
+                entry
+                    .get(name)
+                    .and_then(Value::as_str)
+                    .unwrap_or_default()
+                    .to_owned()
+            };
+            let owner = Owner {
+                manager: text("manager"),
+                applies: text("operation") == "Apply",
+                api_version: text("apiVersion"),
+                subresource: text("subresource"),
+            };
+            let set = entry
+                .get("fieldsV1")
+                .map(FieldSet::decode)
+                .unwrap_or_default();
+            owners.insert(
+                owner,
+                Owned {
+                    set,
+                    time: text("time"),
+                },
+            );
+        }
+        Self { owners }
+    }
+
+    /// Takes the entry of this owner out, whatever its version if it applies.
+    pub(crate) fn take(&mut self, owner: &Owner) -> Option<Owned> {
+        let found = self.owners.keys().find(|o| o.is_same(owner))?.clone();
+        self.owners.remove(&found)
+    }
+
+    pub(crate) fn drop_empty(&mut self) {
+        self.owners.retain(|_, owned| !owned.set.is_empty());
+    }
+
+    /// As it stands in metadata, in the order of the real server.
+    pub(crate) fn encode(&self) -> Vec<Value> {
+        let mut entries: Vec<(&Owner, &Owned)> = self.owners.iter().collect();
+        entries.sort_by(|(a, x), (b, y)| {
+            (
+                a.operation(),
+                &x.time,
+                &a.manager,
+                &a.api_version,
+                &a.subresource,
+            )
+                .cmp(&(
+                    b.operation(),
+                    &y.time,
+                    &b.manager,
+                    &b.api_version,
+                    &b.subresource,
+                ))
+        });
+        entries
+            .into_iter()
+            .map(|(owner, owned)| {
+                let mut entry = json!({
+                    "manager": owner.manager, "operation": owner.operation(), "apiVersion": owner.api_version, "time": owned.time,
+                    "fieldsType": "FieldsV1", "fieldsV1": owned.set.encode(),
+                });
+                if !owner.subresource.is_empty() {
+                    entry["subresource"] = owner.subresource.clone().into();
+                }
+                entry
+            })
+            .collect()
+    }
+
+    /// Writes them into an object's metadata.
+    pub(crate) fn write_to(&self, object: &mut Value) {
+        let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
+            return;
+        };
+        let entries = self.encode();
+        if entries.is_empty() {
+            metadata.remove("managedFields");
+        } else {
+            metadata.insert("managedFields".to_owned(), Value::Array(entries));
+        }
+    }
+
+    /// Whether the owners and their fields are the same; times are not compared.
+    pub(crate) fn same_fields(&self, other: &Self) -> bool {
+        self.owners.len() == other.owners.len()
+            && self
+                .owners
+                .iter()
+                .zip(&other.owners)
+                .all(|((a, x), (b, y))| a == b && x.set == y.set)
+    }
+}

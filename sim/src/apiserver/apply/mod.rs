@@ -1,0 +1,13 @@
+//! Server-side apply: who owns which field, and what follows from it.
+//!
+//! All of it is pure: values and sets in, values and sets out.
+
+mod compare;
+mod managers;
+mod merge;
+mod set;
+mod typed;
+mod update;
+
+pub(crate) use managers::{Managers, Owner};
+pub(crate) use update::{Applied, ApplyError, apply, reset_fields, update};

@@ -1,0 +1,83 @@
+//! The kinds of objects that are served.
+
+mod builtin;
+mod crd;
+mod discovery;
+mod openapi;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::call::Resource;
+use super::schema::Schema;
+
+pub(crate) use builtin::builtin;
+pub(crate) use crd::{condition_status, custom_kinds};
+pub(crate) use discovery::{group, groups, resources, versions};
+pub(crate) use openapi::{document, index};
+
+/// One version of a kind.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    pub(crate) resource: Resource,
+    pub(crate) kind: String,
+    pub(crate) list_kind: String,
+    pub(crate) singular: String,
+    pub(crate) short_names: Vec<String>,
+    pub(crate) categories: Vec<String>,
+    pub(crate) namespaced: bool,
+    /// Whether `status` is written by itself.
+    pub(crate) status: bool,
+    /// Whether it comes from a CustomResourceDefinition.
+    pub(crate) custom: bool,
+    pub(crate) schema: Arc<Schema>,
+    /// The schema as the definition has it, for OpenAPI.
+    pub(crate) source: Arc<serde_json::Value>,
+    /// Paths such as `status.admission.clusterQueue`.
+    pub(crate) selectable: Vec<String>,
+    /// The version in which objects are kept.
+    pub(crate) stored: String,
+}
+
+/// Group and plural: where objects of all versions of a kind are kept.
+pub(crate) type TableKey = (String, String);
+
+impl Kind {
+    pub(crate) fn table(&self) -> TableKey {
+        (self.resource.group.clone(), self.resource.plural.clone())
+    }
+
+    pub(crate) fn api_version(&self) -> String {
+        self.resource.api_version()
+    }
+
+    /// Whether this is the built-in kind with this group and plural.
+    pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
+        self.resource.group == group && self.resource.plural == plural
+    }
+}
+
+/// All kinds, by group, plural and version. Cheap to clone: servers start from the same one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Registry {
+    kinds: Arc<BTreeMap<Resource, Arc<Kind>>>,
+}
+
+impl Registry {
+    pub(crate) fn get(&self, resource: &Resource) -> Option<Arc<Kind>> {
+        self.kinds.get(resource).cloned()
+    }
+
+    /// Replaces what this group and plural had.
+    pub(crate) fn set(&mut self, group: &str, plural: &str, kinds: Vec<Kind>) {
+        let all = Arc::make_mut(&mut self.kinds);
+        all.retain(|r, _| r.group != group || r.plural != plural);
+        for kind in kinds {
+            all.insert(kind.resource.clone(), Arc::new(kind));
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Kind>> {
+        self.kinds.values()
+    }
+}

@@ -1,0 +1,49 @@
+//! The OpenAPI v3 documents: the schemas of the kinds, without the descriptions of paths.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{Kind, Registry};
+
+/// `/openapi/v3`: which documents there are.
+pub(crate) fn index(registry: &Registry) -> Value {
+    let mut paths = BTreeMap::new();
+    for kind in registry.iter() {
+        let path = path(&kind.resource.group, &kind.resource.version);
+        let url = format!("/openapi/v3/{path}");
+        paths.insert(path, json!({"serverRelativeURL": url}));
+    }
+    json!({"paths": paths})
+}
+
+fn path(group: &str, version: &str) -> String {
+    if group.is_empty() {
+        format!("api/{version}")
+    } else {
+        format!("apis/{group}/{version}")
+    }
+}
+
+/// `/openapi/v3/apis/GROUP/VERSION`.
+pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Option<Value> {
+    let mut schemas = BTreeMap::new();
+    let kinds = registry
+        .iter()
+        .filter(|k| k.resource.group == group && k.resource.version == version);
+    for kind in kinds {
+        schemas.insert(component(kind), (*kind.source).clone());
+    }
+    (!schemas.is_empty()).then(|| {
+        json!({"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "v1.36.3"}, "paths": {}, "components": {"schemas": schemas}})
+    })
+}
+
+/// `io.x-k8s.kueue.v1beta2.Workload`: the group backwards, the version and the kind.
+fn component(kind: &Kind) -> String {
+    let mut parts: Vec<&str> = kind.resource.group.split('.').rev().collect();
+    parts.push(&kind.resource.version);
+    parts.push(&kind.kind);
+    parts.retain(|p| !p.is_empty());
+    parts.join(".")
+}

@@ -1,0 +1,209 @@
+//! From JSON to a [`Schema`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Bound, Limits, ListKind, Pattern, Rule, Schema, Type};
+
+/// Schemas by the name that `$ref` uses. Those of the built-in kinds refer to each other, never in a circle.
+pub(crate) struct Definitions<'a> {
+    sources: &'a serde_json::Map<String, Value>,
+    done: BTreeMap<String, Arc<Schema>>,
+}
+
+impl<'a> Definitions<'a> {
+    pub(crate) fn new(sources: &'a serde_json::Map<String, Value>) -> Self {
+        Self {
+            sources,
+            done: BTreeMap::new(),
+        }
+    }
+
+    /// The schema of this name; anything if there is none.
+    pub(crate) fn get(&mut self, name: &str) -> Arc<Schema> {
+        if let Some(done) = self.done.get(name) {
+            return Arc::clone(done);
+        }
+        let Some(source) = self.sources.get(name) else {
+            return Schema::any();
+        };
+        let schema = compile_with(source, Some(self));
+        self.done.insert(name.to_owned(), Arc::clone(&schema));
+        schema
+    }
+}
+
+/// A schema without references.
+pub(crate) fn compile(source: &Value) -> Arc<Schema> {
+    compile_with(source, None)
+}
+
+/// A schema with references into `definitions`.
+pub(crate) fn compile_with(
+    source: &Value,
+    mut definitions: Option<&mut Definitions<'_>>,
+) -> Arc<Schema> {
+    if let (Some(name), Some(definitions)) = (
+        source.get("$ref").and_then(Value::as_str),
+        definitions.as_deref_mut(),
+    ) {
+        return definitions.get(name);
+    }
+    let mut child = |value: &Value| compile_with(value, definitions.as_deref_mut());
+    let mut many = |name: &str| -> Vec<Arc<Schema>> {
+        let list = source.get(name).and_then(Value::as_array);
+        list.map(|list| list.iter().map(&mut child).collect())
+            .unwrap_or_default()
+    };
+    let (all_of, any_of, one_of) = (many("allOf"), many("anyOf"), many("oneOf"));
+    let mut properties = BTreeMap::new();
+    for (name, value) in source
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
+        properties.insert(name.clone(), child(value));
+    }
+    let additional = source
+        .get("additionalProperties")
+        .filter(|v| v.is_object())
+        .map(&mut child);
+    let items = source.get("items").map(&mut child);
+    let not = source.get("not").map(&mut child);
+    let rules = rules(source);
+    let default = source.get("default").cloned();
+    let below: Vec<&Arc<Schema>> = properties
+        .values()
+        .chain(&additional)
+        .chain(&items)
+        .collect();
+    let has_rules = !rules.is_empty() || below.iter().any(|s| s.has_rules);
+    let has_defaults = default.is_some() || below.iter().any(|s| s.has_defaults);
+    let flag = |name: &str| source.get(name).and_then(Value::as_bool).unwrap_or(false);
+    Arc::new(Schema {
+        kind: type_of(source),
+        nullable: flag("nullable"),
+        required: texts(source, "required"),
+        allowed: source
+            .get("enum")
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default(),
+        limits: limits(source),
+        pattern: source
+            .get("pattern")
+            .and_then(Value::as_str)
+            .map(Pattern::new),
+        format: text(source, "format"),
+        preserve: flag("x-kubernetes-preserve-unknown-fields"),
+        int_or_string: flag("x-kubernetes-int-or-string")
+            || text(source, "format") == "int-or-string",
+        embedded: flag("x-kubernetes-embedded-resource"),
+        list: list_kind(source),
+        atomic_map: text(source, "x-kubernetes-map-type") == "atomic",
+        merge_key: merge_key(source),
+        properties,
+        additional,
+        items,
+        default,
+        all_of,
+        any_of,
+        one_of,
+        not,
+        rules,
+        has_rules,
+        has_defaults,
+    })
+}
+
+fn text(source: &Value, name: &str) -> String {
+    source
+        .get(name)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
+}
+
+fn texts(source: &Value, name: &str) -> Vec<String> {
+    let list = source
+        .get(name)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    list.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn type_of(source: &Value) -> Type {
+    match source.get("type").and_then(Value::as_str) {
+        Some("object") => Type::Object,
+        Some("array") => Type::Array,
+        Some("string") => Type::String,
+        Some("integer") => Type::Integer,
+        Some("number") => Type::Number,
+        Some("boolean") => Type::Boolean,
+        _ => Type::Any,
+    }
+}
+
+fn list_kind(source: &Value) -> ListKind {
+    match source.get("x-kubernetes-list-type").and_then(Value::as_str) {
+        Some("map") => ListKind::Map(texts(source, "x-kubernetes-list-map-keys")),
+        Some("set") => ListKind::Set,
+        _ => ListKind::Atomic,
+    }
+}
+
+fn merge_key(source: &Value) -> Option<String> {
+    text(source, "x-kubernetes-patch-strategy")
+        .split(',')
+        .any(|s| s == "merge")
+        .then(|| text(source, "x-kubernetes-patch-merge-key"))
+}
+
+fn limits(source: &Value) -> Limits {
+    let count = |name: &str| source.get(name).and_then(Value::as_u64);
+    let bound = |name: &str, exclusive: &str| {
+        let value = source.get(name)?;
+        Some(Bound {
+            value: value.as_f64()?,
+            text: number_text(value),
+            exclusive: source
+                .get(exclusive)
+                .and_then(Value::as_bool)
+                .unwrap_or(false),
+        })
+    };
+    Limits {
+        minimum: bound("minimum", "exclusiveMinimum"),
+        maximum: bound("maximum", "exclusiveMaximum"),
+        multiple_of: source.get("multipleOf").and_then(Value::as_f64),
+        min_length: count("minLength"),
+        max_length: count("maxLength"),
+        min_items: count("minItems"),
+        max_items: count("maxItems"),
+        min_properties: count("minProperties"),
+        max_properties: count("maxProperties"),
+    }
+}
+
+/// `1.0` is shown as `1`: the definition's type holds bounds as floating point.
+fn number_text(value: &Value) -> String {
+    let text = value.to_string();
+    text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
+}
+
+fn rules(source: &Value) -> Vec<Rule> {
+    let list = source
+        .get("x-kubernetes-validations")
+        .and_then(Value::as_array);
+    list.into_iter()
+        .flatten()
+        .map(|rule| Rule {
+            rule: text(rule, "rule"),
+            message: text(rule, "message"),
+        })
+        .collect()
+}

@@ -1,0 +1,71 @@
+//! Lists whose items have names.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::{ListKind, Schema};
+use crate::apiserver::status::FieldError;
+
+/// What tells an item of a map-like list from its neighbours. Key fields that are missing take their default; those without one are left out.
+pub(crate) fn key_of(item: &Value, keys: &[String], schema: &Schema) -> Map<String, Value> {
+    let mut found = Map::new();
+    for key in keys {
+        let default = || schema.properties.get(key)?.default.as_ref();
+        if let Some(value) = item.get(key).or_else(default) {
+            found.insert(key.clone(), value.clone());
+        }
+    }
+    found
+}
+
+/// Items that are there twice in lists that are sets or maps.
+pub(crate) fn duplicates(value: &Value, schema: &Schema) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    walk(value, schema, "", &mut errors);
+    errors
+}
+
+fn walk(value: &Value, schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
+    match value {
+        Value::Object(map) => {
+            for (key, child) in map {
+                if let Some(below) = schema.properties.get(key) {
+                    let joined = if path.is_empty() {
+                        key.clone()
+                    } else {
+                        format!("{path}.{key}")
+                    };
+                    walk(child, below, &joined, errors);
+                } else if let Some(below) = &schema.additional {
+                    walk(child, below, &format!("{path}[{key}]"), errors);
+                }
+            }
+        }
+        Value::Array(list) => {
+            check(list, schema, path, errors);
+            if let Some(item) = &schema.items {
+                for (index, child) in list.iter().enumerate() {
+                    walk(child, item, &format!("{path}[{index}]"), errors);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn check(list: &[Value], schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
+    let mut seen = BTreeSet::new();
+    let mut reported = BTreeSet::new();
+    for (index, item) in list.iter().enumerate() {
+        let key = match &schema.list {
+            ListKind::Atomic => return,
+            ListKind::Set => item.clone(),
+            ListKind::Map(keys) => Value::Object(key_of(item, keys, &schema.item())),
+        };
+        let text = key.to_string();
+        if !seen.insert(text.clone()) && reported.insert(text) {
+            errors.push(FieldError::duplicate(format!("{path}[{index}]"), &key));
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Which objects a list or a watch is about.
+
+mod fields;
+mod labels;
+
+use serde_json::Value;
+
+use super::kinds::Kind;
+use super::status::Status;
+
+use fields::FieldSelector;
+use labels::LabelSelector;
+
+/// Both selectors of a request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Selector {
+    labels: LabelSelector,
+    fields: FieldSelector,
+}
+
+impl Selector {
+    /// Reads them, as they stand in the query.
+    pub(crate) fn parse(
+        kind: &Kind,
+        labels: Option<&str>,
+        fields: Option<&str>,
+    ) -> Result<Self, Status> {
+        Ok(Self {
+            labels: LabelSelector::parse(labels.unwrap_or_default()).map_err(|why| {
+                Status::bad_request(format!("unable to parse requirement: {why}"))
+            })?,
+            fields: FieldSelector::parse(kind, fields.unwrap_or_default())?,
+        })
+    }
+
+    /// Narrows it to one object.
+    pub(crate) fn only(&mut self, name: &str) {
+        self.fields.add_name(name);
+    }
+
+    pub(crate) fn matches(&self, object: &Value) -> bool {
+        self.labels.matches(object) && self.fields.matches(object)
+    }
+
+    /// Whether it selects everything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+}

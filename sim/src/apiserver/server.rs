@@ -1,0 +1,176 @@
+//! The handle.
+
+use std::fmt;
+use std::sync::Arc;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kueue_check::Clock;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::Core;
+use super::call::{Answer, Call, Resource, Verb};
+use super::hooks::{Admission, Faults};
+use super::kinds::{Registry, builtin, custom_kinds};
+use super::status::Status;
+use super::store::Change;
+use super::watch::{Watch, WatchOptions};
+
+/// An API server in memory. Clones are handles of the same server.
+#[derive(Clone)]
+pub struct ApiServer {
+    pub(crate) core: Arc<Core>,
+}
+
+impl fmt::Debug for ApiServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiServer")
+            .field("resource_version", &self.resource_version())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Kinds read once, for many servers: reading Kueue's definitions takes longer than a small simulation.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    registry: Registry,
+}
+
+impl Prepared {
+    /// The built-in kinds and those of `definitions`.
+    pub fn new(definitions: Vec<CustomResourceDefinition>) -> Self {
+        let mut registry = builtin().0.clone();
+        add(&mut registry, definitions);
+        Self { registry }
+    }
+}
+
+fn add(registry: &mut Registry, definitions: Vec<CustomResourceDefinition>) {
+    for mut definition in definitions {
+        // Kueue's definitions name a webhook that nobody answers here; its other versions are not served at all.
+        let converts = definition
+            .spec
+            .conversion
+            .take()
+            .is_some_and(|c| c.strategy == "Webhook");
+        if converts {
+            definition.spec.versions.retain(|version| version.storage);
+        }
+        let value = serde_json::to_value(&definition).unwrap_or_default();
+        if let Some((group, plural, kinds)) = custom_kinds(&value) {
+            registry.set(&group, &plural, kinds);
+        }
+    }
+}
+
+impl ApiServer {
+    /// A server with the built-in kinds and the four Namespaces that every cluster has.
+    pub fn new(clock: Clock) -> Self {
+        Self {
+            core: Arc::new(Core::new(clock)),
+        }
+    }
+
+    /// A server with kinds that are read already.
+    pub fn prepared(clock: Clock, prepared: &Prepared) -> Self {
+        let server = Self::new(clock);
+        server.core.store().registry = prepared.registry.clone();
+        server
+    }
+
+    /// Serves the kinds of these definitions, without making objects of the definitions. Of a definition whose versions a webhook converts, only the
+    /// stored version is served.
+    pub fn install(&self, definitions: Vec<CustomResourceDefinition>) {
+        add(&mut self.core.store().registry, definitions);
+    }
+
+    /// Answers a call: the whole server, without HTTP, faults or waiting.
+    pub fn call(&self, call: &Call) -> Answer {
+        self.core.answer(call)
+    }
+
+    /// An object, or `None`. Shared, not copied: for actors that look often.
+    pub fn object(&self, resource: &Resource, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        let store = self.core.store();
+        let table = (resource.group.clone(), resource.plural.clone());
+        store.get(&table, &super::store::key(namespace, name))
+    }
+
+    /// All objects of a kind, in the order of namespace and name; of one namespace if it is not empty. Shared, not copied.
+    pub fn objects(&self, resource: &Resource, namespace: &str) -> Vec<Arc<Value>> {
+        let prefix = if namespace.is_empty() {
+            String::new()
+        } else {
+            format!("{namespace}/")
+        };
+        let store = self.core.store();
+        let table = (resource.group.clone(), resource.plural.clone());
+        let found = store.list(&table, &prefix).into_iter();
+        found.map(|(_, object)| object).collect()
+    }
+
+    /// Starts a watch, without HTTP or faults.
+    pub fn watch(&self, options: WatchOptions) -> Result<Watch, Status> {
+        Watch::start(Arc::clone(&self.core), options)
+    }
+
+    /// All changes so far, oldest first, as many as are [kept](Self::keep_changes). The Namespaces of the start are not among them.
+    pub fn history(&self) -> Vec<Arc<Change>> {
+        self.core.store().history()
+    }
+
+    /// The newest version.
+    pub fn resource_version(&self) -> u64 {
+        self.core.store().version()
+    }
+
+    /// Tells the newest version, whenever anything changes.
+    pub fn changed(&self) -> watch::Receiver<u64> {
+        self.core.store().changed()
+    }
+
+    /// Keeps only so many changes; lists and watches of older versions then get 410. Without this all are kept.
+    pub fn keep_changes(&self, changes: usize) {
+        self.core.store().keep(changes);
+    }
+
+    /// Lists and watches from this version or an older one get 410 from now on.
+    pub fn compact(&self, version: u64) {
+        self.core.store().compact(version);
+    }
+
+    /// Who reviews writes.
+    pub fn set_admission(&self, admission: Arc<dyn Admission>) {
+        self.core.set_admission(Some(admission));
+    }
+
+    /// Nobody reviews writes.
+    pub fn clear_admission(&self) {
+        self.core.set_admission(None);
+    }
+
+    /// What goes wrong at the edge.
+    pub fn set_faults(&self, faults: Arc<dyn Faults>) {
+        self.core.set_faults(Some(faults));
+    }
+
+    /// Nothing goes wrong any more.
+    pub fn clear_faults(&self) {
+        self.core.set_faults(None);
+    }
+
+    /// Whether garbage is collected (owned objects go with their owners, Namespaces are emptied), at once. Off at first, as on a cluster without a
+    /// controller manager.
+    pub fn collect_garbage(&self, collects: bool) {
+        self.core.set_collects(collects);
+    }
+
+    /// Reads one object, for short. `None` if it is not there.
+    pub fn get(&self, resource: &Resource, namespace: &str, name: &str) -> Option<Value> {
+        let call = Call::new(Verb::Get, resource)
+            .namespace(namespace)
+            .name(name);
+        let answer = self.call(&call);
+        (answer.code == 200).then_some(answer.body)
+    }
+}

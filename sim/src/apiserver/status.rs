@@ -1,0 +1,312 @@
+//! Refusals, with the words of the real server.
+
+use serde_json::{Value, json};
+
+use super::call::{Answer, Resource};
+
+/// Why a request is refused; the `Status` object of the API.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Status {
+    /// The HTTP status code.
+    pub code: u16,
+    /// The word for programs, such as `Conflict`; may be empty.
+    pub reason: String,
+    /// The sentence for people.
+    pub message: String,
+    /// `name`, `group`, `kind`, `uid`, `causes`, `retryAfterSeconds`.
+    pub details: Option<Value>,
+    /// Where a list that expired can go on.
+    pub continue_token: Option<String>,
+}
+
+impl Status {
+    /// A refusal.
+    pub fn new(code: u16, reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason: reason.into(),
+            message: message.into(),
+            details: None,
+            continue_token: None,
+        }
+    }
+
+    /// The same with details.
+    #[must_use]
+    pub fn with_details(mut self, details: Value) -> Self {
+        self.details = Some(details);
+        self
+    }
+
+    /// What a validating or mutating webhook's refusal looks like to the client.
+    pub fn denied(webhook: &str, message: &str) -> Self {
+        Self::new(
+            403,
+            "Forbidden",
+            format!("admission webhook \"{webhook}\" denied the request: {message}"),
+        )
+    }
+
+    /// 400.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    /// 404 for an object.
+    pub fn not_found(resource: &Resource, name: &str) -> Self {
+        Self::new(
+            404,
+            "NotFound",
+            format!("{} \"{name}\" not found", resource.qualified()),
+        )
+        .with_details(names(resource, name))
+    }
+
+    /// 404 for a path.
+    pub fn no_such_path() -> Self {
+        Self::new(
+            404,
+            "NotFound",
+            "the server could not find the requested resource",
+        )
+        .with_details(json!({}))
+    }
+
+    /// 409 for a name that is taken.
+    pub fn already_exists(resource: &Resource, name: &str) -> Self {
+        Self::new(
+            409,
+            "AlreadyExists",
+            format!("{} \"{name}\" already exists", resource.qualified()),
+        )
+        .with_details(names(resource, name))
+    }
+
+    /// 409 for a write that is too late.
+    pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
+        Self::new(
+            409,
+            "Conflict",
+            format!(
+                "Operation cannot be fulfilled on {} \"{name}\": {why}",
+                resource.qualified()
+            ),
+        )
+        .with_details(names(resource, name))
+    }
+
+    /// 409 for a version that is not the newest.
+    pub fn stale(resource: &Resource, name: &str) -> Self {
+        Self::conflict(
+            resource,
+            name,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+    }
+
+    /// 403.
+    pub fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
+        let quoted = if name.is_empty() {
+            String::new()
+        } else {
+            format!(" \"{name}\"")
+        };
+        Self::new(
+            403,
+            "Forbidden",
+            format!("{}{quoted} is forbidden: {why}", resource.qualified()),
+        )
+        .with_details(names(resource, name))
+    }
+
+    /// 410 for a version that is compacted.
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::new(410, "Expired", message)
+    }
+
+    /// 415.
+    pub fn unsupported_media_type(message: impl Into<String>) -> Self {
+        Self::new(415, "UnsupportedMediaType", message)
+    }
+
+    /// 422 with a cause per field.
+    pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
+        let mut texts: Vec<String> = Vec::new();
+        for error in errors {
+            let text = format!("{}: {}", error.field, error.message);
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        let all = match texts.as_slice() {
+            [one] => one.clone(),
+            several => format!("[{}]", several.join(", ")),
+        };
+        let qualified = if group.is_empty() {
+            kind.to_owned()
+        } else {
+            format!("{kind}.{group}")
+        };
+        let causes: Vec<Value> = errors
+            .iter()
+            .map(|e| json!({"reason": e.reason, "message": e.message, "field": e.field}))
+            .collect();
+        let mut details = json!({"kind": kind, "causes": causes});
+        put(&mut details, "group", group);
+        put(&mut details, "name", name);
+        Self::new(
+            422,
+            "Invalid",
+            format!("{qualified} \"{name}\" is invalid: {all}"),
+        )
+        .with_details(details)
+    }
+
+    /// How long to wait before asking again, if it says so.
+    pub fn retry_after(&self) -> Option<u64> {
+        self.details.as_ref()?.get("retryAfterSeconds")?.as_u64()
+    }
+
+    /// The object that goes over the wire.
+    pub fn to_value(&self) -> Value {
+        let mut value = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": self.message, "code": self.code,
+        });
+        put(&mut value, "reason", &self.reason);
+        if let Some(token) = &self.continue_token {
+            value["metadata"]["continue"] = token.clone().into();
+        }
+        if let Some(details) = &self.details {
+            value["details"] = details.clone();
+        }
+        value
+    }
+}
+
+impl From<Status> for Answer {
+    fn from(status: Status) -> Self {
+        Self {
+            code: status.code,
+            body: status.to_value(),
+        }
+    }
+}
+
+fn put(value: &mut Value, field: &str, text: &str) {
+    if !text.is_empty() {
+        value[field] = text.into();
+    }
+}
+
+fn names(resource: &Resource, name: &str) -> Value {
+    let mut details = json!({"kind": resource.plural});
+    put(&mut details, "name", name);
+    put(&mut details, "group", &resource.group);
+    details
+}
+
+/// What is wrong with one field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldError {
+    /// Such as `spec.parallelism`.
+    pub field: String,
+    /// Such as `FieldValueInvalid`.
+    pub reason: &'static str,
+    /// Such as `Required value`.
+    pub message: String,
+}
+
+impl FieldError {
+    /// A field that must be set is not.
+    pub fn required(field: impl Into<String>, why: &str) -> Self {
+        let message = if why.is_empty() {
+            "Required value".to_owned()
+        } else {
+            format!("Required value: {why}")
+        };
+        Self {
+            field: field.into(),
+            reason: "FieldValueRequired",
+            message,
+        }
+    }
+
+    /// A value that does not fit.
+    pub fn invalid(field: impl Into<String>, value: &Value, why: impl std::fmt::Display) -> Self {
+        Self {
+            field: field.into(),
+            reason: "FieldValueInvalid",
+            message: format!("Invalid value: {value}: {why}"),
+        }
+    }
+
+    /// A value of the wrong type.
+    pub fn type_invalid(
+        field: impl Into<String>,
+        value: &Value,
+        why: impl std::fmt::Display,
+    ) -> Self {
+        Self {
+            field: field.into(),
+            reason: "FieldValueTypeInvalid",
+            message: format!("Invalid value: {value}: {why}"),
+        }
+    }
+
+    /// A value that is there twice.
+    pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
+        Self {
+            field: field.into(),
+            reason: "FieldValueDuplicate",
+            message: format!("Duplicate value: {value}"),
+        }
+    }
+
+    /// A value that is none of those allowed.
+    pub fn not_supported(field: impl Into<String>, value: &Value, allowed: &[Value]) -> Self {
+        let allowed: Vec<String> = allowed
+            .iter()
+            .map(|v| {
+                v.as_str()
+                    .map_or_else(|| format!("\"{v}\""), |s| format!("\"{s}\""))
+            })
+            .collect();
+        Self {
+            field: field.into(),
+            reason: "FieldValueNotSupported",
+            message: format!(
+                "Unsupported value: {value}: supported values: {}",
+                allowed.join(", ")
+            ),
+        }
+    }
+
+    /// A text that is too long.
+    pub fn too_long(field: impl Into<String>, maximum: u64) -> Self {
+        let bytes = if maximum == 1 { "byte" } else { "bytes" };
+        Self {
+            field: field.into(),
+            reason: "FieldValueTooLong",
+            message: format!("Too long: may not be more than {maximum} {bytes}"),
+        }
+    }
+
+    /// Too many items.
+    pub fn too_many(field: impl Into<String>, actual: usize, maximum: u64) -> Self {
+        let items = if maximum == 1 { "item" } else { "items" };
+        Self {
+            field: field.into(),
+            reason: "FieldValueTooMany",
+            message: format!("Too many: {actual}: must have at most {maximum} {items}"),
+        }
+    }
+
+    /// Something that must not be set.
+    pub fn forbidden(field: impl Into<String>, why: &str) -> Self {
+        Self {
+            field: field.into(),
+            reason: "FieldValueForbidden",
+            message: format!("Forbidden: {why}"),
+        }
+    }
+}

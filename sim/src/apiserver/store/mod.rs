@@ -1,0 +1,318 @@
+//! Objects and their history.
+
+mod history;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::call::Resource;
+use super::kinds::{Kind, Registry, TableKey, builtin};
+
+pub use history::{Change, ChangeVerb};
+
+/// Everything that the server holds.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) registry: Registry,
+    tables: BTreeMap<TableKey, Table>,
+    version: u64,
+    /// No version below this can be listed or watched from.
+    compacted: u64,
+    uids: u64,
+    names: u64,
+    log: VecDeque<Arc<Change>>,
+    /// How many changes are kept.
+    limit: usize,
+    changed: watch::Sender<u64>,
+    /// Who is owned by whom: places of objects by the uid of an owner.
+    dependents: BTreeMap<String, BTreeSet<(TableKey, String)>>,
+    /// Places by uid.
+    places: BTreeMap<String, (TableKey, String)>,
+}
+
+/// The objects of one kind, by `namespace/name` as the real server orders them.
+#[derive(Debug)]
+struct Table {
+    objects: BTreeMap<String, Arc<Value>>,
+    log: VecDeque<Arc<Change>>,
+    changed: watch::Sender<u64>,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            log: VecDeque::new(),
+            changed: watch::Sender::new(0),
+        }
+    }
+}
+
+/// The place of an object among those of its kind.
+pub(crate) fn key(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{namespace}/{name}")
+    }
+}
+
+impl Store {
+    pub(crate) fn new() -> Self {
+        Self {
+            registry: builtin().0.clone(),
+            tables: BTreeMap::new(),
+            version: 1,
+            compacted: 0,
+            uids: 0,
+            names: 0,
+            log: VecDeque::new(),
+            limit: usize::MAX,
+            changed: watch::Sender::new(1),
+            dependents: BTreeMap::new(),
+            places: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(crate) fn compacted(&self) -> u64 {
+        self.compacted
+    }
+
+    /// Forgets the versions before this one.
+    pub(crate) fn compact(&mut self, version: u64) {
+        self.compacted = self.compacted.max(version.min(self.version));
+    }
+
+    /// How many changes are kept; older ones are compacted.
+    pub(crate) fn keep(&mut self, changes: usize) {
+        self.limit = changes;
+        self.trim();
+    }
+
+    pub(crate) fn changed(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    /// Wakes when an object of this kind changes.
+    pub(crate) fn table_changed(&mut self, table: &TableKey) -> watch::Receiver<u64> {
+        self.table(table).changed.subscribe()
+    }
+
+    fn table(&mut self, key: &TableKey) -> &mut Table {
+        self.tables.entry(key.clone()).or_default()
+    }
+
+    /// A valid UUID that has not been used.
+    pub(crate) fn next_uid(&mut self) -> String {
+        self.uids += 1;
+        format!("00000000-0000-4000-8000-{:012x}", self.uids)
+    }
+
+    /// Five characters, for `generateName`.
+    pub(crate) fn next_suffix(&mut self) -> String {
+        const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+        let mut number = self.names;
+        self.names += 1;
+        let mut suffix = String::with_capacity(5);
+        for _ in 0..5 {
+            suffix.push(char::from(LETTERS[(number % 27) as usize]));
+            number /= 27;
+        }
+        suffix
+    }
+
+    pub(crate) fn get(&self, table: &TableKey, key: &str) -> Option<Arc<Value>> {
+        self.tables.get(table)?.objects.get(key).cloned()
+    }
+
+    /// The objects of a kind whose keys start with `prefix`, in order.
+    pub(crate) fn list(&self, table: &TableKey, prefix: &str) -> Vec<(String, Arc<Value>)> {
+        let Some(table) = self.tables.get(table) else {
+            return Vec::new();
+        };
+        let from = (Bound::Included(prefix.to_owned()), Bound::Unbounded);
+        table
+            .objects
+            .range(from)
+            .take_while(|(key, _)| key.starts_with(prefix))
+            .map(|(key, object)| (key.clone(), Arc::clone(object)))
+            .collect()
+    }
+
+    /// The same as it was at an older version.
+    pub(crate) fn list_at(
+        &self,
+        table: &TableKey,
+        prefix: &str,
+        version: u64,
+    ) -> Vec<(String, Arc<Value>)> {
+        let now = self.list(table, prefix);
+        let Some(table) = self.tables.get(table).filter(|_| version < self.version) else {
+            return now;
+        };
+        let mut objects: BTreeMap<String, Arc<Value>> = now.into_iter().collect();
+        let later = table
+            .log
+            .iter()
+            .rev()
+            .take_while(|c| c.resource_version > version);
+        for change in later.filter(|c| c.key.starts_with(prefix)) {
+            match &change.previous {
+                Some(previous) => objects.insert(change.key.clone(), Arc::clone(previous)),
+                None => objects.remove(&change.key),
+            };
+        }
+        objects.into_iter().collect()
+    }
+
+    /// Puts an object there before time begins: it is not in the history.
+    pub(crate) fn seed(&mut self, table: &TableKey, key: String, object: Value) {
+        self.table(table).objects.insert(key, Arc::new(object));
+    }
+
+    /// Stores a new or changed object (or removes it, if it is gone) and tells everybody. Sets its resourceVersion.
+    pub(crate) fn commit(&mut self, write: Write) -> Arc<Value> {
+        self.version += 1;
+        let version = self.version;
+        let mut object = write.object;
+        object["metadata"]["resourceVersion"] = version.to_string().into();
+        let object = Arc::new(object);
+        let table = self.tables.entry(write.kind.table()).or_default();
+        let previous = if write.verb == ChangeVerb::Deleted {
+            table.objects.remove(&write.key)
+        } else {
+            table.objects.insert(write.key.clone(), Arc::clone(&object))
+        };
+        let place = (write.kind.table(), write.key.clone());
+        if let Some(previous) = &previous {
+            for uid in owners(previous) {
+                if let Some(places) = self.dependents.get_mut(uid) {
+                    places.remove(&place);
+                }
+            }
+        }
+        let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+        if write.verb == ChangeVerb::Deleted {
+            self.places.remove(uid);
+        } else {
+            if previous.is_none() {
+                self.places.insert(uid.to_owned(), place.clone());
+            }
+            for uid in owners(&object) {
+                self.dependents
+                    .entry(uid.to_owned())
+                    .or_default()
+                    .insert(place.clone());
+            }
+        }
+        let change = Arc::new(Change {
+            at: write.at,
+            resource: Resource::new(
+                &write.kind.resource.group,
+                &write.kind.stored,
+                &write.kind.resource.plural,
+            ),
+            verb: write.verb,
+            object: Arc::clone(&object),
+            agent: write.agent,
+            resource_version: version,
+            previous,
+            key: write.key,
+        });
+        table.log.push_back(Arc::clone(&change));
+        self.log.push_back(change);
+        self.trim();
+        if let Some(table) = self.tables.get(&write.kind.table()) {
+            table.changed.send_replace(version);
+        }
+        self.changed.send_replace(version);
+        object
+    }
+
+    fn trim(&mut self) {
+        while self.log.len() > self.limit {
+            let Some(oldest) = self.log.pop_front() else {
+                return;
+            };
+            self.compacted = self.compacted.max(oldest.resource_version);
+            let table = (
+                oldest.resource.group.clone(),
+                oldest.resource.plural.clone(),
+            );
+            if let Some(table) = self.tables.get_mut(&table) {
+                table.log.pop_front();
+            }
+        }
+    }
+
+    pub(crate) fn history(&self) -> Vec<Arc<Change>> {
+        self.log.iter().cloned().collect()
+    }
+
+    /// The changes of a kind after a version, in order.
+    pub(crate) fn changes_after(&self, table: &TableKey, version: u64) -> Vec<Arc<Change>> {
+        let Some(table) = self.tables.get(table) else {
+            return Vec::new();
+        };
+        let from = table
+            .log
+            .partition_point(|change| change.resource_version <= version);
+        table.log.range(from..).cloned().collect()
+    }
+
+    /// The object with this uid.
+    pub(crate) fn find(&self, uid: &str) -> Option<(TableKey, Arc<Value>)> {
+        let (table, key) = self.places.get(uid)?;
+        Some((table.clone(), self.get(table, key)?))
+    }
+
+    /// The objects that this one owns.
+    pub(crate) fn dependents(&self, uid: &str) -> Vec<(TableKey, Arc<Value>)> {
+        let places = self.dependents.get(uid).into_iter().flatten();
+        places
+            .filter_map(|(table, key)| Some((table.clone(), self.get(table, key)?)))
+            .collect()
+    }
+
+    /// The objects of all kinds in a namespace.
+    pub(crate) fn contents(&self, namespace: &str) -> Vec<(TableKey, Arc<Value>)> {
+        let prefix = format!("{namespace}/");
+        let mut found = Vec::new();
+        for table in self.tables.keys() {
+            let objects = self.list(table, &prefix).into_iter();
+            found.extend(objects.map(|(_, object)| (table.clone(), object)));
+        }
+        found
+    }
+
+    /// The version in which objects of this kind are stored, as a resource.
+    pub(crate) fn stored_as(&self, table: &TableKey) -> Option<Resource> {
+        let kind = self.registry.iter().find(|k| k.table() == *table)?;
+        Some(Resource::new(&table.0, &kind.stored, &table.1))
+    }
+}
+
+/// The uids of an object's owners.
+pub(crate) fn owners(object: &Value) -> impl Iterator<Item = &str> {
+    let list = object.pointer("/metadata/ownerReferences");
+    let list = list.and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(|owner| owner.get("uid")?.as_str())
+}
+
+/// What is to be stored.
+pub(crate) struct Write {
+    pub(crate) kind: Arc<Kind>,
+    pub(crate) key: String,
+    pub(crate) verb: ChangeVerb,
+    pub(crate) object: Value,
+    pub(crate) agent: String,
+    pub(crate) at: jiff::Timestamp,
+}

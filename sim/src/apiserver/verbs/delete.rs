@@ -1,0 +1,249 @@
+//! Deleting objects.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::list::matching;
+use super::meta::{finalizers, is_deleting, text};
+use super::{Context, builtin};
+use crate::apiserver::call::Answer;
+use crate::apiserver::hooks::{Operation, Phase, Review};
+use crate::apiserver::kinds::Kind;
+use crate::apiserver::status::Status;
+use crate::apiserver::store::{ChangeVerb, Write, key};
+
+pub(super) fn delete(context: &Context<'_>) -> Result<Answer, Status> {
+    let old = context.live().ok_or_else(|| context.not_found())?;
+    let outcome = delete_object(context, &old)?;
+    let whole = outcome.pending || builtin::returns_deleted(&context.kind);
+    let body = if whole {
+        context.show(&outcome.object)
+    } else {
+        success(context, &outcome.object)
+    };
+    Ok(Answer { code: 200, body })
+}
+
+pub(super) fn delete_collection(context: &Context<'_>) -> Result<Answer, Status> {
+    let mut items = Vec::new();
+    for object in matching(context)? {
+        items.push(delete_object(context, &object)?.object);
+    }
+    let items: Vec<Value> = items.iter().map(|o| context.show(o)).collect();
+    let version = context.core.store().version().to_string();
+    Ok(Answer {
+        code: 200,
+        body: json!({
+            "apiVersion": context.kind.api_version(), "kind": context.kind.list_kind, "metadata": {"resourceVersion": version}, "items": items,
+        }),
+    })
+}
+
+fn success(context: &Context<'_>, object: &Value) -> Value {
+    let resource = &context.kind.resource;
+    let mut details =
+        json!({"name": text(object, "name"), "kind": resource.plural, "uid": text(object, "uid")});
+    if !resource.group.is_empty() {
+        details["group"] = resource.group.clone().into();
+    }
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+}
+
+struct Outcome {
+    object: Arc<Value>,
+    /// It is still there, with finalizers or a grace period.
+    pending: bool,
+}
+
+fn option<'a>(context: &'a Context<'_>, name: &str) -> Option<&'a Value> {
+    context.call.body.get(name).filter(|v| !v.is_null())
+}
+
+fn delete_object(context: &Context<'_>, old: &Arc<Value>) -> Result<Outcome, Status> {
+    check_preconditions(context, old)?;
+    review(context, old)?;
+    let mut new = (**old).clone();
+    add_policy_finalizer(context, &mut new);
+    let grace = grace_seconds(context, old);
+    let pending =
+        !finalizers(&new).is_empty() || grace > 0 || has_spec_finalizers(&context.kind, &new);
+    if pending
+        && is_deleting(old)
+        && *new.pointer("/metadata/finalizers").unwrap_or(&Value::Null)
+            == *old.pointer("/metadata/finalizers").unwrap_or(&Value::Null)
+    {
+        return Ok(Outcome {
+            object: Arc::clone(old),
+            pending,
+        });
+    }
+    if pending && !is_deleting(old) {
+        mark(context, &mut new, grace);
+    }
+    if context.dry_run {
+        return Ok(Outcome {
+            object: Arc::new(new),
+            pending,
+        });
+    }
+    let write = Write {
+        kind: Arc::clone(&context.kind),
+        key: key(text(old, "namespace"), text(old, "name")),
+        verb: if pending {
+            ChangeVerb::Modified
+        } else {
+            ChangeVerb::Deleted
+        },
+        object: new,
+        agent: context.call.agent.clone(),
+        at: context.at,
+    };
+    let stored = context.core.store().commit(write);
+    context.core.after_write(&context.kind, &stored, !pending);
+    Ok(Outcome {
+        object: stored,
+        pending,
+    })
+}
+
+fn mark(context: &Context<'_>, new: &mut Value, grace: i64) {
+    let when = context
+        .at
+        .checked_add(jiff::SignedDuration::from_secs(grace))
+        .unwrap_or(context.at);
+    let metadata = &mut new["metadata"];
+    metadata["deletionTimestamp"] = super::seconds(when).into();
+    metadata["deletionGracePeriodSeconds"] = grace.into();
+    if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
+        metadata["generation"] = (generation + 1).into();
+    }
+    if context.kind.is("", "namespaces") {
+        new["status"]["phase"] = "Terminating".into();
+    }
+}
+
+/// A Pod on a node has time to end.
+fn grace_seconds(context: &Context<'_>, old: &Value) -> i64 {
+    if !context.kind.is("", "pods") {
+        return 0;
+    }
+    let given = option(context, "gracePeriodSeconds")
+        .and_then(Value::as_i64)
+        .or_else(|| {
+            context
+                .call
+                .parameter("gracePeriodSeconds")
+                .and_then(|s| s.parse().ok())
+        });
+    let default = old
+        .pointer("/spec/terminationGracePeriodSeconds")
+        .and_then(Value::as_i64);
+    let scheduled = old
+        .pointer("/spec/nodeName")
+        .and_then(Value::as_str)
+        .is_some_and(|n| !n.is_empty());
+    let phase = old
+        .pointer("/status/phase")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    if !scheduled || matches!(phase, "Succeeded" | "Failed") {
+        return 0;
+    }
+    given.or(default).unwrap_or(30).max(0)
+}
+
+fn policy<'a>(context: &'a Context<'_>) -> &'a str {
+    let orphan = option(context, "orphanDependents").and_then(Value::as_bool);
+    option(context, "propagationPolicy")
+        .and_then(Value::as_str)
+        .or_else(|| context.call.parameter("propagationPolicy"))
+        .or(match orphan {
+            Some(true) => Some("Orphan"),
+            Some(false) => Some("Background"),
+            None => None,
+        })
+        .unwrap_or_else(|| builtin::default_policy(&context.kind))
+}
+
+/// The garbage collector knows from a finalizer what it is to do.
+fn add_policy_finalizer(context: &Context<'_>, new: &mut Value) {
+    let wanted = match policy(context) {
+        "Orphan" => "orphan",
+        "Foreground" => "foregroundDeletion",
+        _ => "",
+    };
+    let mut list: Vec<String> = finalizers(new)
+        .into_iter()
+        .filter(|f| !matches!(*f, "orphan" | "foregroundDeletion"))
+        .map(str::to_owned)
+        .collect();
+    if !wanted.is_empty() {
+        list.push(wanted.to_owned());
+    }
+    if let Some(metadata) = new.get_mut("metadata").and_then(Value::as_object_mut) {
+        if list.is_empty() {
+            metadata.remove("finalizers");
+        } else {
+            metadata.insert("finalizers".to_owned(), list.into());
+        }
+    }
+}
+
+/// A Namespace waits for whoever empties it.
+fn has_spec_finalizers(kind: &Kind, namespace: &Value) -> bool {
+    kind.is("", "namespaces")
+        && namespace
+            .pointer("/spec/finalizers")
+            .and_then(Value::as_array)
+            .is_some_and(|list| !list.is_empty())
+}
+
+fn check_preconditions(context: &Context<'_>, old: &Value) -> Result<(), Status> {
+    let Some(wanted) = option(context, "preconditions").and_then(Value::as_object) else {
+        return Ok(());
+    };
+    let resource = &context.kind.resource;
+    let given = |wanted: &Map<String, Value>, name: &str| {
+        wanted.get(name).and_then(Value::as_str).map(str::to_owned)
+    };
+    let name = text(old, "name");
+    if let Some(uid) = given(wanted, "uid").filter(|uid| uid != text(old, "uid")) {
+        let why = format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            text(old, "uid")
+        );
+        return Err(Status::conflict(resource, name, &why));
+    }
+    if let Some(version) =
+        given(wanted, "resourceVersion").filter(|v| v != text(old, "resourceVersion"))
+    {
+        let why = format!(
+            "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
+            text(old, "resourceVersion")
+        );
+        return Err(Status::conflict(resource, name, &why));
+    }
+    Ok(())
+}
+
+fn review(context: &Context<'_>, old: &Value) -> Result<(), Status> {
+    let Some(admission) = context.core.admission() else {
+        return Ok(());
+    };
+    for phase in [Phase::Mutating, Phase::Validating] {
+        admission.review(&Review {
+            phase,
+            operation: Operation::Delete,
+            resource: context.kind.resource.clone(),
+            subresource: None,
+            namespace: text(old, "namespace").to_owned(),
+            name: text(old, "name").to_owned(),
+            object: Value::Null,
+            old: context.show(old),
+            dry_run: context.dry_run,
+            agent: context.call.agent.clone(),
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! Rules for names, labels and annotations.
+
+const DNS_LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const DNS_SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
+fn is_lower(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte.is_ascii_digit()
+}
+
+fn is_label(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let ends =
+        bytes.first().copied().is_some_and(is_lower) && bytes.last().copied().is_some_and(is_lower);
+    ends && bytes.iter().all(|b| is_lower(*b) || *b == b'-')
+}
+
+/// What is wrong with a name that must be a DNS label.
+pub(crate) fn dns_label(text: &str) -> Option<String> {
+    if text.len() > 63 {
+        return Some("must be no more than 63 bytes".to_owned());
+    }
+    (!is_label(text)).then(|| DNS_LABEL.to_owned())
+}
+
+/// What is wrong with a name that must be a DNS subdomain.
+pub(crate) fn dns_subdomain(text: &str) -> Option<String> {
+    if text.len() > 253 {
+        return Some("must be no more than 253 bytes".to_owned());
+    }
+    (!text.split('.').all(is_label)).then(|| DNS_SUBDOMAIN.to_owned())
+}
+
+/// What is wrong with the key of a label.
+pub(crate) fn qualified_name(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    let (prefix, name) = match text.split_once('/') {
+        None => (None, text),
+        Some((_, name)) if name.contains('/') => {
+            return vec![format!(
+                "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            )];
+        }
+        Some((prefix, name)) => (Some(prefix), name),
+    };
+    match prefix {
+        Some("") => errors.push("prefix part must be non-empty".to_owned()),
+        Some(prefix) => {
+            errors.extend(dns_subdomain(prefix).map(|why| format!("prefix part {why}")))
+        }
+        None => {}
+    }
+    if name.is_empty() {
+        errors.push("name part must be non-empty".to_owned());
+    } else if name.len() > 63 {
+        errors.push("name part must be no more than 63 bytes".to_owned());
+    }
+    if !is_word(name) {
+        errors.push(QUALIFIED.to_owned());
+    }
+    errors
+}
+
+fn is_word(text: &str) -> bool {
+    let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = text.as_bytes();
+    ends(bytes.first())
+        && ends(bytes.last())
+        && bytes
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+}
+
+/// What is wrong with the value of a label.
+pub(crate) fn label_value(text: &str) -> Option<String> {
+    if text.len() > 63 {
+        return Some("must be no more than 63 bytes".to_owned());
+    }
+    (!text.is_empty() && !is_word(text)).then(|| LABEL_VALUE.to_owned())
+}
