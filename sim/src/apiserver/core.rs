@@ -91,8 +91,13 @@ impl Core {
 
     /// Answers a call. One without a version that loses a race is tried again, as the real server does.
     pub(crate) fn answer(&self, call: &Call) -> Answer {
+        self.answer_from(call, None)
+    }
+
+    /// The same; reads are answered as they would have been at the version `view`.
+    pub(crate) fn answer_from(&self, call: &Call, view: Option<u64>) -> Answer {
         for _ in 0..4 {
-            let answer = verbs::answer(self, call);
+            let answer = verbs::answer(self, call, view);
             let retries = answer.code == 409
                 && matches!(call.verb, Verb::Patch(_))
                 && call.body.pointer("/metadata/resourceVersion").is_none()
@@ -103,7 +108,7 @@ impl Core {
                 return answer;
             }
         }
-        verbs::answer(self, call)
+        verbs::answer(self, call, view)
     }
 
     /// What follows from a write.

@@ -10,4 +10,4 @@ mod typed;
 mod update;
 
 pub(crate) use managers::{Managers, Owner};
-pub(crate) use update::{Applied, ApplyError, apply, reset_fields, update};
+pub(crate) use update::{apply, reset_fields, update};

@@ -1,1 +1,16 @@
-//! HTTP around the server.
+//! HTTP around the server: paths in, JSON out, and faults in between.
+
+mod answer;
+mod client;
+mod handle;
+mod route;
+mod serve;
+mod stream;
+
+use bytes::Bytes;
+use http_body_util::combinators::UnsyncBoxBody;
+
+pub(crate) use handle::handle;
+
+/// The body of an answer; it can break.
+pub(crate) type Body = UnsyncBoxBody<Bytes, std::io::Error>;

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
-pub(crate) use compile::{Definitions, compile, compile_with};
+pub(crate) use compile::{Definitions, compile};
 pub(crate) use default::default_fields;
 pub(crate) use lists::{duplicates, key_of};
 pub(crate) use prune::prune;

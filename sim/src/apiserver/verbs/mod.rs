@@ -88,14 +88,14 @@ pub(crate) fn seconds(at: jiff::Timestamp) -> String {
 }
 
 /// Answers a call.
-pub(crate) fn answer(core: &Core, call: &Call) -> Answer {
-    match respond(core, call) {
+pub(crate) fn answer(core: &Core, call: &Call, view: Option<u64>) -> Answer {
+    match respond(core, call, view) {
         Ok(answer) => answer,
         Err(status) => status.into(),
     }
 }
 
-fn respond(core: &Core, call: &Call) -> Result<Answer, Status> {
+fn respond(core: &Core, call: &Call, view: Option<u64>) -> Result<Answer, Status> {
     let Some(kind) = core.store().registry.get(&call.resource) else {
         return Err(Status::no_such_path());
     };
@@ -119,8 +119,8 @@ fn respond(core: &Core, call: &Call) -> Result<Answer, Status> {
     check_subresource(&context)?;
     check_options(&context)?;
     match call.verb {
-        Verb::Get => get(&context),
-        Verb::List => list(&context, None),
+        Verb::Get => get(&context, view),
+        Verb::List => list(&context, view),
         Verb::Create => create::create(&context),
         Verb::Update => update::update(&context),
         Verb::Patch(patch) => patch::patch(&context, patch),
@@ -185,8 +185,16 @@ fn check_options(context: &Context<'_>) -> Result<(), Status> {
     }
 }
 
-fn get(context: &Context<'_>) -> Result<Answer, Status> {
-    let object = context.live().ok_or_else(|| context.not_found())?;
+fn get(context: &Context<'_>, view: Option<u64>) -> Result<Answer, Status> {
+    let object = match view {
+        None => context.live(),
+        Some(version) => {
+            let (table, key) = (context.kind.table(), context.key());
+            let found = context.core.store().list_at(&table, &key, version);
+            found.into_iter().find(|(k, _)| *k == key).map(|(_, o)| o)
+        }
+    };
+    let object = object.ok_or_else(|| context.not_found())?;
     Ok(Answer {
         code: 200,
         body: context.show(&object),

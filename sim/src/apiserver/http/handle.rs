@@ -1,0 +1,109 @@
+//! One request, with what goes wrong with it.
+
+use std::future::pending;
+use std::io;
+use std::sync::Arc;
+
+use http::{Request, Response, header};
+
+use super::route::{Incoming, Route, route};
+use super::{Body, answer, stream};
+use crate::apiserver::Core;
+use crate::apiserver::call::Call;
+use crate::apiserver::hooks::{self, RequestFault};
+use crate::apiserver::status::Status;
+
+/// Answers a request. An error is a connection that broke.
+pub(crate) async fn handle(
+    core: Arc<Core>,
+    agent: Option<Arc<str>>,
+    request: Request<bytes::Bytes>,
+) -> io::Result<Response<Body>> {
+    let header = |name| {
+        let value = request.headers().get(name);
+        value.and_then(|v| v.to_str().ok()).unwrap_or_default()
+    };
+    let agent = agent.unwrap_or_else(|| header(header::USER_AGENT).into());
+    let incoming = Incoming {
+        method: request.method(),
+        path: request.uri().path(),
+        query: request.uri().query().unwrap_or_default(),
+        content_type: header(header::CONTENT_TYPE),
+        body: request.body(),
+        agent: &agent,
+    };
+    match route(&core, &incoming) {
+        Err(status) => Ok(answer::status(&status, None)),
+        Ok(Route::Json(value)) => Ok(answer::json(200, &value)),
+        Ok(Route::Text(text)) => Ok(answer::text(text)),
+        Ok(Route::Call(call)) => asked(core, call, false).await,
+        Ok(Route::Watch(call)) => asked(core, call, true).await,
+    }
+}
+
+async fn asked(core: Arc<Core>, call: Call, watch: bool) -> io::Result<Response<Body>> {
+    let Some(faults) = core.faults() else {
+        return Ok(perform(&core, &call, watch, None));
+    };
+    let request = hooks::Request {
+        number: core.count_request(&call.agent),
+        agent: call.agent.clone(),
+        call,
+        watch,
+    };
+    let newest = core.store().version();
+    let view = faults.view(&request, newest).filter(|view| *view < newest);
+    let done = || perform(&core, &request.call, watch, view);
+    match faults.request(&request) {
+        None => Ok(done()),
+        Some(RequestFault::Refuse {
+            status,
+            retry_after,
+        }) => Ok(answer::status(&status, retry_after)),
+        Some(RequestFault::RefuseAfter {
+            status,
+            retry_after,
+        }) => {
+            done();
+            Ok(answer::status(&status, retry_after))
+        }
+        Some(RequestFault::Disconnect) => Err(broken()),
+        Some(RequestFault::LoseReply) => {
+            done();
+            Err(broken())
+        }
+        Some(RequestFault::Delay(time)) => {
+            tokio::time::sleep(time).await;
+            Ok(done())
+        }
+        Some(RequestFault::DelayReply(time)) => {
+            let response = done();
+            tokio::time::sleep(time).await;
+            Ok(response)
+        }
+        Some(RequestFault::Hang) => pending().await,
+        Some(RequestFault::HangAfter) => {
+            done();
+            pending().await
+        }
+    }
+}
+
+/// A connection that the other side closed.
+pub(super) fn broken() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionReset, "connection reset by peer")
+}
+
+fn perform(core: &Arc<Core>, call: &Call, watch: bool, view: Option<u64>) -> Response<Body> {
+    if watch {
+        return match stream::start(core, call) {
+            Ok(body) => answer::stream(body),
+            Err(status) => refuse(&status),
+        };
+    }
+    answer::answer(&core.answer_from(call, view))
+}
+
+fn refuse(status: &Status) -> Response<Body> {
+    answer::status(status, None)
+}
