@@ -1,4 +1,5 @@
 //! A cluster in a box: API server, Kueue, jobs and autoscaler in virtual time.
 
 pub mod apiserver;
+pub mod autoscaler;
 pub mod timeline;

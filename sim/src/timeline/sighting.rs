@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use kueue_check::api::GROUP;
 use serde_json::Value;
+
+use super::Timeline;
+use crate::apiserver::{ApiServer, Change, ChangeVerb};
 
 /// A Workload as it was from one moment on.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,5 +36,26 @@ impl Sighting {
             deleted: true,
             ..Self::new(at, workload)
         }
+    }
+}
+
+impl From<&Change> for Sighting {
+    fn from(change: &Change) -> Self {
+        Self {
+            at: change.at,
+            workload: Arc::clone(&change.object),
+            deleted: change.verb == ChangeVerb::Deleted,
+        }
+    }
+}
+
+impl Timeline {
+    /// The Workloads of an API server, from their first change to `until`.
+    pub fn of(server: &ApiServer, until: Timestamp) -> Self {
+        let history = server.history();
+        let workloads = history.iter().filter(|change| {
+            change.resource.group == GROUP && change.resource.plural == "workloads"
+        });
+        Self::new(workloads.map(|change| Sighting::from(&**change)), until)
     }
 }

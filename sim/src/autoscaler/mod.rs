@@ -1,0 +1,43 @@
+//! Cluster Autoscaler as a ProvisioningRequest meets it.
+//!
+//! [`step`] is one loop of the autoscaler as a pure function: settings, what it sees ([`World`]), what it remembers ([`Memory`]) and the time go in; what it writes and
+//! when it must look again come out. [`Autoscaler`] drives it through an API server.
+//!
+//! | [`Profile`] | class of request | becomes |
+//! | --- | --- | --- |
+//! | `Oss131` to `Oss137` | `check-capacity` | Provisioned where the nodes there are have room; never adds one |
+//! | | `best-effort-atomic-scale-up` | Provisioned when the missing nodes are *requested*, all of one pool |
+//! | `GkeQueued` | `queued-provisioning.gke.io` | queued until there is room, Provisioned, later `CapacityRevoked` |
+//! | any | anything else | never touched: no condition, no event |
+//!
+//! What goes wrong in real clusters is switched on for chosen requests with [`Settings::misbehave`]. Times are read back from `lastTransitionTime`, which holds whole
+//! seconds: choose times of a second or more.
+
+mod actor;
+mod behaviour;
+mod class;
+mod condition;
+mod memory;
+mod nodes;
+mod profile;
+mod request;
+mod settings;
+mod shape;
+mod step;
+mod webhook;
+mod world;
+mod writer;
+
+pub use actor::Autoscaler;
+pub use behaviour::{Behaviour, Outcome, Selector};
+pub use class::{BEST_EFFORT_ATOMIC, CHECK_CAPACITY, QUEUED_PROVISIONING};
+pub use condition::{Condition, ConditionType};
+pub use memory::Memory;
+pub use nodes::{NodePool, Nodes};
+pub use profile::Profile;
+pub use request::{PodSet, Request, RequestKey};
+pub use settings::{Delay, Order, Settings};
+pub use shape::{Shape, Taint};
+pub use step::{Action, Mode, Step, Write, step};
+pub use webhook::refuses;
+pub use world::{Pod, World};

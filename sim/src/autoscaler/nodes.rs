@@ -1,0 +1,247 @@
+//! Nodes, and who fits on them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::condition::after;
+use super::shape::{Shape, Taint, amounts};
+
+/// Nodes alike, of which the autoscaler may add some.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodePool {
+    pub(super) name: String,
+    pub(super) allocatable: BTreeMap<String, i64>,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) taints: Vec<Taint>,
+    pub(super) current: u32,
+    pub(super) max: u32,
+    pub(super) node_delay: Option<Duration>,
+}
+
+impl NodePool {
+    /// A pool of `current` nodes that may grow to `max`, each with `allocatable` resources, such as `[("cpu", "8"), ("memory", "32Gi")]`. A resource that is not named
+    /// is not there; an amount that is no Kubernetes quantity is not either. New nodes are ready after 2 minutes.
+    pub fn new(name: &str, allocatable: &[(&str, &str)], current: u32, max: u32) -> Self {
+        let resources: BTreeMap<_, _> = allocatable.iter().copied().collect();
+        Self {
+            name: name.to_owned(),
+            allocatable: amounts(&json!(resources)),
+            labels: BTreeMap::new(),
+            taints: Vec::new(),
+            current,
+            max: max.max(current),
+            node_delay: Some(Duration::from_secs(120)),
+        }
+    }
+
+    /// Gives its nodes a label.
+    #[must_use]
+    pub fn label(mut self, key: &str, value: &str) -> Self {
+        self.labels.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Gives its nodes a taint, such as `("gpu", "true", "NoSchedule")`.
+    #[must_use]
+    pub fn taint(mut self, key: &str, value: &str, effect: &str) -> Self {
+        self.taints.push(Taint {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            effect: effect.to_owned(),
+        });
+        self
+    }
+
+    /// How long a new node takes to become ready; `None`: it never does.
+    #[must_use]
+    pub fn node_delay(mut self, delay: Option<Duration>) -> Self {
+        self.node_delay = delay;
+        self
+    }
+
+    fn takes(&self, shape: &Shape) -> bool {
+        let labelled = |(key, value): (&String, &String)| self.labels.get(key) == Some(value);
+        shape.node_selector.iter().all(labelled)
+            && self.taints.iter().all(|taint| shape.tolerates(taint))
+    }
+}
+
+/// One node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Node {
+    pool: usize,
+    used: BTreeMap<String, i64>,
+    /// For which request it was added.
+    added_for: Option<String>,
+    /// `None`: never.
+    ready: Option<Timestamp>,
+    unneeded_since: Option<Timestamp>,
+}
+
+/// The nodes of a cluster, with what is used of each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Nodes {
+    pools: Vec<NodePool>,
+    nodes: Vec<Node>,
+}
+
+impl Nodes {
+    /// The nodes with which `pools` start: ready and empty.
+    pub fn new(pools: &[NodePool]) -> Self {
+        let mut nodes = Self {
+            pools: pools.to_vec(),
+            nodes: Vec::new(),
+        };
+        for (number, pool) in pools.iter().enumerate() {
+            nodes.add(number, pool.current, None, Some(Timestamp::MIN));
+        }
+        nodes
+    }
+
+    /// How many nodes of a pool there are, and how many of them are ready at `now`.
+    pub fn count(&self, pool: &str, now: Timestamp) -> (usize, usize) {
+        let of_pool = || {
+            let nodes = self.nodes.iter();
+            nodes.filter(|node| self.pools[node.pool].name == pool)
+        };
+        let ready = of_pool().filter(|node| node.ready.is_some_and(|ready| ready <= now));
+        (of_pool().count(), ready.count())
+    }
+
+    /// Puts as many of `count` pods as fit on the nodes, first fit; returns how many did not.
+    pub(super) fn place(&mut self, shape: &Shape, count: u64) -> u64 {
+        let mut left = count;
+        for node in &mut self.nodes {
+            if left == 0 {
+                break;
+            }
+            let pool = &self.pools[node.pool];
+            if pool.takes(shape) {
+                let fit = node.room(&pool.allocatable, shape).min(left);
+                node.take(shape, fit);
+                left -= fit;
+            }
+        }
+        left
+    }
+
+    /// Puts all `pods` on the nodes, or none.
+    pub(super) fn place_all(&mut self, pods: &[(Shape, u64)]) -> bool {
+        let mut tried = self.clone();
+        let fit = pods
+            .iter()
+            .all(|(shape, count)| tried.place(shape, *count) == 0);
+        if fit {
+            *self = tried;
+        }
+        fit
+    }
+
+    /// Puts all `pods` on the nodes after adding some, all of one pool: the first where that is possible. What fits without new nodes does not count towards
+    /// the choice.
+    pub(super) fn grow_for(
+        &mut self,
+        pods: &[(Shape, u64)],
+        request: &str,
+        now: Timestamp,
+        never_ready: bool,
+    ) -> bool {
+        for pool in 0..self.pools.len() {
+            let mut tried = self.clone();
+            if tried.grow_pool(pool, pods, request, now, never_ready) {
+                *self = tried;
+                return true;
+            }
+        }
+        false
+    }
+
+    fn grow_pool(
+        &mut self,
+        pool: usize,
+        pods: &[(Shape, u64)],
+        request: &str,
+        now: Timestamp,
+        never_ready: bool,
+    ) -> bool {
+        let delay = self.pools[pool].node_delay.filter(|_| !never_ready);
+        let ready = delay.map(|delay| after(now, delay));
+        for (shape, count) in pods {
+            let mut left = self.place(shape, *count);
+            while left > 0 {
+                let size = self.nodes.iter().filter(|node| node.pool == pool).count();
+                if size >= self.pools[pool].max as usize {
+                    return false;
+                }
+                self.add(pool, 1, Some(request), ready);
+                let before = left;
+                left = self.place(shape, left);
+                if left == before {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    fn add(&mut self, pool: usize, count: u32, added_for: Option<&str>, ready: Option<Timestamp>) {
+        let node = Node {
+            pool,
+            used: BTreeMap::new(),
+            added_for: added_for.map(str::to_owned),
+            ready,
+            unneeded_since: None,
+        };
+        let nodes = std::iter::repeat_n(node, count as usize);
+        self.nodes.extend(nodes);
+    }
+
+    /// Takes the nodes away that were added for a request.
+    pub(super) fn remove_of(&mut self, request: &str) {
+        self.nodes
+            .retain(|node| node.added_for.as_deref() != Some(request));
+    }
+
+    /// Forgets who uses what.
+    pub(super) fn clear(&mut self) {
+        self.nodes.iter_mut().for_each(|node| node.used.clear());
+    }
+
+    /// Takes added nodes away that were empty for `delay`; returns when the next one will be.
+    pub(super) fn scale_down(&mut self, delay: Duration, now: Timestamp) -> Option<Timestamp> {
+        for node in &mut self.nodes {
+            let idle = node.added_for.is_some() && node.used.is_empty();
+            node.unneeded_since = idle.then(|| node.unneeded_since.unwrap_or(now));
+        }
+        let end = |node: &Node| node.unneeded_since.map(|since| after(since, delay));
+        self.nodes
+            .retain(|node| end(node).is_none_or(|end| end > now));
+        self.nodes.iter().filter_map(end).min()
+    }
+}
+
+impl Node {
+    /// How many more such pods fit.
+    fn room(&self, allocatable: &BTreeMap<String, i64>, shape: &Shape) -> u64 {
+        let needs = shape.requests.iter().filter(|(_, amount)| **amount > 0);
+        let rooms = needs.map(|(resource, amount)| {
+            let all = allocatable.get(resource).copied().unwrap_or(0);
+            let used = self.used.get(resource).copied().unwrap_or(0);
+            u64::try_from((all - used) / amount).unwrap_or(0)
+        });
+        rooms.min().unwrap_or(u64::MAX)
+    }
+
+    fn take(&mut self, shape: &Shape, count: u64) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        for (resource, amount) in &shape.requests {
+            if count > 0 {
+                let used = self.used.entry(resource.clone()).or_insert(0);
+                *used = used.saturating_add(amount.saturating_mul(count));
+            }
+        }
+    }
+}

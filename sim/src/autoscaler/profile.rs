@@ -1,0 +1,67 @@
+//! Which autoscaler is played.
+
+use std::time::Duration;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A release of Cluster Autoscaler, or GKE's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Profile {
+    /// 1.30 and 1.31: retries after 10 minutes flat, no `noRetry`, nothing is deleted, one request a scan.
+    Oss131,
+    /// 1.32 to 1.34: `noRetry`, growing backoff, old requests are deleted.
+    Oss133,
+    /// 1.35 and 1.36: the next loop follows at once after a request was processed.
+    Oss135,
+    /// 1.37 and later: a booking ends once all pods are scheduled.
+    Oss137,
+    /// GKE's autoscaler: queued provisioning beside the classes of 1.37.
+    GkeQueued,
+}
+
+impl Profile {
+    /// Every profile, oldest first.
+    pub const ALL: [Self; 5] = [
+        Self::Oss131,
+        Self::Oss133,
+        Self::Oss135,
+        Self::Oss137,
+        Self::GkeQueued,
+    ];
+
+    pub(super) fn initial_backoff(self) -> Duration {
+        if self == Self::Oss131 {
+            10 * MINUTE
+        } else {
+            MINUTE
+        }
+    }
+
+    pub(super) fn frequent_loops(self) -> bool {
+        self >= Self::Oss135
+    }
+
+    pub(super) fn knows_no_retry(self) -> bool {
+        self > Self::Oss131
+    }
+
+    pub(super) fn deletes_old(self) -> bool {
+        self > Self::Oss131
+    }
+
+    pub(super) fn applies_provisioned(self) -> bool {
+        self > Self::Oss131
+    }
+
+    pub(super) fn knows_instances(self) -> bool {
+        self > Self::Oss131
+    }
+
+    pub(super) fn sees_consumption(self) -> bool {
+        self >= Self::Oss137
+    }
+
+    pub(super) fn queues(self) -> bool {
+        self == Self::GkeQueued
+    }
+}

@@ -1,0 +1,130 @@
+//! A ProvisioningRequest as an autoscaler sees it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{Condition, ConditionType};
+
+/// Which request.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RequestKey {
+    /// `metadata.namespace`.
+    pub namespace: String,
+    /// `metadata.name`.
+    pub name: String,
+}
+
+/// Some pods alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodSet {
+    /// The PodTemplate's name.
+    pub template: String,
+    /// How many.
+    pub count: u64,
+}
+
+/// What of a ProvisioningRequest is decided on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Namespace and name.
+    pub key: RequestKey,
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `metadata.creationTimestamp`.
+    pub created: Timestamp,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// `spec.provisioningClassName`.
+    pub class: String,
+    /// `spec.parameters`.
+    pub parameters: BTreeMap<String, String>,
+    /// `spec.podSets`.
+    pub pod_sets: Vec<PodSet>,
+    /// `status.conditions`, in their order.
+    pub conditions: Vec<Condition>,
+    /// `status.provisioningClassDetails`.
+    pub details: BTreeMap<String, String>,
+}
+
+impl Request {
+    /// What `object` says; fields that are missing or null are empty.
+    pub fn read(object: &Value) -> Self {
+        let (metadata, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
+        Self {
+            key: RequestKey {
+                namespace: text(&metadata["namespace"]),
+                name: text(&metadata["name"]),
+            },
+            uid: text(&metadata["uid"]),
+            created: text(&metadata["creationTimestamp"])
+                .parse()
+                .unwrap_or_default(),
+            generation: metadata["generation"].as_i64().unwrap_or_default(),
+            class: text(&spec["provisioningClassName"]),
+            parameters: map(&spec["parameters"]),
+            pod_sets: items(&spec["podSets"]).map(PodSet::read).collect(),
+            conditions: items(&status["conditions"]).map(Condition::read).collect(),
+            details: map(&status["provisioningClassDetails"]),
+        }
+    }
+
+    /// The condition of that type.
+    pub fn condition(&self, kind: ConditionType) -> Option<&Condition> {
+        let mut conditions = self.conditions.iter();
+        conditions.find(|condition| condition.kind == kind.as_str())
+    }
+
+    /// Whether the condition of that type is True.
+    pub fn is(&self, kind: ConditionType) -> bool {
+        self.condition(kind).is_some_and(Condition::is_true)
+    }
+
+    /// How many pods are asked for.
+    pub fn pods(&self) -> u64 {
+        self.pod_sets.iter().map(|set| set.count).sum()
+    }
+
+    /// Replaces the condition of that type in its place, or appends it: conditions are never removed.
+    pub(super) fn set(&mut self, condition: Condition) {
+        let mut conditions = self.conditions.iter_mut();
+        match conditions.find(|old| old.kind == condition.kind) {
+            Some(old) => *old = condition,
+            None => self.conditions.push(condition),
+        }
+    }
+
+    /// A parameter that holds seconds. `Err` holds what stands there instead.
+    pub(super) fn seconds(&self, parameter: &str) -> Result<Option<Duration>, String> {
+        self.parameters.get(parameter).map_or(Ok(None), |text| {
+            let seconds = text.parse().map_err(|_| text.clone())?;
+            Ok(Some(Duration::from_secs(seconds)))
+        })
+    }
+}
+
+impl PodSet {
+    fn read(value: &Value) -> Self {
+        Self {
+            template: text(&value["podTemplateRef"]["name"]),
+            count: value["count"].as_u64().unwrap_or_default(),
+        }
+    }
+}
+
+pub(super) fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+pub(super) fn items(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+pub(super) fn map(value: &Value) -> BTreeMap<String, String> {
+    let fields = value.as_object().into_iter().flatten();
+    fields
+        .map(|(key, value)| (key.clone(), text(value)))
+        .collect()
+}
