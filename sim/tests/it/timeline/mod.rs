@@ -2,5 +2,6 @@
 
 mod page;
 mod phases;
+mod server;
 mod stories;
 mod text;
