@@ -2,4 +2,6 @@
 
 pub mod apiserver;
 pub mod autoscaler;
+pub mod jobs;
+pub mod kueue;
 pub mod timeline;

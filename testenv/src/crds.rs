@@ -77,7 +77,7 @@ fn read_folder(name: &str) -> Result<Vec<CustomResourceDefinition>, CrdError> {
     let folder = if originals.is_dir() {
         originals
     } else {
-        crate_folder.join("crds").join(name)
+        crate_folder.join("../sim/crds").join(name)
     };
     let fail = |path: &Path, reason: String| CrdError::File {
         path: path.to_owned(),

@@ -14,7 +14,7 @@ usage: cargo xtask COMMAND
                           --once stops when all is answered
   test                    all that must pass: format, lints, documents, dependencies, every test, the example
   bench                   figures: verdicts beside bare writes, CPU for a verdict, memory for 100,000 Workloads
-  crds [FOLDER]           make testenv/crds from the originals in FOLDER (default: ../shared/crds)
+  crds [FOLDER]           make sim/crds from the originals in FOLDER (default: ../shared/crds)
 ";
 
 /// Why a chore was not done. The tool that failed has said more.

@@ -106,7 +106,7 @@ pub(crate) fn crds(from: &Path) -> Result<(), Failure> {
     let from = from.to_string_lossy();
     run(
         &built.join("testenv"),
-        &["slim-crds", &*from, "testenv/crds"],
+        &["slim-crds", &*from, "sim/crds"],
         &[],
     )
 }

@@ -1,0 +1,147 @@
+//! Every single fault: a scenario is run without one, and then once with each at each point.
+//!
+//! The runs are compared with the one without faults: they must end in the same states, and break no invariant on the way ([`violations`]). A failing run names
+//! its fault as a [`Plan`], which `KUEUE_CHECK_PLAN=…` in the environment runs alone.
+
+mod fault;
+mod injector;
+mod invariants;
+mod plan;
+mod run;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::simulation::{Cluster, Simulation};
+
+pub use fault::Fault;
+pub(crate) use injector::Injector;
+pub use invariants::{Evidence, violations};
+pub use plan::{Plan, PlanError, Point};
+pub use run::{Outcome, Run};
+
+/// The variable that names the one plan to run.
+pub const PLAN: &str = "KUEUE_CHECK_PLAN";
+
+/// So many points of one kind of request or event are tried; the later ones repeat the earlier.
+const OF_A_KIND: usize = 12;
+
+/// What came of an exploration.
+#[derive(Debug)]
+#[must_use]
+pub struct Explored {
+    /// How many runs there were, the one without faults among them.
+    pub runs: usize,
+    /// At how many points.
+    pub points: usize,
+    /// How many points were left out because they repeat others.
+    pub left_out: usize,
+    /// How long it took, in real time.
+    pub took: Duration,
+    /// The runs that failed.
+    pub failed: Vec<Run>,
+}
+
+impl Explored {
+    /// Runs in a second of real time.
+    pub fn runs_per_second(&self) -> f64 {
+        let runs = u32::try_from(self.runs).unwrap_or(u32::MAX);
+        f64::from(runs) / self.took.as_secs_f64()
+    }
+
+    pub(crate) fn or_panic(&self) {
+        if let Some(first) = self.failed.first() {
+            let others = self.failed.len() - 1;
+            assert!(
+                self.failed.is_empty(),
+                "{first}\n{others} other runs of {} failed too\nto run this one alone: {PLAN}='{}'",
+                self.runs,
+                first.plan
+            );
+        }
+    }
+}
+
+impl fmt::Display for Explored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} runs at {} points ({} like them left out): {} failed; {:.0} runs a second",
+            self.runs,
+            self.points,
+            self.left_out,
+            self.failed.len(),
+            self.runs_per_second()
+        )
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the time that a person waits")]
+pub(crate) fn explore(simulation: &Simulation, scenario: &impl AsyncFn(&Cluster)) -> Explored {
+    let began = Instant::now();
+    if let Some(plan) = std::env::var(PLAN).ok().and_then(|text| text.parse().ok()) {
+        return alone(simulation, scenario, &plan, began);
+    }
+    let without = simulation.run_with(scenario, &Plan::none());
+    let (points, left_out) = representative(&without.points);
+    let mut explored = Explored {
+        runs: 1,
+        points: points.len(),
+        left_out,
+        took: Duration::ZERO,
+        failed: Vec::new(),
+    };
+    if without.failed() {
+        explored.failed.push(without);
+        explored.took = began.elapsed();
+        return explored;
+    }
+    for point in points {
+        for fault in Fault::at(&point) {
+            let mut run = simulation.run_with(scenario, &Plan::of(point.clone(), fault));
+            run.compare(&without);
+            explored.runs += 1;
+            if run.failed() {
+                explored.failed.push(run);
+            }
+        }
+    }
+    explored.took = began.elapsed();
+    explored
+}
+
+#[expect(clippy::disallowed_methods, reason = "the time that a person waits")]
+fn alone(
+    simulation: &Simulation,
+    scenario: &impl AsyncFn(&Cluster),
+    plan: &Plan,
+    began: Instant,
+) -> Explored {
+    let without = simulation.run_with(scenario, &Plan::none());
+    let mut run = simulation.run_with(scenario, plan);
+    run.compare(&without);
+    Explored {
+        runs: 2,
+        points: 1,
+        left_out: without.points.len().saturating_sub(1),
+        took: began.elapsed(),
+        failed: Some(run).filter(Run::failed).into_iter().collect(),
+    }
+}
+
+/// The first points of each kind, and how many there are besides.
+fn representative(points: &[Point]) -> (Vec<Point>, usize) {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let chosen: Vec<Point> = points
+        .iter()
+        .filter(|point| {
+            let count = seen.entry(point.kind()).or_default();
+            *count += 1;
+            *count <= OF_A_KIND
+        })
+        .cloned()
+        .collect();
+    let left_out = points.len() - chosen.len();
+    (chosen, left_out)
+}

@@ -1,0 +1,120 @@
+//! Which faults, and where.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::Fault;
+
+/// A moment at which something can go wrong.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Point {
+    /// Which replica of the check, such as `check-0`.
+    pub agent: String,
+    /// An event of a watch, or else a request.
+    pub event: bool,
+    /// The number among the agent's requests, or among its events.
+    pub number: u64,
+    /// What it is, for people: `patch workloads/status`.
+    pub what: String,
+}
+
+impl Point {
+    /// What it has in common with others.
+    pub(super) fn kind(&self) -> String {
+        format!("{}{}{}", self.agent, self.event, self.what)
+    }
+
+    fn is(&self, agent: &str, event: bool, number: u64) -> bool {
+        self.agent == agent && self.event == event && self.number == number
+    }
+}
+
+/// The faults of one run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan(Vec<(Point, Fault)>);
+
+impl Plan {
+    /// Nothing goes wrong.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// One fault.
+    pub fn of(point: Point, fault: Fault) -> Self {
+        Self(vec![(point, fault)])
+    }
+
+    /// With one more.
+    #[must_use]
+    pub fn and(mut self, point: Point, fault: Fault) -> Self {
+        self.0.push((point, fault));
+        self
+    }
+
+    /// Whether nothing goes wrong.
+    pub fn is_none(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn at(&self, agent: &str, event: bool, number: u64) -> Option<Fault> {
+        let here = self.0.iter().find(|(point, _)| point.is(agent, event, number));
+        here.map(|(_, fault)| *fault)
+    }
+}
+
+/// `check-0/request/7/crash-before`, separated by commas. What the request was is not part of it.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (point, fault)) in self.0.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            let kind = if point.event { "event" } else { "request" };
+            write!(f, "{comma}{}/{kind}/{}/{}", point.agent, point.number, fault.as_str())?;
+        }
+        Ok(())
+    }
+}
+
+/// A text that is no plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no plan: it looks like `check-0/request/7/crash-before`")]
+pub struct PlanError(String);
+
+impl FromStr for Plan {
+    type Err = PlanError;
+
+    fn from_str(text: &str) -> Result<Self, PlanError> {
+        let one = |text: &str| {
+            let mut parts = text.split('/');
+            let (agent, kind) = (parts.next()?, parts.next()?);
+            let (number, fault) = (parts.next()?.parse().ok()?, parts.next()?);
+            let point = Point {
+                agent: agent.to_owned(),
+                event: match kind {
+                    "event" => true,
+                    "request" => false,
+                    _ => return None,
+                },
+                number,
+                what: String::new(),
+            };
+            Some((point, Fault::named(fault)?))
+        };
+        let faults: Option<Vec<_>> = text.split(',').map(one).collect();
+        faults.map(Self).ok_or_else(|| PlanError(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_is_read_as_it_is_printed() {
+        for text in ["check-0/request/7/crash-before", "check-1/event/0/close,check-0/request/2/500"] {
+            assert_eq!(text.parse::<Plan>().unwrap().to_string(), text);
+        }
+        for text in ["", "check-0/request/x/500", "check-0/reply/1/500", "check-0/request/1/bang"] {
+            assert!(text.parse::<Plan>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The Workload of a job.
+
+use serde_json::{Map, Value, json};
+
+mod sha1;
+
+/// What a job is, for its Workload.
+#[derive(Clone, Copy, Debug)]
+pub struct Owner<'a> {
+    /// Such as `batch`.
+    pub group: &'a str,
+    /// Such as `Job`.
+    pub kind: &'a str,
+    /// Such as `batch/v1`.
+    pub api_version: &'a str,
+}
+
+/// The Job.
+pub(super) const JOB: Owner<'static> = Owner {
+    group: "batch",
+    kind: "Job",
+    api_version: "batch/v1",
+};
+
+/// The Pod.
+pub(super) const POD: Owner<'static> = Owner {
+    group: "",
+    kind: "Pod",
+    api_version: "v1",
+};
+
+/// The name of the Workload of an object: kind, name, and five digits of a hash over both, the group and the UID.
+pub fn workload_name(owner: Owner<'_>, name: &str, uid: &str) -> String {
+    const LONGEST: usize = 253 - 6;
+    let text = format!("{}\n{}\n{name}\n{uid}", owner.kind, owner.group);
+    let hash = sha1::hex(text.as_bytes());
+    let mut prefix = format!("{}-{name}", owner.kind.to_lowercase());
+    prefix.truncate(LONGEST);
+    format!("{prefix}-{}", &hash[..5])
+}
+
+/// The Workload of an object that runs `count` Pods of a template. `priority` is that of its WorkloadPriorityClass.
+pub fn workload_of(
+    owner: Owner<'_>,
+    object: &Value,
+    template: &Value,
+    count: i64,
+    priority: Option<(&str, i64)>,
+) -> Value {
+    let metadata = &object["metadata"];
+    let text = |field: &str| metadata[field].as_str().unwrap_or_default();
+    let (name, uid) = (text("name"), text("uid"));
+    let annotations = metadata["annotations"].as_object().into_iter().flatten();
+    let passed_on: Map<String, Value> = annotations
+        .filter(|(key, _)| key.starts_with("provreq.kueue.x-k8s.io/"))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    let mut spec = json!({
+        "active": true,
+        "queueName": metadata["labels"]["kueue.x-k8s.io/queue-name"],
+        "podSets": [{"name": "main", "count": count, "template": cleaned(template)}],
+    });
+    if let Some((class, value)) = priority {
+        spec["priority"] = json!(value);
+        spec["priorityClassRef"] =
+            json!({"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": class});
+    } else {
+        spec["priority"] = json!(0);
+    }
+    json!({
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {
+            "namespace": text("namespace"),
+            "name": workload_name(owner, name, uid),
+            "labels": {"kueue.x-k8s.io/job-uid": uid},
+            "annotations": passed_on,
+            "finalizers": ["kueue.x-k8s.io/resource-in-use"],
+            "ownerReferences": [{
+                "apiVersion": owner.api_version, "kind": owner.kind, "name": name, "uid": uid,
+                "controller": true, "blockOwnerDeletion": true,
+            }],
+        },
+        "spec": spec,
+    })
+}
+
+/// Labels that a Job's template gets from the server, and its Workload's template does not have.
+const OF_THE_SERVER: [&str; 3] = ["controller-uid", "job-name", "batch.kubernetes.io/controller-uid"];
+
+fn cleaned(template: &Value) -> Value {
+    let mut template = template.clone();
+    if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
+        labels.retain(|key, _| !OF_THE_SERVER.contains(&key.as_str()));
+    }
+    template
+}
+
+/// A Job's template as it was before it was started: what its Workload says, with the server's labels.
+pub(super) fn restored(job: &Value, workload_template: &Value) -> Value {
+    let mut template = job["spec"]["template"].clone();
+    let mut labels = workload_template["metadata"]["labels"].as_object().cloned().unwrap_or_default();
+    for key in OF_THE_SERVER {
+        let label = &template["metadata"]["labels"][key];
+        if !label.is_null() {
+            labels.insert(key.to_owned(), label.clone());
+        }
+    }
+    template["metadata"]["labels"] = json!(labels);
+    for (at, field) in [("metadata", "annotations"), ("spec", "nodeSelector"), ("spec", "tolerations")] {
+        let before = workload_template[at][field].clone();
+        match template[at].as_object_mut() {
+            Some(map) if before.is_null() => {
+                map.remove(field);
+            }
+            Some(map) => {
+                map.insert(field.to_owned(), before);
+            }
+            None => {}
+        }
+    }
+    template
+}

@@ -1,0 +1,218 @@
+//! ClusterQueues and AdmissionChecks: finalizers, the condition Active, and who is woken by their changes.
+
+use jiff::SignedDuration;
+use serde_json::json;
+
+use super::cache::{Change, holds, queue_key};
+use super::{Kueue, Task};
+use crate::kueue::active::active;
+use crate::kueue::api::kueue;
+use crate::kueue::objects::{AdmissionCheck, ClusterQueue, LocalQueue, QueueingStrategy};
+
+const FINALIZER: &str = "kueue.x-k8s.io/resource-in-use";
+
+/// Changes of AdmissionChecks and freed quota are collected for so long.
+const BATCH: SignedDuration = SignedDuration::from_secs(1);
+
+impl Kueue {
+    /// Sees all changes.
+    pub(super) fn observe(&mut self) {
+        while let Some(change) = self.cache.next_check() {
+            self.check_changed(&change);
+        }
+        while let Some(change) = self.cache.next_flavor() {
+            let (Change::Now { .. } | Change::Gone(_)) = change;
+            let all: Vec<String> = self.cache.cluster_queues.keys().cloned().collect();
+            for name in all {
+                self.enqueue(Task::ClusterQueue(name));
+            }
+        }
+        while let Some(change) = self.cache.next_cluster_queue() {
+            self.cluster_queue_changed(&change);
+        }
+        while let Some(change) = self.cache.next_local_queue() {
+            self.local_queue_changed(&change);
+        }
+        while let Some(change) = self.cache.next_workload() {
+            self.workload_changed(change);
+        }
+    }
+
+    fn check_changed(&mut self, change: &Change<AdmissionCheck>) {
+        let (old, new) = match change {
+            Change::Now { old, new } => (old.as_ref(), new),
+            Change::Gone(gone) => (Some(gone), gone),
+        };
+        let name = new.metadata.name.clone();
+        self.enqueue(Task::Check(name.clone()));
+        let gone = matches!(change, Change::Gone(_));
+        if !gone && old.is_some_and(|old| old.is_active() == new.is_active()) {
+            return;
+        }
+        let at = self.api.now().saturating_add(BATCH).unwrap_or_default();
+        let queues = self.cache.cluster_queues.values();
+        let users = queues.filter(|q| q.checks().iter().any(|rule| rule.name == name));
+        let users: Vec<String> = users.map(|q| q.metadata.name.clone()).collect();
+        for user in users {
+            self.later(at, Task::ClusterQueue(user));
+        }
+    }
+
+    fn cluster_queue_changed(&mut self, change: &Change<ClusterQueue>) {
+        let (old, new) = match change {
+            Change::Now { old, new } => (old.as_ref(), new),
+            Change::Gone(gone) => {
+                self.wake_workloads(&gone.metadata.name);
+                return;
+            }
+        };
+        let name = new.metadata.name.clone();
+        if old.is_some_and(|old| old.spec == new.spec && old.status == new.status) {
+            return;
+        }
+        let strategy: QueueingStrategy = new.spec.queueing_strategy;
+        let now = self.api.now();
+        let queue = self.queue(&name);
+        queue.set_strategy(strategy);
+        if old.is_none_or(|old| old.spec != new.spec) {
+            queue.retry_inadmissible(now);
+        }
+        self.ready.insert(name.clone());
+        for rule in old.map_or(&[][..], |old| old.checks()).iter().chain(new.checks()) {
+            self.enqueue(Task::Check(rule.name.clone()));
+        }
+        self.enqueue(Task::ClusterQueue(name.clone()));
+        self.wake_workloads(&name);
+    }
+
+    fn local_queue_changed(&mut self, change: &Change<LocalQueue>) {
+        let (Change::Now { new: queue, .. } | Change::Gone(queue)) = change;
+        let keys = self.cache.of_queue.get(&queue.metadata.key());
+        let keys: Vec<String> = keys.into_iter().flatten().cloned().collect();
+        for key in keys {
+            self.place(&key);
+            self.enqueue(Task::Workload(key));
+        }
+    }
+
+    fn wake_workloads(&mut self, cluster_queue: &str) {
+        for key in self.cache.workloads_of(cluster_queue) {
+            self.place(&key);
+            self.enqueue(Task::Workload(key));
+        }
+    }
+
+    /// The finalizer stays as long as a ClusterQueue names the check.
+    pub(super) fn reconcile_check(&mut self, name: &str) {
+        let Some(check) = self.cache.checks.get(name) else {
+            return;
+        };
+        let has = check.metadata.finalizers.iter().any(|f| f == FINALIZER);
+        let going = check.metadata.deletion_timestamp.is_some();
+        let mut queues = self.cache.cluster_queues.values();
+        let used = queues.any(|q| q.checks().iter().any(|rule| rule.name == name));
+        let wanted = if going { has && used } else { true };
+        if wanted == has {
+            return;
+        }
+        let Some(raw) = self.api.get(&kueue("admissionchecks"), "", name) else {
+            return;
+        };
+        let mut object = (*raw).clone();
+        let mut finalizers = check.metadata.finalizers.clone();
+        finalizers.retain(|f| f != FINALIZER);
+        if wanted {
+            finalizers.push(FINALIZER.to_owned());
+        }
+        object["metadata"]["finalizers"] = json!(finalizers);
+        self.api.update(&kueue("admissionchecks"), &object, "");
+    }
+
+    /// Writes Active.
+    pub(super) fn reconcile_cluster_queue(&mut self, name: &str) {
+        let Some(queue) = self.cache.cluster_queues.get(name) else {
+            return;
+        };
+        let mut conditions = queue.status.conditions.clone();
+        let now = self.api.now();
+        let mut condition = active(queue, &self.cache.checks, &self.cache.flavors, now);
+        condition.observed_generation = Some(queue.metadata.generation);
+        let has_finalizer = queue.metadata.finalizers.iter().any(|f| f == FINALIZER);
+        if queue.metadata.deletion_timestamp.is_none() && !has_finalizer {
+            if let Some(raw) = self.api.get(&kueue("clusterqueues"), "", name) {
+                let mut object = (*raw).clone();
+                object["metadata"]["finalizers"] = json!([FINALIZER]);
+                self.api.update(&kueue("clusterqueues"), &object, "");
+            }
+            self.enqueue(Task::ClusterQueue(name.to_owned()));
+            return;
+        }
+        if queue.metadata.deletion_timestamp.is_some() {
+            self.let_go(name);
+            return;
+        }
+        if !conditions.set(condition) {
+            return;
+        }
+        let patch = json!({"status": {"conditions": conditions}});
+        self.api.merge(&kueue("clusterqueues"), ("", name), "status", &patch);
+    }
+
+    /// A ClusterQueue goes when nobody holds its quota.
+    fn let_go(&mut self, name: &str) {
+        let empty = self.cache.holders.get(name).is_none_or(std::collections::BTreeSet::is_empty);
+        let raw = self.api.get(&kueue("clusterqueues"), "", name);
+        let Some(raw) = raw.filter(|_| empty) else {
+            return;
+        };
+        let mut object = (*raw).clone();
+        object["metadata"]["finalizers"] = json!([]);
+        self.api.update(&kueue("clusterqueues"), &object, "");
+    }
+
+    /// Quota of this ClusterQueue has become free.
+    pub(super) fn quota_freed(&mut self, name: &str) {
+        self.queue(name).unblock();
+        self.ready.insert(name.to_owned());
+        let at = self.api.now().saturating_add(BATCH).unwrap_or_default();
+        let waiting = |(_, task): &(jiff::Timestamp, Task)| {
+            matches!(task, Task::RetryInadmissible(known) if known == name)
+        };
+        if !self.timers.iter().any(waiting) {
+            self.later(at, Task::RetryInadmissible(name.to_owned()));
+        }
+        self.enqueue(Task::ClusterQueue(name.to_owned()));
+    }
+
+    pub(super) fn retry_inadmissible(&mut self, name: &str) {
+        let now = self.api.now();
+        self.queue(name).retry_inadmissible(now);
+        self.ready.insert(name.to_owned());
+    }
+
+    /// Puts a Workload where it belongs: into its queue, or out of it.
+    pub(super) fn place(&mut self, key: &str) {
+        let now = self.api.now();
+        let Some(known) = self.cache.workloads.get(key).cloned() else {
+            return;
+        };
+        let workload = &known.workload;
+        let local = self.cache.local_queues.get(&queue_key(workload));
+        let Some(name) = local.map(|q| q.spec.cluster_queue.clone()) else {
+            return;
+        };
+        let stopped = local.is_some_and(|q| q.spec.stop_policy != Default::default());
+        let waits = workload.is_active()
+            && !workload.is_finished()
+            && !workload.has_quota()
+            && holds(workload).is_none()
+            && workload.metadata.deletion_timestamp.is_none();
+        let queue = self.queue(&name);
+        if waits && !stopped {
+            queue.push(workload, known.arrival, now);
+            self.ready.insert(name);
+        } else {
+            queue.remove(key);
+        }
+    }
+}

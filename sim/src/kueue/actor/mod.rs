@@ -1,0 +1,116 @@
+//! The actor: keeps up with the cluster, and carries out what the decisions say.
+
+mod cache;
+mod cluster_queues;
+mod run;
+mod schedule;
+mod second_pass;
+mod workloads;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use kueue_check::Clock;
+
+use self::cache::Cache;
+use super::KueueVersion;
+use super::api::{Api, Recorder};
+use super::queue::PendingQueue;
+use crate::apiserver::ApiServer;
+
+pub use run::{Actor, run};
+
+/// Something to be looked at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Task {
+    /// An AdmissionCheck needs its finalizer.
+    Check(String),
+    /// A ClusterQueue.
+    ClusterQueue(String),
+    /// A Workload.
+    Workload(String),
+    /// The Workloads of a ClusterQueue that did not fit may be tried again.
+    RetryInadmissible(String),
+}
+
+/// Kueue's controllers and scheduler.
+#[derive(Debug)]
+pub struct Kueue {
+    api: Api,
+    version: KueueVersion,
+    cache: Cache,
+    recorder: Recorder,
+    queues: BTreeMap<String, PendingQueue>,
+    /// In the order in which they came, each once.
+    todo: std::collections::VecDeque<Task>,
+    queued: BTreeSet<Task>,
+    timers: BTreeSet<(Timestamp, Task)>,
+    /// ClusterQueues with something to schedule.
+    ready: BTreeSet<String>,
+}
+
+impl Kueue {
+    /// Kueue of a cluster.
+    pub fn new(server: &ApiServer, clock: &Clock, version: KueueVersion) -> Self {
+        Self {
+            api: Api::new(server, clock, "kueue"),
+            version,
+            cache: Cache::new(server),
+            recorder: Recorder::default(),
+            queues: BTreeMap::new(),
+            todo: std::collections::VecDeque::new(),
+            queued: BTreeSet::new(),
+            timers: BTreeSet::new(),
+            ready: BTreeSet::new(),
+        }
+    }
+
+    fn enqueue(&mut self, task: Task) {
+        if self.queued.insert(task.clone()) {
+            self.todo.push_back(task);
+        }
+    }
+
+    fn later(&mut self, at: Timestamp, task: Task) {
+        self.timers.insert((at, task));
+    }
+
+    fn fire_timers(&mut self) {
+        let now = self.api.now();
+        while self.timers.first().is_some_and(|(at, _)| *at <= now) {
+            if let Some((_, task)) = self.timers.pop_first() {
+                self.enqueue(task);
+            }
+        }
+    }
+
+    fn queue(&mut self, name: &str) -> &mut PendingQueue {
+        let hashing = self.version.equivalence_hashing;
+        self.queues
+            .entry(name.to_owned())
+            .or_insert_with(|| PendingQueue::new(hashing))
+    }
+}
+
+impl Actor for Kueue {
+    /// Sees all changes, then does one thing.
+    fn step(&mut self) -> bool {
+        self.observe();
+        self.fire_timers();
+        let Some(task) = self.todo.pop_front() else {
+            return self.schedule_one();
+        };
+        self.queued.remove(&task);
+        match task {
+            Task::Check(name) => self.reconcile_check(&name),
+            Task::ClusterQueue(name) => self.reconcile_cluster_queue(&name),
+            Task::Workload(key) => self.reconcile_workload(&key),
+            Task::RetryInadmissible(name) => self.retry_inadmissible(&name),
+        }
+        true
+    }
+
+    fn wakes_at(&self) -> Option<Timestamp> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+}

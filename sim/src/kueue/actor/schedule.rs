@@ -1,0 +1,203 @@
+//! The scheduler's cycle.
+
+use std::sync::Arc;
+
+use super::Kueue;
+use super::cache::Known;
+use crate::kueue::objects::{ClusterQueue, Condition, State, True, Workload};
+use crate::kueue::patch::{Guard, write_admission};
+use crate::kueue::queue::Requeue;
+use crate::kueue::reconcile::{Note, Write, evict, reserve, sync_admitted, unset_quota};
+use crate::kueue::reconcile::admitted_note;
+use crate::kueue::scheduler::{Assignment, Candidate, Fit, SCHEDULER, assign, victims};
+
+impl Kueue {
+    /// Tries the first Workload of one ClusterQueue. Says whether there was one.
+    pub(super) fn schedule_one(&mut self) -> bool {
+        while let Some(name) = self.ready.first().cloned() {
+            if self.version.kep993 && self.second_pass(&name) {
+                return true;
+            }
+            if self.try_head(&name) {
+                return true;
+            }
+            self.ready.remove(&name);
+        }
+        false
+    }
+
+    fn try_head(&mut self, name: &str) -> bool {
+        let Some(queue) = self.cache.cluster_queues.get(name).cloned() else {
+            return false;
+        };
+        if !queue.status.conditions.is_true("Active") {
+            return false;
+        }
+        let head = self.queues.get(name).and_then(|q| q.head().map(str::to_owned));
+        let Some(key) = head else {
+            return false;
+        };
+        let Some(known) = self.cache.workloads.get(&key).cloned() else {
+            self.queue(name).remove(&key);
+            return true;
+        };
+        self.try_workload(&known, &queue);
+        true
+    }
+
+    fn try_workload(&mut self, known: &Known, queue: &ClusterQueue) {
+        let workload = &known.workload;
+        let failed = |state| workload.checks_in(state).next().is_some();
+        if failed(State::Retry) || failed(State::Rejected) {
+            let why = "The workload has failed admission checks";
+            self.put_back(workload, queue, why, Requeue::Other);
+            return;
+        }
+        let taken = self.cache.usage.get(&queue.metadata.name).cloned().unwrap_or_default();
+        let assignment = assign(workload, queue, &taken, &self.cache.flavors);
+        match assignment.fit {
+            Fit::Fits => self.reserve_for(known, queue, assignment),
+            Fit::NeedsPreemption => self.make_room(known, queue, assignment),
+            Fit::No => self.put_back(workload, queue, &assignment.message, Requeue::NoFit),
+        }
+    }
+
+    pub(super) fn reserve_for(&mut self, known: &Known, queue: &ClusterQueue, assignment: Assignment) {
+        let now = self.api.now();
+        let old = &known.workload;
+        let mut new = (**old).clone();
+        reserve(&mut new, assignment.admission, now);
+        let needed = crate::kueue::reconcile::needed_checks(queue, new.status.admission.as_ref(), true);
+        let all_there = needed.iter().all(|name| new.check(name).is_some());
+        // Checks that are Ready already admit in the same write; KEP-993 looks once more.
+        if all_there && (!self.version.kep993 || needed.is_empty()) {
+            sync_admitted(&mut new, self.version, now);
+        }
+        let since = self.waiting_since(old);
+        let waited = now.duration_since(since).as_secs_f64();
+        let text = format!(
+            "Quota reserved in ClusterQueue {}, wait time since queued was {waited:.0}s",
+            queue.metadata.name
+        );
+        let mut notes = vec![Note::normal("QuotaReserved", text, SCHEDULER)];
+        if new.is_admitted() {
+            notes.extend(admitted_note(&new, now, SCHEDULER));
+        }
+        let answer = write_admission(&self.api, old, &new, Guard::Loose, self.version);
+        if !self.settle(old, &answer, &notes) {
+            self.queue(&queue.metadata.name).requeue(&old.metadata.key(), Requeue::Other);
+        }
+    }
+
+    fn waiting_since(&self, workload: &Workload) -> jiff::Timestamp {
+        let requeued = workload.status.conditions.get("Requeued");
+        let requeued = requeued.filter(|c| c.is_true()).map(|c| c.last_transition_time);
+        requeued.unwrap_or(workload.metadata.creation_timestamp)
+    }
+
+    /// The Workloads that hold quota of a ClusterQueue.
+    pub(super) fn holders(&self, queue: &str) -> Vec<Known> {
+        let keys = self.cache.holders.get(queue).into_iter().flatten();
+        keys.filter_map(|key| self.cache.workloads.get(key).cloned()).collect()
+    }
+
+    fn make_room(&mut self, known: &Known, queue: &ClusterQueue, assignment: Assignment) {
+        let targets = self.targets(known, queue, &assignment.usage);
+        if targets.is_empty() {
+            self.put_back(&known.workload, queue, &assignment.message, Requeue::NoCandidates);
+            return;
+        }
+        if self.version.kep993 && !queue.checks().is_empty() {
+            // Quota is reserved first; when the others have to leave, the checks say.
+            self.reserve_for(known, queue, assignment);
+            return;
+        }
+        let count = targets.len();
+        self.preempt(&known.workload, queue, &targets);
+        let why = format!("{}. Pending the preemption of {count} workload(s)", assignment.message);
+        self.put_back(&known.workload, queue, &why, Requeue::PendingPreemption);
+    }
+
+    pub(super) fn targets(
+        &self,
+        known: &Known,
+        queue: &ClusterQueue,
+        wanted: &crate::kueue::scheduler::Usage,
+    ) -> Vec<Arc<Workload>> {
+        let mut taken = self.cache.usage.get(&queue.metadata.name).cloned().unwrap_or_default();
+        if known.workload.has_quota() {
+            taken.remove_all(wanted);
+        }
+        let holders = self.holders(&queue.metadata.name);
+        let candidates: Vec<Candidate<'_>> = holders
+            .iter()
+            .map(|k| Candidate {
+                workload: &k.workload,
+                arrival: k.arrival,
+            })
+            .collect();
+        let chosen = victims(&known.workload, wanted, queue, &taken, &candidates);
+        chosen.into_iter().map(|w| Arc::new(w.clone())).collect()
+    }
+
+    /// Evicts the others, whoever is not leaving already.
+    pub(super) fn preempt(&mut self, by: &Workload, queue: &ClusterQueue, targets: &[Arc<Workload>]) {
+        let name = &queue.metadata.name;
+        let message = format!(
+            "Preempted to accommodate a workload (UID: {}, JobUID: {}) due to prioritization in the ClusterQueue; preemptor path: /{name}; preemptee path: /{name}",
+            by.metadata.uid,
+            by.job_uid().unwrap_or("UNKNOWN"),
+        );
+        for target in targets.iter().filter(|t| !t.is_evicted()) {
+            let (mine, theirs) = (by.spec.priority, target.spec.priority);
+            let priorities = format!(
+                "preemptor effective priority: {mine} (base: {mine}, boost: 0); preemptee effective priority: {theirs} (base: {theirs}, boost: 0)"
+            );
+            if !self.evict_for(target, &message, &priorities) {
+                continue;
+            }
+            let text = format!(
+                "Preempted workload {} (UID: {}) in ClusterQueue {name}; {priorities}",
+                target.metadata.key(),
+                target.metadata.uid
+            );
+            self.tell(&Note::normal("PreemptedWorkload", text, SCHEDULER), &by.metadata);
+        }
+    }
+
+    fn evict_for(&mut self, target: &Workload, message: &str, priorities: &str) -> bool {
+        let now = self.api.now();
+        let outcome = evict(target, "Preempted", message, None, now, SCHEDULER);
+        let Some(Write::Admission(mut new)) = outcome.write else {
+            return false;
+        };
+        let reason = "InClusterQueue";
+        let preempted = Condition::new("Preempted", True(true), reason, message, now);
+        new.status.conditions.set(preempted);
+        if self.version.kep993 {
+            crate::kueue::scheduler::second_pass::clear_checks(&mut new, now);
+            if !new.is_admitted() {
+                unset_quota(&mut new, "Pending", message, self.version, now);
+            }
+        }
+        let mut notes = vec![Note::normal("Preempted", format!("{message}; {priorities}"), SCHEDULER)];
+        notes.extend(outcome.notes);
+        let answer = write_admission(&self.api, target, &new, Guard::Loose, self.version);
+        self.settle(target, &answer, &notes)
+    }
+
+    /// Says why there is no quota, and puts the Workload back into the queue.
+    fn put_back(&mut self, workload: &Workload, queue: &ClusterQueue, why: &str, requeue: Requeue) {
+        let now = self.api.now();
+        let key = workload.metadata.key();
+        self.queue(&queue.metadata.name).requeue(&key, requeue);
+        let mut new = workload.clone();
+        let metadata = if unset_quota(&mut new, "Pending", why, self.version, now) {
+            let answer = write_admission(&self.api, workload, &new, Guard::Loose, self.version);
+            serde_json::from_value(answer.body["metadata"].clone()).unwrap_or_default()
+        } else {
+            workload.metadata.clone()
+        };
+        self.tell(&Note::warning("Pending", why, SCHEDULER), &metadata);
+    }
+}

@@ -1,0 +1,67 @@
+//! KEP-993: Workloads with quota whose checks decide when others have to leave.
+
+use super::Kueue;
+use super::cache::Known;
+use crate::kueue::patch::{Guard, write_admission};
+use crate::kueue::reconcile::{admitted_note, sync_admitted, unset_quota};
+use crate::kueue::scheduler::second_pass::{Next, next, preempts_now};
+use crate::kueue::scheduler::{SCHEDULER, usage_of, within_quota};
+
+impl Kueue {
+    /// Looks at the Workloads of a ClusterQueue that have quota and are not admitted. Says whether it did anything.
+    pub(super) fn second_pass(&mut self, name: &str) -> bool {
+        let holders = self.holders(name);
+        let mut waiting: Vec<&Known> = holders
+            .iter()
+            .filter(|k| k.workload.has_quota() && !k.workload.is_admitted() && !k.workload.is_evicted())
+            .collect();
+        waiting.sort_by_key(|k| (std::cmp::Reverse(k.workload.spec.priority), k.arrival));
+        waiting.into_iter().any(|known| self.look_again(known, name))
+    }
+
+    fn look_again(&mut self, known: &Known, name: &str) -> bool {
+        let Some(queue) = self.cache.cluster_queues.get(name).cloned() else {
+            return false;
+        };
+        let workload = &known.workload;
+        let needed = crate::kueue::reconcile::needed_checks(&queue, workload.status.admission.as_ref(), true);
+        if needed.iter().any(|check| workload.check(check).is_none()) {
+            return false;
+        }
+        let wanted = usage_of(workload);
+        let mut others = self.cache.usage.get(name).cloned().unwrap_or_default();
+        others.remove_all(&wanted);
+        let fits = within_quota(&queue, &others, &wanted);
+        let targets = if fits { Vec::new() } else { self.targets(known, &queue, &wanted) };
+        let now_or_later = preempts_now(workload, &self.cache.checks);
+        let leaving = !targets.is_empty() && targets.iter().all(|t| t.is_evicted());
+        match next(now_or_later, workload.all_checks_ready(), fits, !targets.is_empty()) {
+            Next::Wait => false,
+            Next::Preempt if leaving => false,
+            Next::Preempt => {
+                self.preempt(workload, &queue, &targets);
+                true
+            }
+            Next::Admit => self.admit(known),
+            Next::Lose => self.lose(known),
+        }
+    }
+
+    fn admit(&mut self, known: &Known) -> bool {
+        let now = self.api.now();
+        let mut new = (*known.workload).clone();
+        sync_admitted(&mut new, self.version, now);
+        let notes: Vec<_> = admitted_note(&new, now, SCHEDULER).into_iter().collect();
+        let answer = write_admission(&self.api, &known.workload, &new, Guard::Strict, self.version);
+        self.settle(&known.workload, &answer, &notes)
+    }
+
+    fn lose(&mut self, known: &Known) -> bool {
+        let now = self.api.now();
+        let mut new = (*known.workload).clone();
+        let why = "The quota is no longer available";
+        unset_quota(&mut new, "Pending", why, self.version, now);
+        let answer = write_admission(&self.api, &known.workload, &new, Guard::Strict, self.version);
+        self.settle(&known.workload, &answer, &[])
+    }
+}

@@ -1,0 +1,116 @@
+//! Workloads: what their changes wake, and the reconciler's writes.
+
+use serde_json::json;
+
+use super::cache::{Change, Known, holds};
+use super::{Kueue, Task};
+use crate::kueue::active::active;
+use crate::kueue::api::{Regarding, kueue};
+use crate::kueue::objects::{Metadata, Workload};
+use crate::kueue::patch::{Guard, write_admission};
+use crate::kueue::reconcile::{Note, Outcome, Situation, Write, reconcile};
+use crate::apiserver::Answer;
+
+const FINALIZER: &str = "kueue.x-k8s.io/resource-in-use";
+
+impl Kueue {
+    pub(super) fn workload_changed(&mut self, change: Change<Known>) {
+        let (old, new) = match change {
+            Change::Now { old, new } => (old, Some(new)),
+            Change::Gone(gone) => (Some(gone), None),
+        };
+        let held = old.as_ref().and_then(|old| holds(&old.workload)).map(str::to_owned);
+        let holds = new.as_ref().and_then(|new| holds(&new.workload)).map(str::to_owned);
+        if let Some(name) = held.as_ref().filter(|_| held != holds) {
+            self.quota_freed(name);
+        }
+        let Some(new) = new else {
+            if let Some(gone) = old {
+                let key = gone.workload.metadata.key();
+                for queue in self.queues.values_mut() {
+                    queue.remove(&key);
+                }
+            }
+            return;
+        };
+        let key = new.workload.metadata.key();
+        self.place(&key);
+        if self.version.kep993 && let Some(name) = holds {
+            self.ready.insert(name);
+        }
+        self.enqueue(Task::Workload(key));
+    }
+
+    pub(super) fn reconcile_workload(&mut self, key: &str) {
+        let Some(known) = self.cache.workloads.get(key).cloned() else {
+            return;
+        };
+        let now = self.api.now();
+        let queue = self.cache.cluster_queue(&known.workload);
+        let situation = Situation {
+            now,
+            version: self.version,
+            local_queue: self.cache.local_queue(&known.workload),
+            cluster_queue: queue,
+            // As the cache of quota knows it: what the condition says once it is written.
+            cluster_queue_active: queue.is_some_and(|queue| {
+                queue.status.conditions.is_true("Active")
+                    && active(queue, &self.cache.checks, &self.cache.flavors, now).is_true()
+                    || queue.status.conditions.get("Active").is_none()
+            }),
+        };
+        let outcome = reconcile(&known.workload, &situation);
+        if let Some(at) = outcome.again {
+            self.later(at, Task::Workload(key.to_owned()));
+        }
+        self.carry_out(&known, outcome);
+    }
+
+    fn carry_out(&mut self, known: &Known, outcome: Outcome) {
+        let Some(write) = outcome.write else {
+            return;
+        };
+        let answer = match write {
+            Write::Admission(new) => {
+                write_admission(&self.api, &known.workload, &new, Guard::Strict, self.version)
+            }
+            Write::Checks(entries) => {
+                let mut object = (*known.raw).clone();
+                object["status"]["admissionChecks"] = json!(entries);
+                self.api.update(&kueue("workloads"), &object, "status")
+            }
+            Write::Deactivate => {
+                let mut object = (*known.raw).clone();
+                object["spec"]["active"] = json!(false);
+                self.api.update(&kueue("workloads"), &object, "")
+            }
+            Write::DropFinalizer => {
+                let mut object = (*known.raw).clone();
+                let mut finalizers = known.workload.metadata.finalizers.clone();
+                finalizers.retain(|f| f != FINALIZER);
+                object["metadata"]["finalizers"] = json!(finalizers);
+                self.api.update(&kueue("workloads"), &object, "")
+            }
+        };
+        self.settle(&known.workload, &answer, &outcome.notes);
+    }
+
+    /// Tells what was done; what was refused for being stale comes again with the change that made it so.
+    pub(super) fn settle(&mut self, workload: &Workload, answer: &Answer, notes: &[Note]) -> bool {
+        if answer.code >= 300 {
+            tracing::debug!(workload = workload.metadata.key(), code = answer.code, body = %answer.body, "write refused");
+            return false;
+        }
+        let metadata: Metadata =
+            serde_json::from_value(answer.body["metadata"].clone()).unwrap_or_default();
+        for note in notes {
+            self.tell(note, &metadata);
+        }
+        true
+    }
+
+    pub(super) fn tell(&mut self, note: &Note, metadata: &Metadata) {
+        self.recorder
+            .tell(&self.api, note, Regarding::workload(metadata));
+    }
+}

@@ -1,0 +1,115 @@
+//! Conditions, and how Kubernetes' helpers set them.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::whole_seconds;
+
+/// One `metav1.Condition`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// What it is about.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// When the status last changed.
+    #[serde(default)]
+    pub last_transition_time: Timestamp,
+    /// One word.
+    #[serde(default)]
+    pub reason: String,
+    /// For people.
+    #[serde(default)]
+    pub message: String,
+    /// The generation that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+}
+
+/// Whether a condition is to say `True` or `False`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct True(pub bool);
+
+impl True {
+    fn as_str(self) -> &'static str {
+        if self.0 { "True" } else { "False" }
+    }
+}
+
+impl Condition {
+    /// A condition as of now; the time counts only if the status changes.
+    pub fn new(
+        kind: &str,
+        status: True,
+        reason: impl Into<String>,
+        message: impl Into<String>,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            status: status.as_str().to_owned(),
+            last_transition_time: whole_seconds(now),
+            reason: reason.into(),
+            message: message.into(),
+            observed_generation: None,
+        }
+    }
+
+    /// Whether it says `True`.
+    pub fn is_true(&self) -> bool {
+        self.status == "True"
+    }
+
+    /// Whether it says `False`.
+    pub fn is_false(&self) -> bool {
+        self.status == "False"
+    }
+}
+
+/// A list of conditions, one of each type.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Conditions(pub Vec<Condition>);
+
+impl Conditions {
+    /// The condition of this type.
+    pub fn get(&self, kind: &str) -> Option<&Condition> {
+        self.0.iter().find(|c| c.kind == kind)
+    }
+
+    /// Whether it is there and says `True`.
+    pub fn is_true(&self, kind: &str) -> bool {
+        self.get(kind).is_some_and(Condition::is_true)
+    }
+
+    /// Whether it is there and says `False`.
+    pub fn is_false(&self, kind: &str) -> bool {
+        self.get(kind).is_some_and(Condition::is_false)
+    }
+
+    /// Sets a condition, keeping the transition time while the status stays. Says whether anything changed.
+    pub fn set(&mut self, new: Condition) -> bool {
+        let Some(old) = self.0.iter_mut().find(|c| c.kind == new.kind) else {
+            self.0.push(new);
+            return true;
+        };
+        let before = old.clone();
+        if old.status != new.status {
+            old.last_transition_time = new.last_transition_time;
+        }
+        old.status = new.status;
+        old.reason = new.reason;
+        old.message = new.message;
+        old.observed_generation = new.observed_generation.or(old.observed_generation);
+        *old != before
+    }
+
+    /// Takes a condition away. Says whether it was there.
+    pub fn remove(&mut self, kind: &str) -> bool {
+        let before = self.0.len();
+        self.0.retain(|c| c.kind != kind);
+        self.0.len() != before
+    }
+}

@@ -1,0 +1,25 @@
+//! The LocalQueue.
+
+use serde::Deserialize;
+
+use super::{Metadata, StopPolicy};
+
+/// A LocalQueue.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct LocalQueue {
+    /// Name and the like.
+    pub metadata: Metadata,
+    /// What is wanted.
+    pub spec: LocalQueueSpec,
+}
+
+/// What is wanted.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LocalQueueSpec {
+    /// The ClusterQueue behind it.
+    pub cluster_queue: String,
+    /// Whether it takes Workloads.
+    pub stop_policy: StopPolicy,
+}

@@ -1,0 +1,29 @@
+//! Kueue's objects, as far as Kueue's own decisions read them.
+
+mod admission_check;
+mod cluster_queue;
+mod condition;
+mod flavor;
+mod local_queue;
+mod pod_requests;
+mod workload;
+
+pub use admission_check::AdmissionCheck;
+pub use cluster_queue::{
+    CheckRule, ClusterQueue, FlavorQuota, Preemption, QueueingStrategy, ResourceGroup, ResourceQuota,
+    StopPolicy, WithinClusterQueue,
+};
+pub use condition::{Condition, Conditions, True};
+pub use flavor::{NodeLabels, ResourceFlavor};
+pub use local_queue::LocalQueue;
+pub(crate) use pod_requests::amount_of;
+pub use pod_requests::{Requests, pod_requests};
+pub use workload::{
+    Admission, CheckEntry, Metadata, OwnerReference, PodSet, PodSetAssignment, RequeueState, State,
+    Workload, WorkloadSpec, WorkloadStatus,
+};
+
+/// A moment as Kubernetes keeps it: whole seconds.
+pub fn whole_seconds(at: jiff::Timestamp) -> jiff::Timestamp {
+    jiff::Timestamp::from_second(at.as_second()).unwrap_or(at)
+}

@@ -1,0 +1,281 @@
+//! The Workload.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Conditions;
+
+/// What every object says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Metadata {
+    /// Its name.
+    pub name: String,
+    /// Empty for objects without one.
+    pub namespace: String,
+    /// Unlike any other's.
+    pub uid: String,
+    /// The version of the server's data that it is from.
+    pub resource_version: String,
+    /// Counts changes of the spec.
+    pub generation: i64,
+    /// When it was made.
+    pub creation_timestamp: Timestamp,
+    /// When it was asked to go.
+    pub deletion_timestamp: Option<Timestamp>,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// What has to be done before it may go.
+    pub finalizers: Vec<String>,
+    /// Whose it is.
+    pub owner_references: Vec<OwnerReference>,
+}
+
+impl Metadata {
+    /// `namespace/name`, or the name alone.
+    pub fn key(&self) -> String {
+        if self.namespace.is_empty() {
+            self.name.clone()
+        } else {
+            format!("{}/{}", self.namespace, self.name)
+        }
+    }
+
+    /// The owner that controls it.
+    pub fn controller(&self) -> Option<&OwnerReference> {
+        self.owner_references.iter().find(|o| o.controller)
+    }
+}
+
+/// An owner of an object.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OwnerReference {
+    /// Group and version.
+    pub api_version: String,
+    /// Such as `Job`.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// Whether it is the one that manages the object.
+    pub controller: bool,
+    /// Whether it waits for the object to go.
+    pub block_owner_deletion: bool,
+}
+
+/// A Workload.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Workload {
+    /// Name and the like.
+    pub metadata: Metadata,
+    /// What is wanted.
+    pub spec: WorkloadSpec,
+    /// How it is.
+    pub status: WorkloadStatus,
+}
+
+/// What is wanted.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WorkloadSpec {
+    /// The LocalQueue.
+    pub queue_name: String,
+    /// Whether it may have quota; absent is yes.
+    pub active: Option<bool>,
+    /// Higher goes first.
+    pub priority: i64,
+    /// The groups of Pods.
+    pub pod_sets: Vec<PodSet>,
+}
+
+/// A group of Pods that are alike.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodSet {
+    /// Its name.
+    pub name: String,
+    /// How many.
+    pub count: i64,
+    /// The Pod template.
+    pub template: Value,
+}
+
+/// How a Workload is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WorkloadStatus {
+    /// Where it is in its life.
+    pub conditions: Conditions,
+    /// Its admission checks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub admission_checks: Vec<CheckEntry>,
+    /// Its quota.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admission: Option<Admission>,
+    /// When it may be tried again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requeue_state: Option<RequeueState>,
+    /// Counted evictions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheduling_stats: Option<Value>,
+}
+
+/// The state of one check of a Workload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum State {
+    /// Not decided.
+    #[default]
+    Pending,
+    /// Passed.
+    Ready,
+    /// Not now.
+    Retry,
+    /// Never.
+    Rejected,
+    /// KEP-993: Pending, and others have to make room.
+    PreemptionRequired,
+}
+
+impl State {
+    /// As the API writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Ready => "Ready",
+            Self::Retry => "Retry",
+            Self::Rejected => "Rejected",
+            Self::PreemptionRequired => "PreemptionRequired",
+        }
+    }
+}
+
+/// One check of a Workload.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CheckEntry {
+    /// The AdmissionCheck.
+    pub name: String,
+    /// How it stands.
+    pub state: State,
+    /// Since when.
+    pub last_transition_time: Timestamp,
+    /// Why.
+    pub message: String,
+    /// What is to be changed in the Pods.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pod_set_updates: Vec<Value>,
+    /// The delay of a Retry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requeue_after_seconds: Option<i64>,
+    /// How often Retry was answered with an eviction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_count: Option<i64>,
+}
+
+/// The quota of a Workload.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Admission {
+    /// Whose quota.
+    pub cluster_queue: String,
+    /// For each pod set, which flavors.
+    pub pod_set_assignments: Vec<PodSetAssignment>,
+}
+
+/// The quota of one pod set.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodSetAssignment {
+    /// The pod set.
+    pub name: String,
+    /// Resource to flavor.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub flavors: BTreeMap<String, String>,
+    /// Resource to amount, for all Pods together.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub resource_usage: BTreeMap<String, String>,
+    /// How many Pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<i64>,
+}
+
+/// When a Workload may be tried again.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RequeueState {
+    /// How often its Pods were not ready in time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<i64>,
+    /// Not before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requeue_at: Option<Timestamp>,
+}
+
+impl Workload {
+    /// Whether the user lets it run.
+    pub fn is_active(&self) -> bool {
+        self.spec.active.unwrap_or(true)
+    }
+
+    /// Whether it has quota.
+    pub fn has_quota(&self) -> bool {
+        self.status.conditions.is_true("QuotaReserved")
+    }
+
+    /// Whether it may run.
+    pub fn is_admitted(&self) -> bool {
+        self.status.conditions.is_true("Admitted")
+    }
+
+    /// Whether it is done.
+    pub fn is_finished(&self) -> bool {
+        self.status.conditions.is_true("Finished")
+    }
+
+    /// Whether it is being stopped.
+    pub fn is_evicted(&self) -> bool {
+        self.status.conditions.is_true("Evicted")
+    }
+
+    /// Before when it is not to be tried.
+    pub fn requeue_at(&self) -> Option<Timestamp> {
+        self.status.requeue_state.as_ref()?.requeue_at
+    }
+
+    /// The entry of a check.
+    pub fn check(&self, name: &str) -> Option<&CheckEntry> {
+        self.status.admission_checks.iter().find(|c| c.name == name)
+    }
+
+    /// Its checks in one state.
+    pub fn checks_in(&self, state: State) -> impl Iterator<Item = &CheckEntry> {
+        self.status
+            .admission_checks
+            .iter()
+            .filter(move |c| c.state == state)
+    }
+
+    /// Whether nothing is left to check among its entries.
+    pub fn all_checks_ready(&self) -> bool {
+        self.status
+            .admission_checks
+            .iter()
+            .all(|c| c.state == State::Ready)
+    }
+
+    /// The UID of the job it was made for, if any.
+    pub fn job_uid(&self) -> Option<&str> {
+        self.metadata
+            .labels
+            .get("kueue.x-k8s.io/job-uid")
+            .map(String::as_str)
+    }
+}

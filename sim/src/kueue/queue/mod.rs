@@ -1,0 +1,212 @@
+//! The Workloads of a ClusterQueue that wait for quota.
+
+mod rank;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+pub use rank::{Rank, SchedulingHash};
+
+use super::objects::{Condition, QueueingStrategy, Workload};
+
+/// Why a Workload goes back into the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Requeue {
+    /// No flavor has room.
+    NoFit,
+    /// Nobody can be made to leave.
+    NoCandidates,
+    /// Others are leaving for it.
+    PendingPreemption,
+    /// It can't be tried as it is.
+    Other,
+}
+
+/// The Workloads of a ClusterQueue that wait for quota: the active ones are tried in order, the inadmissible ones wait until something changes.
+#[derive(Debug, Default)]
+pub struct PendingQueue {
+    strategy: QueueingStrategy,
+    hashing: bool,
+    active: BTreeSet<Rank>,
+    inadmissible: BTreeSet<String>,
+    entries: BTreeMap<String, Entry>,
+    /// Workloads like these do not fit.
+    hopeless: BTreeSet<SchedulingHash>,
+    /// For whom others are leaving: it stays the first.
+    preemptor: Option<String>,
+    /// The first was tried, and nothing has changed since.
+    stuck: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    rank: Rank,
+    hash: SchedulingHash,
+    /// What has to change for an inadmissible Workload to be tried again.
+    generation: i64,
+    evicted: Option<Condition>,
+    requeued: Option<Condition>,
+    requeue_at: Option<Timestamp>,
+}
+
+impl Entry {
+    fn of(workload: &Workload, arrival: u64) -> Self {
+        let conditions = &workload.status.conditions;
+        Self {
+            rank: Rank::of(workload, arrival),
+            hash: SchedulingHash::of(workload),
+            generation: workload.metadata.generation,
+            evicted: conditions.get("Evicted").cloned(),
+            requeued: conditions.get("Requeued").cloned(),
+            requeue_at: workload.requeue_at(),
+        }
+    }
+
+    fn unchanged(&self, old: &Self) -> bool {
+        self.generation == old.generation
+            && self.evicted == old.evicted
+            && self.requeued == old.requeued
+    }
+
+    fn may_be_tried(&self, now: Timestamp) -> bool {
+        !self.requeued.as_ref().is_some_and(Condition::is_false)
+            && self.requeue_at.is_none_or(|at| at <= now)
+    }
+}
+
+impl PendingQueue {
+    /// An empty queue. `hashing`: Workloads like one that does not fit are not tried.
+    pub fn new(hashing: bool) -> Self {
+        Self {
+            hashing,
+            ..Self::default()
+        }
+    }
+
+    /// In which order Workloads are tried.
+    pub fn set_strategy(&mut self, strategy: QueueingStrategy) {
+        self.strategy = strategy;
+        self.stuck = false;
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Puts a Workload in, or takes note of its change.
+    pub fn push(&mut self, workload: &Workload, arrival: u64, now: Timestamp) {
+        let key = workload.metadata.key();
+        let entry = Entry::of(workload, arrival);
+        let was_active = match self.entries.insert(key.clone(), entry.clone()) {
+            Some(old) if self.inadmissible.contains(&key) => {
+                if entry.unchanged(&old) {
+                    return;
+                }
+                self.inadmissible.remove(&key);
+                false
+            }
+            Some(old) => self.active.remove(&old.rank),
+            None => false,
+        };
+        if was_active || (entry.may_be_tried(now) && !self.is_hopeless(&entry)) {
+            self.active.insert(entry.rank);
+            self.stuck = false;
+        } else {
+            self.inadmissible.insert(key);
+        }
+    }
+
+    fn is_hopeless(&self, entry: &Entry) -> bool {
+        self.hashes() && self.hopeless.contains(&entry.hash)
+    }
+
+    fn hashes(&self) -> bool {
+        self.hashing && self.strategy == QueueingStrategy::BestEffortFIFO
+    }
+
+    /// Takes a Workload out.
+    pub fn remove(&mut self, key: &str) {
+        if let Some(entry) = self.entries.remove(key) {
+            self.active.remove(&entry.rank);
+            self.inadmissible.remove(key);
+        }
+        if self.preemptor.as_deref() == Some(key) {
+            self.preemptor = None;
+            self.stuck = false;
+        }
+    }
+
+    /// The Workload to be tried now.
+    pub fn head(&self) -> Option<&str> {
+        if self.stuck {
+            return None;
+        }
+        let sticky = self.preemptor.as_deref().filter(|key| {
+            self.strategy == QueueingStrategy::BestEffortFIFO && !self.inadmissible.contains(*key)
+        });
+        sticky.or_else(|| self.active.first().map(|rank| rank.key.as_str()))
+    }
+
+    /// Puts the tried Workload where it waits next.
+    pub fn requeue(&mut self, key: &str, why: Requeue) {
+        if why == Requeue::PendingPreemption {
+            self.preemptor = Some(key.to_owned());
+        } else if self.preemptor.as_deref() == Some(key) {
+            self.preemptor = None;
+        }
+        let stays =
+            why == Requeue::PendingPreemption || self.strategy == QueueingStrategy::StrictFIFO;
+        if stays {
+            self.stuck = true;
+            return;
+        }
+        let Some(entry) = self.entries.get(key) else {
+            return;
+        };
+        let hash = entry.hash.clone();
+        self.active.remove(&entry.rank);
+        self.inadmissible.insert(key.to_owned());
+        if self.hashes() && matches!(why, Requeue::NoFit | Requeue::NoCandidates) {
+            self.bulk_move(hash);
+        }
+    }
+
+    fn bulk_move(&mut self, hash: SchedulingHash) {
+        let entries = &self.entries;
+        let like = |rank: &Rank| entries.get(&rank.key).is_some_and(|e| e.hash == hash);
+        let (moved, kept): (Vec<Rank>, Vec<Rank>) =
+            std::mem::take(&mut self.active).into_iter().partition(like);
+        self.active = kept.into_iter().collect();
+        self.inadmissible.extend(moved.into_iter().map(|rank| rank.key));
+        self.hopeless.insert(hash);
+    }
+
+    /// Quota may have become free: the first may be tried again at once.
+    pub fn unblock(&mut self) {
+        self.stuck = false;
+    }
+
+    /// Quota has become free: all may be tried again whose delay is over.
+    pub fn retry_inadmissible(&mut self, now: Timestamp) {
+        self.hopeless.clear();
+        self.stuck = false;
+        let entries = &self.entries;
+        let (ready, waiting): (BTreeSet<String>, BTreeSet<String>) =
+            std::mem::take(&mut self.inadmissible)
+                .into_iter()
+                .partition(|key| entries.get(key).is_some_and(|e| e.may_be_tried(now)));
+        self.inadmissible = waiting;
+        let ranks = ready.iter().filter_map(|key| self.entries.get(key));
+        self.active.extend(ranks.map(|entry| entry.rank.clone()));
+    }
+}

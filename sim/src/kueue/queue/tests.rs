@@ -1,0 +1,55 @@
+//! The order in which Workloads are tried.
+
+use serde_json::json;
+
+use super::{PendingQueue, Requeue};
+use crate::kueue::objects::{QueueingStrategy, Workload};
+
+fn workload(name: &str, priority: i64, cpu: &str) -> Workload {
+    serde_json::from_value(json!({
+        "metadata": {"namespace": "t", "name": name, "generation": 1, "creationTimestamp": "2026-11-21T09:00:00Z"},
+        "spec": {"priority": priority, "podSets": [{"name": "main", "count": 1, "template": {"spec": {"containers": [
+            {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+        ]}}}]},
+    }))
+    .unwrap()
+}
+
+fn now() -> jiff::Timestamp {
+    "2026-11-21T09:00:01Z".parse().unwrap()
+}
+
+#[test]
+fn higher_priority_is_tried_first() {
+    let mut queue = PendingQueue::new(true);
+    queue.push(&workload("a", 0, "1"), 1, now());
+    queue.push(&workload("b", 5, "1"), 2, now());
+    assert_eq!(queue.head(), Some("t/b"));
+}
+
+#[test]
+fn what_is_like_one_that_does_not_fit_is_not_tried_until_quota_is_free() {
+    let mut queue = PendingQueue::new(true);
+    queue.push(&workload("a", 0, "1"), 1, now());
+    queue.push(&workload("b", 0, "1"), 2, now());
+    queue.push(&workload("small", 0, "100m"), 3, now());
+    queue.requeue("t/a", Requeue::NoFit);
+    assert_eq!(queue.head(), Some("t/small"));
+    queue.remove("t/small");
+    queue.push(&workload("c", 0, "1"), 4, now());
+    assert_eq!(queue.head(), None);
+    queue.retry_inadmissible(now());
+    assert_eq!(queue.head(), Some("t/a"));
+}
+
+#[test]
+fn in_strict_order_the_first_blocks() {
+    let mut queue = PendingQueue::new(true);
+    queue.set_strategy(QueueingStrategy::StrictFIFO);
+    queue.push(&workload("a", 0, "2"), 1, now());
+    queue.push(&workload("b", 0, "1"), 2, now());
+    queue.requeue("t/a", Requeue::NoFit);
+    assert_eq!(queue.head(), None);
+    queue.unblock();
+    assert_eq!(queue.head(), Some("t/a"));
+}

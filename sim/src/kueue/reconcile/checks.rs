@@ -1,0 +1,114 @@
+//! Which checks a Workload has, and what their states lead to.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use super::{Note, Outcome, Situation, WORKLOAD_CONTROLLER, Write, evict};
+use crate::kueue::objects::{
+    Admission, CheckEntry, ClusterQueue, Condition, State, True, Workload, whole_seconds,
+};
+
+/// The checks that a Workload needs: of its flavors if it has quota, else those for all flavors of the ClusterQueue.
+pub fn needed_checks<'a>(
+    queue: &'a ClusterQueue,
+    admission: Option<&Admission>,
+    early: bool,
+) -> BTreeSet<&'a str> {
+    let all: BTreeSet<&str> = queue.flavors().collect();
+    let assigned: Option<BTreeSet<&str>> = admission.map(|admission| {
+        let sets = admission.pod_set_assignments.iter();
+        sets.flat_map(|set| set.flavors.values().map(String::as_str))
+            .collect()
+    });
+    let needed = queue.checks().iter().filter(|rule| {
+        let on = |flavor: &str| rule.on_flavors.is_empty() || rule.on_flavors.iter().any(|f| f == flavor);
+        match &assigned {
+            Some(assigned) => rule.on_flavors.is_empty() || assigned.iter().any(|f| on(f)),
+            None => early && all.iter().all(|f| on(f)),
+        }
+    });
+    needed.map(|rule| rule.name.as_str()).collect()
+}
+
+/// The entries as they should be, or `None` if they are: missing ones Pending, others gone, by name.
+pub fn synced_entries(
+    entries: &[CheckEntry],
+    needed: &BTreeSet<&str>,
+    now: Timestamp,
+) -> Option<Vec<CheckEntry>> {
+    let have: BTreeSet<&str> = entries.iter().map(|e| e.name.as_str()).collect();
+    if have == *needed {
+        return None;
+    }
+    let entry = |name: &&str| {
+        let known = entries.iter().find(|e| e.name == **name);
+        known.cloned().unwrap_or_else(|| CheckEntry {
+            name: (*name).to_owned(),
+            last_transition_time: whole_seconds(now),
+            ..CheckEntry::default()
+        })
+    };
+    Some(needed.iter().map(entry).collect())
+}
+
+/// Brings the list up to date.
+pub(super) fn sync(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+    let queue = at.cluster_queue.filter(|_| workload.is_active())?;
+    let admission = workload.status.admission.as_ref();
+    let needed = needed_checks(queue, admission, at.version.lists_checks_early);
+    let entries = synced_entries(&workload.status.admission_checks, &needed, at.now)?;
+    Some(Outcome::write(Write::Checks(entries)))
+}
+
+/// Evicts for Retry, deactivates for Rejected; both only with quota.
+pub(super) fn act_on_states(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+    if !workload.has_quota() || !workload.is_active() {
+        return None;
+    }
+    let evicted = workload.is_evicted();
+    let rejected: Vec<&CheckEntry> = workload.checks_in(State::Rejected).collect();
+    if !rejected.is_empty() && (!evicted || at.version.rejects_while_evicted) {
+        return Some(reject(workload, &rejected, at.now));
+    }
+    let retried: Vec<&CheckEntry> = workload.checks_in(State::Retry).collect();
+    if retried.is_empty() || evicted {
+        return None;
+    }
+    let message = format!("Evicted due to {}", describe(&retried, State::Retry));
+    Some(evict(workload, "AdmissionCheck", &message, None, at.now, WORKLOAD_CONTROLLER))
+}
+
+fn reject(workload: &Workload, rejected: &[&CheckEntry], now: Timestamp) -> Outcome {
+    let message = describe(rejected, State::Rejected);
+    let mut changed = workload.clone();
+    changed.status.conditions.set(Condition::new(
+        "DeactivationTarget",
+        True(true),
+        "AdmissionCheck",
+        message.clone(),
+        now,
+    ));
+    let text = format!("Deactivated due to {message}");
+    Outcome::admission(changed).note(Note::warning(
+        "AdmissionCheckRejected",
+        text,
+        WORKLOAD_CONTROLLER,
+    ))
+}
+
+/// `AdmissionCheck in Retry state: "a" (why); "b"`, by name.
+fn describe(checks: &[&CheckEntry], state: State) -> String {
+    let mut checks = checks.to_vec();
+    checks.sort_by(|a, b| a.name.cmp(&b.name));
+    let each = checks.iter().map(|check| {
+        if check.message.is_empty() {
+            format!("{:?}", check.name)
+        } else {
+            format!("{:?} ({})", check.name, check.message)
+        }
+    });
+    let plural = if checks.len() > 1 { "s" } else { "" };
+    let list = each.collect::<Vec<_>>().join("; ");
+    format!("AdmissionCheck{plural} in {} state: {list}", state.as_str())
+}

@@ -1,0 +1,75 @@
+//! Eviction: the Workload is to stop, and its checks start again.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{Note, Outcome};
+use crate::kueue::objects::{CheckEntry, Condition, State, True, Workload, whole_seconds};
+
+/// Marks a Workload as evicted and resets its checks. What holds its quota stays until its job has stopped. `cause` is the part of a reason that has one, as in
+/// `DeactivatedDueToAdmissionCheck`.
+pub fn evict(
+    workload: &Workload,
+    reason: &str,
+    message: &str,
+    cause: Option<&str>,
+    now: Timestamp,
+    reporter: &'static str,
+) -> Outcome {
+    let full_reason = match cause {
+        Some(cause) => format!("{reason}DueTo{cause}"),
+        None => reason.to_owned(),
+    };
+    let had_admission = workload.status.admission.is_some();
+    let mut changed = workload.clone();
+    let status = &mut changed.status;
+    status.conditions.set(Condition::new(
+        "Evicted",
+        True(true),
+        full_reason.clone(),
+        message,
+        now,
+    ));
+    for check in &mut status.admission_checks {
+        reset(check, now);
+    }
+    if had_admission {
+        count(&mut status.scheduling_stats, reason, cause);
+    }
+    let outcome = Outcome::admission(changed);
+    if had_admission {
+        outcome.note(Note::normal(format!("EvictedDueTo{full_reason}"), message, reporter))
+    } else {
+        outcome
+    }
+}
+
+/// Back to Pending. A Pending entry stays as it is; the delay stays; only a Retry is counted, anything else forgets the count.
+fn reset(check: &mut CheckEntry, now: Timestamp) {
+    if check.state == State::Pending {
+        return;
+    }
+    let previously = check.state.as_str();
+    check.retry_count = (check.state == State::Retry).then(|| check.retry_count.unwrap_or(0) + 1);
+    check.message = format!("Reset to Pending after eviction. Previously: {previously}");
+    check.state = State::Pending;
+    check.last_transition_time = whole_seconds(now);
+    check.pod_set_updates.clear();
+}
+
+fn count(stats: &mut Option<Value>, reason: &str, cause: Option<&str>) {
+    let cause = cause.unwrap_or_default();
+    let stats = stats.get_or_insert_with(|| json!({}));
+    if !stats["evictions"].is_array() {
+        stats["evictions"] = json!([]);
+    }
+    let Some(evictions) = stats["evictions"].as_array_mut() else {
+        return;
+    };
+    let same = |e: &&mut Value| e["reason"] == reason && e["underlyingCause"] == cause;
+    if let Some(known) = evictions.iter_mut().find(same) {
+        known["count"] = json!(known["count"].as_i64().unwrap_or(0) + 1);
+    } else {
+        evictions.push(json!({"reason": reason, "underlyingCause": cause, "count": 1}));
+    }
+}

@@ -1,0 +1,85 @@
+//! What Kueue's workload reconciler does with one Workload: one write per pass, in Kueue's order.
+
+mod checks;
+mod evict;
+mod outcome;
+mod quota;
+mod requeue;
+mod stop;
+
+#[cfg(test)]
+mod tests;
+
+use jiff::Timestamp;
+
+pub use checks::{needed_checks, synced_entries};
+pub use evict::evict;
+pub use outcome::{Note, NoteKind, Outcome, Write};
+pub(crate) use quota::admitted_note;
+pub use quota::{reserve, sync_admitted, unset_quota};
+
+use crate::kueue::KueueVersion;
+use crate::kueue::objects::{ClusterQueue, LocalQueue, Workload};
+
+/// The reporter of the reconciler's events.
+pub const WORKLOAD_CONTROLLER: &str = "kueue-workload-controller";
+
+/// What the reconciler knows besides the Workload.
+#[derive(Clone, Copy, Debug)]
+pub struct Situation<'a> {
+    /// The time.
+    pub now: Timestamp,
+    /// Which Kueue.
+    pub version: KueueVersion,
+    /// The Workload's LocalQueue.
+    pub local_queue: Option<&'a LocalQueue>,
+    /// The ClusterQueue behind that.
+    pub cluster_queue: Option<&'a ClusterQueue>,
+    /// Whether that ClusterQueue takes Workloads.
+    pub cluster_queue_active: bool,
+}
+
+/// One rule of the reconciler: `Some` ends the pass.
+type Rule = fn(&Workload, &Situation<'_>) -> Option<Outcome>;
+
+/// In the order of Kueue 0.19's `Reconcile`.
+const RULES: [Rule; 12] = [
+    orphaned,
+    finished,
+    requeue::delay_of_retries,
+    requeue::deactivation_target,
+    requeue::waiting,
+    requeue::backoff_over,
+    requeue::deactivated,
+    stop::restarted,
+    checks::sync,
+    quota::admit,
+    checks::act_on_states,
+    stop::stopped,
+];
+
+/// What the reconciler does with a Workload.
+pub fn reconcile(workload: &Workload, situation: &Situation<'_>) -> Outcome {
+    RULES
+        .iter()
+        .find_map(|rule| rule(workload, situation))
+        .or_else(|| stop::inadmissible(workload, situation))
+        .unwrap_or_default()
+}
+
+/// Nobody else will take the finalizer off.
+fn orphaned(workload: &Workload, _: &Situation<'_>) -> Option<Outcome> {
+    let metadata = &workload.metadata;
+    if !metadata.owner_references.is_empty() || metadata.deletion_timestamp.is_none() {
+        return None;
+    }
+    Some(if metadata.finalizers.is_empty() {
+        Outcome::nothing()
+    } else {
+        Outcome::write(Write::DropFinalizer)
+    })
+}
+
+fn finished(workload: &Workload, _: &Situation<'_>) -> Option<Outcome> {
+    workload.is_finished().then(Outcome::nothing)
+}

@@ -1,0 +1,97 @@
+//! Quota and admission, as conditions.
+
+use jiff::Timestamp;
+
+use super::{Note, Outcome, Situation, WORKLOAD_CONTROLLER};
+use crate::kueue::KueueVersion;
+use crate::kueue::objects::{Admission, Condition, True, Workload};
+
+/// Gives quota: what was evicted or preempted no longer is.
+pub fn reserve(workload: &mut Workload, admission: Admission, now: Timestamp) {
+    let message = format!("Quota reserved in ClusterQueue {}", admission.cluster_queue);
+    let status = &mut workload.status;
+    status.admission = Some(admission);
+    let reserved = Condition::new("QuotaReserved", True(true), "QuotaReserved", message, now);
+    status.conditions.set(reserved);
+    for kind in ["Evicted", "Preempted"] {
+        let Some(old) = status.conditions.get(kind).filter(|c| c.is_true()) else {
+            continue;
+        };
+        let message = format!("Previously: {}", old.message);
+        let over = Condition::new(kind, True(false), "QuotaReserved", message, now);
+        status.conditions.set(over);
+    }
+}
+
+/// Takes quota away, or says why there is none. Says whether anything changed.
+pub fn unset_quota(
+    workload: &mut Workload,
+    reason: &str,
+    message: &str,
+    version: KueueVersion,
+    now: Timestamp,
+) -> bool {
+    let gone = workload.status.admission.take().is_some();
+    let told = workload.status.conditions.set(Condition::new(
+        "QuotaReserved",
+        True(false),
+        reason,
+        message,
+        now,
+    ));
+    sync_admitted(workload, version, now) || gone || told
+}
+
+/// Makes the condition Admitted say what follows from quota and checks. Says whether it changed.
+pub fn sync_admitted(workload: &mut Workload, version: KueueVersion, now: Timestamp) -> bool {
+    let reserved = workload.has_quota();
+    let ready = workload.all_checks_ready();
+    if workload.is_admitted() == (reserved && ready) {
+        return false;
+    }
+    let finer = version.observability_reasons;
+    let (admitted, reason, message) = match (reserved, ready) {
+        (true, true) => (true, "Admitted", "The workload is admitted"),
+        (true, false) if finer => {
+            (false, "UnsatisfiedAdmissionChecks", "The workload has not all checks ready")
+        }
+        (true, false) => (false, "UnsatisfiedChecks", "The workload has not all checks ready"),
+        (false, false) if !finer => (
+            false,
+            "NoReservationUnsatisfiedChecks",
+            "The workload has no reservation and not all checks ready",
+        ),
+        (false, _) => (false, "NoReservation", "The workload has no reservation"),
+    };
+    let condition = Condition::new("Admitted", True(admitted), reason, message, now);
+    workload.status.conditions.set(condition)
+}
+
+/// With quota and all checks Ready it is admitted.
+pub(super) fn admit(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+    if !workload.has_quota() || workload.is_admitted() || !workload.all_checks_ready() {
+        return None;
+    }
+    // Under KEP-993 the scheduler looks at the assignment once more before it admits.
+    if at.version.kep993 && at.cluster_queue.is_some_and(|q| !q.checks().is_empty()) {
+        return None;
+    }
+    let mut changed = workload.clone();
+    sync_admitted(&mut changed, at.version, at.now);
+    let note = admitted_note(&changed, at.now, WORKLOAD_CONTROLLER)?;
+    Some(Outcome::admission(changed).note(note))
+}
+
+/// The event of an admission.
+pub(crate) fn admitted_note(
+    workload: &Workload,
+    now: Timestamp,
+    reporter: &'static str,
+) -> Option<Note> {
+    let queue = &workload.status.admission.as_ref()?.cluster_queue;
+    let since = workload.status.conditions.get("QuotaReserved")?;
+    let waited = now.duration_since(since.last_transition_time).as_secs_f64();
+    let text =
+        format!("Admitted by ClusterQueue {queue}, wait time since reservation was {waited:.0}s");
+    Some(Note::normal("Admitted", text, reporter))
+}

@@ -1,0 +1,107 @@
+//! Delays, deactivation, and the way back into the queue.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Outcome, Situation, WORKLOAD_CONTROLLER, Write, evict};
+use crate::kueue::objects::{Condition, RequeueState, State, True, Workload, whole_seconds};
+
+/// The latest end of the delays of all checks in Retry.
+fn end_of_delays(workload: &Workload) -> Option<Timestamp> {
+    let delayed = workload.checks_in(State::Retry).filter_map(|check| {
+        let delay = SignedDuration::from_secs(check.requeue_after_seconds?);
+        check.last_transition_time.saturating_add(delay).ok()
+    });
+    delayed.max()
+}
+
+/// A Retry with a delay is kept as requeueAt, which never gets shorter.
+pub(super) fn delay_of_retries(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+    if !at.version.delays_retries {
+        return None;
+    }
+    let end = whole_seconds(end_of_delays(workload)?);
+    if end <= at.now || workload.requeue_at().is_some_and(|known| known >= end) {
+        return None;
+    }
+    let mut changed = workload.clone();
+    let state = changed.status.requeue_state.get_or_insert_default();
+    state.requeue_at = Some(end);
+    Some(Outcome::admission(changed))
+}
+
+/// What is to be deactivated is.
+pub(super) fn deactivation_target(workload: &Workload, _: &Situation<'_>) -> Option<Outcome> {
+    let target = workload.status.conditions.is_true("DeactivationTarget");
+    (workload.is_active() && target).then(|| Outcome::write(Write::Deactivate))
+}
+
+/// Nothing happens before requeueAt: the quota stays reserved, a running job runs on.
+pub(super) fn waiting(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+    let until = workload
+        .requeue_at()
+        .filter(|until| *until > at.now && workload.is_active())?;
+    Some(Outcome::wait_until(until))
+}
+
+/// After the delay the Workload may be queued again: first requeueAt goes, then Requeued says so.
+pub(super) fn backoff_over(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+    let requeued = workload.status.conditions.get("Requeued")?;
+    if !workload.is_active() || !requeued.is_false() {
+        return None;
+    }
+    let (reason, message) = match requeued.reason.as_str() {
+        "Deactivated" => ("Reactivated", "The workload was reactivated"),
+        "AdmissionCheck" | "PodsReadyTimeout" => {
+            ("BackoffFinished", "The workload backoff was finished")
+        }
+        other if other.starts_with("DeactivatedDueTo") && at.version.reactivates_rejected => {
+            ("Reactivated", "The workload was reactivated")
+        }
+        _ => return None,
+    };
+    let mut changed = workload.clone();
+    if let Some(state) = &mut changed.status.requeue_state
+        && state.requeue_at.take().is_some()
+    {
+        if *state == RequeueState::default() {
+            changed.status.requeue_state = None;
+        }
+        return Some(Outcome::admission(changed));
+    }
+    let condition = Condition::new("Requeued", True(true), reason, message, at.now);
+    changed.status.conditions.set(condition);
+    Some(Outcome::admission(changed))
+}
+
+/// What is not active is evicted, and its delay forgotten.
+pub(super) fn deactivated(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+    if workload.is_active() {
+        return None;
+    }
+    let conditions = &workload.status.conditions;
+    let target = conditions.get("DeactivationTarget");
+    let evicts = !workload.is_evicted();
+    if !evicts && target.is_none() && workload.status.requeue_state.is_none() {
+        return None;
+    }
+    let cause = target.map(|t| t.reason.clone());
+    let message = match target {
+        Some(target) => format!("The workload is deactivated due to {}", target.message),
+        None => "The workload is deactivated".to_owned(),
+    };
+    let mut changed = workload.clone();
+    changed.status.conditions.remove("DeactivationTarget");
+    changed.status.requeue_state = None;
+    Some(if evicts {
+        evict(
+            &changed,
+            "Deactivated",
+            &message,
+            cause.as_deref(),
+            at.now,
+            WORKLOAD_CONTROLLER,
+        )
+    } else {
+        Outcome::admission(changed)
+    })
+}

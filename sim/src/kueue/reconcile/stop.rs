@@ -1,0 +1,112 @@
+//! Queues that are stopped, missing or inactive.
+
+use super::{Outcome, Situation, WORKLOAD_CONTROLLER, evict, unset_quota};
+use crate::kueue::objects::{Condition, StopPolicy, True, Workload};
+
+/// A queue of either kind, as far as it can stop Workloads.
+struct Queue<'a> {
+    kind: &'static str,
+    name: &'a str,
+    /// `None`: it is missing or going.
+    policy: Option<StopPolicy>,
+}
+
+fn queues<'a>(workload: &'a Workload, at: &Situation<'a>) -> [Queue<'a>; 2] {
+    let local = at.local_queue;
+    let cluster = at.cluster_queue;
+    [
+        Queue {
+            kind: "LocalQueue",
+            name: &workload.spec.queue_name,
+            policy: local
+                .filter(|q| q.metadata.deletion_timestamp.is_none())
+                .map(|q| q.spec.stop_policy),
+        },
+        Queue {
+            kind: "ClusterQueue",
+            name: local.map_or("", |q| &q.spec.cluster_queue),
+            policy: cluster
+                .filter(|q| q.metadata.deletion_timestamp.is_none())
+                .map(|q| q.spec.stop_policy),
+        },
+    ]
+}
+
+/// What a stopped queue had evicted may come back once it is started again.
+pub(super) fn restarted(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+    let requeued = workload.status.conditions.get("Requeued")?;
+    if !requeued.is_false() || !workload.is_active() {
+        return None;
+    }
+    let queues = queues(workload, at);
+    let queue = queues
+        .iter()
+        .find(|queue| requeued.reason == format!("{}Stopped", queue.kind))?;
+    if queue.policy != Some(StopPolicy::None) {
+        return Some(Outcome::nothing());
+    }
+    let mut changed = workload.clone();
+    changed.status.conditions.set(Condition::new(
+        "Requeued",
+        True(true),
+        format!("{}Restarted", queue.kind),
+        format!("The {} was restarted after being stopped", queue.kind),
+        at.now,
+    ));
+    Some(Outcome::admission(changed))
+}
+
+/// A stopped queue takes the quota of what is not admitted; with `HoldAndDrain` it evicts what is.
+pub(super) fn stopped(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+    if !workload.has_quota() {
+        return None;
+    }
+    let queues = queues(workload, at);
+    queues.iter().find_map(|queue| stop(workload, queue, at))
+}
+
+fn stop(workload: &Workload, queue: &Queue<'_>, at: &Situation<'_>) -> Option<Outcome> {
+    if workload.is_admitted() {
+        let drains = queue.policy == Some(StopPolicy::HoldAndDrain) && !workload.is_evicted();
+        return drains.then(|| {
+            let reason = format!("{}Stopped", queue.kind);
+            let message = format!("The {} is stopped", queue.kind);
+            evict(workload, &reason, &message, None, at.now, WORKLOAD_CONTROLLER)
+        });
+    }
+    let why = match queue.policy {
+        Some(StopPolicy::None) => return None,
+        Some(_) => "stopped",
+        None => "terminating or missing",
+    };
+    let message = format!("{} {} is {why}", queue.kind, queue.name);
+    without_quota(workload, &message, at)
+}
+
+/// Why a Workload that has no quota can't be tried at all.
+pub(super) fn inadmissible(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+    if workload.has_quota() || !workload.is_active() {
+        return None;
+    }
+    let queue = &workload.spec.queue_name;
+    let message = match (at.local_queue, at.cluster_queue) {
+        (None, _) => format!("LocalQueue {queue} doesn't exist"),
+        (Some(local), _) if local.spec.stop_policy != StopPolicy::None => {
+            format!("LocalQueue {queue} is inactive")
+        }
+        (Some(local), None) => {
+            format!("ClusterQueue {} doesn't exist", local.spec.cluster_queue)
+        }
+        (Some(local), Some(_)) if !at.cluster_queue_active => {
+            format!("ClusterQueue {} is inactive", local.spec.cluster_queue)
+        }
+        _ => return None,
+    };
+    without_quota(workload, &message, at)
+}
+
+fn without_quota(workload: &Workload, message: &str, at: &Situation<'_>) -> Option<Outcome> {
+    let mut changed = workload.clone();
+    let reason = "Inadmissible";
+    unset_quota(&mut changed, reason, message, at.version, at.now).then(|| Outcome::admission(changed))
+}

@@ -1,0 +1,58 @@
+//! KEP-993: preemption waits for checks, and an assignment is looked at again before admission.
+
+use std::collections::BTreeMap;
+
+use crate::kueue::objects::{AdmissionCheck, State, Workload};
+
+/// What is to be done for a Workload that has quota and is not admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Its checks go on.
+    Wait,
+    /// Others have to make room now.
+    Preempt,
+    /// It may be admitted.
+    Admit,
+    /// It fits nowhere any more.
+    Lose,
+}
+
+/// Whether preemptions for this Workload may be issued: at once if every check says `Anytime`; else as soon as some check asks, or all checks that are to pass first
+/// have passed.
+pub fn preempts_now(workload: &Workload, checks: &BTreeMap<String, AdmissionCheck>) -> bool {
+    let asked = workload.checks_in(State::PreemptionRequired).next().is_some();
+    let entries = workload.status.admission_checks.iter();
+    let waits_for = |name: &str| checks.get(name).is_some_and(AdmissionCheck::preempts_after_it_passed);
+    asked || entries.filter(|e| waits_for(&e.name)).all(|e| e.state == State::Ready)
+}
+
+/// `fits`: whether the Workload is within the quota beside what others have. `can_preempt`: whether others could make room.
+pub fn next(preempts_now: bool, all_ready: bool, fits: bool, can_preempt: bool) -> Next {
+    match (fits, all_ready) {
+        (true, true) => Next::Admit,
+        (true, false) => Next::Wait,
+        (false, _) if !can_preempt => {
+            if all_ready {
+                Next::Lose
+            } else {
+                Next::Wait
+            }
+        }
+        (false, true) => Next::Preempt,
+        (false, false) if preempts_now => Next::Preempt,
+        (false, false) => Next::Wait,
+    }
+}
+
+/// A preempted Workload's checks start anew: nothing is left of what they said.
+pub fn clear_checks(workload: &mut Workload, now: jiff::Timestamp) {
+    for check in &mut workload.status.admission_checks {
+        if check.state != State::Pending {
+            check.last_transition_time = crate::kueue::objects::whole_seconds(now);
+        }
+        check.state = State::Pending;
+        check.message.clear();
+        check.pod_set_updates.clear();
+        check.retry_count = None;
+    }
+}

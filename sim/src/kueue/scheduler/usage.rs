@@ -1,0 +1,64 @@
+//! How much of each flavor is taken.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::kueue::objects::{Workload, amount_of};
+
+/// A resource of a flavor.
+pub type Cell = (String, String);
+
+/// How much of each flavor and resource is taken.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Usage(BTreeMap<Cell, i64>);
+
+impl Usage {
+    /// How much of this is taken.
+    pub fn of(&self, flavor: &str, resource: &str) -> i64 {
+        let cell = (flavor.to_owned(), resource.to_owned());
+        self.0.get(&cell).copied().unwrap_or_default()
+    }
+
+    /// More is taken.
+    pub fn add(&mut self, cell: &Cell, amount: i64) {
+        let sum = self.0.entry(cell.clone()).or_default();
+        *sum = sum.saturating_add(amount);
+    }
+
+    /// All of it is taken too.
+    pub fn add_all(&mut self, other: &Self) {
+        for (cell, amount) in &other.0 {
+            self.add(cell, *amount);
+        }
+    }
+
+    /// All of it is given back.
+    pub fn remove_all(&mut self, other: &Self) {
+        for (cell, amount) in &other.0 {
+            self.add(cell, amount.saturating_neg());
+        }
+    }
+
+    /// What is taken, by flavor and resource.
+    pub fn iter(&self) -> impl Iterator<Item = (&Cell, &i64)> {
+        self.0.iter()
+    }
+}
+
+/// What a Workload with quota takes.
+pub fn usage_of(workload: &Workload) -> Usage {
+    let mut usage = Usage::default();
+    let Some(admission) = &workload.status.admission else {
+        return usage;
+    };
+    for set in &admission.pod_set_assignments {
+        for (resource, flavor) in &set.flavors {
+            let amount = set.resource_usage.get(resource);
+            let amount = amount.and_then(|a| amount_of(resource, &Value::String(a.clone())));
+            let cell = (flavor.clone(), resource.clone());
+            usage.add(&cell, amount.unwrap_or_default());
+        }
+    }
+    usage
+}

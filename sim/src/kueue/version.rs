@@ -1,0 +1,80 @@
+//! What differs between versions and settings of Kueue.
+
+/// How this Kueue behaves where Kueues differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own, as Kueue's feature gates are"
+)]
+pub struct KueueVersion {
+    /// `requeueAfterSeconds` is read (since 0.15); before, every Retry evicts at once.
+    pub delays_retries: bool,
+    /// Checks for all flavors are listed before quota is reserved (since 0.16.6 and 0.17).
+    pub lists_checks_early: bool,
+    /// Rejected counts also while the Workload is being evicted (after 0.19).
+    pub rejects_while_evicted: bool,
+    /// Gate `UnadmittedWorkloadsObservability`: finer reasons of `QuotaReserved` and `Admitted`.
+    pub observability_reasons: bool,
+    /// Gate `SchedulingEquivalenceHashing` (since 0.18): Workloads like one that does not fit are not tried.
+    pub equivalence_hashing: bool,
+    /// Gate `WorkloadRequestUseMergePatch`: the status is written with merge patches, whole lists and all, instead of server-side apply.
+    pub merge_patches: bool,
+    /// Gate `CleanupProvisioningRequestsOnEviction`.
+    pub cleans_up_provisioning: bool,
+    /// A Workload that was deactivated by a check is requeued when it is activated again (after 0.19).
+    pub reactivates_rejected: bool,
+    /// The scheduler writes from the copy it last queued, even if the Workload has changed since: shows the race that its writes without resourceVersion allow.
+    pub stale_scheduler: bool,
+    /// KEP-993's PreemptionRequired and preemptionPolicy, which no Kueue has.
+    pub kep993: bool,
+}
+
+impl KueueVersion {
+    /// Kueue 0.19.2 with its default feature gates.
+    pub const V0_19: Self = Self {
+        delays_retries: true,
+        lists_checks_early: true,
+        rejects_while_evicted: false,
+        observability_reasons: false,
+        equivalence_hashing: true,
+        merge_patches: false,
+        cleans_up_provisioning: true,
+        reactivates_rejected: false,
+        stale_scheduler: false,
+        kep993: false,
+    };
+
+    /// Kueue 0.17.
+    pub const V0_17: Self = Self {
+        equivalence_hashing: false,
+        ..Self::V0_19
+    };
+
+    /// Kueue 0.14, the last without delayed retries.
+    pub const V0_14: Self = Self {
+        delays_retries: false,
+        lists_checks_early: false,
+        cleans_up_provisioning: false,
+        ..Self::V0_17
+    };
+
+    /// Kueue's main branch after 0.19.
+    pub const NEXT: Self = Self {
+        rejects_while_evicted: true,
+        observability_reasons: true,
+        reactivates_rejected: true,
+        ..Self::V0_19
+    };
+
+    /// 0.19.2 as KEP-993 would have it.
+    pub const KEP993: Self = Self {
+        kep993: true,
+        ..Self::V0_19
+    };
+}
+
+impl Default for KueueVersion {
+    fn default() -> Self {
+        Self::V0_19
+    }
+}

@@ -1,0 +1,220 @@
+//! What has to be equal, and whether it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::Difference;
+use super::names::{has_generated_name, normal};
+use super::play::Played;
+use super::project::{comparable, kind_of, project};
+use super::trace::{Step, Trace};
+use crate::apiserver::ChangeVerb;
+
+/// The distinct states of each object, in order.
+type States = BTreeMap<(String, String), Vec<Value>>;
+/// The events of each step.
+type Events = Vec<BTreeSet<String>>;
+
+/// All differences: answers, then states, then events.
+pub(super) fn compare(trace: &Trace, played: &Played) -> Vec<Difference> {
+    let mut differences = answers(trace, played);
+    let (recorded, recorded_events) = recorded(trace);
+    let (simulated, simulated_events) = simulated(played, trace.steps.len());
+    let kinds: BTreeSet<&str> = recorded.keys().map(|(kind, _)| kind.as_str()).collect();
+    let objects: BTreeSet<&(String, String)> = recorded.keys().chain(simulated.keys()).collect();
+    for object in objects.into_iter().filter(|(kind, _)| kinds.contains(kind.as_str())) {
+        let none = Vec::new();
+        let then = states(recorded.get(object).unwrap_or(&none));
+        let now = states(simulated.get(object).unwrap_or(&none));
+        differences.extend(first_difference(&format!("{}/{}", object.0, object.1), &then, &now));
+    }
+    for (at, step) in trace.steps.iter().enumerate() {
+        differences.extend(event_difference(step, &recorded_events[at], &simulated_events[at]));
+    }
+    differences
+}
+
+fn answers(trace: &Trace, played: &Played) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    let mut made: BTreeSet<String> = BTreeSet::new();
+    for (step, (_, answers)) in trace.steps.iter().zip(&played.steps) {
+        for (at, (call, answer)) in step.calls.iter().zip(answers).enumerate() {
+            let name = format!("{} {}", call.path, call.body["metadata"]["name"]);
+            // The recording cluster had objects of earlier recordings.
+            let left_over = call.method == "POST" && call.code == 409 && !made.contains(&name);
+            made.insert(name);
+            if left_over && answer.code == 201 {
+                continue;
+            }
+            let mut then = call.code.to_string();
+            let mut now = answer.code.to_string();
+            let last = at + 1 == step.calls.len();
+            if let Some(response) = step.response.as_ref().filter(|r| last && r.code >= 400) {
+                then = format!("{then} {}", normal(&response.message, &trace.workload_names));
+                let message = answer.body["message"].as_str().unwrap_or_default();
+                now = format!("{now} {}", normal(message, &played.names));
+            }
+            if then != now {
+                differences.push(Difference {
+                    at: format!("answer to {:?}", step.step),
+                    recorded: then,
+                    simulated: now,
+                });
+            }
+        }
+    }
+    differences
+}
+
+fn recorded(trace: &Trace) -> (States, Events) {
+    let names = &trace.workload_names;
+    let mut states = States::new();
+    let mut events = Vec::new();
+    let mut known: BTreeSet<String> = BTreeSet::new();
+    let mut told = BTreeSet::new();
+    for step in &trace.steps {
+        let mut of_step = BTreeSet::new();
+        for observed in &step.observed {
+            if observed.kind == "Event" {
+                continue;
+            }
+            let name = normal(&observed.name, names);
+            known.insert(format!("{}/{name}", observed.kind));
+            let state = match observed.change.as_str() {
+                "DELETED" => Value::Null,
+                _ => normal_value(&observed.state, names),
+            };
+            states.entry((observed.kind.clone(), name)).or_default().push(state);
+        }
+        for event in step.observed.iter().filter(|o| o.kind == "Event") {
+            let event = &event.state;
+            let regarding = normal(event["regarding"].as_str().unwrap_or_default(), names);
+            let note = normal(event["note"].as_str().unwrap_or_default(), names);
+            if known.contains(&regarding) && !has_generated_name(&note) {
+                tell(&mut of_step, &mut told, event, &note, &regarding);
+            }
+        }
+        events.push(of_step);
+    }
+    (states, events)
+}
+
+fn simulated(played: &Played, steps: usize) -> (States, Events) {
+    let mut states = States::new();
+    let mut events: Events = vec![BTreeSet::new(); steps];
+    let mut told = BTreeSet::new();
+    for change in &played.history {
+        let Some(kind) = kind_of(change) else { continue };
+        let before = played.steps.iter().take_while(|(v, _)| *v < change.resource_version);
+        let step = before.count().saturating_sub(1);
+        let object = &change.object;
+        if kind == "Event" {
+            if change.verb != ChangeVerb::Added {
+                continue;
+            }
+            let text = |field: &str| object["regarding"][field].as_str().unwrap_or_default();
+            let regarding = normal(&format!("{}/{}", text("kind"), text("name")), &played.names);
+            let note = normal(object["note"].as_str().unwrap_or_default(), &played.names);
+            if let Some(events) = events.get_mut(step) {
+                tell(events, &mut told, object, &note, &regarding);
+            }
+            continue;
+        }
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let state = normal_value(&project(kind, change), &played.names);
+        let key = (kind.to_owned(), normal(name, &played.names));
+        states.entry(key).or_default().push(state);
+    }
+    (states, events)
+}
+
+/// Takes an event into a step, unless it says once more that something is pending.
+fn tell(
+    step: &mut BTreeSet<String>,
+    told: &mut BTreeSet<String>,
+    event: &Value,
+    note: &str,
+    regarding: &str,
+) {
+    let text = |field: &str| event[field].as_str().unwrap_or_default();
+    let line = format!("{} {} {note} ({regarding})", text("type"), text("reason"));
+    let again = !told.insert(line.clone());
+    if !(again && text("reason") == "Pending") {
+        step.insert(line);
+    }
+}
+
+fn normal_value(value: &Value, names: &BTreeMap<String, String>) -> Value {
+    let text = normal(&value.to_string(), names);
+    serde_json::from_str(&text).unwrap_or_else(|_| value.clone())
+}
+
+/// Distinct states in order. The first check entries count as there from the start: they come just before or just after the quota.
+fn states(all: &[Value]) -> Vec<Value> {
+    let mut states: Vec<Value> = all.iter().map(comparable).collect();
+    let has_checks = |state: &Value| state["checks"].as_array().is_some_and(|c| !c.is_empty());
+    if let Some(first) = states.iter().position(has_checks) {
+        let entries = states[first]["checks"].clone();
+        let fresh = entries.as_array().into_iter().flatten();
+        if fresh.clone().all(|e| e["state"] == "Pending" && e["message"] == "") {
+            for state in &mut states[..first] {
+                state["checks"] = entries.clone();
+            }
+        }
+    }
+    states.dedup();
+    states
+}
+
+fn first_difference(object: &str, then: &[Value], now: &[Value]) -> Option<Difference> {
+    let longest = then.len().max(now.len());
+    let at = (0..longest).find(|at| then.get(*at) != now.get(*at))?;
+    let before = at.checked_sub(1).and_then(|at| then.get(at));
+    let show = |state: Option<&Value>| state.map_or("nothing more".to_owned(), |s| changes(before, s));
+    Some(Difference {
+        at: format!("{object}, state {}", at + 1),
+        recorded: show(then.get(at)),
+        simulated: show(now.get(at)),
+    })
+}
+
+/// What of a state is new, field by field.
+fn changes(before: Option<&Value>, state: &Value) -> String {
+    let (Some(Value::Object(old)), Value::Object(new)) = (before, state) else {
+        return state.to_string();
+    };
+    let mut parts: Vec<String> = Vec::new();
+    for (field, value) in new {
+        if field == "conditions" {
+            for (kind, condition) in value.as_object().into_iter().flatten() {
+                if old["conditions"][kind] != *condition {
+                    parts.push(condition.to_string());
+                }
+            }
+        } else if old.get(field) != Some(value) {
+            parts.push(format!("{field}={value}"));
+        }
+    }
+    for field in old.keys().filter(|field| !new.contains_key(*field)) {
+        parts.push(format!("no {field}"));
+    }
+    for kind in old["conditions"].as_object().into_iter().flatten().map(|(k, _)| k) {
+        if new["conditions"][kind].is_null() {
+            parts.push(format!("no condition {kind}"));
+        }
+    }
+    parts.join("; ")
+}
+
+fn event_difference(step: &Step, then: &BTreeSet<String>, now: &BTreeSet<String>) -> Option<Difference> {
+    let join = |a: &BTreeSet<String>, b: &BTreeSet<String>| {
+        let only: Vec<&str> = a.difference(b).map(String::as_str).collect();
+        if only.is_empty() { "-".to_owned() } else { only.join(" | ") }
+    };
+    (then != now).then(|| Difference {
+        at: format!("events of {:?}", step.step),
+        recorded: join(then, now),
+        simulated: join(now, then),
+    })
+}

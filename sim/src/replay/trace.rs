@@ -1,0 +1,126 @@
+//! The file.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// A recorded scenario.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Trace {
+    /// Its name.
+    pub scenario: String,
+    /// Generated names of Workloads, and the short ones that stand for them.
+    #[serde(default)]
+    pub workload_names: BTreeMap<String, String>,
+    /// What was done, one after the other.
+    pub steps: Vec<Step>,
+}
+
+/// One thing that was done, and what came of it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Step {
+    /// What it is.
+    pub step: String,
+    /// Seconds from the start.
+    pub t: f64,
+    /// The answer to its last request.
+    #[serde(default)]
+    pub response: Option<Response>,
+    /// Its requests.
+    #[serde(default)]
+    pub calls: Vec<RecordedCall>,
+    /// What changed.
+    #[serde(default)]
+    pub observed: Vec<Observed>,
+}
+
+/// An answer.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Response {
+    /// The HTTP status code.
+    pub code: u16,
+    /// Of a refusal.
+    pub message: String,
+}
+
+/// A request.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordedCall {
+    /// The HTTP method.
+    pub method: String,
+    /// The path, with its query.
+    pub path: String,
+    /// What the body is.
+    #[serde(default)]
+    pub content_type: String,
+    /// The body.
+    #[serde(default)]
+    pub body: Value,
+    /// The answer's code.
+    #[serde(default)]
+    pub code: u16,
+}
+
+/// A change of an object.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Observed {
+    /// The kind of object.
+    pub kind: String,
+    /// Its name, short if it was generated.
+    pub name: String,
+    /// `ADDED`, `MODIFIED`, `DELETED`.
+    #[serde(rename = "type")]
+    pub change: String,
+    /// What of it is compared.
+    #[serde(default)]
+    pub state: Value,
+}
+
+impl Trace {
+    /// When the recording began, from the dates that were sent: none of them was in the future.
+    pub(super) fn start(&self) -> Timestamp {
+        let mut start = Timestamp::UNIX_EPOCH;
+        for step in &self.steps {
+            for call in &step.calls {
+                dates(&call.body, &mut |date| {
+                    let began = date.saturating_sub(seconds(step.t)).unwrap_or(date);
+                    start = start.max(began);
+                });
+            }
+        }
+        if start == Timestamp::UNIX_EPOCH {
+            // A trace without dates may begin any time.
+            return Timestamp::from_second(1_795_000_000).unwrap_or(start);
+        }
+        start
+    }
+}
+
+/// Seconds with fractions.
+pub(super) fn seconds(t: f64) -> SignedDuration {
+    SignedDuration::try_from_secs_f64(t).unwrap_or_default()
+}
+
+fn dates(value: &Value, found: &mut impl FnMut(Timestamp)) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                match value {
+                    Value::String(text) if key == "lastTransitionTime" => {
+                        if let Ok(date) = text.parse() {
+                            found(date);
+                        }
+                    }
+                    _ => dates(value, found),
+                }
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|value| dates(value, found)),
+        _ => {}
+    }
+}

@@ -1,0 +1,51 @@
+//! How a trial fails.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, resume_unwind};
+
+use futures::FutureExt;
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+
+/// Why a trial failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure(pub String);
+
+/// Ends the scenario. It unwinds as a panic does, but says nothing by itself: an exploration has many failing runs.
+pub(super) fn fail(why: impl Into<String>) -> ! {
+    resume_unwind(Box::new(Failure(why.into())))
+}
+
+/// Runs a scenario; why it ended early, if it did.
+pub(super) async fn caught(scenario: impl Future<Output = ()>) -> Option<Failure> {
+    let ended = AssertUnwindSafe(scenario).catch_unwind().await;
+    ended.err().map(|panic| reason(&*panic))
+}
+
+fn reason(panic: &(dyn Any + Send)) -> Failure {
+    if let Some(failure) = panic.downcast_ref::<Failure>() {
+        return failure.clone();
+    }
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    Failure(text.unwrap_or_else(|| "the scenario panicked".to_owned()))
+}
+
+/// One thread, and time that stands still while anybody has something to do.
+pub(super) fn runtime() -> tokio::runtime::Runtime {
+    let built = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
+    built.unwrap_or_else(|error| fail(format!("no runtime: {error}")))
+}
+
+pub(super) fn time(text: &str) -> Timestamp {
+    text.parse().unwrap_or_else(|error| fail(format!("{text:?} is no time: {error}")))
+}
+
+pub(super) fn json(object: &impl Serialize) -> Value {
+    serde_json::to_value(object).unwrap_or_else(|error| fail(format!("not JSON: {error}")))
+}

@@ -1,0 +1,93 @@
+//! A small kind with every sort of list, map, bound and default.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde_json::{Value, json};
+
+pub(super) fn all() -> Vec<CustomResourceDefinition> {
+    [widgets(), plain()]
+        .into_iter()
+        .map(|definition| serde_json::from_value(definition).expect("definition"))
+        .collect()
+}
+
+fn definition(plural: &str, kind: &str, scope: &str, versions: Value) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": format!("{plural}.test.example.com")},
+        "spec": {"group": "test.example.com", "scope": scope, "names": {"plural": plural, "singular": kind.to_lowercase(), "kind": kind, "listKind": format!("{kind}List")}, "versions": versions},
+    })
+}
+
+/// With a status of its own, in two versions without conversion.
+fn widgets() -> Value {
+    let port = json!({"type": "object", "required": ["port"], "properties": {
+        "port": {"type": "integer"}, "protocol": {"type": "string", "default": "TCP"}, "note": {"type": "string"},
+    }});
+    let part = json!({"type": "object", "required": ["name"], "properties": {
+        "name": {"type": "string"}, "size": {"type": "integer", "format": "int32", "minimum": 0, "maximum": 10}, "note": {"type": "string"},
+        "tags": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+        "words": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "atomic"},
+    }});
+    let spec = json!({"type": "object", "properties": {
+        "text": {"type": "string", "minLength": 2, "maxLength": 8, "pattern": "^[a-z]+$"},
+        "mode": {"type": "string", "enum": ["Fast", "Slow"], "default": "Fast"},
+        "count": {"type": "integer", "format": "int32", "minimum": 1, "maximum": 5},
+        "ratio": {"type": "number", "minimum": 0, "exclusiveMinimum": true, "maximum": 1},
+        "even": {"type": "integer", "multipleOf": 2},
+        "on": {"type": "boolean"},
+        "when": {"type": "string", "format": "date-time"},
+        "size": {"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]},
+        "empty": {"type": "string", "nullable": true},
+        "nested": {"type": "object", "default": {}, "properties": {"depth": {"type": "integer", "default": 3}, "other": {"type": "string"}}},
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+        "labels": {"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": 2},
+        "fixed": {"type": "object", "additionalProperties": {"type": "string"}, "x-kubernetes-map-type": "atomic"},
+        "parts": {"type": "array", "maxItems": 4, "items": part, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+        "ports": {"type": "array", "items": port, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port", "protocol"]},
+        "tags": {"type": "array", "minItems": 1, "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+        "words": {"type": "array", "items": {"type": "string"}},
+        "choice": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
+    }});
+    let status = json!({"type": "object", "properties": {
+        "phase": {"type": "string"}, "seen": {"type": "integer"},
+        "parts": {"type": "array", "items": part, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+    }});
+    let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": status}}});
+    let version = |name: &str, storage: bool| {
+        json!({
+            "name": name, "served": true, "storage": storage, "schema": schema, "subresources": {"status": {}},
+            "selectableFields": [{"jsonPath": ".spec.text"}, {"jsonPath": ".spec.count"}, {"jsonPath": ".status.phase"}],
+        })
+    };
+    definition(
+        "widgets",
+        "Widget",
+        "Namespaced",
+        json!([version("v1", true), version("v1beta1", false)]),
+    )
+}
+
+/// Without a status of its own, in no Namespace.
+fn plain() -> Value {
+    let schema = json!({"openAPIV3Schema": {"type": "object", "required": ["spec"], "properties": {
+        "spec": {"type": "object", "required": ["a"], "properties": {"a": {"type": "string"}}}, "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+    }}});
+    definition(
+        "plains",
+        "Plain",
+        "Cluster",
+        json!([{"name": "v1", "served": true, "storage": true, "schema": schema}]),
+    )
+}
+
+/// The path of Widgets in the row's Namespace.
+pub(super) const WIDGETS: &str = "/apis/test.example.com/v1/namespaces/{ns}/widgets";
+
+/// The path of one.
+pub(super) fn widget_path(rest: &str) -> String {
+    format!("{WIDGETS}/{rest}")
+}
+
+/// A Widget.
+pub(super) fn widget(name: &str, spec: Value) -> Value {
+    json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec})
+}

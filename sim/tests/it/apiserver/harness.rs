@@ -1,0 +1,378 @@
+//! Running rows and comparing what was said.
+
+use std::fmt::Write as _;
+
+use futures::StreamExt;
+use http::{Method, Request};
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::client::Body;
+use kueue_check_sim::apiserver::ApiServer;
+use kueue_check_testenv::{Cluster, KueueVersion, StartError, crds};
+use serde_json::{Value, json};
+
+use super::definitions;
+
+/// One row: requests in order, in a Namespace of their own.
+pub(super) struct Row {
+    name: &'static str,
+    steps: Vec<Step>,
+}
+
+/// One request. In paths, bodies and parameters, `{ns}` is the row's Namespace, `{rv}` and `{uid}` are those of the last object that was answered, `{first}`
+/// is the first version that was answered in the row, and `{token}` is the last `continue`.
+pub(super) struct Step {
+    method: Method,
+    path: String,
+    content_type: &'static str,
+    body: Option<Value>,
+    code: u16,
+    says: Option<&'static str>,
+}
+
+pub(super) fn row<const N: usize>(name: &'static str, steps: [Step; N]) -> Row {
+    Row {
+        name,
+        steps: steps.into(),
+    }
+}
+
+impl Step {
+    fn new(method: Method, code: u16, path: impl Into<String>, body: Option<Value>) -> Self {
+        Self {
+            method,
+            code,
+            path: path.into(),
+            body,
+            content_type: "application/json",
+            says: None,
+        }
+    }
+
+    /// The text that the message of the answer must contain.
+    pub(super) fn says(mut self, text: &'static str) -> Self {
+        self.says = Some(text);
+        self
+    }
+}
+
+pub(super) fn get(code: u16, path: impl Into<String>) -> Step {
+    Step::new(Method::GET, code, path, None)
+}
+
+pub(super) fn post(code: u16, path: impl Into<String>, body: Value) -> Step {
+    Step::new(Method::POST, code, path, Some(body))
+}
+
+pub(super) fn put(code: u16, path: impl Into<String>, body: Value) -> Step {
+    Step::new(Method::PUT, code, path, Some(body))
+}
+
+pub(super) fn delete(code: u16, path: impl Into<String>) -> Step {
+    Step::new(Method::DELETE, code, path, None)
+}
+
+pub(super) fn delete_with(code: u16, path: impl Into<String>, body: Value) -> Step {
+    Step::new(Method::DELETE, code, path, Some(body))
+}
+
+fn patch(kind: &'static str, code: u16, path: impl Into<String>, body: Value) -> Step {
+    Step {
+        content_type: kind,
+        ..Step::new(Method::PATCH, code, path, Some(body))
+    }
+}
+
+pub(super) fn merge(code: u16, path: impl Into<String>, body: Value) -> Step {
+    patch("application/merge-patch+json", code, path, body)
+}
+
+pub(super) fn jsonpatch(code: u16, path: impl Into<String>, body: Value) -> Step {
+    patch("application/json-patch+json", code, path, body)
+}
+
+pub(super) fn strategic(code: u16, path: impl Into<String>, body: Value) -> Step {
+    patch("application/strategic-merge-patch+json", code, path, body)
+}
+
+pub(super) fn ssa(code: u16, path: impl Into<String>, body: Value) -> Step {
+    patch("application/apply-patch+yaml", code, path, body)
+}
+
+/// What one server said to a row.
+pub(super) struct Said(Vec<(u16, Value, Value)>);
+
+/// A server under test.
+pub(super) struct Side {
+    client: Client,
+    _cluster: Option<Cluster>,
+}
+
+pub(super) async fn simulated() -> Side {
+    let clock = kueue_check::Clock::system();
+    let server = ApiServer::new(clock);
+    server.install(definitions::all());
+    server.install(crds(KueueVersion::V0_19_2).expect("definitions"));
+    Side {
+        client: server.client_as("table/1"),
+        _cluster: None,
+    }
+}
+
+pub(super) async fn real() -> Option<Side> {
+    let cluster = match Cluster::start().await {
+        Ok(cluster) => cluster,
+        Err(StartError::Unavailable(why))
+            if std::env::var_os("KUEUE_CHECK_REQUIRE_TESTENV").is_none() =>
+        {
+            eprintln!("not compared with a real kube-apiserver: {why}");
+            return None;
+        }
+        Err(error) => panic!("no kube-apiserver: {error}"),
+    };
+    let client = cluster.client().expect("client");
+    let mut all = definitions::all();
+    all.extend(crds(KueueVersion::V0_19_2).expect("definitions"));
+    cluster.install(&client, all).await.expect("installed");
+    Some(Side {
+        client,
+        _cluster: Some(cluster),
+    })
+}
+
+impl Side {
+    pub(super) async fn run(&self, rows: &[Row]) -> Vec<Said> {
+        let runs = rows.iter().enumerate().map(|(n, row)| self.row(n, row));
+        futures::stream::iter(runs).buffered(8).collect().await
+    }
+
+    async fn row(&self, number: usize, row: &Row) -> Said {
+        let namespace = format!("row-{number}");
+        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        let mut memory = Memory {
+            namespace,
+            ..Memory::default()
+        };
+        self.send(&post(201, "/api/v1/namespaces", body), &mut memory)
+            .await;
+        memory = Memory {
+            namespace: memory.namespace,
+            ..Memory::default()
+        };
+        let mut said = Vec::new();
+        for step in &row.steps {
+            let (code, body) = self.send(step, &mut memory).await;
+            memory.learn(&body);
+            said.push((code, normal(&body), body));
+        }
+        Said(said)
+    }
+
+    async fn send(&self, step: &Step, memory: &mut Memory) -> (u16, Value) {
+        let body = step.body.as_ref().map(|b| memory.fill(&b.to_string()));
+        let request = Request::builder()
+            .method(step.method.clone())
+            .uri(memory.fill(&step.path))
+            .header("content-type", step.content_type)
+            .header("user-agent", "table/1")
+            .body(Body::from(body.unwrap_or_default().into_bytes()))
+            .expect("request");
+        let response = self.client.send(request).await.expect("answer");
+        let code = response.status().as_u16();
+        let bytes = response
+            .into_body()
+            .collect()
+            .await
+            .expect("body")
+            .to_bytes();
+        let text = String::from_utf8_lossy(&bytes);
+        if step.path.contains("watch=true") && code == 200 {
+            let events = text
+                .lines()
+                .map(|l| serde_json::from_str::<Value>(l).expect("event"));
+            return (code, Value::Array(events.collect()));
+        }
+        (
+            code,
+            serde_json::from_str(&text).unwrap_or_else(|_| text.clone().into()),
+        )
+    }
+}
+
+#[derive(Default)]
+struct Memory {
+    namespace: String,
+    version: String,
+    first: String,
+    uid: String,
+    token: String,
+}
+
+impl Memory {
+    fn fill(&self, text: &str) -> String {
+        text.replace("{ns}", &self.namespace)
+            .replace("{rv}", &self.version)
+            .replace("{first}", &self.first)
+            .replace("{uid}", &self.uid)
+            .replace("{token}", &self.token)
+    }
+
+    fn learn(&mut self, body: &Value) {
+        let text = |name: &str| body["metadata"][name].as_str().map(str::to_owned);
+        if let Some(version) = text("resourceVersion") {
+            if self.first.is_empty() {
+                self.first.clone_from(&version);
+            }
+            self.version = version;
+        }
+        self.uid = text("uid").unwrap_or_else(|| self.uid.clone());
+        self.token = text("continue").unwrap_or_else(|| self.token.clone());
+    }
+}
+
+/// Without what differs from run to run.
+fn normal(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut out: serde_json::Map<String, Value> = map
+                .iter()
+                .map(|(name, child)| {
+                    let plain = match (name.as_str(), child) {
+                        ("resourceVersion", Value::String(text)) if text != "0" => json!("VERSION"),
+                        ("uid", Value::String(_)) => json!("UID"),
+                        (
+                            "creationTimestamp" | "deletionTimestamp" | "time",
+                            Value::String(_),
+                        ) => json!("TIME"),
+                        ("continue", Value::String(text)) if !text.is_empty() => json!("TOKEN"),
+                        ("message", Value::String(text)) => json!(plain_text(text)),
+                        _ => normal(child),
+                    };
+                    (name.clone(), plain)
+                })
+                .collect();
+            let several = out
+                .get("causes")
+                .and_then(Value::as_array)
+                .is_some_and(|c| c.len() > 1);
+            if several && let Some(Value::Array(causes)) = out.get_mut("causes") {
+                causes.sort_by_key(ToString::to_string);
+            }
+            let many = out
+                .get("details")
+                .and_then(|d| d.get("causes")?.as_array())
+                .is_some_and(|c| c.len() > 1);
+            if many
+                && out.get("reason") == Some(&json!("Invalid"))
+                && let Some(message) = out.get("message").and_then(Value::as_str)
+                && let Some((head, _)) = message.split_once(" is invalid: ")
+            {
+                // The real server's order is that of a map.
+                out.insert("message".to_owned(), format!("{head} is invalid").into());
+            }
+            Value::Object(out)
+        }
+        Value::Array(list) => Value::Array(list.iter().map(normal).collect()),
+        other => other.clone(),
+    }
+}
+
+/// Without uids and versions in the middle of a sentence.
+fn plain_text(text: &str) -> String {
+    let words = text.split(' ').map(|word| {
+        let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
+        let is_uid = bare.len() == 36 && bare.matches('-').count() == 4;
+        let is_version = bare.len() > 1 && bare.bytes().all(|b| b.is_ascii_digit()) && text.contains("version");
+        if is_uid {
+            word.replace(bare, "UID")
+        } else if is_version {
+            word.replace(bare, "VERSION")
+        } else {
+            word.to_owned()
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+impl Row {
+    /// What is written in the table about codes and texts.
+    pub(super) fn check_literals(&self, who: &str, said: &Said) {
+        let mut wrong = String::new();
+        self.literals(who, said, &mut wrong);
+        assert!(wrong.is_empty(), "{wrong}");
+    }
+
+    fn literals(&self, who: &str, said: &Said, wrong: &mut String) {
+        for (number, (step, (code, body, _))) in self.steps.iter().zip(&said.0).enumerate() {
+            let text = body.to_string();
+            if *code != step.code {
+                let _ = writeln!(
+                    wrong,
+                    "{}, step {number}: {who}: {code}, not {}: {text:.300}",
+                    self.name, step.code
+                );
+            }
+            let message = body["message"].as_str().map_or(text, str::to_owned);
+            if let Some(says) = step.says.filter(|says| !message.contains(says)) {
+                let _ = writeln!(
+                    wrong,
+                    "{}, step {number}: {who}: not {says:?} but {message:?}",
+                    self.name
+                );
+            }
+        }
+    }
+}
+
+/// Both must agree with each other and with the table.
+pub(super) fn compare(rows: &[Row], ours: &[Said], theirs: &[Said]) {
+    let (mut wrong, mut bad) = (String::new(), 0);
+    for ((row, ours), theirs) in rows.iter().zip(ours).zip(theirs) {
+        let before = wrong.len();
+        row.literals("real", theirs, &mut wrong);
+        row.literals("in memory", ours, &mut wrong);
+        for (number, ((_, a, _), (_, b, _))) in ours.0.iter().zip(&theirs.0).enumerate() {
+            if a != b {
+                let _ = writeln!(wrong, "{}, step {number}:", row.name);
+                differences("", a, b, &mut wrong);
+            }
+        }
+        bad += usize::from(wrong.len() > before);
+    }
+    assert!(
+        wrong.is_empty(),
+        "{bad} of {} rows differ (- in memory, + real):\n{wrong}",
+        rows.len()
+    );
+    eprintln!("{} rows agree", rows.len());
+}
+
+fn differences(path: &str, a: &Value, b: &Value, out: &mut String) {
+    match (a, b) {
+        (Value::Object(x), Value::Object(y)) => {
+            let names: std::collections::BTreeSet<&String> = x.keys().chain(y.keys()).collect();
+            for name in names {
+                let (x, y) = (x.get(name), y.get(name));
+                if x != y {
+                    match (x, y) {
+                        (Some(x), Some(y)) => differences(&format!("{path}.{name}"), x, y, out),
+                        _ => show(&format!("{path}.{name}"), x, y, out),
+                    }
+                }
+            }
+        }
+        (Value::Array(x), Value::Array(y)) if x.len() == y.len() => {
+            for (index, (x, y)) in x.iter().zip(y).enumerate() {
+                if x != y {
+                    differences(&format!("{path}[{index}]"), x, y, out);
+                }
+            }
+        }
+        _ => show(path, Some(a), Some(b), out),
+    }
+}
+
+fn show(path: &str, a: Option<&Value>, b: Option<&Value>, out: &mut String) {
+    let text = |v: Option<&Value>| v.map_or("nothing".to_owned(), |v| format!("{:.700}", v.to_string()));
+    let _ = writeln!(out, "  {path}\n    - {}\n    + {}", text(a), text(b));
+}

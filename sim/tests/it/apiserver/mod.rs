@@ -1,0 +1,48 @@
+//! One table of requests, run on the server in memory and on a real kube-apiserver: both must say the same.
+
+#![expect(clippy::expect_used, reason = "a test that cannot go on ends")]
+
+mod apply;
+mod crud;
+mod definitions;
+mod deletes;
+mod harness;
+mod kueue;
+mod lists;
+mod patches;
+mod selectors;
+mod validation;
+mod watches;
+
+use harness::{Row, Side, compare, real, simulated};
+
+fn table() -> Vec<Row> {
+    let rooms = [
+        crud::rows(),
+        patches::rows(),
+        apply::rows(),
+        validation::rows(),
+        selectors::rows(),
+        lists::rows(),
+        watches::rows(),
+        deletes::rows(),
+        kueue::rows(),
+    ];
+    rooms.into_iter().flatten().collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn both_servers_say_the_same() {
+    let rows = table();
+    assert!(rows.len() >= 150, "only {} rows", rows.len());
+    let sim = simulated().await;
+    let ours = Side::run(&sim, &rows).await;
+    let Some(cluster) = real().await else {
+        for (row, said) in rows.iter().zip(&ours) {
+            row.check_literals("in memory", said);
+        }
+        return;
+    };
+    let theirs = Side::run(&cluster, &rows).await;
+    compare(&rows, &ours, &theirs);
+}
