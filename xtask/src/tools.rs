@@ -148,7 +148,6 @@ pub(crate) fn deny() -> Result<(), Failure> {
         &program,
         &[
             "--workspace",
-            "--offline",
             "check",
             "bans",
             "licenses",
