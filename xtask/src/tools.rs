@@ -146,13 +146,7 @@ pub(crate) fn deny() -> Result<(), Failure> {
     };
     run(
         &program,
-        &[
-            "--workspace",
-            "check",
-            "bans",
-            "licenses",
-            "sources",
-        ],
+        &["--workspace", "check", "bans", "licenses", "sources"],
         &[],
     )?;
     if run(&program, &["fetch", "db"], &[]).is_err() {
