@@ -10,6 +10,7 @@ mod diagnostics;
 mod jobs;
 mod keys;
 mod looks;
+mod outstanding;
 mod releases;
 mod report;
 mod session;
