@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
 use http_body_util::{BodyExt, Empty};
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::rt::TokioExecutor;
@@ -73,7 +73,7 @@ impl Plan {
         Self {
             verdicts: number("--verdicts", 2000),
             rounds: number("--rounds", 3),
-            workloads: number("--workloads", 100_000),
+            workloads: number("--workloads", 10_000),
         }
     }
 }
@@ -343,32 +343,39 @@ async fn create_check(client: &Client) {
 async fn create(client: &Client, numbers: std::ops::Range<usize>, reserved: usize) {
     let api = api(client, "default");
     stream::iter(numbers)
-        .map(Ok::<_, kube::Error>)
-        .try_for_each_concurrent(2 * TOGETHER, |number| {
+        .for_each_concurrent(2 * TOGETHER, |number| {
             let api = api.clone();
             async move {
                 let mut object = workload(number, 8);
                 let status = object["status"].take();
                 let name = object["metadata"]["name"].as_str().unwrap().to_owned();
                 object["metadata"] = json!({"name": name, "labels": object["metadata"]["labels"]});
-                api.create(
-                    &PostParams::default(),
-                    &serde_json::from_value(object).unwrap(),
-                )
-                .await?;
+                let object = serde_json::from_value(object).unwrap();
+                insist(async || api.create(&PostParams::default(), &object).await).await;
                 if number < reserved {
-                    api.patch_status(
-                        &name,
-                        &PatchParams::default(),
-                        &Patch::Merge(json!({"status": status})),
-                    )
-                    .await?;
+                    let status = Patch::Merge(json!({"status": status}));
+                    let parameters = PatchParams::default();
+                    insist(async || api.patch_status(&name, &parameters, &status).await).await;
                 }
-                Ok(())
             }
         })
-        .await
-        .unwrap();
+        .await;
+}
+
+/// Asks again while the server is overwhelmed: a hundred thousand objects are much for two cores.
+async fn insist<T>(ask: impl AsyncFn() -> kube::Result<T>) {
+    for _ in 0..30 {
+        match ask().await {
+            Ok(_) => return,
+            // Created by a request whose answer was lost.
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => return,
+            Err(kube::Error::Api(status)) if status.code != 429 && status.code < 500 => {
+                panic!("{status}")
+            }
+            Err(_) => sleep(Duration::from_secs(2)).await,
+        }
+    }
+    panic!("the API server does not recover");
 }
 
 /// Makes all entries Pending, as Kueue does when it reserves quota.

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use k8s_openapi::api::rbac::v1::PolicyRule;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 use super::parameters::{AnyParameters, ParametersType};
+use super::watches::Start;
 use super::{
     AdmissionCheckController, CheckError, ControllerName, Inactive, Policy, ReleaseReason,
     Released, Request, Reservation, Verdict, Watches,
@@ -172,8 +174,37 @@ impl Check {
         self.0.outlives_reservation()
     }
 
-    pub(crate) fn permissions(&self) -> Vec<PolicyRule> {
-        self.0.permissions()
+    /// The definition of its parameters, if they are its own.
+    pub fn definition(&self) -> Option<CustomResourceDefinition> {
+        let mut definition = (self.parameters().definition)()?;
+        // A type without a field leaves the scope empty, and parameters have none.
+        if definition.spec.scope.is_empty() {
+            "Cluster".clone_into(&mut definition.spec.scope);
+        }
+        Some(definition)
+    }
+
+    /// What it may do on the cluster besides what the runtime does for every check: to list and watch its parameters and what its
+    /// [`watches`](AdmissionCheckController::watches) name, and its own [`permissions`](AdmissionCheckController::permissions).
+    pub fn permissions(&self) -> Vec<PolicyRule> {
+        let kind = self.parameters().kind.map(|kind| PolicyRule {
+            api_groups: Some(vec![kind.group]),
+            resources: Some(vec![kind.plural]),
+            verbs: vec!["list".to_owned(), "watch".to_owned()],
+            ..PolicyRule::default()
+        });
+        let watched = self
+            .watches()
+            .0
+            .into_iter()
+            .filter_map(|source| match source.start {
+                Start::Objects { permission, .. } => Some(*permission),
+                Start::Stream(_) => None,
+            });
+        kind.into_iter()
+            .chain(watched)
+            .chain(self.0.permissions())
+            .collect()
     }
 }
 

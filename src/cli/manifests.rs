@@ -7,7 +7,6 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{
     ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
 };
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::ObjectMeta;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -15,7 +14,7 @@ use serde_json::{Value, json};
 use super::arguments::ManifestArguments;
 use super::{Error, Result};
 use crate::api::GROUP;
-use crate::check::{Check, ParametersKind, Start};
+use crate::check::{Check, ParametersKind};
 
 /// The admin endpoint's port in the container.
 const ADMIN_PORT: u16 = 8080;
@@ -44,23 +43,12 @@ pub(super) fn manifests(
 pub(super) fn crds(checks: &[Check]) -> Result<String> {
     let mut seen = BTreeSet::new();
     let mut text = String::new();
-    for definition in checks
-        .iter()
-        .filter_map(|check| (check.parameters().definition)())
-    {
+    for definition in checks.iter().filter_map(Check::definition) {
         if seen.insert(definition.metadata.name.clone()) {
-            text += &yaml(&cluster_scoped(definition))?;
+            text += &yaml(&definition)?;
         }
     }
     Ok(text)
-}
-
-fn cluster_scoped(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
-    // A type without a field leaves the scope empty, and parameters have none.
-    if definition.spec.scope.is_empty() {
-        "Cluster".clone_into(&mut definition.spec.scope);
-    }
-    definition
 }
 
 fn yaml(document: &impl Serialize) -> Result<String> {
@@ -155,30 +143,7 @@ impl Set<'_> {
             rule(GROUP, "resourceflavors", &["list", "watch"]),
             rule("events.k8s.io", "events", &["create", "patch"]),
         ];
-        let kinds: BTreeMap<String, ParametersKind> = self
-            .checks
-            .iter()
-            .filter_map(|check| check.parameters().kind)
-            .map(|kind| (kind.to_string(), kind))
-            .collect();
-        rules.extend(
-            kinds
-                .into_values()
-                .map(|kind| rule(&kind.group, &kind.plural, &["list", "watch"])),
-        );
-        for check in self.checks {
-            rules.extend(
-                check
-                    .watches()
-                    .0
-                    .into_iter()
-                    .filter_map(|source| match source.start {
-                        Start::Objects { permission, .. } => Some(*permission),
-                        Start::Stream(_) => None,
-                    }),
-            );
-            rules.extend(check.permissions());
-        }
+        rules.extend(self.checks.iter().flat_map(Check::permissions));
         let mut distinct: Vec<PolicyRule> = Vec::new();
         for rule in rules {
             if !distinct.contains(&rule) {

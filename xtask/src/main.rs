@@ -13,7 +13,7 @@ usage: cargo xtask COMMAND
                           and print what it decides; edit examples/EXAMPLE.yaml meanwhile to see other verdicts;
                           --once stops when all is answered
   test                    all that must pass: format, lints, documents, dependencies, every test, the example
-  bench                   figures: verdicts beside bare writes, CPU for a verdict, memory for 100,000 Workloads
+  bench                   figures: verdicts beside bare writes, CPU for a verdict, memory beside Workloads without quota
   crds [FOLDER]           make sim/crds from the originals in FOLDER (default: ../shared/crds)
 ";
 

@@ -146,14 +146,7 @@ pub(crate) fn deny() -> Result<(), Failure> {
     };
     run(
         &program,
-        &[
-            "--workspace",
-            "--offline",
-            "check",
-            "bans",
-            "licenses",
-            "sources",
-        ],
+        &["--workspace", "check", "bans", "licenses", "sources"],
         &[],
     )?;
     if run(&program, &["fetch", "db"], &[]).is_err() {

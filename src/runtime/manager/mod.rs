@@ -3,16 +3,22 @@
 //! All state has one owner, the session's loop. Everything that takes time is a job, which gets copies and hands back a result; so there are no locks to hold
 //! and no two paths to keep in step.
 
+mod activations;
+mod builder;
 mod checks;
+mod diagnostics;
 mod jobs;
+mod keys;
 mod looks;
+mod outstanding;
 mod releases;
 mod report;
 mod session;
 mod tracked;
+mod watches;
 mod workloads;
+mod writes;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
@@ -33,10 +39,11 @@ use super::metrics::Metrics;
 use super::signal::given;
 use crate::Clock;
 use crate::api::{ProbeError, Served, probe};
-use crate::check::{AdmissionCheckController, Check, redact};
+use crate::check::{Check, redact};
 use session::{Session, SessionEnd};
 
-pub use report::Diagnostics;
+pub use builder::{BuildError, RuntimeBuilder};
+pub use diagnostics::Diagnostics;
 
 /// Runs checks against a cluster.
 ///
@@ -69,27 +76,6 @@ pub(super) struct Settings {
     lease: Option<LeaseConfig>,
     clock: Clock,
     seed: u64,
-}
-
-/// Builds a [`Runtime`].
-#[must_use]
-pub struct RuntimeBuilder {
-    checks: Vec<Check>,
-    client: Client,
-    lease_client: Option<Client>,
-    settings: Settings,
-}
-
-/// Why a runtime can't be built.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// There is nothing to run.
-    #[error("there is no check to run: add one with `check`")]
-    NoChecks,
-    /// Two checks answer the same AdmissionChecks.
-    #[error("two checks have the controller name `{0}`: AdmissionChecks could not tell them apart")]
-    SameName(String),
 }
 
 /// Why a runtime stopped without being asked to.
@@ -167,22 +153,7 @@ impl RuntimeHandle {
 impl Runtime {
     /// A runtime on the cluster that `client` speaks to.
     pub fn builder(client: Client) -> RuntimeBuilder {
-        let settings = Settings {
-            name: "kueue-check".to_owned(),
-            instance: "kueue-check".to_owned(),
-            concurrency: 10,
-            timeout: Duration::from_secs(30),
-            grace: Duration::from_secs(20),
-            lease: None,
-            clock: Clock::system(),
-            seed: 0,
-        };
-        RuntimeBuilder {
-            checks: Vec::new(),
-            client,
-            lease_client: None,
-            settings,
-        }
+        RuntimeBuilder::new(client)
     }
 
     /// For an admin endpoint.
@@ -346,112 +317,9 @@ impl RunError {
     }
 }
 
-impl RuntimeBuilder {
-    /// Adds a check. Each needs a controller name of its own.
-    pub fn check(mut self, check: impl AdmissionCheckController) -> Self {
-        self.checks.push(Check::new(check));
-        self
-    }
-
-    /// Adds checks whose types are forgotten.
-    pub fn checks(mut self, checks: impl IntoIterator<Item = Check>) -> Self {
-        self.checks.extend(checks);
-        self
-    }
-
-    /// What this controller is called in events (`reportingController`). Default: `kueue-check`.
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.settings.name = name.into();
-        self
-    }
-
-    /// What this replica is called in events, such as the pod's name.
-    pub fn instance(mut self, instance: impl Into<String>) -> Self {
-        self.settings.instance = instance.into();
-        self
-    }
-
-    /// How many Workloads are looked at together. Default: 10, with which the API server, not the check, is the limit.
-    pub fn concurrency(mut self, concurrency: usize) -> Self {
-        self.settings.concurrency = concurrency.max(1);
-        self
-    }
-
-    /// How long a check may take to answer, unless it says so itself. Default: 30 s.
-    pub fn evaluation_timeout(mut self, timeout: Duration) -> Self {
-        self.settings.timeout = timeout;
-        self
-    }
-
-    /// How long running evaluations may go on after a shutdown has begun. Default: 20 s.
-    pub fn grace(mut self, grace: Duration) -> Self {
-        self.settings.grace = grace;
-        self
-    }
-
-    /// Lets one of several replicas act. Default: no lease, this is the only one.
-    pub fn lease(mut self, lease: LeaseConfig) -> Self {
-        self.settings.lease = Some(lease);
-        self
-    }
-
-    /// A client for the lease alone, so that its renewal never waits behind other requests. Default: the one given first.
-    pub fn lease_client(mut self, client: Client) -> Self {
-        self.lease_client = Some(client);
-        self
-    }
-
-    /// Where the time comes from. Default: the machine's clock.
-    pub fn clock(mut self, clock: Clock) -> Self {
-        self.settings.clock = clock;
-        self
-    }
-
-    /// What the jitter of delays is made from: two runs with one seed do the same. Default: 0.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.settings.seed = seed;
-        self
-    }
-
-    /// The runtime.
-    ///
-    /// # Errors
-    /// Without a check, or with two of one name.
-    pub fn build(self) -> Result<Runtime, BuildError> {
-        if self.checks.is_empty() {
-            return Err(BuildError::NoChecks);
-        }
-        let mut names = BTreeSet::new();
-        for check in &self.checks {
-            let name = check.controller_name();
-            if !names.insert(name.clone()) {
-                return Err(BuildError::SameName(name.to_string()));
-            }
-        }
-        Ok(Runtime {
-            checks: self.checks.into(),
-            lease_client: self.lease_client.unwrap_or_else(|| self.client.clone()),
-            client: self.client,
-            settings: self.settings,
-            metrics: Arc::default(),
-            health: Health::default(),
-            queries: mpsc::channel(16),
-        })
-    }
-}
-
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Runtime")
-            .field("checks", &self.checks)
-            .field("settings", &self.settings)
-            .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for RuntimeBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RuntimeBuilder")
             .field("checks", &self.checks)
             .field("settings", &self.settings)
             .finish_non_exhaustive()

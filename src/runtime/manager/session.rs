@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
 use kube::Client;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
@@ -16,15 +15,13 @@ use super::report::Recent;
 use super::tracked::{Key, Tracked};
 use super::{Query, RunError, Runtime, Settings};
 use crate::api::{Name, ResourceFlavor, Served, Uid};
-use crate::check::{Check, ParametersKind, Start, Wake};
+use crate::check::{Check, ParametersKind};
 use crate::runtime::activation::Shelf;
 use crate::runtime::backoff::Backoff;
 use crate::runtime::connection::guarded;
 use crate::runtime::events::Recorder;
 use crate::runtime::health::Health;
-use crate::runtime::intake::{
-    self, CheckSource, FlavorSource, Incoming, ParametersSource, Source, WakeSource, WorkloadSource,
-};
+use crate::runtime::intake::Incoming;
 use crate::runtime::lease::Leadership;
 use crate::runtime::metrics::Metrics;
 use crate::runtime::queue::Queue;
@@ -44,7 +41,7 @@ pub(super) struct Session {
     pub(super) checks: Arc<[Check]>,
     pub(super) settings: Settings,
     pub(super) served: Served,
-    client: Client,
+    pub(super) client: Client,
     pub(super) writer: Arc<Writer>,
     pub(super) recorder: Recorder,
     pub(super) metrics: Arc<Metrics>,
@@ -52,9 +49,9 @@ pub(super) struct Session {
     pub(super) leadership: watch::Receiver<Leadership>,
     pub(super) backoff: Backoff,
 
-    incoming: (mpsc::Sender<Incoming>, mpsc::Receiver<Incoming>),
-    watches: JoinSet<()>,
-    workload_watch: Option<AbortHandle>,
+    pub(super) incoming: (mpsc::Sender<Incoming>, mpsc::Receiver<Incoming>),
+    pub(super) watches: JoinSet<()>,
+    pub(super) workload_watch: Option<AbortHandle>,
     /// Which watch of Workloads counts: events of an earlier one may still be on their way.
     pub(super) workload_term: u64,
 
@@ -251,87 +248,6 @@ impl Session {
             }
         }
         self.jobs.abort_all();
-    }
-
-    fn start_watches(&mut self) {
-        let Served { version, .. } = self.served;
-        self.spawn("admissionchecks", |client| CheckSource { client, version });
-        self.spawn("resourceflavors", |client| FlavorSource { client, version });
-        for number in 0..self.shelves.len() {
-            let kind = self.shelves[number].0.clone();
-            self.spawn(&format!("{}.{}", kind.plural, kind.group), |client| {
-                ParametersSource {
-                    client,
-                    kind,
-                    number,
-                }
-            });
-        }
-        self.start_workload_watch();
-        for number in 0..self.checks.len() {
-            self.start_author_watches(number);
-        }
-    }
-
-    /// Begins to watch Workloads, from a list that is read now.
-    fn start_workload_watch(&mut self) {
-        if let Some(watch) = self.workload_watch.take() {
-            watch.abort();
-        }
-        self.workload_term += 1;
-        self.synced.workloads = false;
-        self.listed_workloads = None;
-        let annotations = self.checks.iter().flat_map(Check::annotations).collect();
-        let (served, metrics, term) = (self.served, Arc::clone(&self.metrics), self.workload_term);
-        self.workload_watch = Some(self.spawn("workloads", |client| {
-            WorkloadSource::new(client, served, term, annotations, metrics)
-        }));
-    }
-
-    fn start_author_watches(&mut self, check: usize) {
-        let controller = self.checks[check].controller_name();
-        for source in self.checks[check].watches().0 {
-            let name = format!("{controller}/{}", source.name);
-            match source.start {
-                Start::Objects { begin, .. } => {
-                    self.spawn(&name, |client| WakeSource {
-                        client,
-                        begin,
-                        check,
-                    });
-                }
-                Start::Stream(mut wakes) => {
-                    let to = self.incoming.0.clone();
-                    self.watches.spawn(async move {
-                        while let Some(wake) = wakes.next().await {
-                            if wake != Wake::Nothing
-                                && to.send(Incoming::Wake { check, wake }).await.is_err()
-                            {
-                                return;
-                            }
-                        }
-                        tracing::info!(stream = name, "a stream of wake-ups has ended");
-                    });
-                }
-            }
-        }
-    }
-
-    fn spawn<S: Source + 'static>(
-        &mut self,
-        name: &str,
-        source: impl FnOnce(Client) -> S,
-    ) -> AbortHandle {
-        let health = self.health.watch(name);
-        let client = guarded(&self.client, &self.metrics, Some(health.clone()));
-        let watch = intake::watch(
-            source(client),
-            health,
-            Arc::clone(&self.metrics),
-            self.settings.seed,
-            self.incoming.0.clone(),
-        );
-        self.watches.spawn(watch)
     }
 
     /// A new leader must see what the old one wrote, so it reads the list again before it decides anything.

@@ -61,3 +61,33 @@ fn without_descriptions(value: &mut Value) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_own_copies_are_made_of_the_originals() {
+        let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
+        let originals = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/crds");
+        if !originals.is_dir() {
+            eprintln!("SKIPPED: the originals of sim/crds are not on this machine");
+            return;
+        }
+        let mut compared = 0;
+        for version in fs::read_dir(&originals).unwrap().map(Result::unwrap) {
+            let name = version.file_name().into_string().unwrap();
+            for file in fs::read_dir(version.path()).unwrap().map(Result::unwrap) {
+                let wanted = slimmed(&fs::read_to_string(file.path()).unwrap(), &name).unwrap();
+                let copy = own.join(&name).join(file.file_name());
+                assert!(
+                    fs::read_to_string(&copy).unwrap() == wanted,
+                    "{} is out of date: run `cargo xtask crds`",
+                    copy.display()
+                );
+                compared += 1;
+            }
+        }
+        assert!(compared > 0, "there are no originals in {originals:?}");
+    }
+}

@@ -1,5 +1,7 @@
 //! The requests that the runtime makes besides watching: it reads one Workload, and writes check states and conditions.
 
+mod bodies;
+
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::sync::{Mutex, PoisonError};
@@ -13,6 +15,7 @@ use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use self::bodies::{ApplyMeta, Condition, Entry, NamedEntry, WorkloadApply, WorkloadStatus};
 use super::connection::{pause_of, status_of};
 use super::decide::{EntryPatch, to_the_second};
 use super::intake::brief;
@@ -295,74 +298,6 @@ fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct WorkloadApply<'a> {
-    api_version: String,
-    kind: &'static str,
-    metadata: ApplyMeta<'a>,
-    status: WorkloadStatus<'a>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ApplyMeta<'a> {
-    namespace: &'a str,
-    name: &'a str,
-    uid: &'a Uid,
-    resource_version: String,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct WorkloadStatus<'a> {
-    admission_checks: [NamedEntry<'a>; 1],
-}
-
-#[derive(Debug, Serialize)]
-struct NamedEntry<'a> {
-    name: &'a str,
-    #[serde(flatten)]
-    entry: Entry<'a>,
-}
-
-/// An entry with the fields that the served version has (rule 14).
-#[derive(Debug)]
-struct Entry<'a> {
-    patch: &'a EntryPatch,
-    requeue_after: bool,
-}
-
-impl<'a> Entry<'a> {
-    fn new(patch: &'a EntryPatch, requeue_after: bool) -> Self {
-        Self {
-            patch,
-            requeue_after,
-        }
-    }
-}
-
-impl Serialize for Entry<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if self.requeue_after {
-            return self.patch.serialize(serializer);
-        }
-        EntryPatch {
-            requeue_after_seconds: None,
-            ..self.patch.clone()
-        }
-        .serialize(serializer)
-    }
-}
-
-#[derive(Debug, Serialize)]
-struct Condition<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    #[serde(flatten)]
-    patch: &'a ActivePatch,
 }
 
 /// What identifies an entry's content, to see whether somebody else has changed it.

@@ -1,0 +1,158 @@
+//! What is asked of a running session: gauges and diagnostics.
+
+use serde::Serialize;
+use tokio::time::Instant;
+
+use super::Query;
+use super::report::Recent;
+use super::session::Session;
+use crate::api::Served;
+use crate::runtime::health::WatchReport;
+use crate::runtime::lease::Leadership;
+use crate::runtime::metrics::LaneLabels;
+
+/// What a runtime knows and does, as the admin endpoint's `/diagnostics` shows it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Diagnostics {
+    served: Served,
+    /// In a sentence: what a PreemptionRequired verdict becomes.
+    preemption_required: &'static str,
+    leadership: &'static str,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    lease_holder: String,
+    acting: bool,
+    workloads: usize,
+    looking: usize,
+    queue: Vec<LaneReport>,
+    releases_outstanding: Vec<String>,
+    admission_checks: Vec<CheckReport>,
+    watches: Vec<WatchReport>,
+    problems: Vec<String>,
+    recent: Vec<Recent>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LaneReport {
+    lane: &'static str,
+    depth: usize,
+    oldest_seconds: f64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CheckReport {
+    name: String,
+    controller: String,
+    active: Option<bool>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    reason: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    message: String,
+    /// Of the parameters by which Workloads are judged.
+    parameters_generation: Option<i64>,
+    workloads: usize,
+}
+
+impl Session {
+    pub(super) fn answer(&mut self, query: Query) {
+        match query {
+            Query::Gauges(answer) => {
+                self.set_gauges();
+                let _ = answer.send(());
+            }
+            Query::Diagnostics(answer) => {
+                let _ = answer.send(self.diagnostics());
+            }
+        }
+    }
+
+    fn set_gauges(&self) {
+        self.metrics
+            .workloads
+            .set(i64::try_from(self.workloads.len()).unwrap_or(i64::MAX));
+        for lane in self.lanes() {
+            let labels = LaneLabels { lane: lane.lane };
+            self.metrics
+                .queue_depth
+                .get_or_create(&labels)
+                .set(i64::try_from(lane.depth).unwrap_or(i64::MAX));
+            self.metrics
+                .queue_oldest_seconds
+                .get_or_create(&labels)
+                .set(lane.oldest_seconds);
+        }
+    }
+
+    fn lanes(&self) -> Vec<LaneReport> {
+        let now = Instant::now();
+        let report =
+            |(lane, depth, oldest): (crate::runtime::queue::Lane, usize, Option<Instant>)| {
+                LaneReport {
+                    lane: lane.as_str(),
+                    depth,
+                    oldest_seconds: oldest.map_or(0.0, |at| now.duration_since(at).as_secs_f64()),
+                }
+            };
+        self.queue.depths().into_iter().map(report).collect()
+    }
+
+    fn diagnostics(&self) -> Diagnostics {
+        let leadership = self.leadership.borrow().clone();
+        Diagnostics {
+            served: self.served,
+            preemption_required: if self.served.preemption_required {
+                "written as PreemptionRequired: the served schema has the state"
+            } else {
+                "shown as Pending with the reason: the served schema has no such state"
+            },
+            leadership: leadership.as_str(),
+            lease_holder: match leadership {
+                Leadership::Standby { holder } => holder,
+                _ => String::new(),
+            },
+            acting: self.acting,
+            workloads: self.workloads.len(),
+            looking: self.looking,
+            queue: self.lanes(),
+            releases_outstanding: self
+                .keys()
+                .filter_map(|(_, key)| key.owed.as_ref())
+                .map(|owed| owed.reservation.to_string())
+                .collect(),
+            admission_checks: self
+                .slots
+                .keys()
+                .filter_map(|name| self.check_report(name))
+                .collect(),
+            watches: self.health.watches(),
+            problems: self.health.problems(),
+            recent: self.recent.iter().cloned().collect(),
+        }
+    }
+
+    fn check_report(&self, name: &str) -> Option<CheckReport> {
+        let slot = self.slots.get(name)?;
+        let problem = slot
+            .verdict
+            .as_ref()
+            .and_then(|verdict| verdict.as_ref().err());
+        Some(CheckReport {
+            name: name.to_owned(),
+            controller: slot.object.controller_name().to_owned(),
+            active: slot.verdict.as_ref().map(Result::is_ok),
+            reason: problem
+                .map(|problem| problem.reason.clone())
+                .unwrap_or_default(),
+            message: problem
+                .map(|problem| problem.message.to_string())
+                .unwrap_or_default(),
+            parameters_generation: slot.good.as_ref().map(|good| good.generation),
+            workloads: self
+                .keys()
+                .filter(|(key, state)| &*key.check == name && state.reservation.is_some())
+                .count(),
+        })
+    }
+}

@@ -1,0 +1,98 @@
+//! What a session watches.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use kube::Client;
+use tokio::task::AbortHandle;
+
+use super::session::Session;
+use crate::api::Served;
+use crate::check::{Check, Start, Wake};
+use crate::runtime::connection::guarded;
+use crate::runtime::intake::{
+    self, CheckSource, FlavorSource, Incoming, ParametersSource, Source, WakeSource, WorkloadSource,
+};
+
+impl Session {
+    pub(super) fn start_watches(&mut self) {
+        let Served { version, .. } = self.served;
+        self.spawn("admissionchecks", |client| CheckSource { client, version });
+        self.spawn("resourceflavors", |client| FlavorSource { client, version });
+        for number in 0..self.shelves.len() {
+            let kind = self.shelves[number].0.clone();
+            self.spawn(&format!("{}.{}", kind.plural, kind.group), |client| {
+                ParametersSource {
+                    client,
+                    kind,
+                    number,
+                }
+            });
+        }
+        self.start_workload_watch();
+        for number in 0..self.checks.len() {
+            self.start_author_watches(number);
+        }
+    }
+
+    /// Begins to watch Workloads, from a list that is read now.
+    pub(super) fn start_workload_watch(&mut self) {
+        if let Some(watch) = self.workload_watch.take() {
+            watch.abort();
+        }
+        self.workload_term += 1;
+        self.synced.workloads = false;
+        self.listed_workloads = None;
+        let annotations = self.checks.iter().flat_map(Check::annotations).collect();
+        let (served, metrics, term) = (self.served, Arc::clone(&self.metrics), self.workload_term);
+        self.workload_watch = Some(self.spawn("workloads", |client| {
+            WorkloadSource::new(client, served, term, annotations, metrics)
+        }));
+    }
+
+    fn start_author_watches(&mut self, check: usize) {
+        let controller = self.checks[check].controller_name();
+        for source in self.checks[check].watches().0 {
+            let name = format!("{controller}/{}", source.name);
+            match source.start {
+                Start::Objects { begin, .. } => {
+                    self.spawn(&name, |client| WakeSource {
+                        client,
+                        begin,
+                        check,
+                    });
+                }
+                Start::Stream(mut wakes) => {
+                    let to = self.incoming.0.clone();
+                    self.watches.spawn(async move {
+                        while let Some(wake) = wakes.next().await {
+                            if wake != Wake::Nothing
+                                && to.send(Incoming::Wake { check, wake }).await.is_err()
+                            {
+                                return;
+                            }
+                        }
+                        tracing::info!(stream = name, "a stream of wake-ups has ended");
+                    });
+                }
+            }
+        }
+    }
+
+    fn spawn<S: Source + 'static>(
+        &mut self,
+        name: &str,
+        source: impl FnOnce(Client) -> S,
+    ) -> AbortHandle {
+        let health = self.health.watch(name);
+        let client = guarded(&self.client, &self.metrics, Some(health.clone()));
+        let watch = intake::watch(
+            source(client),
+            health,
+            Arc::clone(&self.metrics),
+            self.settings.seed,
+            self.incoming.0.clone(),
+        );
+        self.watches.spawn(watch)
+    }
+}
