@@ -1,8 +1,11 @@
-//! CustomResourceDefinitions from files.
+//! CustomResourceDefinitions: this crate's own copies of Kueue's, and others from files.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+
+use crate::apiserver::Prepared;
 
 /// A file that could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -27,4 +30,40 @@ pub fn read(directory: &Path) -> Result<Vec<CustomResourceDefinition>, Definitio
         serde_saphyr::from_str(&text).map_err(|e| error(file, e.to_string()))
     });
     read.collect()
+}
+
+/// Kueue 0.19.2's and the autoscaler's, without the schema of Pods, which is nine tenths of them.
+const TEXTS: [&str; 10] = [
+    include_str!("../crds/kueue-v0.19.2/kueue.x-k8s.io_admissionchecks.yaml"),
+    include_str!("../crds/kueue-v0.19.2/kueue.x-k8s.io_clusterqueues.yaml"),
+    include_str!("../crds/kueue-v0.19.2/kueue.x-k8s.io_cohorts.yaml"),
+    include_str!("../crds/kueue-v0.19.2/kueue.x-k8s.io_localqueues.yaml"),
+    include_str!("../crds/kueue-v0.19.2/kueue.x-k8s.io_provisioningrequestconfigs.yaml"),
+    include_str!("../crds/kueue-v0.19.2/kueue.x-k8s.io_resourceflavors.yaml"),
+    include_str!("../crds/kueue-v0.19.2/kueue.x-k8s.io_topologies.yaml"),
+    include_str!("../crds/kueue-v0.19.2/kueue.x-k8s.io_workloadpriorityclasses.yaml"),
+    include_str!("../crds/kueue-v0.19.2/kueue.x-k8s.io_workloads.yaml"),
+    include_str!("../crds/autoscaler/autoscaling.x-k8s.io_provisioningrequests.yaml"),
+];
+
+/// The kinds of Kueue 0.19.2 and of Cluster Autoscaler, read once.
+pub fn kueue() -> &'static Prepared {
+    static KINDS: LazyLock<Prepared> = LazyLock::new(|| {
+        // The texts are part of this crate, and a test reads them all.
+        let definitions = TEXTS.iter().filter_map(|text| serde_saphyr::from_str(text).ok());
+        Prepared::new(definitions.collect())
+    });
+    &KINDS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_own_copies_are_definitions() {
+        for text in TEXTS {
+            serde_saphyr::from_str::<CustomResourceDefinition>(text).unwrap();
+        }
+    }
 }

@@ -2,6 +2,8 @@
 
 pub mod apiserver;
 pub mod autoscaler;
+pub mod definitions;
 pub mod jobs;
 pub mod kueue;
+pub mod replay;
 pub mod timeline;
