@@ -19,7 +19,7 @@ pub use fault::Fault;
 pub(crate) use injector::Injector;
 pub use invariants::{Evidence, violations};
 pub use plan::{Plan, PlanError, Point};
-pub use run::{Outcome, Run};
+pub use run::{JobOutcome, Outcome, Run};
 
 /// The variable that names the one plan to run.
 pub const PLAN: &str = "KUEUE_CHECK_PLAN";
@@ -83,7 +83,8 @@ pub(crate) fn explore(simulation: &Simulation, scenario: &impl AsyncFn(&Cluster)
     if let Some(plan) = std::env::var(PLAN).ok().and_then(|text| text.parse().ok()) {
         return alone(simulation, scenario, &plan, began);
     }
-    let without = simulation.run_with(scenario, &Plan::none());
+    let mut without = simulation.run_with(scenario, &Plan::none());
+    without.loops();
     let (points, left_out) = representative(&without.points);
     let mut explored = Explored {
         runs: 1,
