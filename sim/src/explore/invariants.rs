@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kueue_check::api::{CheckState, Uid};
 use serde_json::{Map, Value};
 
@@ -23,6 +23,9 @@ pub struct Evidence<'a> {
     /// How many replicas there are.
     pub replicas: usize,
 }
+
+/// So long a write may be on its way.
+const LATE: SignedDuration = SignedDuration::from_secs(60);
 
 /// The invariants that were broken, each with the place. One that is broken often is told three times.
 ///
@@ -131,8 +134,12 @@ fn entry_written(
     if (!holds && !withdrawn) || over || before["spec"]["active"] == false {
         say("guard", "it holds no quota, or is evicted, finished or inactive");
     }
-    if (old == new) != (was["lastTransitionTime"] == is["lastTransitionTime"]) {
-        say("transition", "lastTransitionTime must change exactly when the state does");
+    if old == new && was["lastTransitionTime"] != is["lastTransitionTime"] {
+        say("transition", "lastTransitionTime changed, but the state did not");
+    }
+    let since: Timestamp = text(&is["lastTransitionTime"]).parse().unwrap_or_default();
+    if old != new && at.duration_since(since) > LATE {
+        say("transition", "lastTransitionTime is not when the state changed");
     }
     if matches!(old, CheckState::Retry | CheckState::Rejected) {
         say("transition", "Kueue has not reset it");

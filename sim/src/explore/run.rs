@@ -59,6 +59,8 @@ pub struct Run {
 
 /// More writes than these, in two minutes in which nothing happens, are a loop.
 const LOOP: usize = 24;
+/// Columns of the timeline.
+const WIDTH: usize = 160;
 /// The requests of a start, and of what a fault makes one ask again.
 const REQUESTS: usize = 60;
 
@@ -159,6 +161,6 @@ impl fmt::Display for Run {
         } else {
             writeln!(f, "seed {}, to see it again: {PLAN}='{}'", self.seed, self.plan)?;
         }
-        writeln!(f, "\n{}", self.timeline().table())
+        writeln!(f, "\n{}", self.timeline().table(WIDTH))
     }
 }

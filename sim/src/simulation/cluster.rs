@@ -69,7 +69,7 @@ impl Cluster {
         let version = self.simulation.version;
         let kueue = Kueue::new(server, clock, version);
         tokio::spawn(crate::kueue::run(kueue, server.clone(), clock.clone()));
-        let jobs = crate::jobs::Jobs::new(server, clock, version);
+        let jobs = crate::jobs::Jobs::of_version(server, clock, version);
         tokio::spawn(crate::kueue::run(jobs, server.clone(), clock.clone()));
         for start in &self.simulation.actors {
             start(server, clock);
@@ -173,11 +173,12 @@ impl Cluster {
     /// The job's pods succeed.
     ///
     /// # Panics
-    /// If there is no such job, or it is not running.
+    /// If there is no such job, or the API server refuses.
     pub fn complete(&self, job: &str) {
         let (namespace, name) = split(job);
-        if !crate::jobs::complete(&self.server, namespace, name) {
-            fail(format!("`{job}` can't complete: it is not running"));
+        let answer = crate::jobs::finish(&self.server, namespace, name);
+        if answer.code != 200 {
+            fail(format!("`{job}` can't complete: {}", answer.body["message"]));
         }
     }
 
@@ -246,7 +247,7 @@ impl Cluster {
     /// The state of one of several checks.
     pub fn state_of(&self, check: &str, job: &str) -> Option<CheckState> {
         let entry = self.entry(check, job)?;
-        serde_json::from_value(entry["state"].clone()).ok()
+        entry["state"].as_str().map(CheckState::new)
     }
 
     /// The check's message for a job; empty if there is none.

@@ -182,7 +182,7 @@ impl Simulation {
     }
 
     /// Somebody else who works on the cluster, such as an autoscaler.
-    pub fn actor<A: Actor + Send + 'static>(
+    pub fn actor<A: Actor + Send + Sync + 'static>(
         mut self,
         make: impl Fn(&ApiServer, &Clock) -> A + Send + Sync + 'static,
     ) -> Self {
