@@ -7,6 +7,7 @@ pub mod explore;
 pub mod jobs;
 pub mod kueue;
 pub mod replay;
+pub mod scenarios;
 pub mod simulation;
 pub mod timeline;
 

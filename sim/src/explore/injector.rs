@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use jiff::Timestamp;
+use kueue_check::Clock;
 use tokio::sync::Notify;
 
 use super::{Fault, Plan, Point};
@@ -17,13 +19,19 @@ pub(crate) struct Injector {
     deaths: BTreeMap<String, Arc<Notify>>,
     seen: Mutex<Seen>,
     over: AtomicBool,
+    clock: Clock,
 }
+
+/// More requests than these at one moment are a loop that would never end, because time passes only while everybody waits.
+const AT_ONCE: usize = 20_000;
 
 #[derive(Default)]
 struct Seen {
     points: Vec<Point>,
     /// What was asked, and how often.
     requests: BTreeMap<String, usize>,
+    /// The moment of the last request, and how many there were at that moment.
+    moment: (Timestamp, usize),
 }
 
 impl fmt::Debug for Injector {
@@ -33,12 +41,13 @@ impl fmt::Debug for Injector {
 }
 
 impl Injector {
-    pub(crate) fn new(plan: &Plan, deaths: BTreeMap<String, Arc<Notify>>) -> Self {
+    pub(crate) fn new(plan: &Plan, deaths: BTreeMap<String, Arc<Notify>>, clock: Clock) -> Self {
         Self {
             plan: plan.clone(),
             deaths,
             seen: Mutex::default(),
             over: AtomicBool::new(false),
+            clock,
         }
     }
 
@@ -57,6 +66,30 @@ impl Injector {
         let seen = self.seen();
         let like = seen.requests.iter().filter(|(asked, _)| asked.starts_with(what));
         like.map(|(_, count)| count).sum()
+    }
+
+    /// Whether the replicas ask and ask, and time stands still.
+    pub(crate) fn looped(&self) -> bool {
+        self.seen().moment.1 > AT_ONCE
+    }
+
+    /// Counts a request.
+    fn loops(&self, what: &str) -> bool {
+        let now = self.clock.now();
+        let mut seen = self.seen();
+        if let Some(count) = seen.requests.get_mut(what) {
+            *count += 1;
+        } else {
+            seen.requests.insert(what.to_owned(), 1);
+        }
+        if seen.moment.1 > AT_ONCE {
+            return true;
+        }
+        seen.moment = match seen.moment {
+            (at, count) if at == now => (at, count + 1),
+            _ => (now, 1),
+        };
+        false
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -94,7 +127,9 @@ impl Faults for Injector {
             return None;
         }
         let what = describe(request);
-        *self.seen().requests.entry(what.clone()).or_default() += 1;
+        if self.loops(&what) {
+            return Some(RequestFault::Hang);
+        }
         self.at(&request.agent, false, request.number, what)?.of_request()
     }
 

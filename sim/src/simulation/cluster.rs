@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::failure::{fail, json, time};
+use super::outside::Outside;
 use super::replica::{Replica, agent};
 use super::{Answers, CHECK, Job, QUEUE, Simulation, objects};
 use crate::apiserver::{ApiServer, Resource};
@@ -27,6 +28,7 @@ pub struct Cluster {
     pub(super) simulation: Simulation,
     pub(super) plan: Plan,
     pub(super) answers: Answers,
+    outside: Outside,
     pub(super) injector: Arc<Injector>,
     /// Of each replica: tells it to die.
     deaths: Vec<Arc<Notify>>,
@@ -43,7 +45,7 @@ impl Cluster {
         let deaths: Vec<Arc<Notify>> = (0..simulation.replicas).map(|_| Arc::default()).collect();
         let named = deaths.iter().enumerate();
         let named = named.map(|(number, death)| (agent(number), Arc::clone(death)));
-        let injector = Arc::new(Injector::new(plan, named.collect()));
+        let injector = Arc::new(Injector::new(plan, named.collect(), clock.clone()));
         Self {
             prepared: 0,
             server,
@@ -51,6 +53,7 @@ impl Cluster {
             simulation: simulation.clone(),
             plan: plan.clone(),
             answers: Answers::default(),
+            outside: Outside::default(),
             injector,
             deaths,
         }
@@ -87,6 +90,7 @@ impl Cluster {
             server: self.server.clone(),
             clock: self.clock.clone(),
             answers: self.answers.clone(),
+            outside: self.outside.clone(),
             dies: Arc::clone(&self.deaths[number]),
         }
     }
@@ -281,6 +285,17 @@ impl Cluster {
     /// All verdicts of the checks so far.
     pub fn answers(&self) -> &Answers {
         &self.answers
+    }
+
+    /// The service outside the cluster that a check was given by [`Tools::outside`](super::Tools::outside).
+    ///
+    /// # Panics
+    /// If no check has asked for one of this type.
+    pub fn outside<T: Clone + Send + Sync + 'static>(&self) -> T {
+        match self.outside.get() {
+            Some(service) => service,
+            None => fail(format!("there is no {} outside", std::any::type_name::<T>())),
+        }
     }
 
     /// How many requests the replicas of the check have sent so far. `what` is the beginning of what they ask, such as `apply workloads/status`, `list`, or

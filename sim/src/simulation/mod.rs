@@ -36,6 +36,7 @@ mod finish;
 mod job;
 mod objects;
 mod observed;
+mod outside;
 mod replica;
 
 use std::fmt;
@@ -48,7 +49,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::apiserver::ApiServer;
-use crate::explore::{Explored, Plan, Run, explore};
+use crate::explore::{Explored, Plan, Run, explore, explore_random};
 use crate::kueue::{Actor, KueueVersion};
 
 pub use cluster::Cluster;
@@ -67,6 +68,15 @@ pub struct Tools {
     pub client: Client,
     /// The time.
     pub clock: Clock,
+    outside: outside::Outside,
+}
+
+impl Tools {
+    /// A service outside the cluster, such as a licence server: it is made once for each run and outlives the check's processes. Its clones must share what
+    /// they know. [`Cluster::outside`] shows it to the scenario.
+    pub fn outside<T: Clone + Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> T {
+        self.outside.get_or(make)
+    }
 }
 
 impl fmt::Debug for Tools {
@@ -240,7 +250,18 @@ impl Simulation {
 
     /// As [`every_single_fault`](Self::every_single_fault), but what failed is told, not thrown.
     pub fn explore(&self, scenario: impl AsyncFn(&Cluster)) -> Explored {
-        explore(self, &scenario)
+        explore(self, &scenario, false)
+    }
+
+    /// As [`explore`](Self::explore), but it ends at the first run that fails.
+    pub fn explore_until_failure(&self, scenario: impl AsyncFn(&Cluster)) -> Explored {
+        explore(self, &scenario, true)
+    }
+
+    /// Runs `scenario` without a fault, and then `runs` times with two to four faults at random points, chosen by the [seed](Self::seed). A plan that fails is
+    /// shrunk to the fewest faults that still fail.
+    pub fn explore_at_random(&self, runs: usize, scenario: impl AsyncFn(&Cluster)) -> Explored {
+        explore_random(self, &scenario, runs)
     }
 
     /// Runs `scenario` once with the faults of `plan`.

@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
+use super::outside::Outside;
 use super::{Answers, Simulation, Tools};
 use crate::apiserver::ApiServer;
 
@@ -28,6 +29,7 @@ pub(super) struct Replica {
     pub(super) server: ApiServer,
     pub(super) clock: Clock,
     pub(super) answers: Answers,
+    pub(super) outside: Outside,
     pub(super) dies: Arc<Notify>,
 }
 
@@ -54,6 +56,7 @@ impl Replica {
         let tools = Tools {
             client: self.server.client_as(&agent(self.number)),
             clock: self.clock.clone(),
+            outside: self.outside.clone(),
         };
         let tried = self.simulation.checks.iter();
         tried.map(|check| (check.make)(&tools, &self.answers)).collect()
