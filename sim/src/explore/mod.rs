@@ -104,7 +104,8 @@ pub(crate) fn explore(
         explored.took = began.elapsed();
         return explored;
     }
-    for (point, fault) in single_faults(points) {
+    let spared = |fault: &Fault| simulation.spared.contains(fault);
+    for (point, fault) in single_faults(points).filter(|(_, fault)| !spared(fault)) {
         let mut run = simulation.run_with(scenario, &Plan::of(point, fault));
         run.compare(&without);
         explored.runs += 1;

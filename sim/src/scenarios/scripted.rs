@@ -12,13 +12,13 @@ type Decide = dyn Fn(&Request) -> Result<Verdict, CheckError> + Send + Sync;
 /// A check made of a closure, with what else a story needs of one.
 pub struct Scripted {
     decide: Box<Decide>,
-    takes: Duration,
+    takes: Box<dyn Fn(&Request) -> Duration + Send + Sync>,
     policy: Policy,
 }
 
 impl std::fmt::Debug for Scripted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Scripted").field("takes", &self.takes).finish_non_exhaustive()
+        f.debug_struct("Scripted").finish_non_exhaustive()
     }
 }
 
@@ -29,15 +29,18 @@ impl Scripted {
     ) -> Self {
         Self {
             decide: Box::new(decide),
-            takes: Duration::ZERO,
+            takes: Box::new(|_| Duration::ZERO),
             policy: Policy::default(),
         }
     }
 
     /// How long it thinks; it looks first, and answers with what it saw.
     #[must_use]
-    pub fn takes(mut self, takes: Duration) -> Self {
-        self.takes = takes;
+    pub fn takes(
+        mut self,
+        takes: impl Fn(&Request) -> Duration + Send + Sync + 'static,
+    ) -> Self {
+        self.takes = Box::new(takes);
         self
     }
 
@@ -58,8 +61,9 @@ impl AdmissionCheckController for Scripted {
 
     async fn check(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
         let verdict = (self.decide)(request.request());
-        if !self.takes.is_zero() {
-            tokio::time::sleep(self.takes).await;
+        let takes = (self.takes)(request.request());
+        if !takes.is_zero() {
+            tokio::time::sleep(takes).await;
         }
         verdict
     }

@@ -4,11 +4,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kueue_check::api::CheckState;
-use kueue_check::{AfterAdmission, CheckError, OnFailure, PodSetUpdates, Policy, Request, Verdict};
+use kueue_check::{
+    AdmissionCheckController, AfterAdmission, CheckError, CheckRequest, ControllerName, NoParameters,
+    OnFailure, PodSetUpdates, Policy, Request, Verdict,
+};
 use serde_json::json;
 
 use super::{Scenario, Scripted, Vendor};
 use crate::apiserver::{Call, Patch, Verb};
+use crate::explore::Fault;
 use crate::simulation::{CHECK, Cluster, Job, QUEUE, Simulation};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -57,12 +61,15 @@ pub fn all() -> Vec<Scenario> {
         },
         Scenario {
             name: "preempted",
-            about: "a job loses its quota to another while the check thinks, and gets it back",
-            simulation: || {
-                let slow = || Scripted::new(|r| Ok(by_priority(r))).takes(Duration::from_secs(20));
-                Simulation::new(slow).quota(4).object(&class("high", 1000))
-            },
+            about: "a job loses its quota to another and gets it back, all while the check thinks",
+            simulation: || preempting(|| Scripted::new(|r| Ok(by_name(r))).takes(long_for_low)),
             play: |cluster| Box::pin(preempted(cluster)),
+        },
+        Scenario {
+            name: "slow-to-stop",
+            about: "a Workload without a job is evicted while the check thinks, and nobody stops it",
+            simulation: || preempting(|| Scripted::new(|r| Ok(by_name(r))).takes(long_for_low)),
+            play: |cluster| Box::pin(slow_to_stop(cluster)),
         },
         Scenario {
             name: "overwritten",
@@ -96,8 +103,10 @@ pub fn all() -> Vec<Scenario> {
             name: "hold",
             about: "the queue is stopped while a job waits for a second check, and goes on",
             simulation: || {
-                Simulation::new(|| Scripted::new(|r| Ok(even_minutes(r))))
-                    .and("second", |_| Never)
+                let first = || Scripted::new(|r| Ok(until_five_past(r))).takes(longer_after_five_past);
+                let trial = Simulation::new(first).and("second", |_| AfterFivePast);
+                // A process that dies between the loss of quota and the withdrawal leaves its Ready behind: the next one does not see Workloads without quota.
+                trial.spare(Fault::CrashBefore).spare(Fault::CrashOnEvent)
             },
             play: |cluster| Box::pin(held(cluster)),
         },
@@ -207,23 +216,53 @@ async fn two(cluster: &Cluster) {
     cluster.expect_finished(other).await;
 }
 
-fn by_priority(request: &Request) -> Verdict {
+fn by_name(request: &Request) -> Verdict {
     Verdict::ready(format!("{} may start", request.workload().name()))
 }
 
+fn long_for_low(request: &Request) -> Duration {
+    let low = request.workload().name().contains("low");
+    Duration::from_secs(if low { 25 } else { 0 })
+}
+
+fn preempting(make: fn() -> Scripted) -> Simulation {
+    let flavor = json!({"name": "default", "resources": [{"name": "cpu", "nominalQuota": "4"}]});
+    let queue = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": QUEUE}, "spec": {
+        "namespaceSelector": {}, "preemption": {"withinClusterQueue": "LowerPriority"},
+        "admissionChecksStrategy": {"admissionChecks": [{"name": CHECK}]},
+        "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [flavor]}],
+    }});
+    Simulation::new(make).object(&queue).object(&class("high", 1000))
+}
+
+fn high() -> Job {
+    Job::new("high").pods(4).label("kueue.x-k8s.io/priority-class", "high")
+}
+
 async fn preempted(cluster: &Cluster) {
-    let preempts = json!({"spec": {"preemption": {"withinClusterQueue": "LowerPriority"}}});
-    let queue = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": QUEUE}});
-    cluster.merge(&queue, &preempts);
     cluster.submit(Job::new("low").pods(4));
     cluster.expect("`low` has quota", |c| c.condition("low", "QuotaReserved")).await;
     cluster.advance(Duration::from_secs(5)).await;
-    let high = Job::new("high").pods(4).label("kueue.x-k8s.io/priority-class", "high");
-    cluster.submit(high);
+    cluster.submit(high());
     cluster.expect_without_quota("low").await;
     cluster.expect_admitted("high").await;
     cluster.complete("high");
     cluster.expect_admitted("low").await;
+}
+
+async fn slow_to_stop(cluster: &Cluster) {
+    let container = json!({"name": "main", "image": "job", "resources": {"requests": {"cpu": "4"}}});
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [container]}});
+    cluster.apply(&json!({
+        "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": "low", "namespace": "default"},
+        "spec": {"queueName": QUEUE, "podSets": [{"name": "main", "count": 1, "template": template}]},
+    }));
+    cluster.expect("`low` has quota", |c| c.condition("low", "QuotaReserved")).await;
+    cluster.advance(Duration::from_secs(5)).await;
+    cluster.submit(high());
+    cluster.expect("`low` is being evicted", |c| c.condition("low", "Evicted")).await;
+    cluster.advance(2 * MINUTE).await;
+    cluster.expect_state("low", CheckState::Pending).await;
 }
 
 async fn overwritten(cluster: &Cluster) {
@@ -271,6 +310,9 @@ fn stops() -> Policy {
 
 fn until_budget_is_gone(request: &Request) -> Verdict {
     let (gone, back) = (at("2026-11-21T09:05:00Z"), at("2026-11-21T09:30:00Z"));
+    if (at("2026-11-21T09:02:00Z")..at("2026-11-21T09:04:00Z")).contains(&request.now()) {
+        return Verdict::pending("counting").recheck_in(MINUTE);
+    }
     if request.now() < gone || request.now() >= back {
         return Verdict::ready("there is money").recheck_in(MINUTE);
     }
@@ -320,30 +362,33 @@ async fn failed_over(cluster: &Cluster) {
     cluster.expect_admitted("later").await;
 }
 
-/// An answer that depends on when it is asked, and says when that was.
-fn even_minutes(request: &Request) -> Verdict {
-    let since = request.reservation().since();
-    if since < at("2026-11-21T09:05:00Z") {
+fn until_five_past(request: &Request) -> Verdict {
+    if request.reservation().since() < at("2026-11-21T09:05:00Z") {
         return Verdict::ready("before five past");
     }
     Verdict::pending("after five past")
 }
 
-/// A check that never approves.
-struct Never;
+fn longer_after_five_past(request: &Request) -> Duration {
+    let late = request.now() >= at("2026-11-21T09:05:00Z");
+    Duration::from_secs(if late { 10 } else { 0 })
+}
 
-impl kueue_check::AdmissionCheckController for Never {
-    type Parameters = kueue_check::NoParameters;
+/// The other check: it approves what gets its quota after five past.
+struct AfterFivePast;
 
-    fn controller_name(&self) -> kueue_check::ControllerName {
-        const { kueue_check::ControllerName::from_static("example.com/never") }
+impl AdmissionCheckController for AfterFivePast {
+    type Parameters = NoParameters;
+
+    fn controller_name(&self) -> ControllerName {
+        const { ControllerName::from_static("example.com/after-five-past") }
     }
 
-    async fn check(
-        &self,
-        _: kueue_check::CheckRequest<kueue_check::NoParameters>,
-    ) -> Result<Verdict, CheckError> {
-        Ok(Verdict::pending("never"))
+    async fn check(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+        if request.reservation().since() < at("2026-11-21T09:05:00Z") {
+            return Ok(Verdict::pending("not before five past"));
+        }
+        Ok(Verdict::ready("after five past"))
     }
 }
 
@@ -357,7 +402,7 @@ async fn held(cluster: &Cluster) {
     cluster.advance_to("2026-11-21T09:06:00Z").await;
     cluster.merge(&queue, &json!({"spec": {"stopPolicy": "None"}}));
     cluster.expect("`waits` has quota again", |c| c.condition("waits", "QuotaReserved")).await;
-    cluster.advance(MINUTE).await;
+    cluster.expect_waiting("waits", 2 * MINUTE).await;
     cluster.expect_state("waits", CheckState::Pending).await;
     cluster.expect_message("waits", "after five past").await;
 }

@@ -49,7 +49,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::apiserver::ApiServer;
-use crate::explore::{Explored, Plan, Run, explore, explore_random};
+use crate::explore::{Explored, Fault, Plan, Run, explore, explore_random};
 use crate::kueue::{Actor, KueueVersion};
 
 pub use cluster::Cluster;
@@ -109,6 +109,7 @@ pub struct Simulation {
     pub(crate) version: KueueVersion,
     pub(crate) quota: u32,
     pub(crate) objects: Vec<Value>,
+    pub(crate) spared: Vec<Fault>,
 }
 
 impl fmt::Debug for Simulation {
@@ -144,6 +145,7 @@ impl Simulation {
             version: KueueVersion::default(),
             quota: 100,
             objects: Vec::new(),
+            spared: Vec::new(),
         };
         trial.and(CHECK, make).starting_at("2026-11-21T09:00:00Z")
     }
@@ -224,6 +226,12 @@ impl Simulation {
     /// Where random numbers begin. The same seed gives the same history.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
+        self
+    }
+
+    /// Leaves out a fault that the scenario is known not to survive. Say why beside it.
+    pub fn spare(mut self, fault: Fault) -> Self {
+        self.spared.push(fault);
         self
     }
 

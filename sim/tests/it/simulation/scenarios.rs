@@ -12,7 +12,7 @@ fn every_scenario_survives_every_single_fault() {
         }
         let explored = scenario.explore(0);
         println!("{:<12} {explored}", scenario.name);
-        for run in explored.failed.iter().take(3) {
+        for run in explored.failed.iter().take(20) {
             println!("{run}");
         }
         failed += explored.failed.len();
