@@ -5,3 +5,4 @@
 mod apiserver;
 mod autoscaler;
 mod timeline;
+mod traces;
