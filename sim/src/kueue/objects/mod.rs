@@ -19,7 +19,7 @@ pub use local_queue::LocalQueue;
 pub(crate) use pod_requests::amount_of;
 pub use pod_requests::{Requests, pod_requests};
 pub use workload::{
-    Admission, CheckEntry, Metadata, OwnerReference, PodSet, PodSetAssignment, RequeueState, State,
+    Admission, CheckEntry, Metadata, OwnerReference, PodSet, PodSetAssignment, PriorityClassRef, RequeueState, State,
     Workload, WorkloadSpec, WorkloadStatus,
 };
 
