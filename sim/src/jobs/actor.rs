@@ -82,14 +82,21 @@ impl Jobs {
         }
         for (integration, event) in seen {
             let key = key_of(&event.object);
-            let uid = event.object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+            let uid = event.object["metadata"]["uid"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
             let place = (integration, key.clone());
             if event.kind == "DELETED" {
                 self.objects.remove(&place);
             } else {
                 self.objects.insert(place, event.object);
             }
-            self.enqueue(Task { integration, key, uid });
+            self.enqueue(Task {
+                integration,
+                key,
+                uid,
+            });
         }
         while let Some(event) = self.workloads_watch.as_mut().and_then(Watch::ready) {
             self.workload_changed(event.kind, event.object);
@@ -131,7 +138,9 @@ impl Jobs {
     fn reconcile(&mut self, task: &Task) {
         let place = (task.integration, task.key.clone());
         let object = self.objects.get(&place);
-        let object = object.filter(|o| o["metadata"]["uid"] == task.uid.as_str()).cloned();
+        let object = object
+            .filter(|o| o["metadata"]["uid"] == task.uid.as_str())
+            .cloned();
         let owned = self.workloads.get(&task.uid);
         let raw = owned.and_then(|owned| owned.values().next().cloned());
         let workload = raw.as_deref().map(read);

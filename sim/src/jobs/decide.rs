@@ -176,7 +176,8 @@ fn finished(job: &JobView, workload: &Workload) -> Option<Move> {
 fn mismatch(job: &JobView, workload: &Workload) -> Option<Move> {
     if job.differs {
         return Some(if !job.suspended {
-            let message = "No matching Workload; restoring pod templates according to existent Workload";
+            let message =
+                "No matching Workload; restoring pod templates according to existent Workload";
             Move::Suspend {
                 message: message.to_owned(),
             }
@@ -243,7 +244,10 @@ fn suspended(job: &JobView, workload: &Workload) -> Option<Move> {
     if job.queue != workload.spec.queue_name {
         return Some(Move::ChangeQueue);
     }
-    workload.has_quota().then(|| tell_checks(workload)).flatten()
+    workload
+        .has_quota()
+        .then(|| tell_checks(workload))
+        .flatten()
 }
 
 fn tell_checks(workload: &Workload) -> Option<Move> {

@@ -38,7 +38,9 @@ pub(crate) fn refused(old: &Value, new: &Value) -> Vec<FieldError> {
 /// The value that the path of an error leads to.
 fn shown(pod: &Value, path: &str) -> Value {
     let pointer = path.replace(['.', '['], "/").replace(']', "");
-    pod.pointer(&format!("/{pointer}")).cloned().unwrap_or(Value::Null)
+    pod.pointer(&format!("/{pointer}"))
+        .cloned()
+        .unwrap_or(Value::Null)
 }
 
 /// The spec without what may change.

@@ -20,9 +20,8 @@ pub(super) fn view(job: &Value, workload: Option<&Workload>) -> JobView {
     let suspended = job["spec"]["suspend"] == true;
     let set = workload.and_then(|w| w.spec.pod_sets.first());
     let mut conditions = job["status"]["conditions"].as_array().into_iter().flatten();
-    let ended = conditions.find(|c| {
-        c["status"] == "True" && (c["type"] == "Complete" || c["type"] == "Failed")
-    });
+    let ended = conditions
+        .find(|c| c["status"] == "True" && (c["type"] == "Complete" || c["type"] == "Failed"));
     let count = |field: &str| job["status"][field].as_i64().unwrap_or_default();
     let wanted = job["spec"]["parallelism"].as_i64().unwrap_or(1);
     let changed = |template: &Value| restored(job, template) != job["spec"]["template"];
@@ -53,7 +52,11 @@ pub(super) fn restore(step: &Step<'_>, job: &Value, workload: &Workload) -> Opti
         step.merge(&jobs(), job, "status", &patch);
         return None;
     }
-    let template = workload.spec.pod_sets.first().map(|set| set.template.clone());
+    let template = workload
+        .spec
+        .pod_sets
+        .first()
+        .map(|set| set.template.clone());
     let mut object = job.clone();
     object["spec"]["template"] = restored(job, &template.unwrap_or_default());
     if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {

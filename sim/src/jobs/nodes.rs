@@ -110,7 +110,8 @@ impl Actor for Nodes {
         if let Some(status) = status {
             let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
             let name = (text("namespace"), text("name"));
-            self.api.merge(&resource, name, "status", &json!({"status": status}));
+            self.api
+                .merge(&resource, name, "status", &json!({"status": status}));
         }
         true
     }

@@ -66,7 +66,14 @@ impl Step<'_> {
                     self.tell(&stopped, "Stopped", &message);
                 }
             }
-            (Move::Unreserve { reason, message, requeue }, Some(owned)) => {
+            (
+                Move::Unreserve {
+                    reason,
+                    message,
+                    requeue,
+                },
+                Some(owned),
+            ) => {
                 self.unreserve(owned.workload, (&reason, &message), requeue);
             }
             (Move::Start, Some(owned)) => self.start(object, owned.workload),
@@ -107,7 +114,10 @@ impl Step<'_> {
     }
 
     fn tell_finished(&mut self, object: &Value, workload: &Workload) {
-        let text = format!("Workload '{}' is declared finished", workload.metadata.key());
+        let text = format!(
+            "Workload '{}' is declared finished",
+            workload.metadata.key()
+        );
         self.tell(object, "FinishedWorkload", &text);
     }
 
@@ -124,7 +134,13 @@ impl Step<'_> {
         let value = found.and_then(|class| class["value"].as_i64());
         let template = self.integration.template(object);
         let count = self.integration.count(object);
-        workload_of(self.integration.owner(), object, &template, count, class.zip(value))
+        workload_of(
+            self.integration.owner(),
+            object,
+            &template,
+            count,
+            class.zip(value),
+        )
     }
 
     fn create(&mut self, object: &Value) {
@@ -151,7 +167,9 @@ impl Step<'_> {
     fn replace(&mut self, object: &Value, owned: Owned<'_>) {
         self.drop_finalizer(owned);
         let metadata = &owned.workload.metadata;
-        let answer = self.api.delete(&kueue("workloads"), &metadata.namespace, &metadata.name);
+        let answer = self
+            .api
+            .delete(&kueue("workloads"), &metadata.namespace, &metadata.name);
         if answer.code == 200 {
             let text = format!("Deleted not matching Workload: {}", metadata.key());
             self.tell(object, "DeletedWorkload", &text);
@@ -191,14 +209,20 @@ impl Step<'_> {
 
     fn finish(&self, workload: &Workload, reason: &str, message: &str) -> bool {
         let now = self.api.now();
-        self.condition(workload, Condition::new("Finished", True(true), reason, message, now))
+        self.condition(
+            workload,
+            Condition::new("Finished", True(true), reason, message, now),
+        )
     }
 
     fn pods_ready(&self, workload: &Workload, ready: PodsReady) {
         let (reason, message) = (ready.reason(), ready.message());
         let status = True(ready.is_true());
         let now = self.api.now();
-        self.condition(workload, Condition::new("PodsReady", status, reason, message, now));
+        self.condition(
+            workload,
+            Condition::new("PodsReady", status, reason, message, now),
+        );
     }
 
     /// Writes one condition, as its own field manager.
@@ -216,7 +240,9 @@ impl Step<'_> {
             "metadata": {"name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid, "resourceVersion": metadata.resource_version},
             "status": {"conditions": [condition]},
         });
-        let answer = self.api.apply(&kueue("workloads"), &body, "status", &manager);
+        let answer = self
+            .api
+            .apply(&kueue("workloads"), &body, "status", &manager);
         answer.code == 200
     }
 
@@ -261,7 +287,11 @@ impl Step<'_> {
             }
             Ok(started) => {
                 let answer = self.api.update(&self.integration.resource(), &started, "");
-                let queue = workload.status.admission.as_ref().map(|a| a.cluster_queue.as_str());
+                let queue = workload
+                    .status
+                    .admission
+                    .as_ref()
+                    .map(|a| a.cluster_queue.as_str());
                 if answer.code == 200 {
                     let text = format!("Admitted by clusterQueue {}", queue.unwrap_or_default());
                     self.tell(&answer.body, "Started", &text);

@@ -272,12 +272,18 @@ impl Workload {
 
     /// Why it is being stopped, if it is.
     pub fn eviction(&self) -> Option<&Condition> {
-        self.status.conditions.get("Evicted").filter(|c| c.is_true())
+        self.status
+            .conditions
+            .get("Evicted")
+            .filter(|c| c.is_true())
     }
 
     /// What it is not to be tried before, as its annotation says; empty is nothing.
     pub fn gated_by(&self) -> Option<&str> {
-        let gates = self.metadata.annotations.get("kueue.x-k8s.io/admission-gated-by");
+        let gates = self
+            .metadata
+            .annotations
+            .get("kueue.x-k8s.io/admission-gated-by");
         gates.map(String::as_str).filter(|gates| !gates.is_empty())
     }
 
