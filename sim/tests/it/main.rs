@@ -4,5 +4,6 @@
 
 mod apiserver;
 mod autoscaler;
+mod kueue;
 mod timeline;
 mod traces;
