@@ -154,10 +154,10 @@ impl Watch {
     }
 
     fn event(&self, kind: &'static str, object: &Arc<Value>) -> Event {
-        let object = if self.kind.resource.version == self.kind.stored {
-            Arc::clone(object)
-        } else {
+        let object = if self.kind.converts() {
             Arc::new(show(&self.kind, object))
+        } else {
+            Arc::clone(object)
         };
         Event { kind, object }
     }

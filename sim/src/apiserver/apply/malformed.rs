@@ -124,17 +124,18 @@ fn go_type(value: &Value) -> &'static str {
 
 /// As Go's `%v` shows it.
 fn go_value(value: &Value) -> String {
-    format!("&{{{}}}", plain(value))
+    format!("&{{{}}}", go_map(value))
 }
 
-pub(crate) fn plain(value: &Value) -> String {
+/// The same without the pointer.
+pub(crate) fn go_map(value: &Value) -> String {
     let spaced = |parts: Vec<String>| parts.join(" ");
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::String(text) => text.clone(),
-        Value::Array(list) => format!("[{}]", spaced(list.iter().map(plain).collect())),
+        Value::Array(list) => format!("[{}]", spaced(list.iter().map(go_map).collect())),
         Value::Object(map) => {
-            let pair = |(name, child): (&String, &Value)| format!("{name}:{}", plain(child));
+            let pair = |(name, child): (&String, &Value)| format!("{name}:{}", go_map(child));
             format!("map[{}]", spaced(map.iter().map(pair).collect()))
         }
         other => other.to_string(),

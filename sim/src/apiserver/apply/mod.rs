@@ -10,5 +10,6 @@ mod set;
 mod typed;
 mod update;
 
+pub(crate) use malformed::go_map;
 pub(crate) use managers::{Managers, Owner};
 pub(crate) use update::{Request, apply, reset_fields, update};

@@ -18,7 +18,7 @@ pub(super) enum Form {
 const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 /// The first form in an `Accept` header that is known here. Protobuf is not; it is answered with 406 if nothing else is taken.
-pub(super) fn accept(header: &str, custom: bool) -> Result<Form, Status> {
+pub(super) fn accept(header: &str, custom: bool, list: bool) -> Result<Form, Status> {
     if header.trim().is_empty() {
         return Ok(Form::Whole);
     }
@@ -50,7 +50,12 @@ pub(super) fn accept(header: &str, custom: bool) -> Result<Form, Status> {
         let why = format!("only the following media types are accepted: {ACCEPTED}");
         return Err(Status::new(406, "NotAcceptable", why));
     }
-    let why = format!("406: Not Acceptable\n\nAvailable representations: {ACCEPTED}");
+    let watched = if list {
+        ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+    } else {
+        ""
+    };
+    let why = format!("406: Not Acceptable\n\nAvailable representations: {ACCEPTED}{watched}");
     Err(Status::new(406, "NotAcceptable", why).with_details(serde_json::json!({})))
 }
 

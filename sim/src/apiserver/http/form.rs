@@ -22,23 +22,20 @@ pub(super) fn shown(
         (Form::Metadata, false) => Ok(metadata(&body)),
         (Form::MetadataList, true) => Ok(metadata_list(&body)),
         (Form::Table, _) => Ok(table(kind, &body, include, now, true)),
-        (Form::Metadata, true) => Err(mismatch("PartialObjectMetadata", "a list", kind, "List")),
-        (Form::MetadataList, false) => Err(mismatch(
-            "PartialObjectMetadataList",
-            "not a list",
-            kind,
-            "",
-        )),
+        (Form::Metadata, true) => Err(not_one(kind)),
+        (Form::MetadataList, false) => Err(Status::new(500, "", "content is not a list")),
     }
 }
 
-fn mismatch(asked: &str, found: &str, kind: &Kind, suffix: &str) -> Status {
+fn not_one(kind: &Kind) -> Status {
     let go_type = if kind.custom {
-        format!("*unstructured.Unstructured{suffix}")
+        "*unstructured.UnstructuredList".to_owned()
     } else {
-        format!("*core.{}{suffix}", kind.kind)
+        format!("*core.{}List", kind.kind)
     };
-    let why = format!("you requested {asked}, but the requested object is {found} ({go_type})");
+    let why = format!(
+        "you requested PartialObjectMetadata, but the requested object is a list ({go_type})"
+    );
     Status::new(406, "NotAcceptable", why)
 }
 
@@ -116,7 +113,7 @@ fn row(kind: &Kind, object: &Value, include: &str, now: Timestamp) -> Value {
     cells.extend(kind.columns.iter().map(|column| cell(column, object, now)));
     let mut row = json!({"cells": cells});
     match include {
-        "None" => {}
+        "None" => row["object"] = Value::Null,
         "Object" => row["object"] = object.clone(),
         _ => row["object"] = metadata(object),
     }

@@ -108,7 +108,7 @@ fn objects(
         body: Value::Null,
         agent: incoming.agent.to_owned(),
     };
-    let form = accept(incoming.accept, kind.custom)?;
+    let form = accept(incoming.accept, kind.custom, call.verb == Verb::List)?;
     if watches && incoming.method == Method::GET {
         return Ok(Route::Watch(call, form));
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Bound, Limits, ListKind, Pattern, Rule, Schema, Type};
+use super::{Bound, Limits, ListKind, Pattern, Schema, Type};
+use crate::apiserver::rules::rules;
 
 /// Schemas by the name that `$ref` uses. Those of the built-in kinds refer to each other, never in a circle.
 pub(crate) struct Definitions<'a> {
@@ -216,17 +217,4 @@ fn limits(source: &Value) -> Limits {
 fn number_text(value: &Value) -> String {
     let text = value.to_string();
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
-}
-
-fn rules(source: &Value) -> Vec<Rule> {
-    let list = source
-        .get("x-kubernetes-validations")
-        .and_then(Value::as_array);
-    list.into_iter()
-        .flatten()
-        .map(|rule| Rule {
-            rule: text(rule, "rule"),
-            message: text(rule, "message"),
-        })
-        .collect()
 }

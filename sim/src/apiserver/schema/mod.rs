@@ -12,6 +12,8 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
+use super::rules::Rule;
+
 pub(crate) use compile::{Definitions, compile};
 pub(crate) use decode::undecodable;
 pub(crate) use default::default_fields;
@@ -85,7 +87,7 @@ pub(crate) struct Schema {
     pub(crate) any_of: Vec<Arc<Schema>>,
     pub(crate) one_of: Vec<Arc<Schema>>,
     pub(crate) not: Option<Arc<Schema>>,
-    /// The rules in CEL, as they stand in the definition.
+    /// The rules in CEL.
     pub(crate) rules: Vec<Rule>,
     /// Whether this node or one below has rules.
     pub(crate) has_rules: bool,
@@ -93,13 +95,6 @@ pub(crate) struct Schema {
     pub(crate) trivial: bool,
     /// Whether this node or one below has a default.
     pub(crate) has_defaults: bool,
-}
-
-/// A rule in CEL.
-#[derive(Clone, Debug)]
-pub(crate) struct Rule {
-    pub(crate) rule: String,
-    pub(crate) message: String,
 }
 
 /// Bounds on sizes and numbers.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::apiserver::kinds::Kind;
+use crate::apiserver::kinds::{Kind, kept_path};
 use crate::apiserver::status::Status;
 
 /// A list of `path=value` and `path!=value`, all of which must hold.
@@ -38,7 +38,14 @@ impl FieldSelector {
             if !known {
                 return Err(unknown(kind, &term.path));
             }
-            terms.push(term);
+            terms.push(Term {
+                path: if kind.is("", "events") {
+                    kept_path(&term.path)
+                } else {
+                    term.path
+                },
+                ..term
+            });
         }
         Ok(Self { terms })
     }

@@ -177,12 +177,9 @@ fn bound(value: &str) -> Result<i64, String> {
 }
 
 fn check_key(key: &str) -> Result<(), String> {
-    match names::qualified_name(key).first() {
+    match names::label_key(key).first() {
         None => Ok(()),
-        Some(why) => Err(format!(
-            "<nil>: Invalid value: \"{key}\": {}",
-            why.replacen("a qualified name must", "a valid label key must", 1)
-        )),
+        Some(why) => Err(format!("<nil>: Invalid value: \"{key}\": {why}")),
     }
 }
 

@@ -110,6 +110,7 @@ fn default(value: &mut Value, field: &str, default: Value) {
 /// Fills in the defaults of a decoded object.
 pub(super) fn default_object(kind: &Kind, object: &mut Value) {
     fill_in(object, &zero_fields(kind));
+    fill_conditions(kind, object);
     match (kind.resource.group.as_str(), kind.resource.plural.as_str()) {
         ("", "namespaces") => {
             let name = text(object, "name").to_owned();
@@ -122,7 +123,15 @@ pub(super) fn default_object(kind: &Kind, object: &mut Value) {
             default(&mut object["spec"], "enableServiceLinks", json!(true));
         }
         ("", "podtemplates") => default_pod(&mut object["template"]["spec"]),
-        ("", "secrets") => default_secret(object),
+        ("", "secrets") => {
+            encode_secret(object);
+            default_secret(object);
+        }
+        ("", "nodes") => {
+            if let Some(capacity) = object.pointer("/status/capacity").cloned() {
+                default(&mut object["status"], "allocatable", capacity);
+            }
+        }
         ("batch", "jobs") => default_job(object),
         ("scheduling.k8s.io", "priorityclasses") => {
             default(object, "preemptionPolicy", json!("PreemptLowerPriority"));
@@ -214,8 +223,7 @@ pub(super) fn on_create(kind: &Kind, object: &mut Value) {
             object["status"] = json!({"phase": "Active"});
         }
         ("", "pods") => create_pod(object),
-        ("", "secrets") => encode_secret(object),
-        ("", "nodes") if object.get("status").is_none() => object["status"] = json!({}),
+        ("", "nodes") => create_node(object),
         ("batch", "jobs") => create_job(object),
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
             let now = text(object, "creationTimestamp").to_owned();
@@ -227,11 +235,43 @@ pub(super) fn on_create(kind: &Kind, object: &mut Value) {
 
 /// What the server writes into a changed object.
 pub(super) fn on_update(kind: &Kind, old: &Value, new: &mut Value) {
-    if kind.is("", "secrets") {
-        encode_secret(new);
-    }
     if kind.is("", "namespaces") {
         new["spec"] = old["spec"].clone();
+    }
+}
+
+/// The times of conditions, which Go always writes.
+fn fill_conditions(kind: &Kind, object: &mut Value) {
+    let times = if kind.is("", "nodes") {
+        ["lastHeartbeatTime", "lastTransitionTime"]
+    } else if kind.is("", "pods") || kind.is("batch", "jobs") {
+        ["lastProbeTime", "lastTransitionTime"]
+    } else {
+        return;
+    };
+    let conditions = object.pointer_mut("/status/conditions");
+    for condition in conditions
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        for time in times {
+            default(condition, time, Value::Null);
+        }
+    }
+}
+
+/// A Node is not ready until something says so.
+fn create_node(object: &mut Value) {
+    const KEY: &str = "node.kubernetes.io/not-ready";
+    let taints = &mut object["spec"]["taints"];
+    if taints.is_null() {
+        *taints = json!([]);
+    }
+    if let Some(taints) = taints.as_array_mut()
+        && !taints.iter().any(|taint| taint["key"] == KEY)
+    {
+        taints.push(json!({"key": KEY, "effect": "NoSchedule"}));
     }
 }
 

@@ -3,17 +3,20 @@
 use serde_json::{Map, Value};
 
 use super::{Context, builtin, meta};
+use crate::apiserver::apply::go_map;
 use crate::apiserver::kinds;
 use crate::apiserver::schema::{default_fields, drop_nulls, prune, undecodable};
 use crate::apiserver::status::{FieldError, Status};
 
 /// Where an object comes from: that decides how its faults are told.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Source {
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Source<'a> {
     /// It is the body.
     Body,
     /// It is what a patch made.
     Patch,
+    /// It is what this strategic patch made.
+    Strategic(&'a Value),
 }
 
 /// An object, and what the client should know about it.
@@ -26,7 +29,7 @@ pub(super) struct Decoded {
 pub(super) fn decode(
     context: &Context<'_>,
     mut object: Value,
-    source: Source,
+    source: Source<'_>,
 ) -> Result<Decoded, Status> {
     let kind = &context.kind;
     if !kind.custom
@@ -36,7 +39,7 @@ pub(super) fn decode(
         fill(map, "kind", &kind.kind);
         fill(map, "apiVersion", &kind.api_version());
     }
-    check_type(context, &object)?;
+    check_type(context, &object, source)?;
     let fault = if kind.custom {
         let metadata = object.get("metadata").unwrap_or(&Value::Null);
         undecodable(metadata, &kinds::builtin().1, "")
@@ -80,19 +83,21 @@ fn tidy_owners(object: &mut Value) -> Option<String> {
     })
 }
 
-fn refuse(context: &Context<'_>, object: &Value, source: Source, why: &str) -> Status {
+fn refuse(context: &Context<'_>, object: &Value, source: Source<'_>, why: &str) -> Status {
     let kind = &context.kind;
     match source {
         Source::Body => Status::bad_request(format!(
             "{} in version \"{}\" cannot be handled as a {}: {why}",
             kind.kind, kind.resource.version, kind.kind
         )),
-        Source::Patch => {
-            let shown = Value::from(object.to_string());
-            let error = FieldError::invalid("patch", &shown, why);
-            Status::invalid("", "", "", &[error])
-        }
+        Source::Patch => refuse_patch(&object.to_string(), why),
+        Source::Strategic(patch) => refuse_patch(&go_map(patch), why),
     }
+}
+
+fn refuse_patch(shown: &str, why: &str) -> Status {
+    let error = FieldError::invalid("patch", &shown.into(), why);
+    Status::invalid("", "", "", &[error])
 }
 
 /// Drops unknown fields and fills in defaults. Returns the paths of what was dropped.
@@ -142,7 +147,7 @@ fn tidy_metadata(object: &mut Value) {
 }
 
 /// The type in a body must be that of the URL.
-fn check_type(context: &Context<'_>, object: &Value) -> Result<(), Status> {
+fn check_type(context: &Context<'_>, object: &Value, source: Source<'_>) -> Result<(), Status> {
     let kind = &context.kind;
     if !object.is_object() {
         let found = match object {
@@ -163,7 +168,7 @@ fn check_type(context: &Context<'_>, object: &Value) -> Result<(), Status> {
         let why = format!("Object 'Kind' is missing in '{object}'");
         return Err(unrecognized(&kind.kind, &why, &object.to_string()));
     }
-    if found_version != kind.api_version() && kind.custom {
+    if found_version != kind.api_version() && kind.custom && source == Source::Body {
         return Err(Status::bad_request(format!(
             "the API version in the data ({found_version}) does not match the expected API version ({})",
             kind.api_version()
@@ -173,11 +178,19 @@ fn check_type(context: &Context<'_>, object: &Value) -> Result<(), Status> {
         return Ok(());
     }
     let why = if kind.custom {
-        let why = format!("must be {}", kind.kind);
-        let error = FieldError::invalid("kind", &found_kind.into(), why);
+        let wanted = [
+            ("kind", found_kind, kind.kind.clone()),
+            ("apiVersion", found_version, kind.api_version()),
+        ];
+        let wrong = wanted.iter().filter(|(_, found, wanted)| found != wanted);
+        let errors: Vec<FieldError> = wrong
+            .map(|(field, found, wanted)| {
+                FieldError::invalid(*field, &(*found).into(), format!("must be {wanted}"))
+            })
+            .collect();
         let name = meta::text(object, "name");
-        let group = &kind.resource.group;
-        return Err(Status::invalid(group, found_kind, name, &[error]));
+        let group = found_version.split_once('/').map_or("", |(group, _)| group);
+        return Err(Status::invalid(group, found_kind, name, &errors));
     } else if let Some(other) = known(context, found_version, found_kind) {
         format!(
             "converting ({other}) to ({}.{}): unknown conversion",

@@ -10,11 +10,13 @@ use super::{Context, builtin};
 use crate::apiserver::call::{Answer, Resource};
 use crate::apiserver::hooks::{Operation, Phase, Review};
 use crate::apiserver::kinds::Kind;
-use crate::apiserver::status::Status;
+use crate::apiserver::status::{FieldError, Status};
 use crate::apiserver::store::{ChangeVerb, Write, key};
 
 pub(super) fn delete(context: &Context<'_>) -> Result<Answer, Status> {
-    let old = context.live().ok_or_else(|| context.not_found())?;
+    let table = context.kind.table();
+    let old = context.core.store().get(&table, &context.key());
+    let old = old.ok_or_else(|| context.not_found())?;
     let outcome = delete_object(context, &old)?;
     let whole = outcome.pending || builtin::returns_deleted(&context.kind);
     let body = if whole {
@@ -22,7 +24,69 @@ pub(super) fn delete(context: &Context<'_>) -> Result<Answer, Status> {
     } else {
         success(context, &outcome.object)
     };
-    Ok(Answer::new(200, body))
+    let mut answer = Answer::new(200, body);
+    answer.warnings.extend(orphan_warning(context));
+    Ok(answer)
+}
+
+/// Who deletes a Job and says nothing leaves its Pods.
+fn orphan_warning(context: &Context<'_>) -> Option<String> {
+    let said = ["propagationPolicy", "orphanDependents"]
+        .iter()
+        .any(|name| option(context, name).is_some() || context.call.parameter(name).is_some());
+    (context.kind.is("batch", "jobs") && !said).then(|| {
+        "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning".to_owned()
+    })
+}
+
+/// What is wrong with the options of a deletion, as they stand in the query or in the body.
+pub(super) fn check_options(context: &Context<'_>) -> Result<(), Status> {
+    let body = &context.call.body;
+    if !body.is_null() && !body.is_object() {
+        return Err(Status::bad_request(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+            super::patch::go_type(body)
+        )));
+    }
+    let word = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default();
+    if !matches!(word("kind"), "" | "DeleteOptions") {
+        return Err(Status::bad_request(format!(
+            "no kind {:?} is registered for version {:?} in scheme \"pkg/runtime/scheme.go:111\"",
+            word("kind"),
+            word("apiVersion")
+        )));
+    }
+    if let Some(text) = context.call.parameter("gracePeriodSeconds")
+        && text.parse::<i64>().is_err()
+    {
+        return Err(Status::bad_request(format!(
+            "strconv.ParseInt: parsing {text:?}: invalid syntax"
+        )));
+    }
+    let mut errors = Vec::new();
+    let policy = option(context, "propagationPolicy").and_then(Value::as_str);
+    let policy = policy.or_else(|| context.call.parameter("propagationPolicy"));
+    if let Some(policy) = policy {
+        let allowed = ["Foreground", "Background", "Orphan", "nil"];
+        let shown = policy.into();
+        if option(context, "orphanDependents").is_some() {
+            let why = "orphanDependents and deletionPropagation cannot be both set";
+            errors.push(FieldError::invalid("propagationPolicy", &shown, why));
+        } else if !allowed[..3].contains(&policy) {
+            let allowed = allowed.map(Value::from);
+            let error = FieldError::not_supported("propagationPolicy", &shown, &allowed);
+            errors.push(error);
+        }
+    }
+    let dry = option(context, "dryRun").and_then(Value::as_array);
+    if let Some(dry) = dry.filter(|dry| dry.iter().any(|word| word != "All")) {
+        let given = Value::Array(dry.clone());
+        errors.push(FieldError::not_supported("dryRun", &given, &["All".into()]));
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid("meta.k8s.io", "DeleteOptions", "", &errors))
 }
 
 pub(super) fn delete_collection(context: &Context<'_>) -> Result<Answer, Status> {
@@ -85,7 +149,8 @@ fn delete_object(context: &Context<'_>, old: &Arc<Value>) -> Result<Outcome, Sta
             pending,
         });
     }
-    if pending && !is_deleting(old) {
+    // A Pod has a time to end, even if it is none.
+    if (pending || context.kind.is("", "pods")) && !is_deleting(old) {
         mark(context, &mut new, grace);
     }
     if dry_run(context) {

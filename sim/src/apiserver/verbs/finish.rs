@@ -9,6 +9,7 @@ use super::{Context, builtin, decode};
 use crate::apiserver::apply::{self, Managers, Owner};
 use crate::apiserver::call::{Answer, Resource};
 use crate::apiserver::hooks::{Operation, Phase, Review};
+use crate::apiserver::rules::broken_rules;
 use crate::apiserver::schema::{blocks_rules, duplicates, validate, validate_status};
 use crate::apiserver::status::{FieldError, Status};
 use crate::apiserver::store::{ChangeVerb, Write};
@@ -154,7 +155,7 @@ fn split(context: &Context<'_>, prepared: &mut Prepared) {
     };
     match old.as_deref() {
         None => {
-            if kind.status {
+            if kind.status && !kind.is("", "nodes") {
                 map.remove("status");
             }
             builtin::on_create(kind, new);
@@ -229,9 +230,14 @@ fn check(context: &Context<'_>, prepared: &Prepared) -> Vec<FieldError> {
         errors.extend(validate(new, &kind.schema, ""));
     }
     errors.extend(duplicates(new, &kind.schema));
-    if kind.schema.has_rules && blocks_rules(&errors) {
+    if !kind.schema.has_rules {
+        return errors;
+    }
+    if blocks_rules(&errors) {
         let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
         errors.push(FieldError::invalid("<nil>", &Value::Null, why));
+    } else {
+        errors.extend(broken_rules(new, prepared.old.as_deref(), &kind.schema));
     }
     errors
 }
@@ -246,12 +252,9 @@ fn store(context: &Context<'_>, prepared: Prepared) -> Result<Answer, Status> {
         ..
     } = prepared;
     let kind = &context.kind;
-    if kind.resource.version != kind.stored {
-        let stored = Resource::new(&kind.resource.group, &kind.stored, &kind.resource.plural);
-        new["apiVersion"] = stored.api_version().into();
-    }
     let code = if old.is_some() { 200 } else { 201 };
     if let Some(old) = old.as_deref() {
+        new["apiVersion"] = old["apiVersion"].clone();
         keep_times(old, &mut new);
         if *old == new && !(is_deleting(old) && finalizers(old).is_empty()) {
             return Ok(Answer {
@@ -265,7 +268,9 @@ fn store(context: &Context<'_>, prepared: Prepared) -> Result<Answer, Status> {
     match (&old, &current) {
         (None, Some(_)) => return Err(Status::already_exists(&kind.resource, &name)),
         (Some(_), None) => return Err(Status::not_found(&kind.resource, &name)),
-        (Some(old), Some(current)) if !Arc::ptr_eq(old, current) => {
+        (Some(old), Some(current))
+            if text(old, "resourceVersion") != text(current, "resourceVersion") =>
+        {
             return Err(Status::stale(&kind.resource, &name));
         }
         _ => {}
@@ -275,6 +280,9 @@ fn store(context: &Context<'_>, prepared: Prepared) -> Result<Answer, Status> {
             warnings,
             ..Answer::new(code, context.show(&new))
         });
+    }
+    if kind.converts() {
+        kind.keep(&mut new);
     }
     let ends = old.is_some() && is_deleting(&new) && finalizers(&new).is_empty() && !waits(&new);
     let write = Write {

@@ -83,7 +83,7 @@ fn pairs<'a>(object: &'a Value, field: &str) -> impl Iterator<Item = (&'a String
 
 fn check_labels(object: &Value, errors: &mut Vec<FieldError>) {
     for (key, value) in pairs(object, "labels") {
-        for why in names::qualified_name(key) {
+        for why in names::label_key(key) {
             errors.push(invalid("metadata.labels", key, why));
         }
         let value = value.as_str().unwrap_or_default();

@@ -49,6 +49,13 @@ pub(crate) fn dns_subdomain(text: &str) -> Vec<String> {
 }
 
 /// What is wrong with the key of a label.
+pub(crate) fn label_key(text: &str) -> Vec<String> {
+    let errors = qualified_name(text).into_iter();
+    let said = |why: String| why.replacen("a qualified name must", "a valid label key must", 1);
+    errors.map(said).collect()
+}
+
+/// What is wrong with a name that may have the name of a domain before it.
 pub(crate) fn qualified_name(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     let (prefix, name) = match text.split_once('/') {

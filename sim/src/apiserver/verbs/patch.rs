@@ -26,6 +26,12 @@ pub(super) fn patch(context: &Context<'_>, how: Patch) -> Result<Answer, Status>
     let patch = &context.call.body;
     let new = match how {
         Patch::Json => pure::json(&shown, patch)?,
+        Patch::Strategic if !patch.is_object() => {
+            return Err(Status::bad_request(format!(
+                "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                go_type(patch)
+            )));
+        }
         Patch::Strategic => pure::strategic_merge(&shown, patch, &context.kind.schema),
         Patch::Merge | Patch::Apply => {
             if patch.is_null() {
@@ -40,12 +46,17 @@ pub(super) fn patch(context: &Context<'_>, how: Patch) -> Result<Answer, Status>
             pure::merge(&shown, patch)
         }
     };
-    let Decoded { object, warnings } = decode::decode(context, new, Source::Patch)?;
+    let source = if how == Patch::Strategic {
+        Source::Strategic(patch)
+    } else {
+        Source::Patch
+    };
+    let Decoded { object, warnings } = decode::decode(context, new, source)?;
     check_identity(context, &object)?;
     update::replace(context, old, object, false, warnings)
 }
 
-fn go_type(value: &Value) -> &'static str {
+pub(super) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Array(_) => "array",
         Value::String(_) => "string",

@@ -81,6 +81,10 @@ impl Step {
     }
 }
 
+pub(super) fn call(code: u16, method: Method, path: impl Into<String>) -> Step {
+    Step::new(method, code, path, None)
+}
+
 pub(super) fn get(code: u16, path: impl Into<String>) -> Step {
     Step::new(Method::GET, code, path, None)
 }
@@ -313,6 +317,7 @@ fn normal(value: &Value) -> Value {
                             json!("TIME")
                         }
                         ("continue", Value::String(text)) if !text.is_empty() => json!("TOKEN"),
+                        ("cells", Value::Array(cells)) => cells.iter().map(without_age).collect(),
                         // Prose of the API's documentation is not carried here.
                         ("description", Value::String(_)) => json!(""),
                         _ => normal(child),
@@ -355,9 +360,18 @@ fn normal(value: &Value) -> Value {
     }
 }
 
+/// How old something is depends on when it is asked.
+fn without_age(cell: &Value) -> Value {
+    static AGE: LazyLock<Regex> = LazyLock::new(|| Regex::new("^[0-9]+s$").expect("pattern"));
+    match cell {
+        Value::String(text) if AGE.is_match(text) => json!("AGE"),
+        other => normal(other),
+    }
+}
+
 /// Without uids, the times of the run, and versions where they are called so.
 fn plain_text(text: &str) -> String {
-    static PATTERNS: LazyLock<[(Regex, &str); 4]> = LazyLock::new(|| {
+    static PATTERNS: LazyLock<[(Regex, &str); 5]> = LazyLock::new(|| {
         let pattern = |text: &str| Regex::new(text).expect("pattern");
         [
             (pattern("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UID"),
@@ -368,6 +382,7 @@ fn plain_text(text: &str) -> String {
                 "${1}VERSION",
             ),
             (pattern(r"\([0-9]+\)$"), "(VERSION)"),
+            (pattern("^(gen-|a{58})[a-z0-9]{5}$"), "${1}MADE"),
             (pattern("row-[0-9]+"), "ROW"),
         ]
     });

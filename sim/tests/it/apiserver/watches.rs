@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::definitions::{WIDGETS, widget, widget_path};
+use super::lists::caught_up;
 use super::harness::{Row, Step, delete, get, merge, post, put, row};
 
 fn make(name: &str) -> Step {
@@ -21,7 +22,7 @@ pub(super) fn rows() -> Vec<Row> {
         ),
         row(
             "a watch of any version",
-            [make("a"), watch("&resourceVersion=0")],
+            [make("a"), caught_up(), watch("&resourceVersion=0")],
         ),
         row(
             "a watch after a version",
