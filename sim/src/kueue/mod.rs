@@ -6,6 +6,7 @@
 mod active;
 mod actor;
 pub(crate) mod api;
+mod kep993;
 pub mod objects;
 pub(crate) mod patch;
 pub mod queue;
@@ -16,6 +17,7 @@ mod webhook;
 
 pub use active::active;
 pub use actor::{Actor, Kueue, run};
+pub use kep993::kep993_definitions;
 pub use patch::{ADMISSION_MANAGER, Guard, apply_body};
 pub use version::KueueVersion;
 pub use webhook::Webhook;

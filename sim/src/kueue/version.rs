@@ -21,11 +21,10 @@ pub struct KueueVersion {
     pub equivalence_hashing: bool,
     /// Gate `WorkloadRequestUseMergePatch`: the status is written with merge patches, whole lists and all, instead of server-side apply.
     pub merge_patches: bool,
-    /// Gate `CleanupProvisioningRequestsOnEviction`.
-    pub cleans_up_provisioning: bool,
     /// A Workload that was deactivated by a check is requeued when it is activated again (after 0.19).
     pub reactivates_rejected: bool,
-    /// The scheduler writes from the copy it last queued, even if the Workload has changed since: shows the race that its writes without resourceVersion allow.
+    /// The scheduler reserves quota with the check states of the copy it last queued, even if the Workload has changed since: this shows, every time, the race that
+    /// its writes without resourceVersion allow.
     pub stale_scheduler: bool,
     /// KEP-993's PreemptionRequired and preemptionPolicy, which no Kueue has.
     pub kep993: bool,
@@ -41,7 +40,6 @@ impl KueueVersion {
         admission_gates: true,
         equivalence_hashing: true,
         merge_patches: false,
-        cleans_up_provisioning: true,
         reactivates_rejected: false,
         stale_scheduler: false,
         kep993: false,
@@ -58,7 +56,6 @@ impl KueueVersion {
     pub const V0_14: Self = Self {
         delays_retries: false,
         lists_checks_early: false,
-        cleans_up_provisioning: false,
         ..Self::V0_17
     };
 

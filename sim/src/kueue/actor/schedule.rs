@@ -110,6 +110,9 @@ impl Kueue {
         let now = self.api.now();
         let old = &known.workload;
         let mut new = (**old).clone();
+        if let Some(entries) = self.queued_checks.remove(&old.metadata.key()) {
+            new.status.admission_checks = entries;
+        }
         reserve(&mut new, assignment.admission, now);
         let needed =
             crate::kueue::reconcile::needed_checks(queue, new.status.admission.as_ref(), true);
@@ -272,6 +275,10 @@ impl Kueue {
         requeue: Requeue,
     ) {
         let reason = self.version.reason(reason, "Pending");
+        if self.version.stale_scheduler {
+            let entries = workload.status.admission_checks.clone();
+            self.queued_checks.insert(workload.metadata.key(), entries);
+        }
         let now = self.api.now();
         let key = workload.metadata.key();
         self.queue(&queue.metadata.name).requeue(&key, requeue);

@@ -1,5 +1,7 @@
 //! What Kueue's webhooks refuse and fill in.
 
+mod cluster_queue;
+mod gates;
 mod labels;
 mod workload;
 
@@ -21,6 +23,16 @@ impl Admission for Webhook {
             (Phase::Validating, _, ("kueue.x-k8s.io", "workloads")) => {
                 let errors = workload::errors(&review.object, &review.old);
                 refuse("vworkload.kb.io", &errors)?;
+                Ok(None)
+            }
+            (Phase::Validating, _, ("kueue.x-k8s.io", "clusterqueues")) if of_object => {
+                let errors = cluster_queue::errors(&review.object);
+                refuse("vclusterqueue.kb.io", &errors)?;
+                Ok(None)
+            }
+            (Phase::Validating, Operation::Update, ("batch", "jobs")) if of_object => {
+                let errors = moved(&review.object, &review.old);
+                refuse("vjob.kb.io", &errors)?;
                 Ok(None)
             }
             (Phase::Mutating, Operation::Create, ("batch", "jobs")) => {
@@ -62,4 +74,14 @@ fn suspended(job: &Value) -> Option<Value> {
     let mut job = job.clone();
     job["spec"]["suspend"] = json!(true);
     Some(job)
+}
+
+/// A running Job stays in its queue.
+fn moved(new: &Value, old: &Value) -> Vec<FieldError> {
+    let queue = |job: &Value| job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"].clone();
+    let runs = new["spec"]["suspend"] != json!(true);
+    let field = "metadata.labels[kueue.x-k8s.io/queue-name]";
+    let error = FieldError::invalid(field, &queue(new), "field is immutable");
+    let moves = runs && queue(new) != queue(old);
+    moves.then_some(error).into_iter().collect()
 }
