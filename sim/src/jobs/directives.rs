@@ -23,8 +23,12 @@ pub(crate) fn refused(old: &Value, new: &Value) -> Vec<FieldError> {
         if change.field == "spec" {
             others = true;
         } else if change.invalid {
-            let value = shown(new, &change.field);
+            let value = as_go_shows(&at(new, &change.field));
             errors.push(FieldError::invalid(change.field, &value, change.message));
+        } else if change.field.starts_with("spec.schedulingGates") {
+            let gate = at(new, &change.field);
+            let why = format!("{} '{}'", change.message, gate.as_str().unwrap_or_default());
+            errors.push(FieldError::forbidden(change.field, &why));
         } else {
             errors.push(FieldError::forbidden(change.field, change.message));
         }
@@ -36,11 +40,31 @@ pub(crate) fn refused(old: &Value, new: &Value) -> Vec<FieldError> {
 }
 
 /// The value that the path of an error leads to.
-fn shown(pod: &Value, path: &str) -> Value {
+fn at(pod: &Value, path: &str) -> Value {
     let pointer = path.replace(['.', '['], "/").replace(']', "");
-    pod.pointer(&format!("/{pointer}"))
-        .cloned()
-        .unwrap_or(Value::Null)
+    let found = pod.pointer(&format!("/{pointer}"));
+    found.cloned().unwrap_or(Value::Null)
+}
+
+/// Node selector terms are shown with the names of Go's fields, absent ones too.
+fn as_go_shows(value: &Value) -> Value {
+    let term = |term: &Value| {
+        let requirements = |field: &str| {
+            let list = term[field].as_array()?;
+            let shown = list.iter().map(
+                |r| json!({"Key": r["key"], "Operator": r["operator"], "Values": r["values"]}),
+            );
+            Some(shown.collect::<Vec<Value>>())
+        };
+        json!({"MatchExpressions": requirements("matchExpressions"), "MatchFields": requirements("matchFields")})
+    };
+    match value {
+        Value::Array(terms) => terms.iter().map(term).collect(),
+        Value::Object(fields) if fields.keys().any(|field| field.starts_with("match")) => {
+            term(value)
+        }
+        _ => value.clone(),
+    }
 }
 
 /// The spec without what may change.

@@ -4,6 +4,7 @@
 
 mod apiserver;
 mod autoscaler;
+mod jobs;
 mod kueue;
 mod timeline;
 mod traces;
