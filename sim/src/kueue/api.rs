@@ -43,10 +43,6 @@ impl Api {
         self.clock.now()
     }
 
-    pub(crate) fn server(&self) -> &ApiServer {
-        &self.server
-    }
-
     fn call(&self, call: Call) -> Answer {
         self.server.call(&call.agent(self.agent))
     }

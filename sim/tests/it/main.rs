@@ -5,4 +5,7 @@
 mod apiserver;
 mod autoscaler;
 mod simulation;
+mod jobs;
+mod kueue;
 mod timeline;
+mod traces;

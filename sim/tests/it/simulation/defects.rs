@@ -49,5 +49,9 @@ fn show() {
     let plan = std::env::var("PLAN").unwrap_or_default().parse().unwrap_or_default();
     let run = with_defect(defect.0, || Scenario::named(defect.1).unwrap().run(0, &plan));
     println!("{run}");
-    for p in &run.points { println!("{p:?}"); }
+    for change in run.history() {
+        if change.resource.plural == "workloads" {
+            println!("{} {} {} {}", change.at, change.agent, change.object["metadata"]["name"], change.object["status"]["conditions"]);
+        }
+    }
 }
