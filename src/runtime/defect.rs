@@ -17,7 +17,7 @@ pub enum Defect {
     IgnoresTheLease,
     /// Does not look again after a 409.
     ForgetsConflicts,
-    /// Believes what stands there after a restart, and sets no timer.
+    /// Sets no timer where what stands is right already, as after a restart.
     ForgetsTimers,
     /// Takes lost quota for a deletion.
     TakesLossForDeletion,

@@ -36,10 +36,7 @@ impl Scripted {
 
     /// How long it thinks; it looks first, and answers with what it saw.
     #[must_use]
-    pub fn takes(
-        mut self,
-        takes: impl Fn(&Request) -> Duration + Send + Sync + 'static,
-    ) -> Self {
+    pub fn takes(mut self, takes: impl Fn(&Request) -> Duration + Send + Sync + 'static) -> Self {
         self.takes = Box::new(takes);
         self
     }

@@ -4,16 +4,19 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use kueue_check::api::AdmissionCheck;
 use kueue_check::{
-    AdmissionCheckController, CheckError, CheckRequest, ControllerName, Inactive, Policy,
+    AdmissionCheckController, CheckError, CheckRequest, Clock, ControllerName, Inactive, Policy,
     ReleaseReason, Released, Reservation, Verdict, Watches,
 };
 
 /// A verdict, as the check gave it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
+    /// When.
+    pub at: Timestamp,
     /// About which reservation.
     pub reservation: Reservation,
     /// What it said.
@@ -21,13 +24,26 @@ pub struct Answer {
 }
 
 /// All verdicts of a trial, over all crashes.
-#[derive(Clone, Debug, Default)]
-pub struct Answers(Arc<Mutex<Vec<Answer>>>);
+#[derive(Clone, Debug)]
+pub struct Answers {
+    clock: Clock,
+    all: Arc<Mutex<Vec<Answer>>>,
+}
 
 impl Answers {
+    pub(super) fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            all: Arc::default(),
+        }
+    }
+
     /// The verdicts so far, oldest first.
     pub fn all(&self) -> Vec<Answer> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.all
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// `check`, with its verdicts written down here.
@@ -39,7 +55,10 @@ impl Answers {
     }
 
     fn add(&self, answer: Answer) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(answer);
+        self.all
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(answer);
     }
 }
 
@@ -60,6 +79,7 @@ impl<C: AdmissionCheckController> AdmissionCheckController for Observed<C> {
         let reservation = request.reservation().clone();
         let verdict = self.check.check(request).await?;
         self.answers.add(Answer {
+            at: self.answers.clock.now(),
             reservation,
             verdict: verdict.clone(),
         });

@@ -4,8 +4,8 @@
 
 mod apiserver;
 mod autoscaler;
-mod simulation;
 mod jobs;
 mod kueue;
+mod simulation;
 mod timeline;
 mod traces;

@@ -6,7 +6,7 @@ use kube::runtime::watcher::Event;
 
 use super::session::Session;
 use super::tracked::{Key, KeyState};
-use crate::api::{CheckState, Name, ResourceFlavor, Uid, Workload, short_digest};
+use crate::api::{CheckState, Name, ResourceFlavor, Uid, Workload};
 use crate::check::ReleaseReason;
 use crate::runtime::decide::{Standing, standing};
 use crate::runtime::defect::{Defect, has};
@@ -168,9 +168,6 @@ impl Session {
         let key = tracked.key_or_new(check, controller);
         if key.reservation != Some(since) {
             key.begin(since, said);
-            if has(Defect::ForgetsTimers) && entry.message_digest != short_digest("") {
-                key.expected = Some(digest);
-            }
         }
         if now_stands == Standing::AwaitingReset || !self.acting {
             return;

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::definitions::{WIDGETS, widget, widget_path};
-use super::lists::caught_up;
 use super::harness::{Row, Step, delete, get, merge, post, put, row};
+use super::lists::caught_up;
 
 fn make(name: &str) -> Step {
     post(201, WIDGETS, widget(name, json!({"text": "abc"})))

@@ -5,7 +5,11 @@ use kueue_check_sim::scenarios::Scenario;
 
 /// Which scenario shows which defect, and the rule that it breaks.
 const DEFECTS: [(Defect, &str, &str); 13] = [
-    (Defect::WritesWhileEvicted, "slow-to-stop", "Pending for `low`"),
+    (
+        Defect::WritesWhileEvicted,
+        "slow-to-stop",
+        "Pending for `low`",
+    ),
     (Defect::SendsNoVersion, "preempted", ""),
     (Defect::SharesItsManager, "two-checks", ""),
     (Defect::KeepsLateAnswers, "preempted", "reservation"),
@@ -29,7 +33,11 @@ fn each_planted_bug_is_found() {
         match explored.failed.first() {
             Some(run) => {
                 let text = run.to_string();
-                println!("{defect:?} ({} runs): {}", explored.runs, text.lines().next().unwrap());
+                println!(
+                    "{defect:?} ({} runs): {}",
+                    explored.runs,
+                    text.lines().next().unwrap()
+                );
                 if !text.contains(rule) {
                     missed.push(defect);
                     println!("by another rule than {rule}:\n{text}");
@@ -39,19 +47,4 @@ fn each_planted_bug_is_found() {
         }
     }
     assert!(missed.is_empty(), "not found: {missed:?}");
-}
-
-/// `KUEUE_CHECK_SCENARIO=wait KUEUE_CHECK_PLAN=…` shows one run of a scenario with a defect.
-#[test]
-fn show() {
-    let Ok(name) = std::env::var("SHOW") else { return };
-    let defect = DEFECTS.iter().find(|d| format!("{:?}", d.0) == name).unwrap();
-    let plan = std::env::var("PLAN").unwrap_or_default().parse().unwrap_or_default();
-    let run = with_defect(defect.0, || Scenario::named(defect.1).unwrap().run(0, &plan));
-    println!("{run}");
-    for change in run.history() {
-        if change.resource.plural == "workloads" {
-            println!("{} {} {} {}", change.at, change.agent, change.object["metadata"]["name"], change.object["status"]["conditions"]);
-        }
-    }
 }
