@@ -3,6 +3,7 @@
 pub mod apiserver;
 pub mod autoscaler;
 pub mod definitions;
+pub mod demo;
 pub mod explore;
 pub mod jobs;
 pub mod kueue;

@@ -1,11 +1,13 @@
 //! The cluster in a box, as a command.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use kueue_check_sim::apiserver::Prepared;
-use kueue_check_sim::{definitions, replay};
+use kueue_check_sim::demo::Demo;
+use kueue_check_sim::scenarios::{self, Scenario};
+use kueue_check_sim::{Explored, definitions, replay};
 
 /// A cluster in a box for Kueue admission checks.
 #[derive(Parser)]
@@ -26,11 +28,103 @@ enum Command {
         #[arg(required = true)]
         traces: Vec<PathBuf>,
     },
+    /// Runs a scenario with each single fault at each point, and prints what fails and how to see it again.
+    Explore {
+        /// Which scenario; without one all are run. `list` lists them.
+        scenario: Option<String>,
+        /// Where random numbers begin.
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+        /// Instead of each single fault, so many runs with two to four faults at random.
+        #[arg(long, value_name = "RUNS")]
+        random: Option<usize>,
+        /// Where the timeline of the first run that fails is written as a page.
+        #[arg(long, value_name = "FILE")]
+        html: Option<PathBuf>,
+    },
+    /// Plays a scenario, and keeps its cluster running on a port for kubectl.
+    Serve {
+        /// Which scenario.
+        #[arg(default_value = "approve")]
+        scenario: String,
+        #[command(flatten)]
+        demo: Demo,
+    },
 }
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Replay { crds, traces } => replay_all(&crds, &traces),
+        Command::Explore {
+            scenario: Some(name),
+            ..
+        } if name == "list" => list(),
+        Command::Explore {
+            scenario,
+            seed,
+            random,
+            html,
+        } => explore(scenario.as_deref(), seed, random, html.as_deref()),
+        Command::Serve { scenario, demo } => serve(&scenario, demo),
+    }
+}
+
+fn list() -> ExitCode {
+    for scenario in scenarios::all() {
+        println!("{:<14} {}", scenario.name, scenario.about);
+    }
+    ExitCode::SUCCESS
+}
+
+fn unknown(name: &str) -> ExitCode {
+    eprintln!("there is no scenario `{name}`; `explore list` lists them");
+    ExitCode::from(2)
+}
+
+fn explore(name: Option<&str>, seed: u64, random: Option<usize>, html: Option<&Path>) -> ExitCode {
+    let all = match name {
+        None => scenarios::all(),
+        Some(name) => match Scenario::named(name) {
+            Some(scenario) => vec![scenario],
+            None => return unknown(name),
+        },
+    };
+    let mut failed = 0;
+    for scenario in all {
+        let explored: Explored = match random {
+            None => scenario.explore(seed),
+            Some(runs) => scenario.explore_at_random(seed, runs),
+        };
+        println!("{:<14} {explored}", scenario.name);
+        for run in &explored.failed {
+            println!("\n{run}");
+        }
+        if let (Some(path), Some(run)) = (html, explored.failed.first())
+            && let Err(error) = std::fs::write(path, run.timeline().html(scenario.name))
+        {
+            eprintln!("{}: {error}", path.display());
+            return ExitCode::FAILURE;
+        }
+        failed += explored.failed.len();
+    }
+    if failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn serve(name: &str, mut demo: Demo) -> ExitCode {
+    let Some(scenario) = Scenario::named(name) else {
+        return unknown(name);
+    };
+    demo.serve.get_or_insert(0);
+    match scenario.show(&demo) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
     }
 }
 

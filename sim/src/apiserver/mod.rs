@@ -29,5 +29,5 @@ pub use hooks::{
 };
 pub use server::{ApiServer, Prepared};
 pub use status::{FieldError, Status};
-pub use store::{Change, ChangeVerb};
+pub use store::{Change, ChangeVerb, Changes};
 pub use watch::{Event, Watch, WatchOptions};

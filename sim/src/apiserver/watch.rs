@@ -4,14 +4,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
 use super::Core;
 use super::call::Resource;
 use super::kinds::Kind;
 use super::select::Selector;
 use super::status::{FieldError, Status};
-use super::store::{Change, ChangeVerb};
+use super::store::{Change, ChangeVerb, Changes};
 use super::verbs::{no_such_resource, parse_version, show, zero};
 
 /// What is watched, and from where on.
@@ -64,7 +63,7 @@ pub struct Watch {
     selector: Selector,
     version: u64,
     ready: VecDeque<Event>,
-    changed: watch::Receiver<u64>,
+    changed: Changes,
     ended: bool,
 }
 
@@ -196,13 +195,14 @@ impl Watch {
     pub async fn next(&mut self) -> Option<Event> {
         loop {
             // Seen before it is read, so that nothing falls between.
-            self.changed.borrow_and_update();
+            self.changed.mark_seen();
             if let Some(event) = self.ready() {
                 return Some(event);
             }
-            if self.ended || self.changed.changed().await.is_err() {
+            if self.ended {
                 return None;
             }
+            self.changed.changed().await;
         }
     }
 

@@ -65,7 +65,7 @@ impl Autoscaler {
         let start = self.clock.now();
         let mut changed = self.server.changed();
         loop {
-            changed.mark_unchanged();
+            changed.mark_seen();
             let left = self.turn();
             let (interval, frequent) = self.pace();
             if left.step.picked && frequent && !left.refused {
@@ -82,9 +82,10 @@ impl Autoscaler {
                     .map(|again| next_scan_after(start, interval, now, again))
             };
             tokio::select! {
+                biased;
                 () = self.sleep_until(due) => {}
                 () = self.wake.notified() => {}
-                _ = changed.changed() => {
+                () = changed.changed() => {
                     let now_then = self.clock.now();
                     self.sleep_until(Some(next_scan_after(start, interval, now, now_then))).await;
                 }

@@ -10,6 +10,7 @@ use std::fmt;
 
 use futures::future::LocalBoxFuture;
 
+use crate::demo::{Demo, DemoError};
 use crate::explore::{Explored, Plan, Run};
 use crate::simulation::{Cluster, Simulation};
 
@@ -61,6 +62,14 @@ impl Scenario {
     pub fn explore_at_random(&self, seed: u64, runs: usize) -> Explored {
         let simulation = (self.simulation)().seed(seed);
         simulation.explore_at_random(runs, self.story())
+    }
+
+    /// Shows it.
+    ///
+    /// # Errors
+    /// As [`Demo::show`].
+    pub fn show(&self, demo: &Demo) -> Result<(), DemoError> {
+        demo.show(self.about, &(self.simulation)(), self.story())
     }
 
     fn story(&self) -> impl AsyncFn(&Cluster) {

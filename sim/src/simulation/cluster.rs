@@ -38,7 +38,7 @@ pub struct Cluster {
 
 impl Cluster {
     /// Must be called inside a paused tokio runtime.
-    pub(super) fn start(simulation: &Simulation, plan: &Plan) -> Self {
+    pub(crate) fn start(simulation: &Simulation, plan: &Plan) -> Self {
         let clock = Clock::following_tokio(simulation.start);
         let server = ApiServer::prepared(clock.clone(), crate::definitions::kueue());
         server.collect_garbage(true);
@@ -145,7 +145,7 @@ impl Cluster {
     }
 
     /// Waits until Kueue would admit, so that the first job's story is not the queue's.
-    pub(super) async fn begin(&self) {
+    pub(crate) async fn begin(&self) {
         for check in &self.simulation.checks {
             self.expect_answered(&check.name).await;
         }

@@ -23,7 +23,7 @@ impl Cluster {
         let deadline = Instant::now() + PATIENCE;
         let mut changed = self.server.changed();
         loop {
-            changed.borrow_and_update();
+            changed.mark_seen();
             if holds(self) {
                 return;
             }
@@ -157,7 +157,7 @@ impl Cluster {
         let deadline = Instant::now() + during;
         let mut changed = self.server.changed();
         loop {
-            changed.borrow_and_update();
+            changed.mark_seen();
             if self.is_admitted(job) {
                 fail(format!("`{job}` is admitted, but should wait"));
             }

@@ -19,7 +19,7 @@ pub(super) fn fail(why: impl Into<String>) -> ! {
 }
 
 /// Runs a scenario; why it ended early, if it did.
-pub(super) async fn caught(scenario: impl Future<Output = ()>) -> Option<Failure> {
+pub(crate) async fn caught(scenario: impl Future<Output = ()>) -> Option<Failure> {
     let ended = AssertUnwindSafe(scenario).catch_unwind().await;
     ended.err().map(|panic| reason(&*panic))
 }

@@ -53,8 +53,10 @@ use crate::explore::{Explored, Fault, Plan, Run, explore, explore_random};
 use crate::kueue::{Actor, KueueVersion};
 
 pub use cluster::Cluster;
+pub(crate) use cluster::workloads;
 pub use expect::PATIENCE;
 pub use failure::Failure;
+pub(crate) use failure::caught;
 pub use job::Job;
 pub(crate) use objects::{CHECK, QUEUE};
 pub use observed::{Answer, Answers};

@@ -32,5 +32,6 @@ mod text;
 mod words;
 
 pub use phase::Phase;
+pub use read::summary;
 pub use sighting::Sighting;
 pub use spans::{Span, Timeline, Track};

@@ -1,5 +1,7 @@
 //! What one Workload object says.
 
+use std::fmt::Write;
+
 use kueue_check::api::CheckState;
 use serde_json::Value;
 
@@ -66,4 +68,17 @@ fn condition<'a>(workload: &'a Value, name: &str) -> Option<&'a Value> {
 
 fn items(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
+}
+
+/// A Workload in one line: its phase, and what each check says.
+pub fn summary(workload: &Value) -> String {
+    let (phase, _) = phase(workload);
+    let mut line = phase.as_str().to_owned();
+    for (name, state, message) in checks(workload) {
+        let _ = write!(line, "; {name} {state}");
+        if !message.is_empty() {
+            let _ = write!(line, ": {}", super::words::one_line(&message));
+        }
+    }
+    line
 }

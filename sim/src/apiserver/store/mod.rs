@@ -1,5 +1,6 @@
 //! Objects and their history.
 
+mod bell;
 mod history;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -7,11 +8,13 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tokio::sync::watch;
 
 use super::call::Resource;
 use super::kinds::{Kind, Registry, TableKey, builtin};
 
+use bell::Bell;
+
+pub use bell::Changes;
 pub use history::{Change, ChangeVerb};
 
 /// Everything that the server holds.
@@ -27,7 +30,7 @@ pub(crate) struct Store {
     log: VecDeque<Arc<Change>>,
     /// How many changes are kept.
     limit: usize,
-    changed: watch::Sender<u64>,
+    changed: Bell,
     /// Who is owned by whom: places of objects by the uid of an owner.
     dependents: BTreeMap<String, BTreeSet<(TableKey, String)>>,
     /// Places by uid.
@@ -39,7 +42,7 @@ pub(crate) struct Store {
 struct Table {
     objects: BTreeMap<String, Arc<Value>>,
     log: VecDeque<Arc<Change>>,
-    changed: watch::Sender<u64>,
+    changed: Bell,
 }
 
 impl Default for Table {
@@ -47,7 +50,7 @@ impl Default for Table {
         Self {
             objects: BTreeMap::new(),
             log: VecDeque::new(),
-            changed: watch::Sender::new(0),
+            changed: Bell::default(),
         }
     }
 }
@@ -72,7 +75,7 @@ impl Store {
             names: 0,
             log: VecDeque::new(),
             limit: usize::MAX,
-            changed: watch::Sender::new(1),
+            changed: Bell::default(),
             dependents: BTreeMap::new(),
             places: BTreeMap::new(),
         }
@@ -97,13 +100,13 @@ impl Store {
         self.trim();
     }
 
-    pub(crate) fn changed(&self) -> watch::Receiver<u64> {
-        self.changed.subscribe()
+    pub(crate) fn changed(&self) -> Changes {
+        self.changed.listen()
     }
 
     /// Wakes when an object of this kind changes.
-    pub(crate) fn table_changed(&mut self, table: &TableKey) -> watch::Receiver<u64> {
-        self.table(table).changed.subscribe()
+    pub(crate) fn table_changed(&mut self, table: &TableKey) -> Changes {
+        self.table(table).changed.listen()
     }
 
     fn table(&mut self, key: &TableKey) -> &mut Table {
@@ -231,9 +234,9 @@ impl Store {
         self.log.push_back(change);
         self.trim();
         if let Some(table) = self.tables.get(&write.kind.table()) {
-            table.changed.send_replace(version);
+            table.changed.ring(version);
         }
-        self.changed.send_replace(version);
+        self.changed.ring(version);
         object
     }
 

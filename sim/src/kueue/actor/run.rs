@@ -18,10 +18,10 @@ pub trait Actor {
 pub async fn run(mut actor: impl Actor, server: ApiServer, clock: Clock) {
     let mut changed = server.changed();
     loop {
-        changed.borrow_and_update();
+        changed.mark_seen();
         while actor.step() {
             tokio::task::yield_now().await;
-            changed.borrow_and_update();
+            changed.mark_seen();
         }
         let timer = async {
             match actor.wakes_at() {
@@ -30,8 +30,9 @@ pub async fn run(mut actor: impl Actor, server: ApiServer, clock: Clock) {
             }
         };
         tokio::select! {
+            biased;
             () = timer => {}
-            more = changed.changed() => if more.is_err() { return },
+            () = changed.changed() => {}
         }
     }
 }

@@ -2,4 +2,5 @@
 
 mod author;
 mod defects;
+mod determinism;
 mod scenarios;

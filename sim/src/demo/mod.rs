@@ -1,0 +1,140 @@
+//! A story that is shown: progress while it happens, the timeline, a page, and if wanted a port for kubectl.
+//!
+//! Check binaries use it behind a feature of their own (`demo`), so that what runs in production does not carry a cluster with it.
+
+mod kubeconfig;
+mod progress;
+
+use std::fs;
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use tokio::net::TcpListener;
+
+use crate::explore::Plan;
+use crate::simulation::{Cluster, Simulation, caught};
+use crate::timeline::Timeline;
+
+/// How a story is shown. These are the flags of `demo`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Demo {
+    /// Where the page with the timeline is written.
+    #[arg(long, value_name = "FILE", default_value = "demo.html")]
+    pub html: PathBuf,
+    /// How many seconds of the story pass in one second. 0: as fast as it goes.
+    #[arg(long, value_name = "TIMES", default_value_t = 600)]
+    pub speed: u32,
+    /// Keeps the cluster running afterwards, in real time, on a port of 127.0.0.1 for kubectl. Without a number any free port.
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "0")]
+    pub serve: Option<u16>,
+    /// Where the kubeconfig for that port is written.
+    #[arg(long, value_name = "FILE", default_value = "demo.kubeconfig")]
+    pub kubeconfig: PathBuf,
+}
+
+/// Why a story could not be shown.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DemoError {
+    /// The story did not come out as it should.
+    #[error("{0}")]
+    Story(String),
+    /// A file or the port.
+    #[error("{what}: {source}")]
+    Io {
+        /// Which.
+        what: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl DemoError {
+    fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        |source| Self::Io {
+            what: what.into(),
+            source,
+        }
+    }
+}
+
+/// Columns of the timeline.
+const WIDTH: usize = 120;
+
+impl Demo {
+    /// Runs `scenario` and shows it under `title`. Must not be called inside a tokio runtime: it has one of its own, whose time is virtual.
+    ///
+    /// # Errors
+    /// [`DemoError`].
+    pub fn show(
+        &self,
+        title: &str,
+        simulation: &Simulation,
+        scenario: impl AsyncFn(&Cluster),
+    ) -> Result<(), DemoError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .map_err(DemoError::io("the runtime"))?;
+        runtime.block_on(self.play(title, simulation, scenario))
+    }
+
+    async fn play(
+        &self,
+        title: &str,
+        simulation: &Simulation,
+        scenario: impl AsyncFn(&Cluster),
+    ) -> Result<(), DemoError> {
+        println!("{title}\n");
+        let cluster = Cluster::start(simulation, &Plan::none());
+        let progress = progress::show(
+            cluster.server().clone(),
+            cluster.clock().clone(),
+            self.speed,
+        );
+        let progress = tokio::spawn(progress);
+        let failed = caught(async {
+            cluster.begin().await;
+            scenario(&cluster).await;
+        })
+        .await;
+        progress.abort();
+        let timeline = cluster.timeline();
+        println!("\n{}", timeline.chart(WIDTH));
+        self.write_page(title, &timeline)?;
+        if let Some(failure) = failed {
+            return Err(DemoError::Story(failure.0));
+        }
+        match self.serve {
+            None => Ok(()),
+            Some(port) => self.keep(&cluster, port).await,
+        }
+    }
+
+    fn write_page(&self, title: &str, timeline: &Timeline) -> Result<(), DemoError> {
+        let path = &self.html;
+        fs::write(path, timeline.html(title)).map_err(DemoError::io(path.display().to_string()))?;
+        println!("the same as a page: {}", path.display());
+        Ok(())
+    }
+
+    async fn keep(&self, cluster: &Cluster, port: u16) -> Result<(), DemoError> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+            .await
+            .map_err(DemoError::io(format!("port {port}")))?;
+        let address = listener.local_addr().map_err(DemoError::io("the port"))?;
+        let path = self.kubeconfig.display().to_string();
+        fs::write(&self.kubeconfig, kubeconfig::text(address))
+            .map_err(DemoError::io(path.clone()))?;
+        println!("\nthe cluster goes on in real time until Ctrl-C; from another terminal:\n");
+        println!("  kubectl --kubeconfig {path} get workloads,jobs,clusterqueues,admissionchecks");
+        println!("  kubectl --kubeconfig {path} get workloads -o yaml");
+        tokio::time::resume();
+        match cluster.server().serve(listener).await {
+            Ok(never) => match never {},
+            Err(error) => Err(DemoError::io("the port")(error)),
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The same seed gives the same history; time that passes costs nothing.
+
+use std::time::{Duration, Instant};
+
+use kueue_check_sim::Plan;
+use kueue_check_sim::scenarios::{self, Scenario, Scripted};
+use kueue_check_sim::{Job, Simulation};
+
+fn history(scenario: &Scenario, seed: u64) -> String {
+    let run = scenario.run(seed, &Plan::none());
+    assert!(!run.failed(), "{run}");
+    let lines = run
+        .history()
+        .into_iter()
+        .map(|change| format!("{change:?}\n"));
+    lines.collect()
+}
+
+#[test]
+fn two_runs_of_a_hundred_seeds_are_the_same_to_the_byte() {
+    let scenarios = scenarios::all();
+    let cheap: Vec<_> = scenarios.iter().filter(|s| s.name != "failover").collect();
+    for seed in 0..100 {
+        let scenario = cheap[usize::try_from(seed).unwrap() % cheap.len()];
+        let (one, other) = (history(scenario, seed), history(scenario, seed));
+        if let Some((one, other)) = one
+            .lines()
+            .zip(other.lines())
+            .find(|(one, other)| one != other)
+        {
+            panic!(
+                "seed {seed} of `{}` gives two histories:\n{one}\n{other}",
+                scenario.name
+            );
+        }
+        assert_eq!(one.len(), other.len());
+    }
+}
+
+#[test]
+fn a_week_in_which_nothing_happens_takes_less_than_a_second() {
+    use kueue_check::Verdict;
+    let trial = Simulation::new(|| Scripted::new(|_| Ok(Verdict::ready("may start"))));
+    let took = std::sync::Mutex::new(Duration::ZERO);
+    let run = trial.run(async |cluster| {
+        for number in 0..50 {
+            cluster.submit(Job::new(format!("job-{number}")));
+        }
+        cluster.expect_admitted("job-49").await;
+        #[expect(clippy::disallowed_methods, reason = "real time is what is measured")]
+        let began = Instant::now();
+        cluster.advance(Duration::from_hours(7 * 24)).await;
+        *took.lock().unwrap() = began.elapsed();
+    });
+    let took = took.into_inner().unwrap();
+    println!(
+        "a week with 50 running jobs: {took:?}, {} requests",
+        run.requests
+    );
+    assert!(took < Duration::from_secs(if cfg!(debug_assertions) { 30 } else { 1 }));
+}
