@@ -1,4 +1,4 @@
-//! A cluster in a box: API server, Kueue, jobs and autoscaler in virtual time.
+#![doc = include_str!("../README.md")]
 
 pub mod apiserver;
 pub mod autoscaler;

@@ -5,3 +5,4 @@
 mod compile_fail;
 mod quiet;
 mod real;
+mod window;

@@ -219,6 +219,8 @@ pub(crate) async fn install(world: &World, example: &str, namespace: &str) -> Pa
     .await;
     world
         .access
+        .as_ref()
+        .unwrap()
         .kubeconfig_with_token(namespace, &token.unwrap())
         .unwrap()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use kube::api::{
 };
 use kube::{Api, CustomResourceExt};
 use kueue_check::runtime::{RunError, Runtime, RuntimeBuilder, RuntimeHandle};
-use kueue_check::{AdmissionCheckController, ReleaseReason};
+use kueue_check::{AdmissionCheckController, Clock, ReleaseReason};
+use kueue_check_sim::apiserver::{ApiServer, Prepared};
 use kueue_check_testenv::{Access, Cluster, KueueVersion, StartError, crds};
 use serde_json::{Value, json};
 use tokio::sync::{OnceCell, oneshot};
@@ -28,9 +29,13 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The clusters, each started by the first test that needs it.
 static CLUSTERS: [OnceCell<Option<Cluster>>; 3] = [const { OnceCell::const_new() }; 3];
 
+/// The same in memory, which `KUEUE_CHECK_ON=box` puts in the place of the real ones: the suite must not notice.
+static BOXES: [OnceLock<ApiServer>; 3] = [const { OnceLock::new() }; 3];
+
 /// One test's corner of a cluster.
 pub(crate) struct World {
-    pub(crate) access: Access,
+    /// `None` on the cluster in the box, which has no port.
+    pub(crate) access: Option<Access>,
     pub(crate) client: Client,
     pub(crate) namespace: String,
     /// `v1beta2`, or `v1beta1` where it is the newest.
@@ -39,21 +44,36 @@ pub(crate) struct World {
 
 /// A corner of a cluster with `version` of Kueue's definitions; `None`, with a word why, where there can be none.
 pub(crate) async fn world(version: KueueVersion) -> Option<World> {
+    if on_the_box() {
+        let server = BOXES[version as usize].get_or_init(|| in_memory(version));
+        return Some(corner_of(server.client_as("test"), None, served(version)).await);
+    }
     let cluster = CLUSTERS[version as usize]
         .get_or_init(|| start(version))
         .await
         .as_ref()?;
     Some(
-        corner(
-            cluster,
-            if version == KueueVersion::V0_14_8 {
-                "v1beta1"
-            } else {
-                "v1beta2"
-            },
-        )
-        .await,
+        corner(cluster, served(version)).await,
     )
+}
+
+fn served(version: KueueVersion) -> &'static str {
+    match version {
+        KueueVersion::V0_14_8 => "v1beta1",
+        KueueVersion::V0_17_8 | KueueVersion::V0_19_2 => "v1beta2",
+    }
+}
+
+/// Whether the suite runs on the cluster in the box.
+pub(crate) fn on_the_box() -> bool {
+    std::env::var_os("KUEUE_CHECK_ON").is_some_and(|place| place == "box")
+}
+
+/// A server of the cluster in the box, in real time, without Kueue: each test plays it.
+fn in_memory(version: KueueVersion) -> ApiServer {
+    let mut definitions = crds(version).unwrap();
+    definitions.push(Setting::crd());
+    ApiServer::prepared(Clock::system(), &Prepared::new(definitions))
 }
 
 async fn start(version: KueueVersion) -> Option<Cluster> {
@@ -96,7 +116,10 @@ pub(crate) fn skip(error: &StartError) {
 
 /// A corner of `cluster`, which has Kueue's newest definitions already.
 async fn corner(cluster: &Cluster, version: &'static str) -> World {
-    let client = cluster.client().unwrap();
+    corner_of(cluster.client().unwrap(), Some(cluster.access()), version).await
+}
+
+async fn corner_of(client: Client, access: Option<Access>, version: &'static str) -> World {
     let namespace = unique("ns");
     let api: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
     let metadata = ObjectMeta {
@@ -113,7 +136,7 @@ async fn corner(cluster: &Cluster, version: &'static str) -> World {
     .await
     .unwrap();
     World {
-        access: cluster.access(),
+        access,
         client,
         namespace,
         version,
