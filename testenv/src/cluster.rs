@@ -140,6 +140,11 @@ impl Cluster {
         self.apiserver = None;
     }
 
+    /// Where etcd answers plain HTTP, for tests that make it forget versions.
+    pub fn etcd(&self) -> String {
+        format!("http://127.0.0.1:{}", self.ports.etcd)
+    }
+
     /// What a client needs to know.
     pub fn access(&self) -> Access {
         let (folder, certificate) = (self.folder.clone(), self.certificate.clone());

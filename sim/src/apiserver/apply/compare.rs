@@ -1,6 +1,6 @@
 //! What changed between two objects, field by field.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
@@ -33,6 +33,9 @@ struct Walk {
 
 impl Walk {
     fn node(&mut self, old: Option<&Value>, new: Option<&Value>, schema: &Schema) {
+        if old == new {
+            return;
+        }
         let leaf = self.divide(old, new, schema);
         if leaf {
             self.leaf(old, new);
@@ -90,19 +93,25 @@ impl Walk {
         new: Option<&Map<String, Value>>,
         schema: &Schema,
     ) {
-        let names: BTreeSet<&String> = old
-            .into_iter()
-            .chain(new)
-            .flat_map(|map| map.keys())
-            .collect();
-        for name in names {
-            let (was, is) = (old.and_then(|m| m.get(name)), new.and_then(|m| m.get(name)));
-            let step = Element::Field(name.clone());
-            let child = below(schema, &step).0;
-            self.path.push(step);
-            self.node(was, is, &child);
-            self.path.pop();
+        for (name, was) in old.into_iter().flatten() {
+            self.field(name, Some(was), new.and_then(|m| m.get(name)), schema);
         }
+        for (name, is) in new.into_iter().flatten() {
+            if old.is_none_or(|m| !m.contains_key(name)) {
+                self.field(name, None, Some(is), schema);
+            }
+        }
+    }
+
+    fn field(&mut self, name: &str, was: Option<&Value>, is: Option<&Value>, schema: &Schema) {
+        if was == is {
+            return;
+        }
+        let step = Element::Field(name.to_owned());
+        let child = below(schema, &step).0;
+        self.path.push(step);
+        self.node(was, is, &child);
+        self.path.pop();
     }
 
     fn lists(&mut self, old: &[Value], new: &[Value], schema: &Schema) {

@@ -189,14 +189,4 @@ impl Managers {
             metadata.insert("managedFields".to_owned(), Value::Array(entries));
         }
     }
-
-    /// Whether the owners and their fields are the same; times are not compared.
-    pub(crate) fn same_fields(&self, other: &Self) -> bool {
-        self.owners.len() == other.owners.len()
-            && self
-                .owners
-                .iter()
-                .zip(&other.owners)
-                .all(|((a, x), (b, y))| a == b && x.set == y.set)
-    }
 }

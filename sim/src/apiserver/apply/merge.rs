@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::set::Element;
-use super::typed::{Shape, below, element, shape};
+use super::typed::{Shape, element, shape};
 use crate::apiserver::schema::Schema;
 
 /// `live` with everything that `config` says.
@@ -22,14 +22,18 @@ fn merge_maps(
     config: &Map<String, Value>,
     schema: &Schema,
 ) -> Map<String, Value> {
-    let mut out = live.clone();
-    for (name, wanted) in config {
-        let child = below(schema, &Element::Field(name.clone())).0;
-        let merged = match live.get(name) {
-            Some(found) => merge(found, wanted, &child),
-            None => wanted.clone(),
+    let mut out = Map::new();
+    for (name, found) in live {
+        let merged = match config.get(name) {
+            Some(wanted) => merge(found, wanted, &schema.field(name).0),
+            None => found.clone(),
         };
         out.insert(name.clone(), merged);
+    }
+    for (name, wanted) in config {
+        if !live.contains_key(name) {
+            out.insert(name.clone(), wanted.clone());
+        }
     }
     out
 }

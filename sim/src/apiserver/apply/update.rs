@@ -201,7 +201,7 @@ pub(crate) fn apply(
     };
     managers.owners.insert(owner.clone(), owned);
     let object = match last.filter(|last| !last.set.is_empty()) {
-        Some(last) => drop_abandoned(&merged, &last.set, &managers, schema),
+        Some(last) => drop_abandoned(merged, &last.set, &managers, schema),
         None => merged,
     };
     // An apply that changes no value keeps the time of the last one; the first one then has none.
@@ -227,8 +227,16 @@ pub(crate) fn apply(
 }
 
 /// Drops what the owner applied last time and nobody owns now.
-fn drop_abandoned(merged: &Value, last: &FieldSet, managers: &Managers, schema: &Schema) -> Value {
+fn drop_abandoned(merged: Value, last: &FieldSet, managers: &Managers, schema: &Schema) -> Value {
     let last = with_parents(last, schema);
+    let mut left = last.clone();
+    for one in managers.owners.values() {
+        left = left.difference(&with_parents(&one.set, schema));
+    }
+    if left.is_empty() {
+        return merged;
+    }
+    let merged = &merged;
     let all = with_parents(&fields_of(merged, schema), schema);
     let mut owned = FieldSet::default();
     for one in managers.owners.values() {

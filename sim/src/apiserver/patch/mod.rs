@@ -10,14 +10,13 @@ use super::status::Status;
 pub(crate) use strategic::strategic_merge;
 
 /// RFC 7386.
-pub(crate) fn merge(object: &Value, patch: &Value) -> Value {
-    let mut out = object.clone();
-    json_patch::merge(&mut out, patch);
-    out
+pub(crate) fn merge(mut object: Value, patch: &Value) -> Value {
+    json_patch::merge(&mut object, patch);
+    object
 }
 
 /// RFC 6902, as the library of the real server does it: replacing what is not there adds it.
-pub(crate) fn json(object: &Value, patch: &Value) -> Result<Value, Status> {
+pub(crate) fn json(object: Value, patch: &Value) -> Result<Value, Status> {
     if let Some(found) = go_type(patch) {
         return Err(Status::bad_request(format!(
             "error decoding patch: json: cannot unmarshal {found} into Go value of type []handlers.jsonPatchOp"
@@ -28,7 +27,7 @@ pub(crate) fn json(object: &Value, patch: &Value) -> Result<Value, Status> {
         Status::new(422, "Invalid", why).with_details(serde_json::json!({}))
     };
     let patch = patch.as_array().map_or(&[][..], Vec::as_slice);
-    let mut out = object.clone();
+    let mut out = object;
     for operation in patch {
         let operation: PatchOperation =
             serde_json::from_value(operation.clone()).map_err(|_| refused())?;

@@ -10,7 +10,7 @@ mod value;
 
 use serde_json::Value;
 
-use super::schema::{ListKind, Schema, key_of};
+use super::schema::{ListKind, Path, Schema, key_of};
 use super::status::FieldError;
 
 pub(crate) use rule::{Rule, rules};
@@ -18,7 +18,7 @@ pub(crate) use rule::{Rule, rules};
 /// What the rules of `schema` say about an object that was `old` before; nothing, if it is new.
 pub(crate) fn broken_rules(new: &Value, old: Option<&Value>, schema: &Schema) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    walk(new, old, schema, "", &mut errors);
+    walk(new, old, schema, &Path::root(""), &mut errors);
     errors
 }
 
@@ -26,21 +26,19 @@ fn walk(
     new: &Value,
     old: Option<&Value>,
     schema: &Schema,
-    path: &str,
+    path: &Path<'_>,
     errors: &mut Vec<FieldError>,
 ) {
     if !schema.has_rules || new.is_null() || old == Some(new) {
         return;
     }
     let old = old.filter(|old| !old.is_null());
-    errors.extend(schema.rules.iter().filter_map(|rule| {
-        rule.broken(
-            new,
-            old,
-            schema,
-            if path.is_empty() { "<nil>" } else { path },
-        )
-    }));
+    errors.extend(
+        schema
+            .rules
+            .iter()
+            .filter_map(|rule| rule.broken(new, old, schema, path)),
+    );
     match new {
         Value::Object(map) => {
             for (key, child) in map {
@@ -52,9 +50,8 @@ fn walk(
                     continue;
                 }
                 let at = match named {
-                    Some(_) if path.is_empty() => key.clone(),
-                    Some(_) => format!("{path}.{key}"),
-                    None => format!("{path}[{key}]"),
+                    Some(_) => path.field(key),
+                    None => path.key(key),
                 };
                 walk(child, old.and_then(|old| old.get(key)), below, &at, errors);
             }
@@ -65,7 +62,7 @@ fn walk(
             };
             for (index, child) in list.iter().enumerate() {
                 let before = counterpart(child, old, schema, item);
-                walk(child, before, item, &format!("{path}[{index}]"), errors);
+                walk(child, before, item, &path.index(index), errors);
             }
         }
         _ => {}

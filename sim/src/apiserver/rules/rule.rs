@@ -8,7 +8,7 @@ use cel::{Context, Env, ExecutionError, Program, extensions};
 use serde_json::Value as Json;
 
 use super::value::wrap;
-use crate::apiserver::schema::Schema;
+use crate::apiserver::schema::{Path, Schema};
 use crate::apiserver::status::FieldError;
 
 /// A rule and what is said when it is broken.
@@ -99,8 +99,15 @@ impl Rule {
         new: &Json,
         old: Option<&Json>,
         schema: &Schema,
-        path: &str,
+        path: &Path<'_>,
     ) -> Option<FieldError> {
+        let place = || {
+            if path.is_root() {
+                "<nil>".to_owned()
+            } else {
+                path.to_string()
+            }
+        };
         if self.uses_old && old.is_none() && !self.optional_old {
             return None;
         }
@@ -118,11 +125,11 @@ impl Rule {
         }
         match truth(program, &context) {
             Ok(true) => None,
-            Ok(false) => Some(self.error(self.said(&context), new, path)),
+            Ok(false) => Some(self.error(self.said(&context), new, &place())),
             Err(error) => {
                 let why = format!("{} evaluating rule: {}", lower(&error), self.plain());
                 let shown = format!("\"{}\"", schema.kind.name());
-                Some(FieldError::invalid_shown(path, &shown, why))
+                Some(FieldError::invalid_shown(place(), &shown, why))
             }
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::{ListKind, Schema};
+use super::{ListKind, Path, Schema};
 use crate::apiserver::status::FieldError;
 
 /// What tells an item of a map-like list from its neighbours. Key fields that are missing take their default; those without one are left out.
@@ -22,23 +22,18 @@ pub(crate) fn key_of(item: &Value, keys: &[String], schema: &Schema) -> Map<Stri
 /// Items that are there twice in lists that are sets or maps.
 pub(crate) fn duplicates(value: &Value, schema: &Schema) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    walk(value, schema, "", &mut errors);
+    walk(value, schema, &Path::root(""), &mut errors);
     errors
 }
 
-fn walk(value: &Value, schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
+fn walk(value: &Value, schema: &Schema, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     match value {
         Value::Object(map) => {
             for (key, child) in map {
                 if let Some(below) = schema.properties.get(key) {
-                    let joined = if path.is_empty() {
-                        key.clone()
-                    } else {
-                        format!("{path}.{key}")
-                    };
-                    walk(child, below, &joined, errors);
+                    walk(child, below, &path.field(key), errors);
                 } else if let Some(below) = &schema.additional {
-                    walk(child, below, &format!("{path}[{key}]"), errors);
+                    walk(child, below, &path.key(key), errors);
                 }
             }
         }
@@ -46,7 +41,7 @@ fn walk(value: &Value, schema: &Schema, path: &str, errors: &mut Vec<FieldError>
             check(list, schema, path, errors);
             if let Some(item) = &schema.items {
                 for (index, child) in list.iter().enumerate() {
-                    walk(child, item, &format!("{path}[{index}]"), errors);
+                    walk(child, item, &path.index(index), errors);
                 }
             }
         }
@@ -54,18 +49,21 @@ fn walk(value: &Value, schema: &Schema, path: &str, errors: &mut Vec<FieldError>
     }
 }
 
-fn check(list: &[Value], schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
+fn check(list: &[Value], schema: &Schema, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    if list.len() < 2 || schema.list == ListKind::Atomic {
+        return;
+    }
+    let item_schema = schema.item();
     let mut seen = BTreeSet::new();
     let mut reported = BTreeSet::new();
     for (index, item) in list.iter().enumerate() {
         let key = match &schema.list {
-            ListKind::Atomic => return,
-            ListKind::Set => item.clone(),
-            ListKind::Map(keys) => Value::Object(key_of(item, keys, &schema.item())),
+            ListKind::Map(keys) => Value::Object(key_of(item, keys, &item_schema)),
+            ListKind::Atomic | ListKind::Set => item.clone(),
         };
         let text = key.to_string();
         if !seen.insert(text.clone()) && reported.insert(text) {
-            errors.push(FieldError::duplicate(format!("{path}[{index}]"), &key));
+            errors.push(FieldError::duplicate(&path.index(index), &key));
         }
     }
 }

@@ -4,6 +4,7 @@ mod compile;
 mod decode;
 mod default;
 mod lists;
+mod path;
 mod prune;
 mod validate;
 
@@ -18,6 +19,7 @@ pub(crate) use compile::{Definitions, compile};
 pub(crate) use decode::undecodable;
 pub(crate) use default::default_fields;
 pub(crate) use lists::{duplicates, key_of};
+pub(crate) use path::Path;
 pub(crate) use prune::drop_nulls;
 pub(crate) use prune::prune;
 pub(crate) use validate::{blocks_rules, validate, validate_status};

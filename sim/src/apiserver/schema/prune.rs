@@ -2,29 +2,29 @@
 
 use serde_json::Value;
 
-use super::Schema;
+use super::{Path, Schema};
 
 /// Drops the fields that the schema does not name. Returns the paths of those dropped.
 pub(crate) fn prune(value: &mut Value, schema: &Schema) -> Vec<String> {
     let mut dropped = Vec::new();
-    walk(value, schema, "", &mut dropped);
+    walk(value, schema, &Path::root(""), &mut dropped);
     dropped
 }
 
-fn walk(value: &mut Value, schema: &Schema, path: &str, dropped: &mut Vec<String>) {
+fn walk(value: &mut Value, schema: &Schema, path: &Path<'_>, dropped: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
             let keep_unknown = schema.preserve || schema.additional.is_some();
             map.retain(|key, child| {
                 if let Some(below) = schema.properties.get(key).or(schema.additional.as_ref()) {
                     if child.is_object() || child.is_array() {
-                        walk(child, below, &join(path, key), dropped);
+                        walk(child, below, &path.field(key), dropped);
                     }
                     return true;
                 }
                 let known = keep_unknown || (schema.embedded && is_type_field(key));
                 if !known {
-                    dropped.push(join(path, key));
+                    dropped.push(path.field(key).to_string());
                 }
                 known
             });
@@ -33,7 +33,7 @@ fn walk(value: &mut Value, schema: &Schema, path: &str, dropped: &mut Vec<String
             let Some(item) = &schema.items else { return };
             for (index, child) in list.iter_mut().enumerate() {
                 if child.is_object() || child.is_array() {
-                    walk(child, item, &format!("{path}[{index}]"), dropped);
+                    walk(child, item, &path.index(index), dropped);
                 }
             }
         }
@@ -66,12 +66,4 @@ pub(crate) fn drop_nulls(value: &mut Value, schema: &Schema) {
 
 fn is_type_field(key: &str) -> bool {
     matches!(key, "apiVersion" | "kind" | "metadata")
-}
-
-fn join(path: &str, key: &str) -> String {
-    if path.is_empty() {
-        key.to_owned()
-    } else {
-        format!("{path}.{key}")
-    }
 }

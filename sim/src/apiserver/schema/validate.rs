@@ -2,11 +2,15 @@
 
 use serde_json::Value;
 
-use super::{Schema, Type};
+use super::{Path, Schema, Type};
 use crate::apiserver::status::FieldError;
 
-/// What is wrong with `value`, whose place in the object is `path`.
-pub(crate) fn validate(value: &Value, schema: &Schema, path: &str) -> Vec<FieldError> {
+/// What is wrong with an object.
+pub(crate) fn validate(value: &Value, schema: &Schema) -> Vec<FieldError> {
+    validate_at(value, schema, &Path::root(""))
+}
+
+fn validate_at(value: &Value, schema: &Schema, path: &Path<'_>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     check(value, schema, path, &mut errors);
     errors
@@ -18,9 +22,13 @@ pub(crate) fn validate_status(object: &Value, schema: &Schema) -> Vec<FieldError
     else {
         return Vec::new();
     };
-    let mut errors = validate(status, schema, "");
+    let mut errors = validate(status, schema);
     for error in errors.iter_mut().filter(|e| e.field != "<nil>") {
-        error.field = join("status", &error.field);
+        error.field = if error.field.is_empty() {
+            "status".to_owned()
+        } else {
+            format!("status.{}", error.field)
+        };
     }
     errors
 }
@@ -39,7 +47,7 @@ pub(crate) fn blocks_rules(errors: &[FieldError]) -> bool {
     })
 }
 
-fn check(value: &Value, schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
+fn check(value: &Value, schema: &Schema, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     if value.is_null() {
         check_null(schema, path, errors);
         return;
@@ -62,7 +70,7 @@ fn check(value: &Value, schema: &Schema, path: &str, errors: &mut Vec<FieldError
     }
 }
 
-fn check_null(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
+fn check_null(schema: &Schema, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     if schema.nullable || (schema.kind == Type::Any && !schema.int_or_string) {
         return;
     }
@@ -124,7 +132,7 @@ fn type_name(value: &Value) -> &'static str {
     }
 }
 
-fn wrong_type(wanted: &str, found: &str, path: &str) -> FieldError {
+fn wrong_type(wanted: &str, found: &str, path: &Path<'_>) -> FieldError {
     let why = format!("{path} in body must be of type {wanted}: \"{found}\"");
     FieldError::type_invalid(path, &Value::from(found), why)
 }
@@ -134,7 +142,7 @@ fn check_text(
     value: &Value,
     text: &str,
     schema: &Schema,
-    path: &str,
+    path: &Path<'_>,
     errors: &mut Vec<FieldError>,
 ) {
     if let Some(error) = text_fault(value, text, schema, path) {
@@ -146,7 +154,7 @@ fn check_text(
     }
 }
 
-fn text_fault(value: &Value, text: &str, schema: &Schema, path: &str) -> Option<FieldError> {
+fn text_fault(value: &Value, text: &str, schema: &Schema, path: &Path<'_>) -> Option<FieldError> {
     let limits = &schema.limits;
     if limits.max_length.is_some() || limits.min_length.is_some() {
         let length = text.chars().count() as u64;
@@ -171,7 +179,7 @@ fn is_date_time(text: &str) -> bool {
         && text.parse::<jiff::Timestamp>().is_ok()
 }
 
-fn check_number(value: &Value, schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
+fn check_number(value: &Value, schema: &Schema, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     let Some(number) = value.as_f64() else { return };
     check_range(value, schema, path, errors);
     if let Some(minimum) = &schema.limits.minimum {
@@ -217,7 +225,7 @@ fn check_number(value: &Value, schema: &Schema, path: &str, errors: &mut Vec<Fie
 }
 
 /// Whether a number fits into its format; the real server tells this without a place.
-fn check_range(value: &Value, schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
+fn check_range(value: &Value, schema: &Schema, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     if schema.kind != Type::Integer && !schema.int_or_string {
         return;
     }
@@ -239,10 +247,10 @@ fn check_range(value: &Value, schema: &Schema, path: &str, errors: &mut Vec<Fiel
     }
 }
 
-fn check_list(list: &[Value], schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
+fn check_list(list: &[Value], schema: &Schema, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     if let Some(item) = &schema.items {
         for (index, child) in list.iter().enumerate() {
-            check(child, item, &format!("{path}[{index}]"), errors);
+            check(child, item, &path.index(index), errors);
         }
     }
     let length = list.len() as u64;
@@ -259,7 +267,7 @@ fn check_object(
     value: &Value,
     map: &serde_json::Map<String, Value>,
     schema: &Schema,
-    path: &str,
+    path: &Path<'_>,
     errors: &mut Vec<FieldError>,
 ) {
     let length = map.len() as u64;
@@ -271,21 +279,21 @@ fn check_object(
         errors.push(FieldError::too_many(path, map.len(), maximum));
     }
     for name in schema.required.iter().filter(|n| !map.contains_key(*n)) {
-        errors.push(FieldError::required(join(path, name), ""));
+        errors.push(FieldError::required(&path.field(name), ""));
     }
     for (key, child) in map {
         if let Some(below) = schema.properties.get(key).or(schema.additional.as_ref())
             && !below.trivial
             // Metadata has rules of its own.
-            && !(path.is_empty() && key == "metadata")
+            && !(path.is_root() && key == "metadata")
         {
-            check(child, below, &join(path, key), errors);
+            check(child, below, &path.field(key), errors);
         }
     }
 }
 
-fn junctors(value: &Value, schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
-    let of = |part: &Schema| validate(value, part, path);
+fn junctors(value: &Value, schema: &Schema, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    let of = |part: &Schema| validate_at(value, part, path);
     if !schema.any_of.is_empty() {
         let failures: Vec<_> = schema.any_of.iter().map(|part| of(part)).collect();
         if failures.iter().all(|f| !f.is_empty()) {
@@ -320,15 +328,5 @@ fn junctors(value: &Value, schema: &Schema, path: &str, errors: &mut Vec<FieldEr
     if schema.not.as_ref().is_some_and(|part| of(part).is_empty()) {
         let why = format!("\"{path}\" must not validate the schema (not)");
         errors.push(FieldError::nowhere(why));
-    }
-}
-
-fn join(path: &str, key: &str) -> String {
-    if path.is_empty() {
-        key.to_owned()
-    } else if key.is_empty() {
-        path.to_owned()
-    } else {
-        format!("{path}.{key}")
     }
 }

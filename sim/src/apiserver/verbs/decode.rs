@@ -103,7 +103,12 @@ fn refuse_patch(shown: &str, why: &str) -> Status {
 /// Drops unknown fields and fills in defaults. Returns the paths of what was dropped.
 pub(super) fn shape(context: &Context<'_>, object: &mut Value, sent: bool) -> Vec<String> {
     let schema = &context.kind.schema;
-    let dropped = prune(object, schema);
+    // What was applied was looked through already.
+    let dropped = if sent || !context.kind.custom {
+        prune(object, schema)
+    } else {
+        Vec::new()
+    };
     if !object.get("metadata").is_some_and(Value::is_object) {
         object["metadata"] = Value::Object(Map::new());
     }

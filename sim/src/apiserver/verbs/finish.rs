@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::meta::{self, finalizers, is_deleting, text};
 use super::{Context, builtin, decode};
 use crate::apiserver::apply::{self, Managers, Owner};
-use crate::apiserver::call::{Answer, Resource};
+use crate::apiserver::call::Answer;
 use crate::apiserver::hooks::{Operation, Phase, Review};
 use crate::apiserver::rules::broken_rules;
 use crate::apiserver::schema::{blocks_rules, duplicates, validate, validate_status};
@@ -160,22 +160,7 @@ fn split(context: &Context<'_>, prepared: &mut Prepared) {
             }
             builtin::on_create(kind, new);
         }
-        Some(old) if context.subresource() == "status" => {
-            let managed = map
-                .get("metadata")
-                .and_then(|m| m.get("managedFields"))
-                .cloned();
-            let status = map.remove("status");
-            *new = old.clone();
-            if let Some(status) = status {
-                new["status"] = status;
-            } else if let Some(map) = new.as_object_mut() {
-                map.remove("status");
-            }
-            if let Some(managed) = managed {
-                new["metadata"]["managedFields"] = managed;
-            }
-        }
+        Some(old) if context.subresource() == "status" => keep_all_but_status(old, map),
         Some(old) => {
             if kind.status {
                 match old.get("status") {
@@ -195,18 +180,52 @@ fn split(context: &Context<'_>, prepared: &mut Prepared) {
     }
 }
 
+/// What a write of the status leaves as it is: everything but the status, and who owns it.
+fn keep_all_but_status(old: &Value, new: &mut Map<String, Value>) {
+    let old = old.as_object();
+    let kept = |name: &str| name == "status" || name == "metadata";
+    new.retain(|name, _| kept(name) || old.is_some_and(|old| old.contains_key(name)));
+    for (name, value) in old.into_iter().flatten().filter(|(name, _)| !kept(name)) {
+        if new.get(name) != Some(value) {
+            new.insert(name.clone(), value.clone());
+        }
+    }
+    let Some(metadata) = new.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return;
+    };
+    let managed = metadata.remove("managedFields");
+    let old = old.and_then(|old| old.get("metadata")?.as_object());
+    let apart = |name: &str| name == "managedFields";
+    metadata.retain(|name, _| old.is_some_and(|old| old.contains_key(name)));
+    for (name, value) in old.into_iter().flatten().filter(|(name, _)| !apart(name)) {
+        if metadata.get(name) != Some(value) {
+            metadata.insert(name.clone(), value.clone());
+        }
+    }
+    let managed = managed.or_else(|| old?.get("managedFields").cloned());
+    if let Some(managed) = managed {
+        metadata.insert("managedFields".to_owned(), managed);
+    }
+}
+
 /// Whether anything but metadata (and status, where it is apart) differs.
 fn differs(status: bool, old: &Value, new: &Value) -> bool {
-    let part = |value: &Value| -> Map<String, Value> {
-        let fields = value.as_object().into_iter().flatten();
-        fields
-            .filter(|(name, _)| {
-                !(*name == "metadata" || *name == "apiVersion" || (status && *name == "status"))
-            })
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect()
+    let counts =
+        |name: &str| !(name == "metadata" || name == "apiVersion" || (status && name == "status"));
+    let fields = |value: &'_ Value| {
+        value
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(n, _)| counts(n))
+            .count()
     };
-    part(old) != part(new)
+    fields(old) != fields(new)
+        || old
+            .as_object()
+            .into_iter()
+            .flatten()
+            .any(|(name, value)| counts(name) && new.get(name) != Some(value))
 }
 
 fn check(context: &Context<'_>, prepared: &Prepared) -> Vec<FieldError> {
@@ -227,7 +246,7 @@ fn check(context: &Context<'_>, prepared: &Prepared) -> Vec<FieldError> {
     if context.subresource() == "status" {
         errors.extend(validate_status(new, &kind.schema));
     } else {
-        errors.extend(validate(new, &kind.schema, ""));
+        errors.extend(validate(new, &kind.schema));
     }
     errors.extend(duplicates(new, &kind.schema));
     if !kind.schema.has_rules {
@@ -316,13 +335,29 @@ fn waits(object: &Value) -> bool {
 
 /// If only the times of the owners differ, nothing was written: they keep their times.
 fn keep_times(old: &Value, new: &mut Value) {
-    let (before, after) = (Managers::of(old), Managers::of(new));
-    if !before.same_fields(&after) {
+    fn entries(object: &Value) -> &[Value] {
+        let list = object.pointer("/metadata/managedFields");
+        list.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+    let timeless = |a: &Value, b: &Value| {
+        let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else {
+            return false;
+        };
+        let has = |map: &Map<String, Value>| usize::from(map.contains_key("time"));
+        a.len() - has(a) == b.len() - has(b)
+            && a.iter()
+                .all(|(name, value)| name == "time" || b.get(name) == Some(value))
+    };
+    let (before, after) = (entries(old), entries(new));
+    let same = before.len() == after.len()
+        // The order of entries depends on their times.
+        && before.iter().all(|entry| after.iter().any(|other| timeless(entry, other)));
+    if !same || before == after {
         return;
     }
-    let mut timeless = old.clone();
-    after.write_to(&mut timeless);
-    if timeless == *new {
-        *new = old.clone();
+    let with = Value::Array(before.to_vec());
+    let taken = std::mem::replace(&mut new["metadata"]["managedFields"], with);
+    if new != old {
+        new["metadata"]["managedFields"] = taken;
     }
 }

@@ -49,7 +49,8 @@ fn prefix(context: &Context<'_>) -> String {
 
 /// Where a list goes on.
 struct Continue {
-    version: u64,
+    /// The version that is read; the newest if it is not said.
+    version: Option<u64>,
     start: String,
 }
 
@@ -173,10 +174,12 @@ fn range(
                     "specifying resource version is not allowed when using continue",
                 ));
             }
-            if token.version <= store.compacted() {
-                return Err(expired_token(context, newest, token));
+            match token.version {
+                Some(version) if version <= store.compacted() => {
+                    return Err(expired_token(context, token));
+                }
+                version => version,
             }
-            Some(token.version)
         }
         None => asked_version(context, newest, store.compacted())?,
     };
@@ -273,12 +276,12 @@ fn read_token(context: &Context<'_>, token: &str) -> Result<Continue, Status> {
         .and_then(Value::as_str)
         .unwrap_or_default();
     Ok(Continue {
-        version: value.get("rv").and_then(Value::as_u64).unwrap_or(0),
+        version: value.get("rv").and_then(Value::as_u64),
         start: format!("{}{start}", prefix(context)),
     })
 }
 
-fn expired_token(context: &Context<'_>, newest: u64, token: &Continue) -> Status {
+fn expired_token(context: &Context<'_>, token: &Continue) -> Status {
     let mut status = Status::expired(
         "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.",
     );
@@ -286,7 +289,7 @@ fn expired_token(context: &Context<'_>, newest: u64, token: &Continue) -> Status
         .start
         .strip_prefix(&prefix(context))
         .unwrap_or(&token.start);
-    let next = json!({"v": "meta.k8s.io/v1", "rv": newest, "start": relative});
+    let next = json!({"v": "meta.k8s.io/v1", "rv": -1, "start": relative});
     status.continue_token = Some(base64(next.to_string().as_bytes()));
     status
 }

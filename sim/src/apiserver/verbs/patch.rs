@@ -25,7 +25,7 @@ pub(super) fn patch(context: &Context<'_>, how: Patch) -> Result<Answer, Status>
     let shown = context.show(&old);
     let patch = &context.call.body;
     let new = match how {
-        Patch::Json => pure::json(&shown, patch)?,
+        Patch::Json => pure::json(shown, patch)?,
         Patch::Strategic if !patch.is_object() => {
             return Err(Status::bad_request(format!(
                 "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
@@ -43,7 +43,7 @@ pub(super) fn patch(context: &Context<'_>, how: Patch) -> Result<Answer, Status>
                     go_type(patch)
                 )));
             }
-            pure::merge(&shown, patch)
+            pure::merge(shown, patch)
         }
     };
     let source = if how == Patch::Strategic {
@@ -83,13 +83,20 @@ fn apply(context: &Context<'_>) -> Result<Answer, Status> {
     }
     let version = text(&config, "resourceVersion").to_owned();
     let reset = apply::reset_fields(kind.status, context.subresource());
-    let mut base = live
-        .as_ref()
-        .map_or_else(|| builtin::zero(kind), |live| context.show(live));
-    let managers = known_managers(context, live.is_some(), &base, reset);
-    if let Some(metadata) = base.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("managedFields");
-    }
+    // Whatever is kept in the form that is applied to need not be copied.
+    let other;
+    let base: &Value = match &live {
+        Some(live) if !kind.converts() => live,
+        Some(live) => {
+            other = context.show(live);
+            &other
+        }
+        None => {
+            other = builtin::zero(kind);
+            &other
+        }
+    };
+    let managers = known_managers(context, live.is_some(), base, reset);
     if let Some(map) = config.as_object_mut() {
         for field in reset.iter().filter(|f| **f != "metadata") {
             map.remove(*field);
@@ -102,7 +109,7 @@ fn apply(context: &Context<'_>) -> Result<Answer, Status> {
         now: &context.now,
         reset,
     };
-    let applied = apply::apply(&base, &config, managers, &request)
+    let applied = apply::apply(base, &config, managers, &request)
         .map_err(|error| error.into_status(&subject(context, &config)))?;
     let mut new = applied.object;
     decode::shape(context, &mut new, false);

@@ -10,6 +10,7 @@ use http::{HeaderValue, Method, Request};
 use http_body_util::BodyExt;
 use jiff::Timestamp;
 use kube::Client;
+use kube::Config;
 use kube::client::Body;
 use kueue_check_sim::apiserver::ApiServer;
 use kueue_check_testenv::{Cluster, KueueVersion, StartError, crds};
@@ -81,6 +82,11 @@ impl Step {
     }
 }
 
+/// The server forgets all versions but the newest.
+pub(super) fn compact() -> Step {
+    Step::new(Method::TRACE, 200, "", None)
+}
+
 pub(super) fn call(code: u16, method: Method, path: impl Into<String>) -> Step {
     Step::new(method, code, path, None)
 }
@@ -140,7 +146,8 @@ struct Reply {
 /// A server under test.
 pub(super) struct Side {
     client: Client,
-    _cluster: Option<Cluster>,
+    cluster: Option<Cluster>,
+    server: Option<ApiServer>,
 }
 
 pub(super) async fn simulated() -> Side {
@@ -150,7 +157,8 @@ pub(super) async fn simulated() -> Side {
     server.install(crds(KueueVersion::V0_19_2).expect("definitions"));
     Side {
         client: server.client_as("table/1"),
-        _cluster: None,
+        cluster: None,
+        server: Some(server),
     }
 }
 
@@ -171,14 +179,58 @@ pub(super) async fn real() -> Option<Side> {
     cluster.install(&client, all).await.expect("installed");
     Some(Side {
         client,
-        _cluster: Some(cluster),
+        cluster: Some(cluster),
+        server: None,
     })
 }
 
 impl Side {
-    pub(super) async fn run(&self, rows: &[Row]) -> Vec<Said> {
+    /// Runs the first rows, as many as `together`, at the same time, and the others after them, one by one.
+    pub(super) async fn run(&self, rows: &[Row], together: usize) -> Vec<Said> {
         let runs = rows.iter().enumerate().map(|(n, row)| self.row(n, row));
-        futures::stream::iter(runs).buffered(16).collect().await
+        let mut runs: Vec<_> = runs.collect();
+        let alone = runs.split_off(together);
+        let mut said: Vec<Said> = futures::stream::iter(runs).buffered(16).collect().await;
+        for run in alone {
+            said.push(run.await);
+        }
+        said
+    }
+
+    /// Forgets all versions but the newest.
+    async fn compact(&self) {
+        let Some(cluster) = &self.cluster else {
+            let server = self.server.as_ref().expect("a server");
+            server.compact(server.resource_version() - 1);
+            return;
+        };
+        let etcd = Config::new(cluster.etcd().parse().expect("address"));
+        let etcd = Client::try_from(etcd).expect("client");
+        let ask = async |path: &str, body: Value| {
+            let request = Request::post(path)
+                .body(body.to_string().into_bytes())
+                .expect("request");
+            etcd.request::<Value>(request).await.expect("etcd")
+        };
+        // A version that nobody can read any more, once the API server has noticed: it looks every half minute.
+        let revision =
+            ask("/v3/kv/range", json!({"key": base64("/")})).await["header"]["revision"].clone();
+        ask("/v3/kv/compaction", json!({"revision": revision})).await;
+        let noted = revision.as_str().expect("revision");
+        let note = json!({"key": base64("compact_rev_key"), "value": base64(noted)});
+        ask("/v3/kv/put", note).await;
+        let before = noted.parse::<u64>().expect("number") - 1;
+        let gone = get(
+            410,
+            format!("/apis/test.example.com/v1/widgets?limit=1&resourceVersion={before}"),
+        );
+        for _ in 0..240 {
+            if self.send_once(&gone, &Memory::default()).await.0 == 410 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        panic!("version {before} is still there after two minutes");
     }
 
     async fn row(&self, number: usize, row: &Row) -> Said {
@@ -207,6 +259,10 @@ impl Side {
 
     /// A kind that is new to the real server is not ready at once.
     async fn send(&self, step: &Step, memory: &mut Memory) -> (u16, Value) {
+        if step.method == Method::TRACE {
+            self.compact().await;
+            return (step.code, json!({"body": null}));
+        }
         for _ in 0..20 {
             let (code, answer) = self.send_once(step, memory).await;
             if code != 429 {
@@ -218,7 +274,7 @@ impl Side {
     }
 
     /// The code, and the answer with the headers that matter.
-    async fn send_once(&self, step: &Step, memory: &mut Memory) -> (u16, Value) {
+    async fn send_once(&self, step: &Step, memory: &Memory) -> (u16, Value) {
         let body = step.body.as_ref().map(|body| memory.fill(body));
         let mut request = Request::builder()
             .method(step.method.clone())
@@ -265,6 +321,11 @@ impl Side {
         };
         (code, answer)
     }
+}
+
+fn base64(text: &str) -> Value {
+    let bytes = k8s_openapi::ByteString(text.as_bytes().to_vec());
+    serde_json::to_value(bytes).expect("text")
 }
 
 /// Bookmarks come when they come, but for the one that ends what is there at first.

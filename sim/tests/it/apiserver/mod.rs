@@ -4,9 +4,11 @@
 
 mod apply;
 mod builtin;
+mod contract;
 mod crud;
 mod definitions;
 mod deletes;
+mod expiry;
 mod forms;
 mod harness;
 mod kueue;
@@ -19,7 +21,7 @@ mod selectors;
 mod validation;
 mod watches;
 
-use harness::{Row, Side, compare, real, simulated};
+use harness::{Row, compare, real, simulated};
 
 fn table() -> Vec<Row> {
     let rooms = [
@@ -37,22 +39,25 @@ fn table() -> Vec<Row> {
         watches::rows(),
         deletes::rows(),
         kueue::rows(),
+        contract::rows(),
     ];
     rooms.into_iter().flatten().collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_servers_say_the_same() {
-    let rows = table();
-    assert!(rows.len() >= 150, "only {} rows", rows.len());
+    let mut rows = table();
+    let together = rows.len();
+    rows.extend(expiry::rows());
+    assert!(rows.len() >= 400, "only {} rows", rows.len());
     let sim = simulated().await;
-    let ours = Side::run(&sim, &rows).await;
+    let ours = sim.run(&rows, together).await;
     let Some(cluster) = real().await else {
         for (row, said) in rows.iter().zip(&ours) {
             row.check_literals("in memory", said);
         }
         return;
     };
-    let theirs = Side::run(&cluster, &rows).await;
+    let theirs = cluster.run(&rows, together).await;
     compare(&rows, &ours, &theirs);
 }

@@ -1,0 +1,102 @@
+//! Places in an object, written out only when something is said about them.
+
+use std::fmt;
+
+/// A place, as a chain up to the root.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Path<'a> {
+    parent: Option<&'a Path<'a>>,
+    step: Step<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step<'a> {
+    /// What the place is under; may be empty.
+    Root(&'a str),
+    /// `.name`.
+    Field(&'a str),
+    /// `[name]`: a key of a map.
+    Key(&'a str),
+    /// `[0]`.
+    Index(usize),
+}
+
+impl<'a> Path<'a> {
+    /// A root with a name, or without if it is empty.
+    pub(crate) fn root(name: &'a str) -> Self {
+        Self {
+            parent: None,
+            step: Step::Root(name),
+        }
+    }
+
+    /// A field of the object at this place.
+    pub(crate) fn field(&'a self, name: &'a str) -> Self {
+        self.below(Step::Field(name))
+    }
+
+    /// A key of the map at this place, as some messages show it.
+    pub(crate) fn key(&'a self, name: &'a str) -> Self {
+        self.below(Step::Key(name))
+    }
+
+    /// An item of the list at this place.
+    pub(crate) fn index(&'a self, index: usize) -> Self {
+        self.below(Step::Index(index))
+    }
+
+    fn below(&'a self, step: Step<'a>) -> Self {
+        Self {
+            parent: Some(self),
+            step,
+        }
+    }
+
+    pub(crate) fn is_root(&self) -> bool {
+        self.parent.is_none()
+    }
+
+    fn is_empty(&self) -> bool {
+        matches!((self.parent, self.step), (None, Step::Root("")))
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(parent) = self.parent {
+            parent.fmt(f)?;
+        }
+        match self.step {
+            Step::Root(name) => f.write_str(name),
+            Step::Field(name) if self.parent.is_none_or(Path::is_empty) => f.write_str(name),
+            Step::Field(name) => write!(f, ".{name}"),
+            Step::Key(name) => write!(f, "[{name}]"),
+            Step::Index(index) => write!(f, "[{index}]"),
+        }
+    }
+}
+
+impl From<&Path<'_>> for String {
+    fn from(path: &Path<'_>) -> Self {
+        path.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_written_as_messages_show_them() {
+        let root = Path::root("");
+        let (spec, status) = (root.field("spec"), Path::root("status"));
+        let list = spec.field("parts");
+        assert_eq!(
+            list.index(2).field("size").to_string(),
+            "spec.parts[2].size"
+        );
+        assert_eq!(spec.key("a").to_string(), "spec[a]");
+        assert_eq!(status.field("x").to_string(), "status.x");
+        assert_eq!(root.to_string(), "");
+    }
+}
