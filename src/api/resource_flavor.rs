@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::Toleration;
 use kube::core::{ClusterResourceScope, ObjectMeta};
 use serde::Deserialize;
 
 use super::{Lenient, SlimMeta, slim_resource};
 
 /// A ResourceFlavor (cluster-scoped). Kueue adds its node labels to the node selector of the pods that were assigned to it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResourceFlavor {
     pub(crate) name: String,
     pub(crate) node_labels: BTreeMap<String, String>,
+    pub(crate) tolerations: Vec<Toleration>,
 }
 
 impl ResourceFlavor {
@@ -23,6 +25,11 @@ impl ResourceFlavor {
     /// `spec.nodeLabels`: the labels of its nodes, such as their zone.
     pub fn node_labels(&self) -> &BTreeMap<String, String> {
         &self.node_labels
+    }
+
+    /// `spec.tolerations`: what Kueue adds to the tolerations of the pods.
+    pub fn tolerations(&self) -> &[Toleration] {
+        &self.tolerations
     }
 }
 
@@ -47,6 +54,8 @@ slim_resource!(
 struct Spec {
     #[serde(default)]
     node_labels: Lenient<BTreeMap<String, String>>,
+    #[serde(default)]
+    tolerations: Lenient<Vec<Toleration>>,
 }
 
 impl From<ResourceFlavorObject> for ResourceFlavor {
@@ -54,6 +63,30 @@ impl From<ResourceFlavorObject> for ResourceFlavor {
         Self {
             name: object.metadata.name.unwrap_or_default(),
             node_labels: object.spec.0.node_labels.0,
+            tolerations: object.spec.0.tolerations.0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn labels_and_tolerations_are_read_and_odd_ones_are_none() {
+        let flavor = |spec| -> ResourceFlavor {
+            let object = json!({"metadata": {"name": "spot"}, "spec": spec});
+            serde_json::from_value::<ResourceFlavorObject>(object)
+                .unwrap()
+                .into()
+        };
+        let spot = flavor(
+            json!({"nodeLabels": {"pool": "spot"}, "tolerations": [{"key": "spot", "operator": "Exists"}]}),
+        );
+        assert_eq!(spot.node_labels()["pool"], "spot");
+        assert_eq!(spot.tolerations()[0].key.as_deref(), Some("spot"));
+        assert!(flavor(json!({"tolerations": 3})).tolerations().is_empty());
     }
 }
