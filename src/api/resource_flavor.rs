@@ -17,6 +17,14 @@ pub struct ResourceFlavor {
 }
 
 impl ResourceFlavor {
+    /// A flavor from its JSON form, for tests. A field of the wrong shape counts as absent.
+    ///
+    /// # Errors
+    /// If it is no object with metadata.
+    pub fn from_json(object: serde_json::Value) -> Result<Self, serde_json::Error> {
+        serde_json::from_value::<ResourceFlavorObject>(object).map(Self::from)
+    }
+
     /// The flavor's name, as in a pod set's assignment.
     pub fn name(&self) -> &str {
         &self.name
@@ -78,9 +86,7 @@ mod tests {
     fn labels_and_tolerations_are_read_and_odd_ones_are_none() {
         let flavor = |spec| -> ResourceFlavor {
             let object = json!({"metadata": {"name": "spot"}, "spec": spec});
-            serde_json::from_value::<ResourceFlavorObject>(object)
-                .unwrap()
-                .into()
+            ResourceFlavor::from_json(object).unwrap()
         };
         let spot = flavor(
             json!({"nodeLabels": {"pool": "spot"}, "tolerations": [{"key": "spot", "operator": "Exists"}]}),

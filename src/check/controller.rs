@@ -120,7 +120,8 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
         Policy::default()
     }
 
-    /// The Workloads' annotations that [`check`](Self::check) reads. Others are not kept. Default: none.
+    /// The Workloads' annotations that [`check`](Self::check) reads: whole keys, or domains with their slash (`example.com/`) for all of theirs.
+    /// Others are not kept. Default: none.
     fn annotations(&self) -> Vec<String> {
         Vec::new()
     }

@@ -120,6 +120,11 @@ impl Request {
         self.0.flavors.get(name)
     }
 
+    /// All ResourceFlavors, by name.
+    pub fn flavors(&self) -> &BTreeMap<String, ResourceFlavor> {
+        &self.0.flavors
+    }
+
     /// `metadata.generation` of the parameters; 0 without parameters.
     pub fn parameters_generation(&self) -> i64 {
         self.0.parameters_generation

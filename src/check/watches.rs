@@ -103,7 +103,7 @@ impl Watches {
     }
 
     /// As [`objects`](Self::objects), for a check that keeps what it sees: `take` is given every event of the watch, also where a list begins
-    /// (`Init`: what is not named until `InitDone` is gone) and ends.
+    /// (`Init`: what is not named until `InitDone` is gone) and ends. It says which Workloads that concerns, except for `Init`.
     pub fn events<K>(
         mut self,
         config: watcher::Config,
@@ -116,7 +116,7 @@ impl Watches {
         let begin = Arc::new(move |client| {
             let take = Arc::clone(&take);
             watcher(Api::<K>::all(client), config.clone())
-                .map(move |event| event.map(|event| taken(event, &*take)))
+                .flat_map(move |event| futures::stream::iter(taken(event, &*take)))
                 .boxed()
         });
         self.push::<K>(begin);
@@ -185,23 +185,22 @@ fn wakes<K>(
     }
 }
 
-/// An event whose object is what `take` made of it, and whose kind is the same, for the watch's health.
+/// Events whose objects are what `take` made of them, and whose kinds are the same, for the watch's health. What vanished is known when a list ends.
 fn taken<K>(
-    event: watcher::Event<K>,
+    event: watcher::Result<watcher::Event<K>>,
     take: &(dyn Fn(watcher::Event<K>) -> Wake + Send + Sync),
-) -> watcher::Event<Wake> {
+) -> Vec<watcher::Result<watcher::Event<Wake>>> {
+    use watcher::Event;
     match event {
-        watcher::Event::Init => {
-            take(watcher::Event::Init);
-            watcher::Event::Init
+        Err(error) => vec![Err(error)],
+        Ok(Event::Init) => {
+            take(Event::Init);
+            vec![Ok(Event::Init)]
         }
-        watcher::Event::InitDone => {
-            take(watcher::Event::InitDone);
-            watcher::Event::InitDone
-        }
-        event @ watcher::Event::InitApply(_) => watcher::Event::InitApply(take(event)),
-        event @ watcher::Event::Apply(_) => watcher::Event::Apply(take(event)),
-        event @ watcher::Event::Delete(_) => watcher::Event::Delete(take(event)),
+        Ok(Event::InitDone) => vec![Ok(Event::InitDone), Ok(Event::Apply(take(Event::InitDone)))],
+        Ok(event @ Event::InitApply(_)) => vec![Ok(Event::InitApply(take(event)))],
+        Ok(event @ Event::Apply(_)) => vec![Ok(Event::Apply(take(event)))],
+        Ok(event @ Event::Delete(_)) => vec![Ok(Event::Delete(take(event)))],
     }
 }
 
@@ -245,11 +244,16 @@ mod tests {
             Event::Apply(object()),
             Event::Delete(object()),
         ]
-        .map(|event| match taken(event, &take) {
-            Event::InitApply(wake) | Event::Apply(wake) | Event::Delete(wake) => Some(wake),
-            Event::Init | Event::InitDone => None,
+        .map(|event| taken(Ok(event), &take));
+        let wakes = kept.iter().flatten().flatten().filter(|event| {
+            matches!(
+                event,
+                Event::InitApply(Wake::Everything)
+                    | Event::Apply(Wake::Everything)
+                    | Event::Delete(Wake::Everything)
+            )
         });
-        assert_eq!(kept.iter().flatten().count(), 3);
+        assert_eq!(wakes.count(), 4, "the end of a list wakes too");
         assert_eq!(
             *seen.lock().unwrap(),
             ["init", "listed", "done", "applied", "deleted"]
