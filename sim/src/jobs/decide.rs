@@ -93,7 +93,10 @@ pub fn decide(job: &JobView, workload: Option<&Workload>) -> Option<Move> {
         let message = "Not admitted by cluster queue".to_owned();
         return Some(Move::Restore { message });
     }
-    workload.has_quota().then(|| tell_checks(workload)).flatten()
+    workload
+        .has_quota()
+        .then(|| tell_checks(workload))
+        .flatten()
 }
 
 fn stop(job: &JobView, message: &str) -> Option<Move> {

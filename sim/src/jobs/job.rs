@@ -68,7 +68,10 @@ impl JobController {
     fn observe(&mut self) {
         while let Some(event) = self.jobs_watch.as_mut().and_then(Watch::ready) {
             let key = key_of(&event.object);
-            let uid = event.object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+            let uid = event.object["metadata"]["uid"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
             if event.kind == "DELETED" {
                 self.jobs.remove(&key);
             } else {
@@ -82,7 +85,8 @@ impl JobController {
     }
 
     fn workload_changed(&mut self, kind: &str, object: Arc<Value>) {
-        let metadata: Metadata = serde_json::from_value(object["metadata"].clone()).unwrap_or_default();
+        let metadata: Metadata =
+            serde_json::from_value(object["metadata"].clone()).unwrap_or_default();
         let Some(owner) = metadata.controller().filter(|owner| owner.kind == "Job") else {
             return;
         };
@@ -103,12 +107,20 @@ impl JobController {
     }
 
     fn reconcile(&mut self, key: &str, uid: &str) {
-        let job = self.jobs.get(key).filter(|job| job["metadata"]["uid"] == uid).cloned();
+        let job = self
+            .jobs
+            .get(key)
+            .filter(|job| job["metadata"]["uid"] == uid)
+            .cloned();
         let owned = self.workloads.get(uid);
         let raw = owned.and_then(|owned| owned.values().next().cloned());
         match job {
             None => self.abandon(raw.as_deref()),
-            Some(job) if job.pointer("/metadata/labels/kueue.x-k8s.io~1queue-name").is_some() => {
+            Some(job)
+                if job
+                    .pointer("/metadata/labels/kueue.x-k8s.io~1queue-name")
+                    .is_some() =>
+            {
                 let workload = raw.as_deref().map(read);
                 let view = view(&job, workload.as_ref());
                 if let Some(next) = decide(&view, workload.as_ref()) {
@@ -134,13 +146,22 @@ impl JobController {
         }
     }
 
-    fn carry_out(&mut self, next: Move, job: &Value, raw: Option<&Value>, workload: Option<&Workload>) {
+    fn carry_out(
+        &mut self,
+        next: Move,
+        job: &Value,
+        raw: Option<&Value>,
+        workload: Option<&Workload>,
+    ) {
         match (next, raw, workload) {
             (Move::Create, ..) => self.create(job),
             (Move::TellChecks(text), ..) => self.tell(job, "UpdatedAdmissionCheck", &text),
             (Move::Suspend { message }, ..) => self.suspend(job, &message),
             (Move::Release, Some(raw), Some(workload)) => {
-                let text = format!("Workload '{}' is declared finished", workload.metadata.key());
+                let text = format!(
+                    "Workload '{}' is declared finished",
+                    workload.metadata.key()
+                );
                 self.tell(job, "FinishedWorkload", &text);
                 self.release(raw);
             }
@@ -149,7 +170,15 @@ impl JobController {
             }
             (Move::PodsReady(ready), _, Some(workload)) => self.pods_ready(workload, ready),
             (Move::Restore { message }, _, Some(workload)) => self.restore(job, workload, &message),
-            (Move::Unreserve { reason, message, requeue }, _, Some(workload)) => {
+            (
+                Move::Unreserve {
+                    reason,
+                    message,
+                    requeue,
+                },
+                _,
+                Some(workload),
+            ) => {
                 self.unreserve(workload, &reason, &message, requeue);
             }
             (Move::Start, _, Some(workload)) => self.start(job, workload),
@@ -158,7 +187,8 @@ impl JobController {
     }
 
     fn tell(&mut self, job: &Value, reason: &str, text: &str) {
-        let metadata: Metadata = serde_json::from_value(job["metadata"].clone()).unwrap_or_default();
+        let metadata: Metadata =
+            serde_json::from_value(job["metadata"].clone()).unwrap_or_default();
         let regarding = Regarding {
             api_version: "batch/v1",
             kind: "Job",
@@ -171,13 +201,18 @@ impl JobController {
     fn create(&mut self, job: &Value) {
         let class = job.pointer("/metadata/labels/kueue.x-k8s.io~1priority-class");
         let class = class.and_then(Value::as_str);
-        let object = class.and_then(|class| self.api.get(&kueue("workloadpriorityclasses"), "", class));
+        let object =
+            class.and_then(|class| self.api.get(&kueue("workloadpriorityclasses"), "", class));
         let value = object.and_then(|object| object["value"].as_i64());
         let count = job["spec"]["parallelism"].as_i64().unwrap_or(1);
         let workload = workload_of(JOB, job, &job["spec"]["template"], count, class.zip(value));
         let answer = self.api.create(&kueue("workloads"), &workload);
         if answer.code == 201 {
-            self.tell(job, "CreatedWorkload", &format!("Created Workload: {}", key_of(&workload)));
+            self.tell(
+                job,
+                "CreatedWorkload",
+                &format!("Created Workload: {}", key_of(&workload)),
+            );
         } else {
             tracing::warn!(code = answer.code, body = %answer.body, "the Workload of a Job was refused");
         }
@@ -190,17 +225,26 @@ impl JobController {
     }
 
     fn finish(&self, workload: &Workload, reason: &str, message: &str) {
-        self.condition(workload, Condition::new("Finished", True(true), reason, message, self.api.now()));
+        self.condition(
+            workload,
+            Condition::new("Finished", True(true), reason, message, self.api.now()),
+        );
     }
 
     fn pods_ready(&self, workload: &Workload, ready: bool) {
         let (reason, message) = if ready {
-            ("Started", "All pods reached readiness and the workload is running")
+            (
+                "Started",
+                "All pods reached readiness and the workload is running",
+            )
         } else {
             ("WaitForStart", "Not all pods are ready or succeeded")
         };
         let now = self.api.now();
-        self.condition(workload, Condition::new("PodsReady", True(ready), reason, message, now));
+        self.condition(
+            workload,
+            Condition::new("PodsReady", True(ready), reason, message, now),
+        );
     }
 
     /// Writes one condition, as its own field manager.
@@ -214,11 +258,13 @@ impl JobController {
             "metadata": {"name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid, "resourceVersion": metadata.resource_version},
             "status": {"conditions": [condition]},
         });
-        self.api.apply(&kueue("workloads"), &body, "status", &manager);
+        self.api
+            .apply(&kueue("workloads"), &body, "status", &manager);
     }
 
     fn suspend(&self, job: &Value, _: &str) {
-        let patch = json!({"metadata": {"annotations": {STOPPING: "true"}}, "spec": {"suspend": true}});
+        let patch =
+            json!({"metadata": {"annotations": {STOPPING: "true"}}, "spec": {"suspend": true}});
         self.patch_job(job, &patch, "");
     }
 
@@ -234,7 +280,11 @@ impl JobController {
             self.patch_job(job, &json!({"status": {"startTime": null}}), "status");
             return;
         }
-        let template = workload.spec.pod_sets.first().map(|set| set.template.clone());
+        let template = workload
+            .spec
+            .pod_sets
+            .first()
+            .map(|set| set.template.clone());
         let stopped = job["metadata"]["annotations"][STOPPING] == "true";
         let mut object = job.clone();
         object["spec"]["template"] = restored(job, &template.unwrap_or_default());
@@ -259,7 +309,8 @@ impl JobController {
         };
         unset_quota(&mut new, why, message, self.version, now);
         let body = apply_body(&new, Guard::Strict);
-        self.api.apply(&kueue("workloads"), &body, "status", ADMISSION_MANAGER);
+        self.api
+            .apply(&kueue("workloads"), &body, "status", ADMISSION_MANAGER);
     }
 
     fn start(&mut self, job: &Value, workload: &Workload) {
@@ -275,7 +326,11 @@ impl JobController {
                 object["spec"]["suspend"] = json!(false);
                 object["spec"]["template"] = template;
                 let answer = self.api.update(&jobs(), &object, "");
-                let queue = workload.status.admission.as_ref().map(|a| a.cluster_queue.clone());
+                let queue = workload
+                    .status
+                    .admission
+                    .as_ref()
+                    .map(|a| a.cluster_queue.clone());
                 if answer.code == 200 {
                     let text = format!("Admitted by clusterQueue {}", queue.unwrap_or_default());
                     self.tell(&answer.body, "Started", &text);
@@ -288,7 +343,11 @@ impl JobController {
 
     fn flavors(&self, workload: &Workload) -> BTreeMap<String, ResourceFlavor> {
         let admission = workload.status.admission.iter();
-        let names = admission.flat_map(|a| a.pod_set_assignments.iter().flat_map(|s| s.flavors.values()));
+        let names = admission.flat_map(|a| {
+            a.pod_set_assignments
+                .iter()
+                .flat_map(|s| s.flavors.values())
+        });
         names
             .filter_map(|name| {
                 let raw = self.api.get(&kueue("resourceflavors"), "", name)?;
@@ -307,9 +366,8 @@ fn view(job: &Value, workload: Option<&Workload>) -> JobView {
     let set = workload.and_then(|w| w.spec.pod_sets.first());
     let stopping = job["metadata"]["annotations"][STOPPING] == "true";
     let mut conditions = job["status"]["conditions"].as_array().into_iter().flatten();
-    let ended = conditions.find(|c| {
-        c["status"] == "True" && (c["type"] == "Complete" || c["type"] == "Failed")
-    });
+    let ended = conditions
+        .find(|c| c["status"] == "True" && (c["type"] == "Complete" || c["type"] == "Failed"));
     let count = |field: &str| job["status"][field].as_i64().unwrap_or_default();
     let wanted = job["spec"]["parallelism"].as_i64().unwrap_or(1);
     JobView {

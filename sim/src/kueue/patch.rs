@@ -87,7 +87,13 @@ pub fn apply_body(workload: &Workload, guard: Guard) -> Value {
 /// The body of the merge patch that the gate `WorkloadRequestUseMergePatch` sends instead: what differs, lists as a whole.
 fn merge_patch(old: &Workload, new: &Workload, guard: Guard) -> Value {
     let (old, fields) = (json!(old.status), json!(new.status));
-    let names = ["conditions", "admissionChecks", "admission", "requeueState", "schedulingStats"];
+    let names = [
+        "conditions",
+        "admissionChecks",
+        "admission",
+        "requeueState",
+        "schedulingStats",
+    ];
     let changed = names.into_iter().filter(|name| old[name] != fields[name]);
     let status: Map<String, Value> = changed
         .map(|name| (name.to_owned(), fields[name].clone()))

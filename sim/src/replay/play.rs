@@ -85,7 +85,10 @@ fn namespace(server: &ApiServer) {
 
 /// The Workloads of Jobs, by generated name.
 fn short_names(server: &ApiServer) -> BTreeMap<String, String> {
-    let workloads = server.history().into_iter().filter(|c| c.resource == kueue("workloads"));
+    let workloads = server
+        .history()
+        .into_iter()
+        .filter(|c| c.resource == kueue("workloads"));
     workloads
         .filter_map(|change| {
             let metadata = &change.object["metadata"];

@@ -4,4 +4,5 @@
 
 mod apiserver;
 mod autoscaler;
+mod simulation;
 mod timeline;

@@ -8,6 +8,7 @@ use super::session::Session;
 use super::tracked::Key;
 use crate::api::{CheckState, Workload, digest};
 use crate::runtime::decide::{Conclusion, EntryPatch, LookAgain, Note, Outcome};
+use crate::runtime::defect::{Defect, has};
 use crate::runtime::metrics::OutcomeLabels;
 use crate::runtime::queue::Lane;
 use crate::runtime::writer::{EntryDigest, WriteError};
@@ -100,6 +101,7 @@ impl Session {
         match error {
             WriteError::NotLeader => self.set_timer(name, Some(NOT_LEADER_PAUSE)),
             // The verdict is forgotten: what changed may change it (rule 2).
+            WriteError::Conflict if has(Defect::ForgetsConflicts) => {}
             WriteError::Conflict if stumbles >= CONFLICTS_BEFORE_READING => self.read_again(name),
             WriteError::Conflict => self.set_timer(name, Some(CONFLICT_PAUSE)),
             WriteError::Refused { code, message } => self.refused(name, conclusion, *code, message),

@@ -7,8 +7,8 @@ use super::cache::Known;
 use crate::kueue::objects::{ClusterQueue, Condition, State, True, Workload};
 use crate::kueue::patch::{Guard, write_admission};
 use crate::kueue::queue::Requeue;
-use crate::kueue::reconcile::{Note, Write, evict, reserve, sync_admitted, unset_quota};
 use crate::kueue::reconcile::admitted_note;
+use crate::kueue::reconcile::{Note, Write, evict, reserve, sync_admitted, unset_quota};
 use crate::kueue::scheduler::{Assignment, Candidate, Fit, SCHEDULER, assign, victims};
 
 impl Kueue {
@@ -33,7 +33,10 @@ impl Kueue {
         if !queue.status.conditions.is_true("Active") {
             return false;
         }
-        let head = self.queues.get(name).and_then(|q| q.head().map(str::to_owned));
+        let head = self
+            .queues
+            .get(name)
+            .and_then(|q| q.head().map(str::to_owned));
         let Some(key) = head else {
             return false;
         };
@@ -53,7 +56,12 @@ impl Kueue {
             self.put_back(workload, queue, why, Requeue::Other);
             return;
         }
-        let taken = self.cache.usage.get(&queue.metadata.name).cloned().unwrap_or_default();
+        let taken = self
+            .cache
+            .usage
+            .get(&queue.metadata.name)
+            .cloned()
+            .unwrap_or_default();
         let assignment = assign(workload, queue, &taken, &self.cache.flavors);
         match assignment.fit {
             Fit::Fits => self.reserve_for(known, queue, assignment),
@@ -62,12 +70,18 @@ impl Kueue {
         }
     }
 
-    pub(super) fn reserve_for(&mut self, known: &Known, queue: &ClusterQueue, assignment: Assignment) {
+    pub(super) fn reserve_for(
+        &mut self,
+        known: &Known,
+        queue: &ClusterQueue,
+        assignment: Assignment,
+    ) {
         let now = self.api.now();
         let old = &known.workload;
         let mut new = (**old).clone();
         reserve(&mut new, assignment.admission, now);
-        let needed = crate::kueue::reconcile::needed_checks(queue, new.status.admission.as_ref(), true);
+        let needed =
+            crate::kueue::reconcile::needed_checks(queue, new.status.admission.as_ref(), true);
         let all_there = needed.iter().all(|name| new.check(name).is_some());
         // Checks that are Ready already admit in the same write; KEP-993 looks once more.
         if all_there && (!self.version.kep993 || needed.is_empty()) {
@@ -85,26 +99,35 @@ impl Kueue {
         }
         let answer = write_admission(&self.api, old, &new, Guard::Loose, self.version);
         if !self.settle(old, &answer, &notes) {
-            self.queue(&queue.metadata.name).requeue(&old.metadata.key(), Requeue::Other);
+            self.queue(&queue.metadata.name)
+                .requeue(&old.metadata.key(), Requeue::Other);
         }
     }
 
     fn waiting_since(&self, workload: &Workload) -> jiff::Timestamp {
         let requeued = workload.status.conditions.get("Requeued");
-        let requeued = requeued.filter(|c| c.is_true()).map(|c| c.last_transition_time);
+        let requeued = requeued
+            .filter(|c| c.is_true())
+            .map(|c| c.last_transition_time);
         requeued.unwrap_or(workload.metadata.creation_timestamp)
     }
 
     /// The Workloads that hold quota of a ClusterQueue.
     pub(super) fn holders(&self, queue: &str) -> Vec<Known> {
         let keys = self.cache.holders.get(queue).into_iter().flatten();
-        keys.filter_map(|key| self.cache.workloads.get(key).cloned()).collect()
+        keys.filter_map(|key| self.cache.workloads.get(key).cloned())
+            .collect()
     }
 
     fn make_room(&mut self, known: &Known, queue: &ClusterQueue, assignment: Assignment) {
         let targets = self.targets(known, queue, &assignment.usage);
         if targets.is_empty() {
-            self.put_back(&known.workload, queue, &assignment.message, Requeue::NoCandidates);
+            self.put_back(
+                &known.workload,
+                queue,
+                &assignment.message,
+                Requeue::NoCandidates,
+            );
             return;
         }
         if self.version.kep993 && !queue.checks().is_empty() {
@@ -114,7 +137,10 @@ impl Kueue {
         }
         let count = targets.len();
         self.preempt(&known.workload, queue, &targets);
-        let why = format!("{}. Pending the preemption of {count} workload(s)", assignment.message);
+        let why = format!(
+            "{}. Pending the preemption of {count} workload(s)",
+            assignment.message
+        );
         self.put_back(&known.workload, queue, &why, Requeue::PendingPreemption);
     }
 
@@ -124,7 +150,12 @@ impl Kueue {
         queue: &ClusterQueue,
         wanted: &crate::kueue::scheduler::Usage,
     ) -> Vec<Arc<Workload>> {
-        let mut taken = self.cache.usage.get(&queue.metadata.name).cloned().unwrap_or_default();
+        let mut taken = self
+            .cache
+            .usage
+            .get(&queue.metadata.name)
+            .cloned()
+            .unwrap_or_default();
         if known.workload.has_quota() {
             taken.remove_all(wanted);
         }
@@ -141,7 +172,12 @@ impl Kueue {
     }
 
     /// Evicts the others, whoever is not leaving already.
-    pub(super) fn preempt(&mut self, by: &Workload, queue: &ClusterQueue, targets: &[Arc<Workload>]) {
+    pub(super) fn preempt(
+        &mut self,
+        by: &Workload,
+        queue: &ClusterQueue,
+        targets: &[Arc<Workload>],
+    ) {
         let name = &queue.metadata.name;
         let message = format!(
             "Preempted to accommodate a workload (UID: {}, JobUID: {}) due to prioritization in the ClusterQueue; preemptor path: /{name}; preemptee path: /{name}",
@@ -161,7 +197,10 @@ impl Kueue {
                 target.metadata.key(),
                 target.metadata.uid
             );
-            self.tell(&Note::normal("PreemptedWorkload", text, SCHEDULER), &by.metadata);
+            self.tell(
+                &Note::normal("PreemptedWorkload", text, SCHEDULER),
+                &by.metadata,
+            );
         }
     }
 
@@ -180,7 +219,11 @@ impl Kueue {
                 unset_quota(&mut new, "Pending", message, self.version, now);
             }
         }
-        let mut notes = vec![Note::normal("Preempted", format!("{message}; {priorities}"), SCHEDULER)];
+        let mut notes = vec![Note::normal(
+            "Preempted",
+            format!("{message}; {priorities}"),
+            SCHEDULER,
+        )];
         notes.extend(outcome.notes);
         let answer = write_admission(&self.api, target, &new, Guard::Loose, self.version);
         self.settle(target, &answer, &notes)

@@ -10,8 +10,8 @@ mod workload;
 
 pub use admission_check::AdmissionCheck;
 pub use cluster_queue::{
-    CheckRule, ClusterQueue, FlavorQuota, Preemption, QueueingStrategy, ResourceGroup, ResourceQuota,
-    StopPolicy, WithinClusterQueue,
+    CheckRule, ClusterQueue, FlavorQuota, Preemption, QueueingStrategy, ResourceGroup,
+    ResourceQuota, StopPolicy, WithinClusterQueue,
 };
 pub use condition::{Condition, Conditions, True};
 pub use flavor::{NodeLabels, ResourceFlavor};

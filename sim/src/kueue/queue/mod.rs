@@ -187,7 +187,8 @@ impl PendingQueue {
         let (moved, kept): (Vec<Rank>, Vec<Rank>) =
             std::mem::take(&mut self.active).into_iter().partition(like);
         self.active = kept.into_iter().collect();
-        self.inadmissible.extend(moved.into_iter().map(|rank| rank.key));
+        self.inadmissible
+            .extend(moved.into_iter().map(|rank| rank.key));
         self.hopeless.insert(hash);
     }
 

@@ -35,7 +35,9 @@ fn queued_since(workload: &Workload) -> Timestamp {
         let reason = evicted.reason.as_str();
         evicted.is_true() && matches!(reason, "AdmissionCheck" | "PodsReadyTimeout")
     });
-    behind.map_or(workload.metadata.creation_timestamp, |e| e.last_transition_time)
+    behind.map_or(workload.metadata.creation_timestamp, |e| {
+        e.last_transition_time
+    })
 }
 
 /// What Workloads have in common that fit, or don't, alike.

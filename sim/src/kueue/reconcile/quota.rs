@@ -52,10 +52,16 @@ pub fn sync_admitted(workload: &mut Workload, version: KueueVersion, now: Timest
     let finer = version.observability_reasons;
     let (admitted, reason, message) = match (reserved, ready) {
         (true, true) => (true, "Admitted", "The workload is admitted"),
-        (true, false) if finer => {
-            (false, "UnsatisfiedAdmissionChecks", "The workload has not all checks ready")
-        }
-        (true, false) => (false, "UnsatisfiedChecks", "The workload has not all checks ready"),
+        (true, false) if finer => (
+            false,
+            "UnsatisfiedAdmissionChecks",
+            "The workload has not all checks ready",
+        ),
+        (true, false) => (
+            false,
+            "UnsatisfiedChecks",
+            "The workload has not all checks ready",
+        ),
         (false, false) if !finer => (
             false,
             "NoReservationUnsatisfiedChecks",

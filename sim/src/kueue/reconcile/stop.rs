@@ -71,7 +71,14 @@ fn stop(workload: &Workload, queue: &Queue<'_>, at: &Situation<'_>) -> Option<Ou
         return drains.then(|| {
             let reason = format!("{}Stopped", queue.kind);
             let message = format!("The {} is stopped", queue.kind);
-            evict(workload, &reason, &message, None, at.now, WORKLOAD_CONTROLLER)
+            evict(
+                workload,
+                &reason,
+                &message,
+                None,
+                at.now,
+                WORKLOAD_CONTROLLER,
+            )
         });
     }
     let why = match queue.policy {
@@ -108,5 +115,6 @@ pub(super) fn inadmissible(workload: &Workload, at: &Situation<'_>) -> Option<Ou
 fn without_quota(workload: &Workload, message: &str, at: &Situation<'_>) -> Option<Outcome> {
     let mut changed = workload.clone();
     let reason = "Inadmissible";
-    unset_quota(&mut changed, reason, message, at.version, at.now).then(|| Outcome::admission(changed))
+    unset_quota(&mut changed, reason, message, at.version, at.now)
+        .then(|| Outcome::admission(changed))
 }

@@ -8,7 +8,7 @@ use super::amount::show;
 use super::usage::{Cell, Usage};
 use crate::kueue::objects::{
     Admission, ClusterQueue, FlavorQuota, PodSet, PodSetAssignment, Requests, ResourceFlavor,
-    ResourceGroup, Workload, WithinClusterQueue, amount_of, pod_requests,
+    ResourceGroup, WithinClusterQueue, Workload, amount_of, pod_requests,
 };
 
 /// The ResourceFlavors by name.
@@ -39,7 +39,12 @@ pub struct Assignment {
 }
 
 /// Tries the flavors in their order, for each pod set and resource group.
-pub fn assign(workload: &Workload, queue: &ClusterQueue, taken: &Usage, flavors: &Flavors) -> Assignment {
+pub fn assign(
+    workload: &Workload,
+    queue: &ClusterQueue,
+    taken: &Usage,
+    flavors: &Flavors,
+) -> Assignment {
     let mut trial = Trial {
         queue,
         taken,
@@ -57,7 +62,10 @@ pub fn assign(workload: &Workload, queue: &ClusterQueue, taken: &Usage, flavors:
         if !placed.reasons.is_empty() {
             let why: Vec<&str> = placed.reasons.iter().map(String::as_str).collect();
             let why = why.join(", ");
-            messages.push(format!("couldn't assign flavors to pod set {}: {why}", set.name));
+            messages.push(format!(
+                "couldn't assign flavors to pod set {}: {why}",
+                set.name
+            ));
         }
         fit = fit.max(placed.fit);
         admission.pod_set_assignments.push(placed.assignment);
@@ -170,7 +178,8 @@ impl Trial<'_> {
         for (resource, amount) in asked {
             let cell: Cell = (flavor.name.clone(), (*resource).to_owned());
             self.own.add(&cell, *amount);
-            to.flavors.insert((*resource).to_owned(), flavor.name.clone());
+            to.flavors
+                .insert((*resource).to_owned(), flavor.name.clone());
             let shown = show(resource, *amount);
             to.resource_usage.insert((*resource).to_owned(), shown);
         }
@@ -226,7 +235,9 @@ impl Trial<'_> {
         if let Some(taint) = taint {
             let part = |field: &str| taint[field].as_str().unwrap_or_default().to_owned();
             let (key, value, effect) = (part("key"), part("value"), part("effect"));
-            return Some(format!("untolerated taint {{{key} {value} {effect} <nil>}} in flavor {name}"));
+            return Some(format!(
+                "untolerated taint {{{key} {value} {effect} <nil>}} in flavor {name}"
+            ));
         }
         let mut selector = spec["nodeSelector"].as_object().into_iter().flatten();
         let labels = &flavor.spec.node_labels;

@@ -31,11 +31,20 @@ pub fn victims<'a>(
         .iter()
         .filter(|c| c.workload.metadata.uid != preemptor.metadata.uid)
         .filter(|c| may_be_preempted(preemptor, c.workload, policy))
-        .filter(|c| usage_of(c.workload).iter().any(|(cell, amount)| *amount > 0 && wanted.of(&cell.0, &cell.1) > 0))
+        .filter(|c| {
+            usage_of(c.workload)
+                .iter()
+                .any(|(cell, amount)| *amount > 0 && wanted.of(&cell.0, &cell.1) > 0)
+        })
         .collect();
     candidates.sort_by_key(|c| {
         let w = c.workload;
-        (!w.is_evicted(), w.spec.priority, Reverse(reserved_at(w)), Reverse(c.arrival))
+        (
+            !w.is_evicted(),
+            w.spec.priority,
+            Reverse(reserved_at(w)),
+            Reverse(c.arrival),
+        )
     });
     let mut left = taken.clone();
     let mut chosen = Vec::new();

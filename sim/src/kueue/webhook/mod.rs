@@ -16,9 +16,16 @@ impl Admission for Webhook {
         if review.operation == Operation::Delete {
             return Ok(None);
         }
-        match (review.phase, review.resource.group.as_str(), review.resource.plural.as_str()) {
+        match (
+            review.phase,
+            review.resource.group.as_str(),
+            review.resource.plural.as_str(),
+        ) {
             (Phase::Validating, "kueue.x-k8s.io", "workloads") => {
-                refuse("vworkload.kb.io", &workload::errors(&review.object, &review.old))?;
+                refuse(
+                    "vworkload.kb.io",
+                    &workload::errors(&review.object, &review.old),
+                )?;
                 Ok(None)
             }
             (Phase::Mutating, "batch", "jobs") => Ok(suspended(review)),
@@ -28,7 +35,10 @@ impl Admission for Webhook {
 }
 
 fn refuse(webhook: &str, errors: &[FieldError]) -> Result<(), Status> {
-    let texts: Vec<String> = errors.iter().map(|e| format!("{}: {}", e.field, e.message)).collect();
+    let texts: Vec<String> = errors
+        .iter()
+        .map(|e| format!("{}: {}", e.field, e.message))
+        .collect();
     match texts.as_slice() {
         [] => Ok(()),
         [one] => Err(Status::denied(webhook, one)),
@@ -38,7 +48,9 @@ fn refuse(webhook: &str, errors: &[FieldError]) -> Result<(), Status> {
 
 /// A new Job of a queue starts suspended.
 fn suspended(review: &Review) -> Option<Value> {
-    let queued = review.object.pointer("/metadata/labels/kueue.x-k8s.io~1queue-name");
+    let queued = review
+        .object
+        .pointer("/metadata/labels/kueue.x-k8s.io~1queue-name");
     let runs = review.object["spec"]["suspend"] != json!(true);
     if review.operation != Operation::Create || queued.is_none() || !runs {
         return None;

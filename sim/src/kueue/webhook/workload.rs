@@ -13,7 +13,12 @@ pub(super) fn errors(new: &Value, old: &Value) -> Vec<FieldError> {
     for (at, check) in list(&new["status"]["admissionChecks"]).enumerate() {
         let path = format!("status.admissionChecks[{at}]");
         for (nth, update) in list(&check["podSetUpdates"]).enumerate() {
-            pod_set_update(new, update, &format!("{path}.podSetUpdates[{nth}]"), &mut errors);
+            pod_set_update(
+                new,
+                update,
+                &format!("{path}.podSetUpdates[{nth}]"),
+                &mut errors,
+            );
         }
         errors.extend(changed_while_ready(check, old, &path));
     }
@@ -26,12 +31,18 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 }
 
 fn pod_set_update(workload: &Value, update: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let names: Vec<Value> = list(&workload["spec"]["podSets"]).map(|s| s["name"].clone()).collect();
+    let names: Vec<Value> = list(&workload["spec"]["podSets"])
+        .map(|s| s["name"].clone())
+        .collect();
     if !names.contains(&update["name"]) {
         let field = format!("{path}.name");
         errors.push(FieldError::not_supported(field, &update["name"], &names));
     }
-    for (field, values_too) in [("labels", true), ("nodeSelector", true), ("annotations", false)] {
+    for (field, values_too) in [
+        ("labels", true),
+        ("nodeSelector", true),
+        ("annotations", false),
+    ] {
         for (key, value) in update[field].as_object().into_iter().flatten() {
             let field = format!("{path}.{field}");
             if !is_key(key) {
@@ -54,7 +65,11 @@ fn changed_while_ready(check: &Value, old: &Value, path: &str) -> Option<FieldEr
     if !stays_ready || updates(check) == updates(before) {
         return None;
     }
-    let shown = updates(check).iter().map(in_order).collect::<Vec<_>>().join(",");
+    let shown = updates(check)
+        .iter()
+        .map(in_order)
+        .collect::<Vec<_>>()
+        .join(",");
     Some(FieldError {
         field: format!("{path}.podSetUpdates"),
         reason: "FieldValueInvalid",
@@ -64,9 +79,17 @@ fn changed_while_ready(check: &Value, old: &Value, path: &str) -> Option<FieldEr
 
 /// The fields in the order in which Kueue's type has them.
 fn in_order(update: &Value) -> String {
-    let fields = ["name", "labels", "annotations", "nodeSelector", "tolerations"];
+    let fields = [
+        "name",
+        "labels",
+        "annotations",
+        "nodeSelector",
+        "tolerations",
+    ];
     let present = fields.into_iter().filter(|f| !update[*f].is_null());
-    let parts: Vec<String> = present.map(|f| format!("{}:{}", json!(f), update[f])).collect();
+    let parts: Vec<String> = present
+        .map(|f| format!("{}:{}", json!(f), update[f]))
+        .collect();
     format!("{{{}}}", parts.join(","))
 }
 
@@ -80,7 +103,10 @@ fn quota(new: &Value, old: &Value) -> Option<FieldError> {
     let admission = |of: &Value| of["status"]["admission"].clone();
     if reserved(new) && admission(new).is_null() {
         let field = "status.admission";
-        return Some(FieldError::required(field, "must be set when the quota is reserved"));
+        return Some(FieldError::required(
+            field,
+            "must be set when the quota is reserved",
+        ));
     }
     let both = reserved(new) && reserved(old);
     (both && essentials(&admission(new)) != essentials(&admission(old)))
