@@ -7,7 +7,7 @@ mod active;
 mod actor;
 pub(crate) mod api;
 pub mod objects;
-mod patch;
+pub(crate) mod patch;
 pub mod queue;
 pub mod reconcile;
 pub mod scheduler;

@@ -72,6 +72,10 @@ pub fn apply_body(workload: &Workload, guard: Guard) -> Value {
     put("admission", json!(status.admission));
     put("requeueState", json!(status.requeue_state));
     put("schedulingStats", json!(status.scheduling_stats));
+    put(
+        "accumulatedPastExecutionTimeSeconds",
+        json!(status.accumulated_past_execution_time_seconds),
+    );
     let mut body = json!({
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "Workload",
@@ -93,6 +97,7 @@ fn merge_patch(old: &Workload, new: &Workload, guard: Guard) -> Value {
         "admission",
         "requeueState",
         "schedulingStats",
+        "accumulatedPastExecutionTimeSeconds",
     ];
     let changed = names.into_iter().filter(|name| old[name] != fields[name]);
     let status: Map<String, Value> = changed

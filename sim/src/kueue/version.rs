@@ -15,6 +15,8 @@ pub struct KueueVersion {
     pub rejects_while_evicted: bool,
     /// Gate `UnadmittedWorkloadsObservability`: finer reasons of `QuotaReserved` and `Admitted`.
     pub observability_reasons: bool,
+    /// Gate `AdmissionGatedBy` (since 0.19): an annotation keeps a Workload from being tried.
+    pub admission_gates: bool,
     /// Gate `SchedulingEquivalenceHashing` (since 0.18): Workloads like one that does not fit are not tried.
     pub equivalence_hashing: bool,
     /// Gate `WorkloadRequestUseMergePatch`: the status is written with merge patches, whole lists and all, instead of server-side apply.
@@ -36,6 +38,7 @@ impl KueueVersion {
         lists_checks_early: true,
         rejects_while_evicted: false,
         observability_reasons: false,
+        admission_gates: true,
         equivalence_hashing: true,
         merge_patches: false,
         cleans_up_provisioning: true,
@@ -46,6 +49,7 @@ impl KueueVersion {
 
     /// Kueue 0.17.
     pub const V0_17: Self = Self {
+        admission_gates: false,
         equivalence_hashing: false,
         ..Self::V0_19
     };
@@ -71,6 +75,22 @@ impl KueueVersion {
         kep993: true,
         ..Self::V0_19
     };
+}
+
+impl KueueVersion {
+    /// One of two reasons: the finer one of gate `UnadmittedWorkloadsObservability`, or the one before it.
+    pub(crate) fn reason(self, finer: &'static str, plain: &'static str) -> &'static str {
+        if self.observability_reasons {
+            finer
+        } else {
+            plain
+        }
+    }
+
+    /// The reason of a Workload that waits to be tried.
+    pub(crate) fn reason_while_pending(self) -> &'static str {
+        self.reason("PendingEvaluation", "Pending")
+    }
 }
 
 impl Default for KueueVersion {

@@ -4,5 +4,7 @@
 
 mod apiserver;
 mod autoscaler;
+mod kueue;
 mod simulation;
 mod timeline;
+mod traces;

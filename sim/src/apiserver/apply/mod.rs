@@ -3,6 +3,7 @@
 //! All of it is pure: values and sets in, values and sets out.
 
 mod compare;
+mod malformed;
 mod managers;
 mod merge;
 mod set;
@@ -10,4 +11,4 @@ mod typed;
 mod update;
 
 pub(crate) use managers::{Managers, Owner};
-pub(crate) use update::{apply, reset_fields, update};
+pub(crate) use update::{Request, apply, reset_fields, update};

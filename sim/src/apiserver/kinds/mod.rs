@@ -1,6 +1,7 @@
 //! The kinds of objects that are served.
 
 mod builtin;
+mod columns;
 mod crd;
 mod discovery;
 mod openapi;
@@ -12,6 +13,7 @@ use super::call::Resource;
 use super::schema::Schema;
 
 pub(crate) use builtin::builtin;
+pub(crate) use columns::Column;
 pub(crate) use crd::{condition_status, custom_kinds};
 pub(crate) use discovery::{group, groups, resources, versions};
 pub(crate) use openapi::{document, index};
@@ -35,6 +37,8 @@ pub(crate) struct Kind {
     pub(crate) source: Arc<serde_json::Value>,
     /// Paths such as `status.admission.clusterQueue`.
     pub(crate) selectable: Vec<String>,
+    /// What `kubectl get` shows besides the name.
+    pub(crate) columns: Vec<Column>,
     /// The version in which objects are kept.
     pub(crate) stored: String,
 }
@@ -75,6 +79,13 @@ impl Registry {
         for kind in kinds {
             all.insert(kind.resource.clone(), Arc::new(kind));
         }
+    }
+
+    /// Whether this version of a group belongs to the built-in kinds.
+    pub(crate) fn is_builtin(&self, group: &str, version: &str) -> bool {
+        self.iter().any(|kind| {
+            !kind.custom && kind.resource.group == group && kind.resource.version == version
+        })
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Kind>> {

@@ -22,10 +22,15 @@ impl FieldSelector {
     /// Refuses fields that the kind cannot be selected by.
     pub(crate) fn parse(kind: &Kind, text: &str) -> Result<Self, Status> {
         let mut terms = Vec::new();
+        if let Some(bad) = bad_escape(text) {
+            return Err(Status::bad_request(format!(
+                "invalid field selector: invalid escape sequence: {bad}"
+            )));
+        }
         for part in split(text) {
             let Some(term) = term(&part) else {
                 return Err(Status::bad_request(format!(
-                    "invalid field selector: \"{part}\"; can't understand '{part}'"
+                    "invalid selector: '{text}'; can't understand '{part}'"
                 )));
             };
             let known = matches!(term.path.as_str(), "metadata.name" | "metadata.namespace")
@@ -58,7 +63,9 @@ impl FieldSelector {
 }
 
 fn unknown(kind: &Kind, path: &str) -> Status {
-    let text = if kind.custom || !kind.selectable.is_empty() {
+    let text = if kind.is("batch", "jobs") {
+        format!("field label \"{path}\" not supported for Job")
+    } else if kind.custom || !kind.selectable.is_empty() {
         format!("field label not supported: {path}")
     } else {
         format!(
@@ -66,6 +73,21 @@ fn unknown(kind: &Kind, path: &str) -> Status {
         )
     };
     Status::bad_request(text)
+}
+
+/// Only backslash, comma and equals may be escaped.
+fn bad_escape(text: &str) -> Option<String> {
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        if c == '\\' {
+            match chars.next() {
+                Some('\\' | ',' | '=') => {}
+                Some(other) => return Some(format!("\\{other}")),
+                None => return Some("\\".to_owned()),
+            }
+        }
+    }
+    None
 }
 
 /// Commas separate, unless a backslash stands before them.

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::list::matching;
+use super::list::{item, list_metadata, matching};
 use super::meta::{finalizers, is_deleting, text};
 use super::{Context, builtin};
-use crate::apiserver::call::Answer;
+use crate::apiserver::call::{Answer, Resource};
 use crate::apiserver::hooks::{Operation, Phase, Review};
 use crate::apiserver::kinds::Kind;
 use crate::apiserver::status::Status;
@@ -22,22 +22,23 @@ pub(super) fn delete(context: &Context<'_>) -> Result<Answer, Status> {
     } else {
         success(context, &outcome.object)
     };
-    Ok(Answer { code: 200, body })
+    Ok(Answer::new(200, body))
 }
 
 pub(super) fn delete_collection(context: &Context<'_>) -> Result<Answer, Status> {
-    let mut items = Vec::new();
-    for object in matching(context)? {
-        items.push(delete_object(context, &object)?.object);
+    let found = matching(context)?;
+    let version = context.core.store().version();
+    for object in &found {
+        delete_object(context, object)?;
     }
-    let items: Vec<Value> = items.iter().map(|o| context.show(o)).collect();
-    let version = context.core.store().version().to_string();
-    Ok(Answer {
-        code: 200,
-        body: json!({
-            "apiVersion": context.kind.api_version(), "kind": context.kind.list_kind, "metadata": {"resourceVersion": version}, "items": items,
-        }),
-    })
+    // As they were before they went.
+    let items: Vec<Value> = found.iter().map(|o| item(context, o)).collect();
+    let metadata = list_metadata(context, version);
+    let kind = &context.kind;
+    Ok(Answer::new(
+        200,
+        json!({"apiVersion": kind.api_version(), "kind": kind.list_kind, "metadata": metadata, "items": items}),
+    ))
 }
 
 fn success(context: &Context<'_>, object: &Value) -> Value {
@@ -54,6 +55,12 @@ struct Outcome {
     object: Arc<Value>,
     /// It is still there, with finalizers or a grace period.
     pending: bool,
+}
+
+/// Whether nothing is to be stored: said in the query or in the body.
+fn dry_run(context: &Context<'_>) -> bool {
+    let said = option(context, "dryRun").and_then(Value::as_array);
+    context.dry_run || said.is_some_and(|list| list.iter().any(|word| word == "All"))
 }
 
 fn option<'a>(context: &'a Context<'_>, name: &str) -> Option<&'a Value> {
@@ -81,7 +88,7 @@ fn delete_object(context: &Context<'_>, old: &Arc<Value>) -> Result<Outcome, Sta
     if pending && !is_deleting(old) {
         mark(context, &mut new, grace);
     }
-    if context.dry_run {
+    if dry_run(context) {
         return Ok(Outcome {
             object: Arc::new(new),
             pending,
@@ -114,7 +121,9 @@ fn mark(context: &Context<'_>, new: &mut Value, grace: i64) {
         .unwrap_or(context.at);
     let metadata = &mut new["metadata"];
     metadata["deletionTimestamp"] = super::seconds(when).into();
-    metadata["deletionGracePeriodSeconds"] = grace.into();
+    if !context.kind.is("", "namespaces") {
+        metadata["deletionGracePeriodSeconds"] = grace.into();
+    }
     if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
         metadata["generation"] = (generation + 1).into();
     }
@@ -203,26 +212,22 @@ fn check_preconditions(context: &Context<'_>, old: &Value) -> Result<(), Status>
     let Some(wanted) = option(context, "preconditions").and_then(Value::as_object) else {
         return Ok(());
     };
-    let resource = &context.kind.resource;
-    let given = |wanted: &Map<String, Value>, name: &str| {
-        wanted.get(name).and_then(Value::as_str).map(str::to_owned)
-    };
-    let name = text(old, "name");
-    if let Some(uid) = given(wanted, "uid").filter(|uid| uid != text(old, "uid")) {
-        let why = format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+    let given = |name: &str| wanted.get(name).and_then(Value::as_str);
+    let kind = &context.kind;
+    // The real server names the kind here, not the resource.
+    let named = Resource::new(&kind.resource.group, &kind.resource.version, &kind.kind);
+    let conflict = |why: String| Err(Status::conflict(&named, text(old, "name"), &why));
+    if let Some(uid) = given("uid").filter(|uid| *uid != text(old, "uid")) {
+        return conflict(format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
             text(old, "uid")
-        );
-        return Err(Status::conflict(resource, name, &why));
+        ));
     }
-    if let Some(version) =
-        given(wanted, "resourceVersion").filter(|v| v != text(old, "resourceVersion"))
-    {
-        let why = format!(
-            "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
-            text(old, "resourceVersion")
-        );
-        return Err(Status::conflict(resource, name, &why));
+    let version = text(old, "resourceVersion");
+    if let Some(wanted) = given("resourceVersion").filter(|wanted| *wanted != version) {
+        return conflict(format!(
+            "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({version}). The object might have been modified"
+        ));
     }
     Ok(())
 }
@@ -241,7 +246,7 @@ fn review(context: &Context<'_>, old: &Value) -> Result<(), Status> {
             name: text(old, "name").to_owned(),
             object: Value::Null,
             old: context.show(old),
-            dry_run: context.dry_run,
+            dry_run: dry_run(context),
             agent: context.call.agent.clone(),
         })?;
     }

@@ -9,7 +9,7 @@ use crate::kueue::patch::{Guard, write_admission};
 use crate::kueue::queue::Requeue;
 use crate::kueue::reconcile::admitted_note;
 use crate::kueue::reconcile::{Note, Write, evict, reserve, sync_admitted, unset_quota};
-use crate::kueue::scheduler::{Assignment, Candidate, Fit, SCHEDULER, assign, victims};
+use crate::kueue::scheduler::{Assignment, Candidate, Fit, Ground, SCHEDULER, assign, victims};
 
 impl Kueue {
     /// Tries the first Workload of one ClusterQueue. Says whether there was one.
@@ -51,23 +51,54 @@ impl Kueue {
     fn try_workload(&mut self, known: &Known, queue: &ClusterQueue) {
         let workload = &known.workload;
         let failed = |state| workload.checks_in(state).next().is_some();
-        if failed(State::Retry) || failed(State::Rejected) {
-            let why = "The workload has failed admission checks";
-            self.put_back(workload, queue, why, Requeue::Other);
+        let why = if failed(State::Retry) || failed(State::Rejected) {
+            Some("The workload has failed admission checks")
+        } else if !self.selects(queue, &workload.metadata.namespace) {
+            Some("Workload namespace doesn't match ClusterQueue selector")
+        } else {
+            None
+        };
+        if let Some(why) = why {
+            self.put_back(workload, queue, why, "PendingEvaluation", Requeue::Other);
             return;
         }
-        let taken = self
-            .cache
-            .usage
-            .get(&queue.metadata.name)
-            .cloned()
-            .unwrap_or_default();
-        let assignment = assign(workload, queue, &taken, &self.cache.flavors);
+        let assignment = self.assignment(known, queue);
         match assignment.fit {
             Fit::Fits => self.reserve_for(known, queue, assignment),
-            Fit::NeedsPreemption => self.make_room(known, queue, assignment),
-            Fit::No => self.put_back(workload, queue, &assignment.message, Requeue::NoFit),
+            Fit::Preempt | Fit::NoCandidates => self.make_room(known, queue, assignment),
+            Fit::No => {
+                let (why, reason) = (&assignment.message, assignment.reason);
+                self.put_back(workload, queue, why, reason, Requeue::NoFit);
+            }
         }
+    }
+
+    /// Where the Workload would go now.
+    pub(super) fn assignment(&self, known: &Known, queue: &ClusterQueue) -> Assignment {
+        let name = &queue.metadata.name;
+        let taken = self.cache.usage.get(name).cloned().unwrap_or_default();
+        let ground = Ground {
+            queue,
+            taken: &taken,
+            flavors: &self.cache.flavors,
+            can_preempt: &|wanted| !self.targets(known, queue, wanted).is_empty(),
+        };
+        assign(&known.workload, &ground)
+    }
+
+    /// Whether the ClusterQueue takes Workloads of this Namespace.
+    fn selects(&self, queue: &ClusterQueue, namespace: &str) -> bool {
+        let Some(selector) = &queue.spec.namespace_selector else {
+            return false;
+        };
+        if selector.is_empty() {
+            return true;
+        }
+        let resource = crate::apiserver::Resource::new("", "v1", "namespaces");
+        let found = self.api.get(&resource, "", namespace);
+        let labels = found.map(|object| object["metadata"]["labels"].clone());
+        let labels = labels.and_then(|labels| serde_json::from_value(labels).ok());
+        selector.matches(&labels.unwrap_or_default())
     }
 
     pub(super) fn reserve_for(
@@ -89,10 +120,13 @@ impl Kueue {
         }
         let since = self.waiting_since(old);
         let waited = now.duration_since(since).as_secs_f64();
-        let text = format!(
+        let mut text = format!(
             "Quota reserved in ClusterQueue {}, wait time since queued was {waited:.0}s",
             queue.metadata.name
         );
+        if !assignment.considered.is_empty() {
+            text = format!("{text}; Flavors considered: {}", assignment.considered);
+        }
         let mut notes = vec![Note::normal("QuotaReserved", text, SCHEDULER)];
         if new.is_admitted() {
             notes.extend(admitted_note(&new, now, SCHEDULER));
@@ -122,12 +156,9 @@ impl Kueue {
     fn make_room(&mut self, known: &Known, queue: &ClusterQueue, assignment: Assignment) {
         let targets = self.targets(known, queue, &assignment.usage);
         if targets.is_empty() {
-            self.put_back(
-                &known.workload,
-                queue,
-                &assignment.message,
-                Requeue::NoCandidates,
-            );
+            let why = &assignment.message;
+            let requeue = Requeue::NoCandidates;
+            self.put_back(&known.workload, queue, why, "WaitingForQuota", requeue);
             return;
         }
         if self.version.kep993 && !queue.checks().is_empty() {
@@ -141,7 +172,9 @@ impl Kueue {
             "{}. Pending the preemption of {count} workload(s)",
             assignment.message
         );
-        self.put_back(&known.workload, queue, &why, Requeue::PendingPreemption);
+        let reason = "WaitingForPreemptedWorkloads";
+        let requeue = Requeue::PendingPreemption;
+        self.put_back(&known.workload, queue, &why, reason, requeue);
     }
 
     pub(super) fn targets(
@@ -229,13 +262,21 @@ impl Kueue {
         self.settle(target, &answer, &notes)
     }
 
-    /// Says why there is no quota, and puts the Workload back into the queue.
-    fn put_back(&mut self, workload: &Workload, queue: &ClusterQueue, why: &str, requeue: Requeue) {
+    /// Says why there is no quota, and puts the Workload back into the queue. `reason` is the finer one.
+    fn put_back(
+        &mut self,
+        workload: &Workload,
+        queue: &ClusterQueue,
+        why: &str,
+        reason: &'static str,
+        requeue: Requeue,
+    ) {
+        let reason = self.version.reason(reason, "Pending");
         let now = self.api.now();
         let key = workload.metadata.key();
         self.queue(&queue.metadata.name).requeue(&key, requeue);
         let mut new = workload.clone();
-        let metadata = if unset_quota(&mut new, "Pending", why, self.version, now) {
+        let metadata = if unset_quota(&mut new, reason, why, self.version, now) {
             let answer = write_admission(&self.api, workload, &new, Guard::Loose, self.version);
             serde_json::from_value(answer.body["metadata"].clone()).unwrap_or_default()
         } else {

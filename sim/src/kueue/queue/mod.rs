@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
+pub(crate) use rank::queued_since;
 pub use rank::{Rank, SchedulingHash};
 
 use super::objects::{Condition, QueueingStrategy, Workload};

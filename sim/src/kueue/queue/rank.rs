@@ -29,7 +29,7 @@ impl Rank {
 }
 
 /// Since when a Workload waits, as the order counts it.
-fn queued_since(workload: &Workload) -> Timestamp {
+pub(crate) fn queued_since(workload: &Workload) -> Timestamp {
     let evicted = workload.status.conditions.get("Evicted");
     let behind = evicted.filter(|evicted| {
         let reason = evicted.reason.as_str();

@@ -56,7 +56,7 @@ pub fn synced_entries(
 
 /// Brings the list up to date.
 pub(super) fn sync(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
-    let queue = at.cluster_queue.filter(|_| workload.is_active())?;
+    let queue = at.cluster_queue?;
     let admission = workload.status.admission.as_ref();
     let needed = needed_checks(queue, admission, at.version.lists_checks_early);
     let entries = synced_entries(&workload.status.admission_checks, &needed, at.now)?;

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use super::assign::within_quota;
 use super::usage::{Usage, usage_of};
 use crate::kueue::objects::{ClusterQueue, WithinClusterQueue, Workload};
+use crate::kueue::queue::queued_since;
 
 /// A Workload that holds quota.
 #[derive(Clone, Copy, Debug)]
@@ -81,13 +82,13 @@ fn spare<'a>(
 }
 
 fn may_be_preempted(preemptor: &Workload, other: &Workload, policy: WithinClusterQueue) -> bool {
-    let newer = other.metadata.creation_timestamp > preemptor.metadata.creation_timestamp;
+    let lower = other.spec.priority < preemptor.spec.priority;
+    let equal = other.spec.priority == preemptor.spec.priority;
     match policy {
         WithinClusterQueue::Never => false,
-        WithinClusterQueue::LowerPriority => other.spec.priority < preemptor.spec.priority,
+        WithinClusterQueue::LowerPriority => lower,
         WithinClusterQueue::LowerOrNewerEqualPriority => {
-            other.spec.priority < preemptor.spec.priority
-                || other.spec.priority == preemptor.spec.priority && newer
+            lower || equal && queued_since(preemptor) < queued_since(other)
         }
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Assignment, Candidate, Fit, Flavors, Usage, assign, victims};
-use crate::kueue::objects::{ClusterQueue, ResourceFlavor, Workload};
+use super::{Assignment, Candidate, Fit, Flavors, Ground, Usage, victims};
+use crate::kueue::objects::{ClusterQueue, ResourceFlavor, WithinClusterQueue, Workload};
 
 fn workload(name: &str, priority: i64, cpu: &str) -> Workload {
     serde_json::from_value(json!({
@@ -30,6 +30,21 @@ fn flavors(names: &[&str]) -> Flavors {
         .iter()
         .map(|name| ((*name).to_owned(), ResourceFlavor::default()))
         .collect::<BTreeMap<_, _>>()
+}
+
+fn assign(
+    workload: &Workload,
+    queue: &ClusterQueue,
+    taken: &Usage,
+    flavors: &Flavors,
+) -> Assignment {
+    let ground = Ground {
+        queue,
+        taken,
+        flavors,
+        can_preempt: &|_| queue.spec.preemption.within_cluster_queue != WithinClusterQueue::Never,
+    };
+    super::assign(workload, &ground)
 }
 
 fn quota(name: &str, cpu: &str) -> Value {
@@ -83,7 +98,7 @@ fn the_fewest_of_the_lowest_priority_make_room() {
     }
     let preemptor = workload("high", 5, "1");
     let wanted = assign(&preemptor, &queue, &taken, &all);
-    assert_eq!(wanted.fit, Fit::NeedsPreemption);
+    assert_eq!(wanted.fit, Fit::Preempt);
     let candidates: Vec<Candidate<'_>> = holders
         .iter()
         .map(|workload| Candidate {

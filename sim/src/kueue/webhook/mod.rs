@@ -7,28 +7,35 @@ use serde_json::{Value, json};
 
 use crate::apiserver::{Admission, FieldError, Operation, Phase, Review, Status};
 
-/// Kueue's webhooks for Workloads and Jobs, and `inner` behind them, if any.
+/// Kueue's webhooks for Workloads, Jobs and Pods; and what the API server itself refuses in the update of a Pod, which Kueue's Pod integration relies on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Webhook;
 
 impl Admission for Webhook {
     fn review(&self, review: &Review) -> Result<Option<Value>, Status> {
-        if review.operation == Operation::Delete {
-            return Ok(None);
-        }
-        match (
-            review.phase,
-            review.resource.group.as_str(),
-            review.resource.plural.as_str(),
-        ) {
-            (Phase::Validating, "kueue.x-k8s.io", "workloads") => {
-                refuse(
-                    "vworkload.kb.io",
-                    &workload::errors(&review.object, &review.old),
-                )?;
+        let resource = &review.resource;
+        let place = (resource.group.as_str(), resource.plural.as_str());
+        let of_object = review.subresource.is_none();
+        match (review.phase, review.operation, place) {
+            (_, Operation::Delete, _) => Ok(None),
+            (Phase::Validating, _, ("kueue.x-k8s.io", "workloads")) => {
+                let errors = workload::errors(&review.object, &review.old);
+                refuse("vworkload.kb.io", &errors)?;
                 Ok(None)
             }
-            (Phase::Mutating, "batch", "jobs") => Ok(suspended(review)),
+            (Phase::Mutating, Operation::Create, ("batch", "jobs")) => {
+                Ok(suspended(&review.object))
+            }
+            (Phase::Mutating, Operation::Create, ("", "pods")) => {
+                Ok(crate::jobs::gated(&review.object))
+            }
+            (Phase::Validating, Operation::Update, ("", "pods")) if of_object => {
+                let errors = crate::jobs::refused_directives(&review.old, &review.object);
+                if errors.is_empty() {
+                    return Ok(None);
+                }
+                Err(Status::invalid("", "Pod", &review.name, &errors))
+            }
             _ => Ok(None),
         }
     }
@@ -47,15 +54,12 @@ fn refuse(webhook: &str, errors: &[FieldError]) -> Result<(), Status> {
 }
 
 /// A new Job of a queue starts suspended.
-fn suspended(review: &Review) -> Option<Value> {
-    let queued = review
-        .object
-        .pointer("/metadata/labels/kueue.x-k8s.io~1queue-name");
-    let runs = review.object["spec"]["suspend"] != json!(true);
-    if review.operation != Operation::Create || queued.is_none() || !runs {
+fn suspended(job: &Value) -> Option<Value> {
+    let queued = job.pointer("/metadata/labels/kueue.x-k8s.io~1queue-name");
+    if queued.is_none() || job["spec"]["suspend"] == json!(true) {
         return None;
     }
-    let mut object = review.object.clone();
-    object["spec"]["suspend"] = json!(true);
-    Some(object)
+    let mut job = job.clone();
+    job["spec"]["suspend"] = json!(true);
+    Some(job)
 }

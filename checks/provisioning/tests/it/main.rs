@@ -1,0 +1,7 @@
+//! The provisioning check's suite: one binary, because linking is what takes time.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+
+mod stage;
+mod story;
+mod traces;

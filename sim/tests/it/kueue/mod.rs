@@ -1,0 +1,4 @@
+//! The model of Kueue.
+
+pub(crate) mod cluster;
+mod scenarios;
