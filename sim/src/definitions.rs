@@ -23,7 +23,10 @@ pub fn read(directory: &Path) -> Result<Vec<CustomResourceDefinition>, Definitio
     };
     let entries = std::fs::read_dir(directory).map_err(|e| error(directory, e.to_string()))?;
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    files.retain(|file| file.extension().is_some_and(|extension| extension == "yaml"));
+    files.retain(|file| {
+        file.extension()
+            .is_some_and(|extension| extension == "yaml")
+    });
     files.sort();
     let read = files.iter().map(|file| {
         let text = std::fs::read_to_string(file).map_err(|e| error(file, e.to_string()))?;
@@ -50,7 +53,9 @@ const TEXTS: [&str; 10] = [
 pub fn kueue() -> &'static Prepared {
     static KINDS: LazyLock<Prepared> = LazyLock::new(|| {
         // The texts are part of this crate, and a test reads them all.
-        let definitions = TEXTS.iter().filter_map(|text| serde_saphyr::from_str(text).ok());
+        let definitions = TEXTS
+            .iter()
+            .filter_map(|text| serde_saphyr::from_str(text).ok());
         Prepared::new(definitions.collect())
     });
     &KINDS

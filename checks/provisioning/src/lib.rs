@@ -14,6 +14,8 @@ pub mod backend;
 pub mod config;
 pub mod controller;
 pub mod decide;
+#[cfg(feature = "demo")]
+pub mod demo;
 pub mod names;
 pub mod pods;
 pub mod request;

@@ -20,17 +20,35 @@ struct Arguments {
 enum Command {
     #[command(flatten)]
     Check(kueue_check::cli::Command),
+    /// Shows the check on a simulated cluster with an autoscaler: a retry, a booking that expires, capacity that is revoked.
+    #[cfg(feature = "demo")]
+    Demo,
 }
 
 #[tokio::main]
 async fn main() -> kueue_check::Result<()> {
     let Arguments {
         controller_name,
-        command: Command::Check(command),
+        command,
     } = Arguments::parse();
+    let command = match command {
+        Command::Check(command) => command,
+        #[cfg(feature = "demo")]
+        Command::Demo => return demo().await,
+    };
     App::new()
         .name("provisioning-check")
         .check_on(move |client| ProvisioningCheck::new(client, controller_name.clone()))
         .execute(command)
         .await
+}
+
+/// The simulation has a runtime of its own, whose time is virtual.
+#[cfg(feature = "demo")]
+async fn demo() -> kueue_check::Result<()> {
+    let shown =
+        tokio::task::spawn_blocking(|| kueue_check_provisioning::demo::run().timeline().table(140));
+    let text = shown.await.map_err(std::io::Error::other)?;
+    println!("{text}");
+    Ok(())
 }

@@ -82,21 +82,31 @@ impl Fault {
             Self::Gone => !writes,
             _ => true,
         };
-        ALL.iter().map(|(fault, _)| *fault).filter(possible).collect()
+        ALL.iter()
+            .map(|(fault, _)| *fault)
+            .filter(possible)
+            .collect()
     }
 
     /// The word in a plan.
     pub fn as_str(self) -> &'static str {
-        ALL.iter().find(|(fault, _)| *fault == self).map_or("", |(_, name)| name)
+        ALL.iter()
+            .find(|(fault, _)| *fault == self)
+            .map_or("", |(_, name)| name)
     }
 
     pub(super) fn named(name: &str) -> Option<Self> {
-        ALL.iter().find(|(_, known)| *known == name).map(|(fault, _)| *fault)
+        ALL.iter()
+            .find(|(_, known)| *known == name)
+            .map(|(fault, _)| *fault)
     }
 
     /// Whether the replica dies of it.
     pub(super) fn crashes(self) -> bool {
-        matches!(self, Self::CrashBefore | Self::CrashAfter | Self::CrashOnEvent)
+        matches!(
+            self,
+            Self::CrashBefore | Self::CrashAfter | Self::CrashOnEvent
+        )
     }
 
     /// As the API server's edge does it to a request.

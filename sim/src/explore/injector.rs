@@ -36,7 +36,9 @@ struct Seen {
 
 impl fmt::Debug for Injector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Injector").field("plan", &self.plan).finish_non_exhaustive()
+        f.debug_struct("Injector")
+            .field("plan", &self.plan)
+            .finish_non_exhaustive()
     }
 }
 
@@ -64,7 +66,10 @@ impl Injector {
     /// How many requests of the replicas began with `what`.
     pub(crate) fn requests(&self, what: &str) -> usize {
         let seen = self.seen();
-        let like = seen.requests.iter().filter(|(asked, _)| asked.starts_with(what));
+        let like = seen
+            .requests
+            .iter()
+            .filter(|(asked, _)| asked.starts_with(what));
         like.map(|(_, count)| count).sum()
     }
 
@@ -130,7 +135,8 @@ impl Faults for Injector {
         if self.loops(&what) {
             return Some(RequestFault::Hang);
         }
-        self.at(&request.agent, false, request.number, what)?.of_request()
+        self.at(&request.agent, false, request.number, what)?
+            .of_request()
     }
 
     fn event(&self, delivery: &Delivery) -> Option<EventFault> {
@@ -138,7 +144,8 @@ impl Faults for Injector {
             return None;
         }
         let what = format!("{} {}", delivery.event, delivery.resource.plural);
-        self.at(&delivery.agent, true, delivery.number, what)?.of_event()
+        self.at(&delivery.agent, true, delivery.number, what)?
+            .of_event()
     }
 }
 

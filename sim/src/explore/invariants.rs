@@ -42,7 +42,11 @@ const LATE: SignedDuration = SignedDuration::from_secs(60);
 pub fn violations(evidence: &Evidence<'_>) -> Vec<String> {
     let mut found = Vec::new();
     let mut lease = None;
-    for change in evidence.history.iter().filter(|change| change.resource_version > evidence.since) {
+    for change in evidence
+        .history
+        .iter()
+        .filter(|change| change.resource_version > evidence.since)
+    {
         match change.resource.plural.as_str() {
             "leases" if change.object["metadata"]["name"] == LEASE => lease = Some(change),
             "workloads" if is_replica(&change.agent) => {
@@ -75,30 +79,45 @@ fn is_replica(agent: &str) -> bool {
 
 fn one_writer(change: &Change, lease: Option<&Arc<Change>>, found: &mut Vec<String>) {
     let Some(lease) = lease else {
-        found.push(format!("one writer: {} writes at {} without a Lease", change.agent, change.at));
+        found.push(format!(
+            "one writer: {} writes at {} without a Lease",
+            change.agent, change.at
+        ));
         return;
     };
     let spec = &lease.object["spec"];
     let holder = spec["holderIdentity"].as_str().unwrap_or_default();
-    let renewed: Timestamp = spec["renewTime"].as_str().and_then(|at| at.parse().ok()).unwrap_or_default();
+    let renewed: Timestamp = spec["renewTime"]
+        .as_str()
+        .and_then(|at| at.parse().ok())
+        .unwrap_or_default();
     let seconds = spec["leaseDurationSeconds"].as_i64().unwrap_or_default();
     let valid = change.at.duration_since(renewed).as_secs() <= seconds;
     if holder != change.agent || !valid {
         let at = change.at;
-        found.push(format!("one writer: {} writes at {at}; the Lease is {holder:?}'s, renewed at {renewed}", change.agent));
+        found.push(format!(
+            "one writer: {} writes at {at}; the Lease is {holder:?}'s, renewed at {renewed}",
+            change.agent
+        ));
     }
 }
 
 /// One write of a replica to a Workload.
 fn written(change: &Change, evidence: &Evidence<'_>, found: &mut Vec<String>) {
     let Some(before) = change.previous.as_deref() else {
-        found.push(format!("own entry: {} made or deleted a Workload at {}", change.agent, change.at));
+        found.push(format!(
+            "own entry: {} made or deleted a Workload at {}",
+            change.agent, change.at
+        ));
         return;
     };
     let after = &*change.object;
     let at = change.at;
     if foreign(before, evidence.checks) != foreign(after, evidence.checks) {
-        found.push(format!("own entry: {} changed more than its entry at {at}", change.agent));
+        found.push(format!(
+            "own entry: {} changed more than its entry at {at}",
+            change.agent
+        ));
     }
     for name in evidence.checks {
         match (entry(before, name), entry(after, name)) {
@@ -107,7 +126,9 @@ fn written(change: &Change, evidence: &Evidence<'_>, found: &mut Vec<String>) {
                 entry_written(change, before, name, (was, is), evidence, found);
             }
             (Some(_), Some(_)) => {}
-            (None, Some(_)) => found.push(format!("own entry: `{name}` was made, not listed by Kueue, at {at}")),
+            (None, Some(_)) => found.push(format!(
+                "own entry: `{name}` was made, not listed by Kueue, at {at}"
+            )),
             (Some(_), None) => found.push(format!("own entry: `{name}` was removed at {at}")),
         }
     }
@@ -122,24 +143,42 @@ fn entry_written(
     found: &mut Vec<String>,
 ) {
     let at = change.at;
-    let job = format!("{}/{}", text(&before["metadata"]["namespace"]), text(&before["metadata"]["name"]));
-    let (old, new) = (CheckState::new(text(&was["state"])), CheckState::new(text(&is["state"])));
+    let job = format!(
+        "{}/{}",
+        text(&before["metadata"]["namespace"]),
+        text(&before["metadata"]["name"])
+    );
+    let (old, new) = (
+        CheckState::new(text(&was["state"])),
+        CheckState::new(text(&is["state"])),
+    );
     let mut say = |rule: &str, what: &str| {
-        found.push(format!("{rule}: {job} `{name}` {old} → {new} at {at}: {what}"));
+        found.push(format!(
+            "{rule}: {job} `{name}` {old} → {new} at {at}: {what}"
+        ));
     };
     let holds = is_true(before, "QuotaReserved") && !before["status"]["admission"].is_null();
     let over = is_true(before, "Evicted") || is_true(before, "Finished");
     // A Ready that outlived its reservation is withdrawn.
     let withdrawn = old == CheckState::Ready && new == CheckState::Pending && !holds;
     if (!holds && !withdrawn) || over || before["spec"]["active"] == false {
-        say("guard", "it holds no quota, or is evicted, finished or inactive");
+        say(
+            "guard",
+            "it holds no quota, or is evicted, finished or inactive",
+        );
     }
     if old == new && was["lastTransitionTime"] != is["lastTransitionTime"] {
-        say("transition", "lastTransitionTime changed, but the state did not");
+        say(
+            "transition",
+            "lastTransitionTime changed, but the state did not",
+        );
     }
     let since: Timestamp = text(&is["lastTransitionTime"]).parse().unwrap_or_default();
     if old != new && at.duration_since(since) > LATE {
-        say("transition", "lastTransitionTime is not when the state changed");
+        say(
+            "transition",
+            "lastTransitionTime is not when the state changed",
+        );
     }
     if matches!(old, CheckState::Retry | CheckState::Rejected) {
         say("transition", "Kueue has not reset it");
@@ -147,9 +186,19 @@ fn entry_written(
     if new == CheckState::Pending && is_true(before, "Admitted") {
         say("admitted", "it is admitted");
     }
-    let decided = matches!(new, CheckState::Ready | CheckState::Retry | CheckState::Rejected);
-    if decided && !policy_said(text(&is["message"])) && !was_answered(before, name, &new, evidence.answers) {
-        let rule = if new == CheckState::Ready { "reservation" } else { "verdict" };
+    let decided = matches!(
+        new,
+        CheckState::Ready | CheckState::Retry | CheckState::Rejected
+    );
+    if decided
+        && !policy_said(text(&is["message"]))
+        && !was_answered(before, name, &new, evidence.answers)
+    {
+        let rule = if new == CheckState::Ready {
+            "reservation"
+        } else {
+            "verdict"
+        };
         say(rule, "the check has not answered so for this reservation");
     }
 }
@@ -161,7 +210,8 @@ fn policy_said(message: &str) -> bool {
 
 fn was_answered(workload: &Value, check: &str, state: &CheckState, answers: &[Answer]) -> bool {
     let uid = Uid::new(text(&workload["metadata"]["uid"]));
-    let since = condition(workload, "QuotaReserved").map(|reserved| text(&reserved["lastTransitionTime"]));
+    let since =
+        condition(workload, "QuotaReserved").map(|reserved| text(&reserved["lastTransitionTime"]));
     let since: Option<Timestamp> = since.and_then(|since| since.parse().ok());
     answers.iter().any(|answer| {
         let (reservation, verdict) = (&answer.reservation, &answer.verdict);
@@ -180,7 +230,11 @@ fn was_answered(workload: &Value, check: &str, state: &CheckState, answers: &[An
 /// At the end each Workload with quota has heard of its checks.
 fn answered(evidence: &Evidence<'_>, found: &mut Vec<String>) {
     let mut last: std::collections::BTreeMap<&str, &Change> = std::collections::BTreeMap::new();
-    for change in evidence.history.iter().filter(|change| change.resource.plural == "workloads") {
+    for change in evidence
+        .history
+        .iter()
+        .filter(|change| change.resource.plural == "workloads")
+    {
         last.insert(text(&change.object["metadata"]["uid"]), change);
     }
     for change in last.values() {
@@ -190,10 +244,15 @@ fn answered(evidence: &Evidence<'_>, found: &mut Vec<String>) {
             && !is_true(workload, "Finished")
             && change.verb != crate::apiserver::ChangeVerb::Deleted;
         for name in evidence.checks {
-            let silent = entry(workload, name).is_some_and(|entry| text(&entry["message"]).is_empty());
+            let silent =
+                entry(workload, name).is_some_and(|entry| text(&entry["message"]).is_empty());
             if waits && silent {
                 let metadata = &workload["metadata"];
-                found.push(format!("answered: {}/{} `{name}` was told nothing", text(&metadata["namespace"]), text(&metadata["name"])));
+                found.push(format!(
+                    "answered: {}/{} `{name}` was told nothing",
+                    text(&metadata["namespace"]),
+                    text(&metadata["name"])
+                ));
             }
         }
     }
@@ -206,7 +265,10 @@ fn foreign(workload: &Value, own: &[&str]) -> Map<String, Value> {
         metadata.remove("managedFields");
         metadata.remove("resourceVersion");
     }
-    if let Some(entries) = rest.get_mut("status").and_then(|status| status["admissionChecks"].as_array_mut()) {
+    if let Some(entries) = rest
+        .get_mut("status")
+        .and_then(|status| status["admissionChecks"].as_array_mut())
+    {
         entries.retain(|entry| !own.contains(&text(&entry["name"])));
     }
     rest
@@ -219,7 +281,9 @@ fn entry<'a>(workload: &'a Value, name: &str) -> Option<&'a Value> {
 
 pub(super) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     let conditions = object["status"]["conditions"].as_array()?;
-    conditions.iter().find(|condition| condition["type"] == kind)
+    conditions
+        .iter()
+        .find(|condition| condition["type"] == kind)
 }
 
 pub(super) fn is_true(object: &Value, kind: &str) -> bool {

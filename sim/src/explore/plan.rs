@@ -67,7 +67,10 @@ impl Plan {
     }
 
     pub(super) fn at(&self, agent: &str, event: bool, number: u64) -> Option<Fault> {
-        let here = self.0.iter().find(|(point, _)| point.is(agent, event, number));
+        let here = self
+            .0
+            .iter()
+            .find(|(point, _)| point.is(agent, event, number));
         here.map(|(_, fault)| *fault)
     }
 }
@@ -78,7 +81,13 @@ impl fmt::Display for Plan {
         for (index, (point, fault)) in self.0.iter().enumerate() {
             let comma = if index == 0 { "" } else { "," };
             let kind = if point.event { "event" } else { "request" };
-            write!(f, "{comma}{}/{kind}/{}/{}", point.agent, point.number, fault.as_str())?;
+            write!(
+                f,
+                "{comma}{}/{kind}/{}/{}",
+                point.agent,
+                point.number,
+                fault.as_str()
+            )?;
         }
         Ok(())
     }
@@ -120,10 +129,18 @@ mod tests {
 
     #[test]
     fn a_plan_is_read_as_it_is_printed() {
-        for text in ["check-0/request/7/crash-before", "check-1/event/0/close,check-0/request/2/500"] {
+        for text in [
+            "check-0/request/7/crash-before",
+            "check-1/event/0/close,check-0/request/2/500",
+        ] {
             assert_eq!(text.parse::<Plan>().unwrap().to_string(), text);
         }
-        for text in ["", "check-0/request/x/500", "check-0/reply/1/500", "check-0/request/1/bang"] {
+        for text in [
+            "",
+            "check-0/request/x/500",
+            "check-0/reply/1/500",
+            "check-0/request/1/bang",
+        ] {
             assert!(text.parse::<Plan>().is_err(), "{text}");
         }
     }

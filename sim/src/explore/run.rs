@@ -90,7 +90,9 @@ impl Run {
         for (job, expected) in &there.jobs {
             if here.jobs.get(job) != Some(expected) {
                 let found = here.jobs.get(job);
-                differences.push(format!("converges: `{job}` ends as {found:?}, without the fault as {expected:?}"));
+                differences.push(format!(
+                    "converges: `{job}` ends as {found:?}, without the fault as {expected:?}"
+                ));
             }
         }
         for (check, expected) in &there.active {
@@ -138,7 +140,9 @@ impl Run {
     pub(crate) fn loops(&mut self) {
         if self.restless > LOOP {
             let writes = self.restless;
-            self.violations.push(format!("quiet: {writes} writes in two minutes in which nothing happens"));
+            self.violations.push(format!(
+                "quiet: {writes} writes in two minutes in which nothing happens"
+            ));
         }
     }
 
@@ -159,7 +163,11 @@ impl fmt::Display for Run {
         if self.plan.is_none() {
             writeln!(f, "without a fault, seed {}", self.seed)?;
         } else {
-            writeln!(f, "seed {}, to see it again: {PLAN}='{}'", self.seed, self.plan)?;
+            writeln!(
+                f,
+                "seed {}, to see it again: {PLAN}='{}'",
+                self.seed, self.plan
+            )?;
         }
         writeln!(f, "\n{}", self.timeline().table(WIDTH))
     }

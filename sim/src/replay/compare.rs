@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Difference, Overlook};
 use super::names::{has_generated_name, normal};
 use super::play::Played;
 use super::project::{comparable, kind_of, project};
 use super::trace::{Step, Trace};
+use super::{Difference, Overlook};
 use crate::apiserver::ChangeVerb;
 
 /// The distinct states of each object, in order.
@@ -24,8 +24,7 @@ pub(super) fn compare(
 ) -> Vec<Difference> {
     let mut differences = answers(trace, played);
     let (recorded, recorded_events) = overlooked(recorded(trace), overlook);
-    let (simulated, simulated_events) =
-        overlooked(simulated(played, trace.steps.len()), overlook);
+    let (simulated, simulated_events) = overlooked(simulated(played, trace.steps.len()), overlook);
     let kinds: BTreeSet<&str> = recorded.keys().map(|(kind, _)| kind.as_str()).collect();
     let objects: BTreeSet<&(String, String)> = recorded.keys().chain(simulated.keys()).collect();
     for object in objects
@@ -52,7 +51,10 @@ pub(super) fn compare(
 }
 
 /// Without what is not to be compared.
-fn overlooked((mut states, mut events): (States, Events), overlook: Option<&Overlook>) -> (States, Events) {
+fn overlooked(
+    (mut states, mut events): (States, Events),
+    overlook: Option<&Overlook>,
+) -> (States, Events) {
     let Some(overlook) = overlook else {
         return (states, events);
     };

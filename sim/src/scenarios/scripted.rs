@@ -18,7 +18,9 @@ pub struct Scripted {
 
 impl std::fmt::Debug for Scripted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Scripted").field("takes", &self.takes).finish_non_exhaustive()
+        f.debug_struct("Scripted")
+            .field("takes", &self.takes)
+            .finish_non_exhaustive()
     }
 }
 

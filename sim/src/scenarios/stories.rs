@@ -87,17 +87,14 @@ pub fn all() -> Vec<Scenario> {
         Scenario {
             name: "failover",
             about: "two replicas; the one that acts dies, and the other goes on",
-            simulation: || {
-                Simulation::new(|| Scripted::new(|r| Ok(until_ten_past(r)))).replicas(2)
-            },
+            simulation: || Simulation::new(|| Scripted::new(|r| Ok(until_ten_past(r)))).replicas(2),
             play: |cluster| Box::pin(failed_over(cluster)),
         },
         Scenario {
             name: "hold",
             about: "the queue is stopped while a job waits for a second check, and goes on",
             simulation: || {
-                Simulation::new(|| Scripted::new(|r| Ok(even_minutes(r))))
-                    .and("second", |_| Never)
+                Simulation::new(|| Scripted::new(|r| Ok(even_minutes(r)))).and("second", |_| Never)
             },
             play: |cluster| Box::pin(held(cluster)),
         },
@@ -117,7 +114,11 @@ fn class(name: &str, value: i64) -> serde_json::Value {
 }
 
 fn approve(request: &Request) -> Result<Verdict, CheckError> {
-    let names = request.workload().pod_sets().iter().map(|pod_set| pod_set.name());
+    let names = request
+        .workload()
+        .pod_sets()
+        .iter()
+        .map(|pod_set| pod_set.name());
     let updates = PodSetUpdates::builder()
         .pod_sets(names, |pods| pods.annotation("example.com/approved", "yes"))
         .build()?;
@@ -197,10 +198,18 @@ async fn two(cluster: &Cluster) {
     cluster.submit(Job::new("a"));
     cluster.submit(Job::new("b"));
     cluster
-        .expect("one of two jobs is admitted", |c| c.is_admitted("a") || c.is_admitted("b"))
+        .expect("one of two jobs is admitted", |c| {
+            c.is_admitted("a") || c.is_admitted("b")
+        })
         .await;
-    let (first, other) = if cluster.is_admitted("a") { ("a", "b") } else { ("b", "a") };
-    cluster.expect_state_of(CHECK, other, CheckState::Ready).await;
+    let (first, other) = if cluster.is_admitted("a") {
+        ("a", "b")
+    } else {
+        ("b", "a")
+    };
+    cluster
+        .expect_state_of(CHECK, other, CheckState::Ready)
+        .await;
     cluster.complete(first);
     cluster.expect_admitted(other).await;
     cluster.complete(other);
@@ -216,9 +225,13 @@ async fn preempted(cluster: &Cluster) {
     let queue = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": QUEUE}});
     cluster.merge(&queue, &preempts);
     cluster.submit(Job::new("low").pods(4));
-    cluster.expect("`low` has quota", |c| c.condition("low", "QuotaReserved")).await;
+    cluster
+        .expect("`low` has quota", |c| c.condition("low", "QuotaReserved"))
+        .await;
     cluster.advance(Duration::from_secs(5)).await;
-    let high = Job::new("high").pods(4).label("kueue.x-k8s.io/priority-class", "high");
+    let high = Job::new("high")
+        .pods(4)
+        .label("kueue.x-k8s.io/priority-class", "high");
     cluster.submit(high);
     cluster.expect_without_quota("low").await;
     cluster.expect_admitted("high").await;
@@ -239,7 +252,9 @@ async fn overwritten(cluster: &Cluster) {
 
 /// What Kueue's scheduler does when it writes from an older copy.
 fn reset_entry(cluster: &Cluster, job: &str) {
-    let Some(workload) = cluster.workload(job) else { return };
+    let Some(workload) = cluster.workload(job) else {
+        return;
+    };
     let metadata = &workload["metadata"];
     let entries = json!([{"name": CHECK, "state": "Pending", "message": "", "lastTransitionTime": metadata["creationTimestamp"]}]);
     let body = json!({
@@ -296,15 +311,22 @@ async fn licensed(cluster: &Cluster) {
         cluster.submit(Job::new(job));
     }
     let admitted = |c: &Cluster| jobs.into_iter().filter(|job| c.is_admitted(job)).count();
-    cluster.expect("two of three jobs are admitted", |c| admitted(c) == 2).await;
+    cluster
+        .expect("two of three jobs are admitted", |c| admitted(c) == 2)
+        .await;
     cluster.advance(2 * MINUTE).await;
-    let running = jobs.into_iter().find(|job| cluster.is_admitted(job)).unwrap_or("a");
+    let running = jobs
+        .into_iter()
+        .find(|job| cluster.is_admitted(job))
+        .unwrap_or("a");
     cluster.complete(running);
     for job in jobs {
         cluster.expect_admitted(job).await;
     }
     let vendor: Vendor = cluster.outside();
-    cluster.expect("two licences are out", |_| vendor.sold() == 2).await;
+    cluster
+        .expect("two licences are out", |_| vendor.sold() == 2)
+        .await;
     assert!(vendor.most() <= 2, "{} licences were out", vendor.most());
 }
 
@@ -356,7 +378,11 @@ async fn held(cluster: &Cluster) {
     cluster.expect_without_quota("waits").await;
     cluster.advance_to("2026-11-21T09:06:00Z").await;
     cluster.merge(&queue, &json!({"spec": {"stopPolicy": "None"}}));
-    cluster.expect("`waits` has quota again", |c| c.condition("waits", "QuotaReserved")).await;
+    cluster
+        .expect("`waits` has quota again", |c| {
+            c.condition("waits", "QuotaReserved")
+        })
+        .await;
     cluster.advance(MINUTE).await;
     cluster.expect_state("waits", CheckState::Pending).await;
     cluster.expect_message("waits", "after five past").await;

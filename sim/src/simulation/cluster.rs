@@ -61,7 +61,9 @@ impl Cluster {
     }
 
     fn with_everything(mut self) -> Self {
-        let replicas: Vec<Replica> = (0..self.simulation.replicas).map(|n| self.replica(n)).collect();
+        let replicas: Vec<Replica> = (0..self.simulation.replicas)
+            .map(|n| self.replica(n))
+            .collect();
         for object in self.all_objects(&replicas[0]) {
             objects::create(&self.server, &object);
         }
@@ -107,19 +109,38 @@ impl Cluster {
             }
             let controller = check.controller_name().to_string();
             let parameters = tried.parameters.as_ref();
-            checks.push(objects::admission_check(&tried.name, &controller, parameters));
+            checks.push(objects::admission_check(
+                &tried.name,
+                &controller,
+                parameters,
+            ));
             all.extend(parameters.cloned());
         }
-        let names: Vec<&str> = self.simulation.checks.iter().map(|c| c.name.as_str()).collect();
+        let names: Vec<&str> = self
+            .simulation
+            .checks
+            .iter()
+            .map(|c| c.name.as_str())
+            .collect();
         let mut ours = checks;
         ours.extend(objects::defaults(&names, self.simulation.quota));
         ours.push(objects::local_queue("default"));
         let theirs = &self.simulation.objects;
         ours.retain(|own| !theirs.iter().any(|other| objects::same_place(own, other)));
-        all.extend(theirs.iter().filter(|object| object["kind"] == "CustomResourceDefinition").cloned());
+        all.extend(
+            theirs
+                .iter()
+                .filter(|object| object["kind"] == "CustomResourceDefinition")
+                .cloned(),
+        );
         all.sort_by_key(|object| object["kind"] != "CustomResourceDefinition");
         all.extend(ours);
-        all.extend(theirs.iter().filter(|object| object["kind"] != "CustomResourceDefinition").cloned());
+        all.extend(
+            theirs
+                .iter()
+                .filter(|object| object["kind"] != "CustomResourceDefinition")
+                .cloned(),
+        );
         all
     }
 
@@ -168,7 +189,13 @@ impl Cluster {
         if !there("", "v1", "namespaces", "", &job.namespace) {
             objects::create(&self.server, &objects::namespace(&job.namespace));
         }
-        if !there("kueue.x-k8s.io", "v1beta2", "localqueues", &job.namespace, QUEUE) {
+        if !there(
+            "kueue.x-k8s.io",
+            "v1beta2",
+            "localqueues",
+            &job.namespace,
+            QUEUE,
+        ) {
             objects::create(&self.server, &objects::local_queue(&job.namespace));
         }
         objects::create(&self.server, &job.to_object());
@@ -182,7 +209,10 @@ impl Cluster {
         let (namespace, name) = split(job);
         let answer = crate::jobs::finish(&self.server, namespace, name);
         if answer.code != 200 {
-            fail(format!("`{job}` can't complete: {}", answer.body["message"]));
+            fail(format!(
+                "`{job}` can't complete: {}",
+                answer.body["message"]
+            ));
         }
     }
 
@@ -237,10 +267,15 @@ impl Cluster {
         let (namespace, name) = split(job);
         let all = self.server.objects(&workloads(), namespace);
         let owned = |w: &&Arc<Value>| {
-            w.pointer("/metadata/ownerReferences/0/name").and_then(Value::as_str) == Some(name)
+            w.pointer("/metadata/ownerReferences/0/name")
+                .and_then(Value::as_str)
+                == Some(name)
         };
         let own = |w: &&Arc<Value>| w["metadata"]["name"] == name;
-        all.iter().find(owned).or_else(|| all.iter().find(own)).cloned()
+        all.iter()
+            .find(owned)
+            .or_else(|| all.iter().find(own))
+            .cloned()
     }
 
     /// The check's state for a job, `None` if Kueue has not listed it.
@@ -279,7 +314,8 @@ impl Cluster {
 
     /// Whether a condition of a job's Workload is True, such as `QuotaReserved`, `Evicted`, `Finished`.
     pub fn condition(&self, job: &str, condition: &str) -> bool {
-        self.workload(job).is_some_and(|workload| is_true(&workload, condition))
+        self.workload(job)
+            .is_some_and(|workload| is_true(&workload, condition))
     }
 
     /// All verdicts of the checks so far.
@@ -294,7 +330,10 @@ impl Cluster {
     pub fn outside<T: Clone + Send + Sync + 'static>(&self) -> T {
         match self.outside.get() {
             Some(service) => service,
-            None => fail(format!("there is no {} outside", std::any::type_name::<T>())),
+            None => fail(format!(
+                "there is no {} outside",
+                std::any::type_name::<T>()
+            )),
         }
     }
 

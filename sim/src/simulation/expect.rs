@@ -28,7 +28,10 @@ impl Cluster {
                 return;
             }
             if timeout_at(deadline, changed.changed()).await.is_err() {
-                fail(format!("{what}: not within {} minutes", PATIENCE.as_secs() / 60));
+                fail(format!(
+                    "{what}: not within {} minutes",
+                    PATIENCE.as_secs() / 60
+                ));
             }
         }
     }
@@ -38,7 +41,10 @@ impl Cluster {
     /// # Panics
     /// If it is not within [`PATIENCE`].
     pub async fn expect_admitted(&self, job: &str) {
-        self.expect(&format!("`{job}` is admitted"), |cluster| cluster.is_admitted(job)).await;
+        self.expect(&format!("`{job}` is admitted"), |cluster| {
+            cluster.is_admitted(job)
+        })
+        .await;
     }
 
     /// Waits until the check has that state for the job.
@@ -55,7 +61,10 @@ impl Cluster {
     /// If it has not within [`PATIENCE`].
     pub async fn expect_state_of(&self, check: &str, job: &str, state: CheckState) {
         let what = format!("`{check}` is {state} for `{job}`");
-        self.expect(&what, |cluster| cluster.state_of(check, job).as_ref() == Some(&state)).await;
+        self.expect(&what, |cluster| {
+            cluster.state_of(check, job).as_ref() == Some(&state)
+        })
+        .await;
     }
 
     /// Waits until the check's message for the job contains `text`.
@@ -64,7 +73,8 @@ impl Cluster {
     /// If it does not within [`PATIENCE`].
     pub async fn expect_message(&self, job: &str, text: &str) {
         let what = format!("the check says {text:?} of `{job}`");
-        self.expect(&what, |cluster| cluster.message(job).contains(text)).await;
+        self.expect(&what, |cluster| cluster.message(job).contains(text))
+            .await;
     }
 
     /// Waits until the job has no quota.
@@ -73,7 +83,8 @@ impl Cluster {
     /// If it has within [`PATIENCE`].
     pub async fn expect_without_quota(&self, job: &str) {
         let what = format!("`{job}` has no quota");
-        self.expect(&what, |cluster| !cluster.condition(job, "QuotaReserved")).await;
+        self.expect(&what, |cluster| !cluster.condition(job, "QuotaReserved"))
+            .await;
     }
 
     /// Waits until the job has been deactivated: a person must activate it again.
@@ -83,7 +94,9 @@ impl Cluster {
     pub async fn expect_deactivated(&self, job: &str) {
         let inactive = |w: &Value| w["spec"]["active"] == false && !is_true(w, "QuotaReserved");
         self.expect(&format!("`{job}` is deactivated"), |cluster| {
-            cluster.workload(job).is_some_and(|workload| inactive(&workload))
+            cluster
+                .workload(job)
+                .is_some_and(|workload| inactive(&workload))
         })
         .await;
     }
@@ -93,8 +106,10 @@ impl Cluster {
     /// # Panics
     /// If it is not within [`PATIENCE`].
     pub async fn expect_finished(&self, job: &str) {
-        self.expect(&format!("`{job}` is finished"), |cluster| cluster.condition(job, "Finished"))
-            .await;
+        self.expect(&format!("`{job}` is finished"), |cluster| {
+            cluster.condition(job, "Finished")
+        })
+        .await;
     }
 
     /// Waits until the AdmissionCheck is active.
@@ -103,7 +118,9 @@ impl Cluster {
     /// If it is not within [`PATIENCE`].
     pub async fn expect_active(&self, check: &str) {
         self.expect(&format!("AdmissionCheck `{check}` is active"), |cluster| {
-            cluster.admission_check(check).is_some_and(|found| is_true(&found, "Active"))
+            cluster
+                .admission_check(check)
+                .is_some_and(|found| is_true(&found, "Active"))
         })
         .await;
     }
@@ -118,12 +135,18 @@ impl Cluster {
             conditions.into_iter().flatten().any(|condition| {
                 condition["type"] == "Active"
                     && condition["status"] == "False"
-                    && condition["message"].as_str().is_some_and(|message| message.contains(text))
+                    && condition["message"]
+                        .as_str()
+                        .is_some_and(|message| message.contains(text))
             })
         };
         let what = format!("AdmissionCheck `{check}` is inactive and says {text:?}");
-        self.expect(&what, |cluster| cluster.admission_check(check).is_some_and(|found| says(&found)))
-            .await;
+        self.expect(&what, |cluster| {
+            cluster
+                .admission_check(check)
+                .is_some_and(|found| says(&found))
+        })
+        .await;
     }
 
     /// Lets time pass, in which the job must not be admitted.
@@ -146,12 +169,17 @@ impl Cluster {
 
     /// Waits until the check has said something about its AdmissionCheck.
     pub(super) async fn expect_answered(&self, check: &str) {
-        self.expect(&format!("AdmissionCheck `{check}` has a condition"), |cluster| {
-            let found = cluster.admission_check(check);
-            found.is_none_or(|found| {
-                found["status"]["conditions"].as_array().is_some_and(|all| !all.is_empty())
-            })
-        })
+        self.expect(
+            &format!("AdmissionCheck `{check}` has a condition"),
+            |cluster| {
+                let found = cluster.admission_check(check);
+                found.is_none_or(|found| {
+                    found["status"]["conditions"]
+                        .as_array()
+                        .is_some_and(|all| !all.is_empty())
+                })
+            },
+        )
         .await;
     }
 

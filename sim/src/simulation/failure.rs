@@ -43,7 +43,8 @@ pub(super) fn runtime() -> tokio::runtime::Runtime {
 }
 
 pub(super) fn time(text: &str) -> Timestamp {
-    text.parse().unwrap_or_else(|error| fail(format!("{text:?} is no time: {error}")))
+    text.parse()
+        .unwrap_or_else(|error| fail(format!("{text:?} is no time: {error}")))
 }
 
 pub(super) fn json(object: &impl Serialize) -> Value {

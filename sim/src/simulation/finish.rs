@@ -35,7 +35,8 @@ impl Cluster {
             server: self.server.clone(),
         };
         if self.injector.looped() {
-            run.violations.push("quiet: the check asks and asks, and no time passes".to_owned());
+            run.violations
+                .push("quiet: the check asks and asks, and no time passes".to_owned());
         }
         if run.failed() {
             return run;
@@ -47,7 +48,12 @@ impl Cluster {
         run.outcome = self.outcome();
         run.until = self.now();
         run.requests = self.injector.requests("");
-        let names: Vec<&str> = self.simulation.checks.iter().map(|c| c.name.as_str()).collect();
+        let names: Vec<&str> = self
+            .simulation
+            .checks
+            .iter()
+            .map(|c| c.name.as_str())
+            .collect();
         run.violations = violations(&Evidence {
             checks: &names,
             history: &self.server.history(),
@@ -89,9 +95,9 @@ impl Cluster {
         let jobs = all.iter().map(|workload| (name(workload), job(workload)));
         let checks = Resource::new("kueue.x-k8s.io", "v1beta2", "admissionchecks");
         let checks = self.server.objects(&checks, "");
-        let checks = checks.iter().map(|check| {
-            (text(&check["metadata"]["name"]), is_true(check, "Active"))
-        });
+        let checks = checks
+            .iter()
+            .map(|check| (text(&check["metadata"]["name"]), is_true(check, "Active")));
         Outcome {
             jobs: jobs.collect(),
             active: checks.collect(),
@@ -106,7 +112,9 @@ fn text(value: &Value) -> String {
 /// A Workload by its job.
 fn name(workload: &Value) -> String {
     let metadata = &workload["metadata"];
-    let owner = metadata.pointer("/ownerReferences/0/name").unwrap_or(&metadata["name"]);
+    let owner = metadata
+        .pointer("/ownerReferences/0/name")
+        .unwrap_or(&metadata["name"]);
     format!("{}/{}", text(&metadata["namespace"]), text(owner))
 }
 
@@ -115,7 +123,12 @@ fn job(workload: &Value) -> JobOutcome {
     let states: BTreeMap<String, CheckState> = entries
         .into_iter()
         .flatten()
-        .map(|entry| (text(&entry["name"]), CheckState::new(&text(&entry["state"]))))
+        .map(|entry| {
+            (
+                text(&entry["name"]),
+                CheckState::new(&text(&entry["state"])),
+            )
+        })
         .collect();
     JobOutcome {
         admitted: is_true(workload, "Admitted"),

@@ -81,7 +81,9 @@ impl Tools {
 
 impl fmt::Debug for Tools {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tools").field("clock", &self.clock).finish_non_exhaustive()
+        f.debug_struct("Tools")
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
     }
 }
 

@@ -30,7 +30,9 @@ pub(super) fn defaults(checks: &[&str], cpus: u32) -> Vec<Value> {
 pub(super) fn admission_check(name: &str, controller: &str, parameters: Option<&Value>) -> Value {
     let mut check = json!({"apiVersion": KUEUE, "kind": "AdmissionCheck", "metadata": {"name": name}, "spec": {"controllerName": controller}});
     if let Some(parameters) = parameters {
-        let group = parameters["apiVersion"].as_str().and_then(|version| version.split('/').next());
+        let group = parameters["apiVersion"]
+            .as_str()
+            .and_then(|version| version.split('/').next());
         check["spec"]["parameters"] = json!({"apiGroup": group, "kind": parameters["kind"], "name": parameters["metadata"]["name"]});
     }
     check
@@ -48,7 +50,9 @@ pub(super) fn namespace(name: &str) -> Value {
 /// Whether two objects have one place.
 pub(super) fn same_place(a: &Value, b: &Value) -> bool {
     let place = |object: &Value| {
-        let group = object["apiVersion"].as_str().and_then(|version| version.split_once('/'));
+        let group = object["apiVersion"]
+            .as_str()
+            .and_then(|version| version.split_once('/'));
         let metadata = &object["metadata"];
         (
             group.map(|(group, _)| group.to_owned()),
@@ -100,7 +104,9 @@ pub(super) fn apply(server: &ApiServer, object: &Value) {
 /// Changes an object by a merge patch.
 pub(super) fn merge(server: &ApiServer, object: &Value, patch: &Value) {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    let call = call(Verb::Patch(Patch::Merge), object).name(name).body(patch.clone());
+    let call = call(Verb::Patch(Patch::Merge), object)
+        .name(name)
+        .body(patch.clone());
     done(server, &call, patch);
 }
 
@@ -112,13 +118,17 @@ pub(super) fn delete(server: &ApiServer, object: &Value) {
 
 fn call(verb: Verb, object: &Value) -> Call {
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
-    Call::new(verb, &resource_of(object)).namespace(namespace).agent("user")
+    Call::new(verb, &resource_of(object))
+        .namespace(namespace)
+        .agent("user")
 }
 
 fn done(server: &ApiServer, call: &Call, sent: &Value) {
     let answer = server.call(call);
     if answer.code >= 300 {
         let (code, message) = (answer.code, &answer.body["message"]);
-        fail(format!("the API server refuses with {code} {message}: {sent}"));
+        fail(format!(
+            "the API server refuses with {code} {message}: {sent}"
+        ));
     }
 }

@@ -27,7 +27,10 @@ pub struct Answers(Arc<Mutex<Vec<Answer>>>);
 impl Answers {
     /// The verdicts so far, oldest first.
     pub fn all(&self) -> Vec<Answer> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// `check`, with its verdicts written down here.
@@ -39,7 +42,10 @@ impl Answers {
     }
 
     fn add(&self, answer: Answer) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(answer);
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(answer);
     }
 }
 

@@ -20,7 +20,10 @@ impl fmt::Debug for Outside {
 impl Outside {
     pub(super) fn get<T: Clone + Send + Sync + 'static>(&self) -> Option<T> {
         let services = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        services.get(&TypeId::of::<T>())?.downcast_ref::<T>().cloned()
+        services
+            .get(&TypeId::of::<T>())?
+            .downcast_ref::<T>()
+            .cloned()
     }
 
     pub(super) fn get_or<T: Clone + Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> T {

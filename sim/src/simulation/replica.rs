@@ -59,7 +59,9 @@ impl Replica {
             outside: self.outside.clone(),
         };
         let tried = self.simulation.checks.iter();
-        tried.map(|check| (check.make)(&tools, &self.answers)).collect()
+        tried
+            .map(|check| (check.make)(&tools, &self.answers))
+            .collect()
     }
 
     async fn process(&self, life: u64) {

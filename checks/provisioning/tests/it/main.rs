@@ -2,6 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
+mod better;
+mod explore;
+mod kep;
+mod points;
+mod quiet;
+mod real;
+mod retries;
 mod stage;
 mod story;
 mod traces;

@@ -148,3 +148,32 @@ pub(crate) fn events(cluster: &Cluster, reason: &str) -> Vec<String> {
         .map(|event| event["note"].as_str().unwrap().to_owned())
         .collect()
 }
+
+/// Sets the status of an AdmissionCheck.
+pub(crate) fn check_status(cluster: &Cluster, name: &str, status: &Value) {
+    let resource = Resource::new("kueue.x-k8s.io", "v1beta2", "admissionchecks");
+    let call = Call::new(Verb::Patch(Patch::Merge), &resource)
+        .name(name)
+        .subresource("status")
+        .agent("nobody")
+        .body(json!({"status": status}));
+    let answer = cluster.server().call(&call);
+    assert_eq!(answer.code, 200, "{}", answer.body);
+}
+
+/// How many ProvisioningRequests and PodTemplates were ever created, by name.
+pub(crate) fn created(cluster: &Cluster, plural: &str) -> Vec<String> {
+    let history = cluster.server().history().into_iter();
+    let added = history.filter(|change| {
+        change.resource.plural == plural
+            && change.verb == kueue_check_sim::apiserver::ChangeVerb::Added
+    });
+    added
+        .map(|change| {
+            change.object["metadata"]["name"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        })
+        .collect()
+}

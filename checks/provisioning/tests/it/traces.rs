@@ -69,10 +69,20 @@ fn meant(kind: &str, state: &mut Value) {
             }
             for entry in list(&mut state["checks"]) {
                 let none = entry["podSetUpdates"] == json!([]);
+                // After Rejected Kueue forgets the count, unless the check's own writes have come to own it, as those of Kueue's check do.
+                if entry["message"]
+                    .as_str()
+                    .is_some_and(|said| said.ends_with("Previously: Rejected"))
+                {
+                    entry["retryCount"].take();
+                }
                 if (none || entry["state"] != "Ready")
                     && let Some(entry) = entry.as_object_mut()
                 {
                     entry.remove("podSetUpdates");
+                }
+                if let Some(entry) = entry.as_object_mut() {
+                    entry.retain(|_, value| !value.is_null());
                 }
             }
         }

@@ -29,8 +29,15 @@ fn each_planted_bug_is_found() {
         match explored.failed.first() {
             Some(run) => {
                 let text = run.to_string();
-                println!("{defect:?} ({} runs): {}", explored.runs, text.lines().next().unwrap());
-                assert!(text.contains(rule), "{defect:?} is found by another rule than {rule}:\n{text}");
+                println!(
+                    "{defect:?} ({} runs): {}",
+                    explored.runs,
+                    text.lines().next().unwrap()
+                );
+                assert!(
+                    text.contains(rule),
+                    "{defect:?} is found by another rule than {rule}:\n{text}"
+                );
             }
             None => missed.push(defect),
         }
