@@ -37,6 +37,9 @@ impl AdmissionCheckController for SignOff {
 }
 
 /// Six training jobs on a pool of one node that can grow to four, and what became of them.
+///
+/// # Panics
+/// If the story does not go as it should.
 pub fn run() -> Run {
     let config = json!({
         "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ProvisioningRequestConfig", "metadata": {"name": "demo"},
@@ -70,6 +73,7 @@ async fn story(cluster: &Cluster) {
         cluster.advance(Duration::from_mins(1)).await;
     }
     cluster.submit(Job::new("last").cpus(16));
+    cluster.advance(Duration::from_mins(12)).await;
     for name in ["first", "second", "retried", "late"] {
         cluster.expect_admitted(name).await;
     }
@@ -78,5 +82,8 @@ async fn story(cluster: &Cluster) {
         cluster.complete(name);
         cluster.expect_finished(name).await;
     }
-    cluster.advance(Duration::from_mins(30)).await;
+    cluster.expect_admitted("last").await;
+    cluster.advance(Duration::from_mins(10)).await;
+    cluster.complete("last");
+    cluster.expect_finished("last").await;
 }

@@ -28,7 +28,7 @@ async fn nothing_twice_and_nothing_left(cluster: &Cluster) {
                 assert!(there.len() <= 2, "{there:?} at once");
             }
             kueue_check_sim::apiserver::ChangeVerb::Deleted => there.retain(|known| *known != name),
-            _ => {}
+            kueue_check_sim::apiserver::ChangeVerb::Modified => {}
         }
     }
 }

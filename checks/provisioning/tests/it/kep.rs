@@ -58,15 +58,21 @@ fn completed_successfully_and_the_workload_is_preempted() {
 #[test]
 fn completed_successfully_and_the_workload_is_deleted() {
     trial(&retries(1)).run(async |cluster| {
-        provisioned(cluster).await;
-        delete_job(cluster);
+        cluster.apply(&bare());
+        let request = requested(cluster, "wl", 1).await;
+        says(cluster, &request, "Provisioned", "True", "Provisioned");
+        cluster.expect_admitted("wl").await;
+        cluster.delete(&bare());
         no_requests(cluster).await;
     });
 }
 
-fn delete_job(cluster: &Cluster) {
-    let job: Value = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train", "namespace": "default"}});
-    cluster.delete(&job);
+/// A Workload that no job stands behind, so that none makes it again.
+fn bare() -> Value {
+    json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": "wl", "namespace": "default"}, "spec": {
+        "queueName": "queue", "podSets": [{"name": "main", "count": 1, "template": {"spec": {"restartPolicy": "Never", "containers": [
+            {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]}}}],
+    }})
 }
 
 #[test]
@@ -83,9 +89,9 @@ fn failed() {
 #[test]
 fn the_workload_is_deleted() {
     trial(&retries(1)).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        requested(cluster, "train", 1).await;
-        delete_job(cluster);
+        cluster.apply(&bare());
+        requested(cluster, "wl", 1).await;
+        cluster.delete(&bare());
         no_requests(cluster).await;
         cluster
             .expect("its template too", |cluster| templates(cluster).is_empty())

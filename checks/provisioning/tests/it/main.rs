@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
 mod better;
+#[cfg(feature = "demo")]
+mod demo;
 mod explore;
 mod kep;
 mod points;

@@ -22,7 +22,7 @@ fn retry_then_succeed() {
         cluster.advance(Duration::from_secs(1)).await;
         assert_eq!(
             names(cluster),
-            [second.clone()],
+            std::slice::from_ref(&second),
             "the first went with the eviction"
         );
         assert_eq!(entry(cluster, "train")["retryCount"], 1);
@@ -103,18 +103,5 @@ fn a_booking_that_expires_before_admission_is_retried() {
         let second = requested(cluster, "train", 2).await;
         says(cluster, &second, "Provisioned", "True", "Provisioned");
         cluster.expect_state("train", CheckState::Ready).await;
-    });
-}
-
-#[test]
-fn a_rejected_workload_that_is_activated_again_begins_with_the_first_attempt() {
-    trial(&retries(0)).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        let request = requested(cluster, "train", 1).await;
-        says(cluster, &request, "Failed", "True", "no room");
-        cluster.expect_deactivated("train").await;
-        no_requests(cluster).await;
-        cluster.merge_workload("train", &json!({"spec": {"active": true}}));
-        requested(cluster, "train", 1).await;
     });
 }

@@ -27,11 +27,34 @@ pub(crate) fn config(spec: &Value, options: &Value) -> Value {
     object
 }
 
+/// A trial of the check. What went wrong panics, so nothing is handed back.
+pub(crate) struct Trial(Simulation);
+
+impl Trial {
+    pub(crate) fn object(self, object: &Value) -> Self {
+        Self(self.0.object(object))
+    }
+
+    pub(crate) fn quota(self, cpus: u32) -> Self {
+        Self(self.0.quota(cpus))
+    }
+
+    pub(crate) fn run(self, scenario: impl AsyncFn(&Cluster)) {
+        drop(self.0.run(scenario));
+    }
+
+    pub(crate) fn every_single_fault(self, scenario: impl AsyncFn(&Cluster)) {
+        println!("{}", self.0.every_single_fault(scenario));
+    }
+}
+
 /// A trial of the check with that config.
-pub(crate) fn trial(config: &Value) -> Simulation {
+pub(crate) fn trial(config: &Value) -> Trial {
     let name = ControllerName::from_static(kueue_check_provisioning::CONTROLLER_NAME);
-    Simulation::with_tools(move |tools| ProvisioningCheck::new(tools.client.clone(), name.clone()))
-        .parameters(config)
+    let trial = Simulation::with_tools(move |tools| {
+        ProvisioningCheck::new(tools.client.clone(), name.clone())
+    });
+    Trial(trial.parameters(config))
 }
 
 /// With retries of two seconds, as many as `limit`.

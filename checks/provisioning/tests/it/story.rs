@@ -65,7 +65,7 @@ fn a_request_is_kept_when_quota_is_lost_without_eviction_and_used_again() {
         cluster.merge(&queue, &json!({"spec": {"stopPolicy": "Hold"}}));
         cluster.expect_without_quota("train").await;
         cluster.advance(Duration::from_secs(60)).await;
-        assert_eq!(names(cluster), [request.clone()]);
+        assert_eq!(names(cluster), std::slice::from_ref(&request));
         says(cluster, &request, "Provisioned", "True", "Provisioned");
         cluster.merge(&queue, &json!({"spec": {"stopPolicy": "None"}}));
         cluster.expect_admitted("train").await;
@@ -196,7 +196,7 @@ fn a_change_of_class_or_parameters_makes_a_request_anew_under_the_same_number() 
                 all.len() == 1 && all[0].pointer(field) == Some(&json!(value))
             };
             cluster.expect("the request is another one", changed).await;
-            assert_eq!(names(cluster), [request.clone()]);
+            assert_eq!(names(cluster), std::slice::from_ref(&request));
             let owner = || templates(cluster)[0]["metadata"]["ownerReferences"][0]["uid"].clone();
             let own = requests(cluster)[0]["metadata"]["uid"].clone();
             cluster.expect("its template is its own", |_| owner() == own).await;

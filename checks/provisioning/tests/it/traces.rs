@@ -47,13 +47,12 @@ fn replay(file: &Path) -> Vec<Difference> {
 /// already in these recordings, and the eviction came at once. Here Kueue waits first, and says so in `requeueState`.
 fn meant(kind: &str, state: &mut Value) {
     match kind {
-        "Event" => {
+        "Event"
             if state
                 .as_str()
-                .is_some_and(|line| line.ends_with("(AdmissionCheck/pr)"))
-            {
-                *state = Value::Null;
-            }
+                .is_some_and(|line| line.ends_with("(AdmissionCheck/pr)")) =>
+        {
+            *state = Value::Null;
         }
         "AdmissionCheck" => {
             for condition in list(&mut state["conditions"]) {

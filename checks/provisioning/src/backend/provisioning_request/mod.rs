@@ -131,8 +131,7 @@ impl Backend for ProvisioningRequests {
             .await
         {
             Ok(_) => Ok(()),
-            // 409: another object has the name by now.
-            Err(error) if matches!(code(&error), 404 | 409) => Ok(()),
+            Err(error) if code(&error) == 404 => Ok(()),
             Err(error) => Err(error),
         }
     }
