@@ -72,7 +72,7 @@ async fn story(cluster: &Cluster) {
         cluster.submit(Job::new(name).cpus(4));
         cluster.advance(Duration::from_mins(1)).await;
     }
-    cluster.submit(Job::new("last").cpus(16));
+    cluster.submit(Job::new("last").pods(4).cpus(4));
     cluster.advance(Duration::from_mins(12)).await;
     for name in ["first", "second", "retried", "late"] {
         cluster.expect_admitted(name).await;
