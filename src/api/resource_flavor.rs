@@ -2,19 +2,29 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::Toleration;
 use kube::core::{ClusterResourceScope, ObjectMeta};
 use serde::Deserialize;
 
 use super::{Lenient, SlimMeta, slim_resource};
 
 /// A ResourceFlavor (cluster-scoped). Kueue adds its node labels to the node selector of the pods that were assigned to it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResourceFlavor {
     pub(crate) name: String,
     pub(crate) node_labels: BTreeMap<String, String>,
+    pub(crate) tolerations: Vec<Toleration>,
 }
 
 impl ResourceFlavor {
+    /// A flavor from its JSON form, for tests. A field of the wrong shape counts as absent.
+    ///
+    /// # Errors
+    /// If it is no object with metadata.
+    pub fn from_json(object: serde_json::Value) -> Result<Self, serde_json::Error> {
+        serde_json::from_value::<ResourceFlavorObject>(object).map(Self::from)
+    }
+
     /// The flavor's name, as in a pod set's assignment.
     pub fn name(&self) -> &str {
         &self.name
@@ -23,6 +33,11 @@ impl ResourceFlavor {
     /// `spec.nodeLabels`: the labels of its nodes, such as their zone.
     pub fn node_labels(&self) -> &BTreeMap<String, String> {
         &self.node_labels
+    }
+
+    /// `spec.tolerations`: what Kueue adds to the tolerations of the pods.
+    pub fn tolerations(&self) -> &[Toleration] {
+        &self.tolerations
     }
 }
 
@@ -47,6 +62,8 @@ slim_resource!(
 struct Spec {
     #[serde(default)]
     node_labels: Lenient<BTreeMap<String, String>>,
+    #[serde(default)]
+    tolerations: Lenient<Vec<Toleration>>,
 }
 
 impl From<ResourceFlavorObject> for ResourceFlavor {
@@ -54,6 +71,28 @@ impl From<ResourceFlavorObject> for ResourceFlavor {
         Self {
             name: object.metadata.name.unwrap_or_default(),
             node_labels: object.spec.0.node_labels.0,
+            tolerations: object.spec.0.tolerations.0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn labels_and_tolerations_are_read_and_odd_ones_are_none() {
+        let flavor = |spec| -> ResourceFlavor {
+            let object = json!({"metadata": {"name": "spot"}, "spec": spec});
+            ResourceFlavor::from_json(object).unwrap()
+        };
+        let spot = flavor(
+            json!({"nodeLabels": {"pool": "spot"}, "tolerations": [{"key": "spot", "operator": "Exists"}]}),
+        );
+        assert_eq!(spot.node_labels()["pool"], "spot");
+        assert_eq!(spot.tolerations()[0].key.as_deref(), Some("spot"));
+        assert!(flavor(json!({"tolerations": 3})).tolerations().is_empty());
     }
 }

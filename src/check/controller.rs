@@ -9,8 +9,8 @@ use std::time::Duration;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
 use super::{
-    CheckError, CheckRequest, Message, Parameters, Policy, ReleaseReason, Released, Reservation,
-    Verdict, Watches,
+    CheckError, CheckRequest, EventNote, Message, Parameters, Policy, ReleaseReason, Released,
+    Reservation, StateChange, Verdict, Watches,
 };
 use crate::api::AdmissionCheck;
 
@@ -120,7 +120,8 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
         Policy::default()
     }
 
-    /// The Workloads' annotations that [`check`](Self::check) reads. Others are not kept. Default: none.
+    /// The Workloads' annotations that [`check`](Self::check) reads: whole keys, or domains with their slash (`example.com/`) for all of theirs.
+    /// Others are not kept. Default: none.
     fn annotations(&self) -> Vec<String> {
         Vec::new()
     }
@@ -138,10 +139,35 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
         false
     }
 
+    /// What a Workload in flight is told while the AdmissionCheck's parameters are missing or wrong; `problem` says what is. Default: nothing, it is judged by
+    /// the last good parameters.
+    ///
+    /// With a message, an answer that Kueue has not acted on yet is taken back to Pending with it, and what was started is
+    /// [released](Self::release) with [`ReleaseReason::CheckInactive`], until there are good parameters again.
+    fn without_parameters(&self, problem: &ParametersProblem<'_>) -> Option<String> {
+        let _ = problem;
+        None
+    }
+
+    /// The event that tells of a change of state. Default: a reason such as `AdmissionCheckReady`, and a note with both states and the message.
+    fn state_event(&self, change: &StateChange<'_>) -> EventNote {
+        change.event()
+    }
+
     /// What the controller itself does with the Kubernetes API, for the generated ClusterRole. What the runtime does is added. Default: nothing.
     fn permissions(&self) -> Vec<PolicyRule> {
         Vec::new()
     }
+}
+
+/// Why an AdmissionCheck has no usable parameters.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ParametersProblem<'a> {
+    /// One word, as in the condition `Active`: `ParametersNotFound`, `ParametersOfWrongKind`, `ParametersMissing`, `ParametersInvalid`, or the author's own.
+    pub reason: &'a str,
+    /// What is wrong and what to do.
+    pub message: &'a str,
 }
 
 /// The name by which AdmissionChecks choose their controller: 1 to 253 bytes, by convention `domain/name`.

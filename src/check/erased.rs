@@ -11,8 +11,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use super::parameters::{AnyParameters, ParametersType};
 use super::watches::Start;
 use super::{
-    AdmissionCheckController, CheckError, ControllerName, Inactive, Policy, ReleaseReason,
-    Released, Request, Reservation, Verdict, Watches,
+    AdmissionCheckController, CheckError, ControllerName, EventNote, Inactive, ParametersProblem,
+    Policy, ReleaseReason, Released, Request, Reservation, StateChange, Verdict, Watches,
 };
 use crate::api::AdmissionCheck;
 
@@ -40,6 +40,8 @@ trait Erased: Send + Sync {
     fn annotations(&self) -> Vec<String>;
     fn timeout(&self) -> Option<Duration>;
     fn outlives_reservation(&self) -> bool;
+    fn without_parameters(&self, problem: &ParametersProblem<'_>) -> Option<String>;
+    fn state_event(&self, change: &StateChange<'_>) -> EventNote;
     fn permissions(&self) -> Vec<PolicyRule>;
 }
 
@@ -107,6 +109,14 @@ impl<C: AdmissionCheckController> Erased for C {
         self.outlives_reservation()
     }
 
+    fn without_parameters(&self, problem: &ParametersProblem<'_>) -> Option<String> {
+        self.without_parameters(problem)
+    }
+
+    fn state_event(&self, change: &StateChange<'_>) -> EventNote {
+        self.state_event(change)
+    }
+
     fn permissions(&self) -> Vec<PolicyRule> {
         self.permissions()
     }
@@ -172,6 +182,14 @@ impl Check {
 
     pub(crate) fn outlives_reservation(&self) -> bool {
         self.0.outlives_reservation()
+    }
+
+    pub(crate) fn without_parameters(&self, problem: &ParametersProblem<'_>) -> Option<String> {
+        self.0.without_parameters(problem)
+    }
+
+    pub(crate) fn state_event(&self, change: &StateChange<'_>) -> EventNote {
+        self.0.state_event(change)
     }
 
     /// The definition of its parameters, if they are its own.

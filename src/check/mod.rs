@@ -7,6 +7,7 @@ mod controller;
 mod duration;
 mod erased;
 mod error;
+mod event;
 mod message;
 mod parameters;
 mod policy;
@@ -17,10 +18,13 @@ mod updates;
 mod verdict;
 mod watches;
 
-pub use controller::{AdmissionCheckController, ControllerName, ControllerNameError, Inactive};
+pub use controller::{
+    AdmissionCheckController, ControllerName, ControllerNameError, Inactive, ParametersProblem,
+};
 pub use duration::{HumanDuration, HumanDurationError};
 pub use erased::Check;
 pub use error::{CheckError, ErrorKind};
+pub use event::{EventNote, StateChange};
 pub use message::{MESSAGE_LIMIT, Message};
 pub use parameters::{NoParameters, Parameters, ParametersKind, Validation};
 pub use policy::{AfterAdmission, OnError, OnFailure, OnTimeout, PendingTimeout, Policy};

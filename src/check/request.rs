@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 
 use super::parameters::AnyParameters;
-use super::{CheckError, Reservation};
+use super::{CheckError, EventNote, Reservation};
 use crate::api::{CheckEntry, Quantity, ResourceFlavor, Workload};
 
 /// The question: may this Workload start? With everything that is known, and no way to change anything.
@@ -34,6 +34,7 @@ struct Data {
     parameters_generation: i64,
     flavors: Arc<BTreeMap<String, ResourceFlavor>>,
     reader: Arc<dyn ReadWorkload>,
+    told: Mutex<Vec<EventNote>>,
 }
 
 /// Fetches whole Workloads; the only access to the cluster that a request gives.
@@ -119,6 +120,11 @@ impl Request {
         self.0.flavors.get(name)
     }
 
+    /// All ResourceFlavors, by name.
+    pub fn flavors(&self) -> &BTreeMap<String, ResourceFlavor> {
+        &self.0.flavors
+    }
+
     /// `metadata.generation` of the parameters; 0 without parameters.
     pub fn parameters_generation(&self) -> i64 {
         self.0.parameters_generation
@@ -130,6 +136,16 @@ impl Request {
     /// As any request: transient, or permanent when the Workload is gone.
     pub async fn full_workload(&self) -> Result<serde_json::Value, CheckError> {
         self.0.reader.read(self.workload()).await
+    }
+
+    /// Tells people something about the Workload, as an event. It is sent when the check has answered, whatever it answers.
+    pub fn tell(&self, note: EventNote) {
+        self.told().push(note);
+    }
+
+    /// What has been told so far, for tests.
+    pub fn told(&self) -> MutexGuard<'_, Vec<EventNote>> {
+        self.0.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The parameters as `P`; `None` if they are of another type.
@@ -271,7 +287,8 @@ impl RequestBuilder {
         self
     }
 
-    pub(crate) fn flavors(mut self, flavors: Arc<BTreeMap<String, ResourceFlavor>>) -> Self {
+    /// The ResourceFlavors of the cluster. Default: none.
+    pub fn flavors(mut self, flavors: Arc<BTreeMap<String, ResourceFlavor>>) -> Self {
         self.flavors = flavors;
         self
     }
@@ -301,6 +318,7 @@ impl RequestBuilder {
             parameters_generation: self.parameters_generation,
             flavors: self.flavors,
             reader: self.reader,
+            told: Mutex::default(),
         }))
     }
 }

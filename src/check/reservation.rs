@@ -167,6 +167,9 @@ pub enum ReleaseReason {
     Deleted,
     /// The check no longer applies: the AdmissionCheck was deleted or given to another controller, or Kueue assigned flavors for which it is not required.
     CheckRemoved,
+    /// The AdmissionCheck's parameters are missing or wrong, and the check does not go on with the last good ones
+    /// ([`without_parameters`](super::AdmissionCheckController::without_parameters)).
+    CheckInactive,
 }
 
 impl ReleaseReason {
@@ -179,6 +182,7 @@ impl ReleaseReason {
             Self::Deactivated => "Deactivated",
             Self::Deleted => "Deleted",
             Self::CheckRemoved => "CheckRemoved",
+            Self::CheckInactive => "CheckInactive",
         }
     }
 }

@@ -17,6 +17,7 @@ use super::{Message, PodSetUpdates};
 /// | [`rejected`](Self::rejected) | Rejected | deactivates the Workload | a person must reactivate it: only for "never" |
 /// | [`preemption_required`](Self::preemption_required) | PreemptionRequired, or Pending where the cluster has no such state | KEP-993; no released Kueue | as Pending |
 /// | [`not_applicable`](Self::not_applicable) | Ready | as Ready | |
+/// | [`unchanged`](Self::unchanged) | none: what stands, stands | as with what stands | as what stands |
 ///
 /// Measured on Kueue 0.19.2. An error is not a verdict: return [`CheckError`](super::CheckError), and the state stays as it is.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +38,7 @@ pub(crate) enum Answer {
     PreemptionRequired,
     Retry { delay: Duration },
     Rejected,
+    Unchanged,
 }
 
 impl Answer {
@@ -49,6 +51,7 @@ impl Answer {
             Self::PreemptionRequired => "PreemptionRequired",
             Self::Retry { .. } => "Retry",
             Self::Rejected => "Rejected",
+            Self::Unchanged => "Unchanged",
         }
     }
 }
@@ -98,6 +101,14 @@ impl Verdict {
         Self::new(Answer::NotApplicable, message)
     }
 
+    /// Nothing new: state, message and updates stay as they stand there.
+    ///
+    /// For a check that has decided and no longer knows, or need not know, what it said: whose answer was given by an earlier process, or whose source has gone
+    /// silent. A Workload that nobody has decided about stays Pending.
+    pub fn unchanged() -> Self {
+        Self::new(Answer::Unchanged, "")
+    }
+
     /// Asks again after `delay`, at the latest. Retry and Rejected end the reservation, so there is nothing to ask again about, and it is ignored.
     pub fn recheck_in(mut self, delay: Duration) -> Self {
         self.recheck_in = Some(delay);
@@ -140,6 +151,11 @@ impl Verdict {
     /// Whether it is [`rejected`](Self::rejected).
     pub fn is_rejected(&self) -> bool {
         self.answer == Answer::Rejected
+    }
+
+    /// Whether it is [`unchanged`](Self::unchanged).
+    pub fn is_unchanged(&self) -> bool {
+        self.answer == Answer::Unchanged
     }
 
     /// When to ask again.

@@ -28,6 +28,8 @@ pub enum Wake {
     AdmissionCheck(String),
     /// All.
     Everything,
+    /// None, but [`outstanding`](super::AdmissionCheckController::outstanding) is asked again: something may be left over.
+    Outstanding,
     /// None.
     Nothing,
 }
@@ -67,15 +69,15 @@ pub(crate) struct WatchSource {
     pub(crate) start: Start,
 }
 
+/// Begins a watch.
+type Begin =
+    Arc<dyn Fn(Client) -> BoxStream<'static, watcher::Result<watcher::Event<Wake>>> + Send + Sync>;
+
 pub(crate) enum Start {
     /// Objects in the cluster, as often as the watch has to be begun again.
     Objects {
         permission: Box<PolicyRule>,
-        begin: Arc<
-            dyn Fn(Client) -> BoxStream<'static, watcher::Result<watcher::Event<Wake>>>
-                + Send
-                + Sync,
-        >,
+        begin: Begin,
     },
     /// A stream of the author's, as long as it lasts.
     Stream(BoxStream<'static, Wake>),
@@ -100,6 +102,27 @@ impl Watches {
         self.add(config, Arc::new(wake), Api::all)
     }
 
+    /// As [`objects`](Self::objects), for a check that keeps what it sees: `take` is given every event of the watch, also where a list begins
+    /// (`Init`: what is not named until `InitDone` is gone) and ends. It says which Workloads that concerns, except for `Init`.
+    pub fn events<K>(
+        mut self,
+        config: watcher::Config,
+        take: impl Fn(watcher::Event<K>) -> Wake + Send + Sync + 'static,
+    ) -> Self
+    where
+        K: Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + 'static,
+    {
+        let take = Arc::new(take);
+        let begin = Arc::new(move |client| {
+            let take = Arc::clone(&take);
+            watcher(Api::<K>::all(client), config.clone())
+                .flat_map(move |event| futures::stream::iter(taken(event, &*take)))
+                .boxed()
+        });
+        self.push::<K>(begin);
+        self
+    }
+
     /// Adds a stream of the author's under a name for diagnostics. When it ends, it is over: the others go on.
     pub fn stream(
         mut self,
@@ -122,18 +145,23 @@ impl Watches {
     where
         K: Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + 'static,
     {
-        let permission = PolicyRule {
-            api_groups: Some(vec![K::group(&()).into_owned()]),
-            resources: Some(vec![K::plural(&()).into_owned()]),
-            verbs: vec!["list".into(), "watch".into()],
-            ..PolicyRule::default()
-        };
         let begin = Arc::new(move |client| {
             let wake = Arc::clone(&wake);
             watcher(api(client), config.clone())
                 .map(move |event| event.map(|event| wakes(event, &*wake)))
                 .boxed()
         });
+        self.push::<K>(begin);
+        self
+    }
+
+    fn push<K: Resource<DynamicType = ()>>(&mut self, begin: Begin) {
+        let permission = PolicyRule {
+            api_groups: Some(vec![K::group(&()).into_owned()]),
+            resources: Some(vec![K::plural(&()).into_owned()]),
+            verbs: vec!["list".into(), "watch".into()],
+            ..PolicyRule::default()
+        };
         self.0.push(WatchSource {
             name: K::plural(&()).into_owned(),
             start: Start::Objects {
@@ -141,7 +169,6 @@ impl Watches {
                 begin,
             },
         });
-        self
     }
 }
 
@@ -155,6 +182,25 @@ fn wakes<K>(
         watcher::Event::InitApply(object) => watcher::Event::InitApply(wake(&object)),
         watcher::Event::Init => watcher::Event::Init,
         watcher::Event::InitDone => watcher::Event::InitDone,
+    }
+}
+
+/// Events whose objects are what `take` made of them, and whose kinds are the same, for the watch's health. What vanished is known when a list ends.
+fn taken<K>(
+    event: watcher::Result<watcher::Event<K>>,
+    take: &(dyn Fn(watcher::Event<K>) -> Wake + Send + Sync),
+) -> Vec<watcher::Result<watcher::Event<Wake>>> {
+    use watcher::Event;
+    match event {
+        Err(error) => vec![Err(error)],
+        Ok(Event::Init) => {
+            take(Event::Init);
+            vec![Ok(Event::Init)]
+        }
+        Ok(Event::InitDone) => vec![Ok(Event::InitDone), Ok(Event::Apply(take(Event::InitDone)))],
+        Ok(event @ Event::InitApply(_)) => vec![Ok(Event::InitApply(take(event)))],
+        Ok(event @ Event::Apply(_)) => vec![Ok(Event::Apply(take(event)))],
+        Ok(event @ Event::Delete(_)) => vec![Ok(Event::Delete(take(event)))],
     }
 }
 
@@ -172,6 +218,53 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_check_that_keeps_what_it_sees_is_given_every_event() {
+        use std::sync::Mutex;
+
+        use watcher::Event;
+
+        let seen: Mutex<Vec<&str>> = Mutex::default();
+        let take = |event: Event<ConfigMap>| {
+            seen.lock().unwrap().push(match event {
+                Event::Init => "init",
+                Event::InitApply(_) => "listed",
+                Event::InitDone => "done",
+                Event::Apply(_) => "applied",
+                Event::Delete(_) => "deleted",
+            });
+            Wake::Everything
+        };
+        let object = ConfigMap::default;
+        let kept = [
+            Event::Init,
+            Event::InitApply(object()),
+            Event::InitDone,
+            Event::Apply(object()),
+            Event::Delete(object()),
+        ]
+        .map(|event| taken(Ok(event), &take));
+        let wakes = kept.iter().flatten().flatten().filter(|event| {
+            matches!(
+                event,
+                Event::InitApply(Wake::Everything)
+                    | Event::Apply(Wake::Everything)
+                    | Event::Delete(Wake::Everything)
+            )
+        });
+        assert_eq!(wakes.count(), 4, "the end of a list wakes too");
+        assert_eq!(
+            *seen.lock().unwrap(),
+            ["init", "listed", "done", "applied", "deleted"]
+        );
+        let watches =
+            Watches::none().events::<ConfigMap>(watcher::Config::default(), |_| Wake::Nothing);
+        let Start::Objects { permission, .. } = &watches.0[0].start else {
+            panic!("a watch of objects");
+        };
+        assert_eq!(permission.verbs, ["list", "watch"]);
+    }
 
     #[test]
     fn an_owner_reference_leads_to_the_workload() {

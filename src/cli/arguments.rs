@@ -14,18 +14,21 @@ pub(super) struct Cli {
     pub(super) command: Command,
 }
 
+/// What a check binary can do.
 #[derive(Debug, Subcommand)]
-pub(super) enum Command {
+#[non_exhaustive]
+pub enum Command {
     /// Answers AdmissionChecks on the cluster, until it is told to stop.
     Run(Box<RunArguments>),
     /// Prints what to apply to a cluster to run this: `manifests --image IMAGE | kubectl apply -f -`.
-    Manifests(ManifestArguments),
+    Manifests(Box<ManifestArguments>),
     /// Prints the definitions of the parameters: `crds | kubectl apply -f -`.
     Crds,
 }
 
+/// How to run.
 #[derive(Debug, Args)]
-pub(super) struct RunArguments {
+pub struct RunArguments {
     /// The kubeconfig to use. Default: $KUBECONFIG, ~/.kube/config, or the pod's ServiceAccount.
     #[arg(long, value_name = "FILE", env = "KUEUE_CHECK_KUBECONFIG")]
     pub(super) kubeconfig: Option<PathBuf>,
@@ -109,8 +112,9 @@ pub(super) enum LogFormat {
     Json,
 }
 
+/// What to put into the manifests.
 #[derive(Debug, Args)]
-pub(super) struct ManifestArguments {
+pub struct ManifestArguments {
     /// The container image of this program.
     #[arg(long, value_name = "IMAGE", env = "KUEUE_CHECK_IMAGE")]
     pub(super) image: String,

@@ -27,10 +27,12 @@ use std::fmt;
 use std::io::{self, Write};
 
 use clap::{CommandFactory, FromArgMatches};
+use kube::Client;
+use kube::client::Body;
 
 use crate::check::{AdmissionCheckController, Check};
 use crate::runtime::{BuildError, RunError};
-use arguments::{Cli, Command};
+use arguments::Cli;
 
 /// What a command can fail with. Printed as it is, it says what to do.
 #[derive(thiserror::Error)]
@@ -101,8 +103,39 @@ pub async fn main(check: impl AdmissionCheckController) -> Result<()> {
 pub struct App {
     name: Option<String>,
     version: Option<String>,
-    checks: Vec<Check>,
+    checks: Vec<MakeCheck>,
 }
+
+/// Makes a check, for a cluster.
+struct MakeCheck(Box<dyn Fn(Client) -> Check + Send + Sync>);
+
+impl fmt::Debug for MakeCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MakeCheck")
+    }
+}
+
+/// One of the commands, for a program with commands of its own: flatten it into them, and hand it to [`App::execute`].
+///
+/// ```
+/// #[derive(clap::Parser)]
+/// struct Program {
+///     #[command(subcommand)]
+///     command: Command,
+/// }
+///
+/// #[derive(clap::Subcommand)]
+/// enum Command {
+///     #[command(flatten)]
+///     Check(kueue_check::cli::Command),
+///     /// Shows it on a simulated cluster.
+///     Demo,
+/// }
+/// # use clap::Parser;
+/// assert!(matches!(Program::parse_from(["x", "demo"]).command, Command::Demo));
+/// assert!(matches!(Program::parse_from(["x", "crds"]).command, Command::Check(_)));
+/// ```
+pub use arguments::Command;
 
 impl App {
     /// Without checks yet.
@@ -124,7 +157,20 @@ impl App {
 
     /// Adds a check.
     pub fn check(mut self, check: impl AdmissionCheckController) -> Self {
-        self.checks.push(Check::new(check));
+        let check = Check::new(check);
+        self.checks
+            .push(MakeCheck(Box::new(move |_| check.clone())));
+        self
+    }
+
+    /// Adds a check that speaks to the cluster itself. `make` is given a client for the cluster of the command line; for commands that need no cluster, one
+    /// that reaches none.
+    pub fn check_on<C: AdmissionCheckController>(
+        mut self,
+        make: impl Fn(Client) -> C + Send + Sync + 'static,
+    ) -> Self {
+        self.checks
+            .push(MakeCheck(Box::new(move |client| Check::new(make(client)))));
         self
     }
 
@@ -133,7 +179,7 @@ impl App {
     /// # Errors
     /// As [`main`].
     pub async fn main(self) -> Result<()> {
-        let name = dns_label(&self.name.clone().unwrap_or_else(executable));
+        let name = self.program();
         let version = self
             .version
             .clone()
@@ -149,18 +195,40 @@ impl App {
             Ok(cli) => cli,
             Err(error) => error.exit(),
         };
-        match cli.command {
-            Command::Run(arguments) => run::run(&name, self.checks, *arguments).await,
-            Command::Manifests(arguments) => {
-                print(&manifests::manifests(&name, &self.checks, &arguments)?)
+        self.execute(cli.command).await
+    }
+
+    /// Does what `command` says, for a program that reads its command line itself.
+    ///
+    /// # Errors
+    /// As [`main`].
+    pub async fn execute(self, command: Command) -> Result<()> {
+        let name = self.program();
+        match command {
+            Command::Run(arguments) => {
+                run::run(&name, |client| self.make(client), *arguments).await
             }
-            Command::Crds => print(&manifests::crds(&self.checks)?),
+            Command::Manifests(arguments) => print(&manifests::manifests(
+                &name,
+                &self.make(&nowhere()),
+                &arguments,
+            )?),
+            Command::Crds => print(&manifests::crds(&self.make(&nowhere()))?),
         }
+    }
+
+    fn program(&self) -> String {
+        dns_label(&self.name.clone().unwrap_or_else(executable))
+    }
+
+    fn make(&self, client: &Client) -> Vec<Check> {
+        let all = self.checks.iter();
+        all.map(|make| (make.0)(client.clone())).collect()
     }
 
     fn about(&self) -> String {
         let names: Vec<String> = self
-            .checks
+            .make(&nowhere())
             .iter()
             .map(|check| check.controller_name().to_string())
             .collect();
@@ -169,6 +237,14 @@ impl App {
             names.join(" or ")
         )
     }
+}
+
+/// A client for what needs no cluster.
+fn nowhere() -> Client {
+    let service = tower::service_fn(|_: http::Request<Body>| async {
+        Err::<http::Response<Body>, _>(io::Error::other("this command speaks to no cluster"))
+    });
+    Client::new(service, "default")
 }
 
 fn print(text: &str) -> Result<()> {

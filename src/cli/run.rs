@@ -14,7 +14,11 @@ use super::{Error, Result};
 use crate::check::{Check, redact};
 use crate::runtime::{LeaseConfig, LeaseTimes, Runtime};
 
-pub(super) async fn run(name: &str, checks: Vec<Check>, arguments: RunArguments) -> Result<()> {
+pub(super) async fn run(
+    name: &str,
+    checks: impl FnOnce(&Client) -> Vec<Check>,
+    arguments: RunArguments,
+) -> Result<()> {
     start_log(arguments.log_format, &arguments.log);
     let config = cluster(&arguments).await?;
     let namespace = arguments
@@ -23,6 +27,7 @@ pub(super) async fn run(name: &str, checks: Vec<Check>, arguments: RunArguments)
         .clone()
         .unwrap_or_else(|| config.default_namespace.clone());
     let identity = arguments.lease.identity.clone().unwrap_or_else(identity);
+    let checks = checks(&client(&config)?);
     let mut builder = Runtime::builder(client(&config)?)
         .lease_client(client(&config)?)
         .name(name)

@@ -230,7 +230,7 @@ fn strictness(answer: &Result<Verdict, CheckError>) -> u8 {
         Ok(verdict) => match verdict.answer {
             Answer::NotApplicable => 0,
             Answer::Ready => 1,
-            Answer::Pending => 2,
+            Answer::Pending | Answer::Unchanged => 2,
             Answer::PreemptionRequired => 3,
             Answer::Retry { .. } => 5,
             Answer::Rejected => 6,

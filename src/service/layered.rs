@@ -14,8 +14,9 @@ use tower_service::Service;
 
 use crate::api::AdmissionCheck;
 use crate::check::{
-    AdmissionCheckController, CheckError, CheckRequest, ControllerName, Inactive, Parameters,
-    Policy, ReleaseReason, Released, Reservation, Verdict, Watches,
+    AdmissionCheckController, CheckError, CheckRequest, ControllerName, EventNote, Inactive,
+    Parameters, ParametersProblem, Policy, ReleaseReason, Released, Reservation, StateChange,
+    Verdict, Watches,
 };
 
 /// Asking a check, as a service. It is always ready: how many questions are asked together is the runtime's choice.
@@ -129,6 +130,14 @@ where
 
     fn outlives_reservation(&self) -> bool {
         self.check.outlives_reservation()
+    }
+
+    fn without_parameters(&self, problem: &ParametersProblem<'_>) -> Option<String> {
+        self.check.without_parameters(problem)
+    }
+
+    fn state_event(&self, change: &StateChange<'_>) -> EventNote {
+        self.check.state_event(change)
     }
 
     fn permissions(&self) -> Vec<PolicyRule> {

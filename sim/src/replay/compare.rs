@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::Difference;
 use super::names::{has_generated_name, normal};
 use super::play::Played;
 use super::project::{comparable, kind_of, project};
 use super::trace::{Step, Trace};
+use super::{Difference, Overlook};
 use crate::apiserver::ChangeVerb;
 
 /// The distinct states of each object, in order.
@@ -17,10 +17,14 @@ type States = BTreeMap<(String, String), Vec<Value>>;
 type Events = Vec<BTreeSet<String>>;
 
 /// All differences: answers, then states, then events.
-pub(super) fn compare(trace: &Trace, played: &Played) -> Vec<Difference> {
+pub(super) fn compare(
+    trace: &Trace,
+    played: &Played,
+    overlook: Option<&Overlook>,
+) -> Vec<Difference> {
     let mut differences = answers(trace, played);
-    let (recorded, recorded_events) = recorded(trace);
-    let (simulated, simulated_events) = simulated(played, trace.steps.len());
+    let (recorded, recorded_events) = overlooked(recorded(trace), overlook);
+    let (simulated, simulated_events) = overlooked(simulated(played, trace.steps.len()), overlook);
     let kinds: BTreeSet<&str> = recorded.keys().map(|(kind, _)| kind.as_str()).collect();
     let objects: BTreeSet<&(String, String)> = recorded.keys().chain(simulated.keys()).collect();
     for object in objects
@@ -44,6 +48,27 @@ pub(super) fn compare(trace: &Trace, played: &Played) -> Vec<Difference> {
         ));
     }
     differences
+}
+
+/// Without what is not to be compared.
+fn overlooked(
+    (mut states, mut events): (States, Events),
+    overlook: Option<&Overlook>,
+) -> (States, Events) {
+    let Some(overlook) = overlook else {
+        return (states, events);
+    };
+    for ((kind, _), states) in &mut states {
+        states.iter_mut().for_each(|state| overlook(kind, state));
+    }
+    for step in &mut events {
+        step.retain(|line| {
+            let mut line = Value::String(line.clone());
+            overlook("Event", &mut line);
+            !line.is_null()
+        });
+    }
+    (states, events)
 }
 
 fn answers(trace: &Trace, played: &Played) -> Vec<Difference> {

@@ -63,6 +63,9 @@ pub enum ReplayError {
 /// Starts something beside the model.
 type Start = Box<dyn FnOnce(&ApiServer, &Clock)>;
 
+/// Takes out of a state what is not to be compared.
+pub(super) type Overlook = Box<dyn Fn(&str, &mut serde_json::Value)>;
+
 /// A trace to be played.
 ///
 /// ```no_run
@@ -79,6 +82,7 @@ pub struct Replay {
     kinds: Option<Prepared>,
     version: KueueVersion,
     beside: Vec<Start>,
+    overlook: Option<Overlook>,
 }
 
 impl fmt::Debug for Replay {
@@ -98,6 +102,7 @@ impl Replay {
             kinds: None,
             version: KueueVersion::V0_19,
             beside: Vec::new(),
+            overlook: None,
         }
     }
 
@@ -120,18 +125,26 @@ impl Replay {
         self
     }
 
+    /// Overlooks differences that are meant: `overlook` is given the kind and each state, recorded and simulated, and takes out what is not to be compared. An
+    /// event is of kind `Event` and one line; made null, it is not compared at all.
+    pub fn overlook(mut self, overlook: impl Fn(&str, &mut serde_json::Value) + 'static) -> Self {
+        self.overlook = Some(Box::new(overlook));
+        self
+    }
+
     /// Plays the trace in virtual time. Empty: everything that has to be equal is.
     ///
     /// # Errors
     /// If the trace has a request that can't be understood.
-    pub fn run(self) -> Result<Vec<Difference>, ReplayError> {
+    pub fn run(mut self) -> Result<Vec<Difference>, ReplayError> {
         let trace = self.trace.clone();
+        let overlook = self.overlook.take();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
             .build()?;
         let played = runtime.block_on(play::play(self))?;
-        Ok(compare::compare(&trace, &played))
+        Ok(compare::compare(&trace, &played, overlook.as_ref()))
     }
 }
 

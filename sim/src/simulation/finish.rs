@@ -53,6 +53,7 @@ impl Cluster {
             .checks
             .iter()
             .map(|c| c.name.as_str())
+            .chain(self.more_checks())
             .collect();
         run.violations = violations(&Evidence {
             checks: &names,
@@ -77,6 +78,21 @@ impl Cluster {
                 (before, still) = (now, Duration::ZERO);
             }
         }
+    }
+
+    /// AdmissionChecks among the scenario's own objects that a check answers too, because they have its controller name.
+    fn more_checks(&self) -> impl Iterator<Item = &str> {
+        let resource = Resource::new("kueue.x-k8s.io", "v1beta2", "admissionchecks");
+        let tried = self.simulation.checks.iter();
+        let names: Vec<Value> = tried
+            .filter_map(|check| self.server.object(&resource, "", &check.name))
+            .map(|check| check["spec"]["controllerName"].clone())
+            .collect();
+        let objects = self.simulation.objects.iter();
+        let ours = objects.filter(move |object| {
+            object["kind"] == "AdmissionCheck" && names.contains(&object["spec"]["controllerName"])
+        });
+        ours.filter_map(|check| check["metadata"]["name"].as_str())
     }
 
     /// What the replicas have written so far, besides their Lease and events.

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use kueue_check::api::AdmissionCheck;
 use kueue_check::{
-    AdmissionCheckController, CheckError, CheckRequest, Clock, ControllerName, Inactive, Policy,
-    ReleaseReason, Released, Reservation, Verdict, Watches,
+    AdmissionCheckController, CheckError, CheckRequest, Clock, ControllerName, EventNote, Inactive,
+    ParametersProblem, Policy, ReleaseReason, Released, Reservation, StateChange, Verdict, Watches,
 };
 
 /// A verdict, as the check gave it.
@@ -124,6 +124,14 @@ impl<C: AdmissionCheckController> AdmissionCheckController for Observed<C> {
 
     fn outlives_reservation(&self) -> bool {
         self.check.outlives_reservation()
+    }
+
+    fn without_parameters(&self, problem: &ParametersProblem<'_>) -> Option<String> {
+        self.check.without_parameters(problem)
+    }
+
+    fn state_event(&self, change: &StateChange<'_>) -> EventNote {
+        self.check.state_event(change)
     }
 
     fn permissions(&self) -> Vec<PolicyRule> {

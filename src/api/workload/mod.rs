@@ -222,6 +222,14 @@ impl Workload {
         find(&self.0.annotations, key)
     }
 
+    /// The annotations that are kept, by key.
+    pub fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0
+            .annotations
+            .iter()
+            .map(|(key, value)| (&**key, &**value))
+    }
+
     /// The pod sets, in the order of the spec.
     pub fn pod_sets(&self) -> &[PodSet] {
         &self.0.pod_sets

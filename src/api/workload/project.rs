@@ -31,6 +31,11 @@ pub(crate) struct Projection {
     annotations: Option<BTreeSet<String>>,
 }
 
+/// `example.com/` of `example.com/key`: named like that, all annotations of a domain are kept.
+fn prefix_of(key: &str) -> &str {
+    key.find('/').map_or("", |slash| &key[..=slash])
+}
+
 type Map = Lenient<BTreeMap<String, Lenient<String>>>;
 
 impl Projection {
@@ -80,7 +85,7 @@ impl Projection {
             .filter(|(key, _)| {
                 self.annotations
                     .as_ref()
-                    .is_none_or(|kept| kept.contains(key))
+                    .is_none_or(|kept| kept.contains(key) || kept.contains(prefix_of(key)))
             })
             .collect();
         let labels = metadata
@@ -365,6 +370,30 @@ mod tests {
                 "reclaimablePods": [{"name": "workers", "count": 2}],
             },
         })
+    }
+
+    #[test]
+    fn a_domain_names_all_of_its_annotations() {
+        let object = json!({"metadata": {"name": "w", "annotations": {
+            "a.example/x": "1", "a.example/y": "2", "b.example/x": "3", "plain": "4",
+        }}});
+        let kept = |names: &[&str]| {
+            let names = names.iter().map(|name| (*name).to_owned()).collect();
+            let object = serde_json::from_value(object.clone()).unwrap();
+            let workload = Projection::new(names).project(object);
+            let kept: Vec<String> = workload
+                .annotations()
+                .map(|(key, value)| format!("{key}={value}"))
+                .collect();
+            kept.join(" ")
+        };
+        assert_eq!(kept(&["a.example/"]), "a.example/x=1 a.example/y=2");
+        assert_eq!(kept(&["b.example/x", "plain"]), "b.example/x=3 plain=4");
+        assert_eq!(
+            kept(&["a.example", ""]),
+            "plain=4",
+            "no domain: all without one"
+        );
     }
 
     #[test]

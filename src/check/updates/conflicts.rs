@@ -212,6 +212,7 @@ mod tests {
         let spot = ResourceFlavor {
             name: "spot".to_owned(),
             node_labels: [("pool".to_owned(), "spot".to_owned())].into(),
+            ..ResourceFlavor::default()
         };
         [("spot".to_owned(), spot)].into()
     }

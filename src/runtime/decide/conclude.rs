@@ -144,6 +144,7 @@ impl Draft<'_> {
                 .change_trouble(|trouble| trouble.retry_due = None);
         }
         let target = match verdict.answer {
+            Answer::Unchanged => return (None, again),
             Answer::Ready | Answer::NotApplicable => ready(verdict),
             Answer::Pending => Target::new(CheckState::Pending, verdict.message.clone()),
             Answer::PreemptionRequired => self.preemption_required(verdict),
@@ -169,7 +170,7 @@ impl Draft<'_> {
                         .map_or(LookAgain::OnChange, LookAgain::After),
                 )
             }
-            Answer::Pending | Answer::PreemptionRequired => {
+            Answer::Pending | Answer::PreemptionRequired | Answer::Unchanged => {
                 self.memory.change_trouble(|trouble| trouble.objections = 0);
                 let recheck = verdict.recheck_in.or(self.memory.recheck);
                 let late = has(Defect::SaysPendingLate);

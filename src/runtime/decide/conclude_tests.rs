@@ -765,3 +765,33 @@ fn a_change_of_state_is_noted() {
         }]
     );
 }
+
+#[test]
+fn an_unchanged_verdict_leaves_what_stands() {
+    for state in ["Pending", "Ready"] {
+        let case = waiting(state, "said before");
+        let conclusion = case.verdict(Verdict::unchanged().recheck_in(Duration::from_secs(7)));
+        assert_eq!(written(&conclusion), None, "{state}");
+        assert_eq!(
+            conclusion.look_again,
+            LookAgain::After(Duration::from_secs(7))
+        );
+        let running = waiting(state, "said before").running();
+        assert_eq!(written(&running.verdict(Verdict::unchanged())), None);
+    }
+    // The bound on waiting holds all the same.
+    let timeout = PendingTimeout {
+        after: Duration::from_secs(60).into(),
+        then: crate::check::OnTimeout::Reject,
+    };
+    let policy = Policy {
+        pending_timeout: Some(timeout),
+        ..Policy::default()
+    };
+    let late = waiting("Pending", "").policy(policy);
+    let conclusion = late.verdict(Verdict::unchanged());
+    assert_eq!(
+        written(&conclusion).map(|(state, ..)| state),
+        Some("Rejected")
+    );
+}

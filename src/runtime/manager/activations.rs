@@ -157,6 +157,12 @@ impl Session {
             return;
         };
         let changed = slot.verdict.as_ref() != Some(&verdict);
+        let check = &self.checks[slot.controller];
+        if let Err(problem) = &verdict
+            && check.without_parameters(&problem.public()).is_some()
+        {
+            slot.good = None;
+        }
         let unusable = verdict.is_err() && slot.good.is_none();
         self.metrics
             .check_active

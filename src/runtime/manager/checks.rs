@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::jobs::Tried;
 use super::session::Session;
 use crate::api::{AdmissionCheck, Name, Uid, Workload};
-use crate::check::{Message, Policy, Read, ReleaseReason, Settled};
+use crate::check::{Message, ParametersProblem, Policy, Read, ReleaseReason, Settled};
 use crate::runtime::intake::{Failure, StoredParameters};
 use crate::runtime::metrics::CheckLabels;
 use crate::runtime::writer::field_manager;
@@ -56,10 +56,20 @@ pub(super) struct Problem {
     pub(super) message: Message,
 }
 
+impl Problem {
+    /// As an author sees it.
+    pub(super) fn public(&self) -> ParametersProblem<'_> {
+        ParametersProblem {
+            reason: &self.reason,
+            message: self.message.as_str(),
+        }
+    }
+}
+
 /// What a look at a Workload finds.
 pub(super) enum Readiness<'a> {
     Unknown,
-    Inactive(Message),
+    Inactive(&'a Problem),
     Usable(&'a Good),
 }
 
@@ -90,10 +100,7 @@ impl Slot {
     pub(super) fn readiness(&self) -> Readiness<'_> {
         match (&self.good, &self.verdict) {
             (Some(good), _) => Readiness::Usable(good),
-            (None, Some(Err(problem))) => Readiness::Inactive(Message::new(format!(
-                "the admission check is not active: {}",
-                problem.message
-            ))),
+            (None, Some(Err(problem))) => Readiness::Inactive(problem),
             (None, _) => Readiness::Unknown,
         }
     }

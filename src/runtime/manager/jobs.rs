@@ -11,8 +11,8 @@ use super::checks::Good;
 use super::tracked::Key;
 use crate::api::{AdmissionCheck, Name, ResourceFlavor, Uid, Workload};
 use crate::check::{
-    Check, CheckError, Conflicts, ErrorKind, Inactive, ReadWorkload, ReleaseReason, Released,
-    Request, Reservation,
+    Check, CheckError, Conflicts, ErrorKind, EventNote, Inactive, ReadWorkload, ReleaseReason,
+    Released, Request, Reservation,
 };
 use crate::runtime::decide::{Conclusion, EntryPatch, Outcome};
 use crate::runtime::evaluate::{NoAnswer, ask, guarded};
@@ -26,6 +26,7 @@ pub(super) enum Done {
         outcome: Outcome,
         word: &'static str,
         took: Duration,
+        told: Vec<EventNote>,
     },
     Written {
         key: Key,
@@ -93,8 +94,9 @@ pub(super) async fn evaluate(
     let started = Instant::now();
     let reservation = request.reservation().since();
     let workload = request.workload().clone();
-    let (outcome, word) = ask(&check, request, limit).await;
+    let (outcome, word) = ask(&check, request.clone(), limit).await;
     let took = started.elapsed();
+    let told = std::mem::take(&mut *request.told());
     let refused = match &outcome {
         Outcome::Verdict(verdict) if verdict.is_ready() && !verdict.updates.is_empty() => {
             updates_do_not_fit(&verdict.updates, &workload, &key.check, &flavors, &*writer).await
@@ -107,6 +109,7 @@ pub(super) async fn evaluate(
         outcome: refused.unwrap_or(outcome),
         word,
         took,
+        told,
     }
 }
 

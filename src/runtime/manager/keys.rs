@@ -23,6 +23,9 @@ impl Session {
         if !self.acting {
             return;
         }
+        if *wake == Wake::Outstanding {
+            return self.ask_outstanding(controller);
+        }
         let named = |uid: &Uid, tracked: &Tracked, key: &KeyState| match wake {
             Wake::Everything => true,
             Wake::AdmissionCheck(check) => *key.check == **check,
@@ -32,7 +35,7 @@ impl Session {
                     workload.name() == name && workload.namespace() == namespace
                 })
             }
-            Wake::Nothing => false,
+            Wake::Outstanding | Wake::Nothing => false,
         };
         let candidates: Box<dyn Iterator<Item = (&Uid, &Tracked)>> = match wake {
             Wake::Uid(uid) => Box::new(self.workloads.get_key_value(uid).into_iter()),

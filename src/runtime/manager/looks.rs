@@ -6,12 +6,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::checks::Readiness;
+use super::checks::{Problem, Readiness};
 use super::jobs;
 use super::session::Session;
 use super::tracked::Key;
 use crate::api::Workload;
-use crate::check::{ErrorKind, ReadWorkload, RequestBuilder};
+use crate::check::{ErrorKind, ReadWorkload, ReleaseReason, RequestBuilder, Verdict};
 use crate::runtime::decide::{Conclusion, Facts, Outcome, Standing, conclude, standing};
 use crate::runtime::defect::{Defect, has};
 use crate::runtime::metrics::{CheckLabels, OutcomeLabels};
@@ -76,16 +76,35 @@ impl Session {
         match slot.readiness() {
             // Everything is looked at again when it is known.
             Readiness::Unknown => {}
-            Readiness::Inactive(message) => self.conclude(
-                name,
-                &Outcome::Blocked {
-                    message,
-                    again: None,
-                },
-            ),
+            Readiness::Inactive(problem) => {
+                let problem = problem.clone();
+                self.say_inactive(name, controller, &problem);
+            }
             Readiness::Usable(good) => {
                 let (parameters, generation) = (good.read.value.clone(), good.generation);
                 self.ask(name, &workload, controller, parameters, generation);
+            }
+        }
+    }
+
+    /// There are no parameters to ask with. What the check said and started before ends here, if it does not go on without them.
+    fn say_inactive(&mut self, name: &Key, controller: usize, problem: &Problem) {
+        let Some(message) = self.checks[controller].without_parameters(&problem.public()) else {
+            let message = format!("the admission check is not active: {}", problem.message);
+            let outcome = Outcome::Blocked {
+                message: message.into(),
+                again: None,
+            };
+            return self.conclude(name, &outcome);
+        };
+        self.conclude(name, &Outcome::Verdict(Verdict::pending(message)));
+        let releases = !self.release_nothing.contains(&controller);
+        let reservation = self.reservation(name);
+        if let Some(key) = self.key_mut(name).filter(|key| key.started && releases) {
+            key.started = false;
+            if let Some(reservation) = reservation {
+                let why = Some(ReleaseReason::CheckInactive);
+                self.owe_for(name, reservation, why, true, None);
             }
         }
     }

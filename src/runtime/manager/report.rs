@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::session::Session;
 use super::tracked::Key;
 use crate::api::{ActiveCondition, CheckState, Name};
-use crate::check::{Message, Reservation};
+use crate::check::{EventNote, Message, Reservation, StateChange};
 use crate::runtime::decide::{HeldBack, Note, Outcome};
 use crate::runtime::events::{Regarding, Told};
 use crate::runtime::metrics::{CheckLabels, OutcomeLabels, StateLabels};
@@ -55,12 +55,16 @@ impl Session {
                         .observe(held.as_secs_f64());
                 }
                 tracing::info!(workload = %WorkloadName(reservation), check, %from, %to, message = message.as_str(), "verdict");
-                self.tell(
-                    reservation,
-                    false,
-                    state_reason(to),
-                    format!("Admission check \"{check}\": {from} → {to}: {message}"),
-                );
+                let change = StateChange {
+                    admission_check: &check,
+                    from,
+                    to,
+                    message: message.as_str(),
+                };
+                let controller = self.slots.get(&name.check).map(|slot| slot.controller);
+                let event =
+                    controller.map(|controller| self.checks[controller].state_event(&change));
+                self.tell_note(reservation, event.unwrap_or_else(|| change.event()));
             }
             Note::HeldBack {
                 why,
@@ -159,13 +163,34 @@ impl Session {
     }
 
     fn tell(&self, reservation: &Reservation, warning: bool, reason: &'static str, note: String) {
-        let regarding = Regarding::workload(reservation, self.served.version);
-        self.recorder.tell(Told {
-            regarding,
+        let event = EventNote::normal(reason, note);
+        self.tell_note(reservation, EventNote { warning, ..event });
+    }
+
+    /// Tells what a check had to say while it was asked about `name`.
+    pub(super) fn tell_all(&self, name: &Key, told: Vec<EventNote>) {
+        let Some(reservation) = self.reservation(name).filter(|_| !told.is_empty()) else {
+            return;
+        };
+        for event in told {
+            self.tell_note(&reservation, event);
+        }
+    }
+
+    /// Tells what the check itself has to say.
+    pub(super) fn tell_note(&self, reservation: &Reservation, event: EventNote) {
+        let EventNote {
             warning,
             reason,
-            action: "Check",
-            note: note.into(),
+            action,
+            note,
+        } = event;
+        self.recorder.tell(Told {
+            regarding: Regarding::workload(reservation, self.served.version),
+            warning,
+            reason,
+            action,
+            note,
         });
     }
 
@@ -211,16 +236,6 @@ impl Session {
             outcome: word,
             message,
         });
-    }
-}
-
-fn state_reason(state: &CheckState) -> &'static str {
-    match state {
-        CheckState::Ready => "AdmissionCheckReady",
-        CheckState::Retry => "AdmissionCheckRetry",
-        CheckState::Rejected => "AdmissionCheckRejected",
-        CheckState::PreemptionRequired => "AdmissionCheckPreemptionRequired",
-        CheckState::Pending | CheckState::Other(_) => "AdmissionCheckPending",
     }
 }
 

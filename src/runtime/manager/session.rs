@@ -337,7 +337,11 @@ impl Session {
                 outcome,
                 word,
                 took,
-            } => self.evaluated(&key, reservation, &outcome, word, took),
+                told,
+            } => {
+                self.tell_all(&key, told);
+                self.evaluated(&key, reservation, &outcome, word, took);
+            }
             Done::Written {
                 key,
                 conclusion,

@@ -1,0 +1,251 @@
+//! What is known of requests and templates, kept up to date by watches and by the answers to our own writes.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kube::runtime::watcher::Event;
+use kueue_check::Wake;
+use kueue_check::api::Uid;
+use tokio::sync::watch;
+
+use crate::request::{CapacityRequest, Phase};
+
+/// The requests of all Workloads, and the PodTemplates that no request owns yet.
+#[derive(Debug)]
+pub struct Index {
+    state: Mutex<State>,
+    listed: watch::Sender<(bool, bool)>,
+}
+
+/// PodTemplates by the Workload that owns them, as namespace and name.
+type Loose = BTreeMap<Uid, BTreeSet<(Box<str>, Box<str>)>>;
+
+#[derive(Debug, Default)]
+struct State {
+    requests: BTreeMap<Uid, Vec<Arc<CapacityRequest>>>,
+    loose: Loose,
+    listing: Option<HashSet<Uid>>,
+    listing_loose: Option<Loose>,
+}
+
+/// A PodTemplate as it was seen: where it is, and the Workload that owns it, if one does.
+#[derive(Clone, Debug)]
+pub(super) struct SeenTemplate {
+    pub(super) namespace: Box<str>,
+    pub(super) name: Box<str>,
+    pub(super) workload: Option<Uid>,
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        Self {
+            state: Mutex::default(),
+            listed: watch::channel((false, false)).0,
+        }
+    }
+}
+
+impl Index {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until everything has been listed once. Before, what is not known may be there all the same.
+    pub async fn ready(&self) {
+        let mut listed = self.listed.subscribe();
+        // The sender lives as long as this index.
+        let _ = listed.wait_for(|listed| *listed == (true, true)).await;
+    }
+
+    /// The requests that `workload` owns.
+    pub fn requests(&self, workload: &Uid) -> Vec<Arc<CapacityRequest>> {
+        self.state()
+            .requests
+            .get(workload)
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    /// All requests.
+    pub fn all(&self) -> Vec<Arc<CapacityRequest>> {
+        self.state().requests.values().flatten().cloned().collect()
+    }
+
+    /// Whether somebody has ever taken up a request of `class`.
+    pub fn is_answered(&self, class: &str) -> bool {
+        let state = self.state();
+        let mut all = state.requests.values().flatten();
+        all.any(|request| &*request.class == class && request.phase != Phase::New)
+    }
+
+    /// The PodTemplates that `workload` still owns itself, as namespace and name.
+    pub fn loose_templates(&self, workload: &Uid) -> Vec<(Box<str>, Box<str>)> {
+        let state = self.state();
+        state
+            .loose
+            .get(workload)
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect()
+    }
+
+    pub(crate) fn loosen(&self, workload: &Uid, namespace: &str, name: &str) {
+        let place = (namespace.into(), name.into());
+        self.state()
+            .loose
+            .entry(workload.clone())
+            .or_default()
+            .insert(place);
+    }
+
+    pub(crate) fn fasten(&self, workload: &Uid, namespace: &str, name: &str) {
+        let mut state = self.state();
+        if let Some(loose) = state.loose.get_mut(workload) {
+            loose.remove(&(namespace.into(), name.into()));
+            if loose.is_empty() {
+                state.loose.remove(workload);
+            }
+        }
+    }
+
+    /// Takes in `request` as it is, unless something newer is known. Whether anything is new.
+    pub fn put(&self, request: CapacityRequest) -> bool {
+        let mut state = self.state();
+        let of_workload = state.requests.entry(request.workload.clone()).or_default();
+        match of_workload
+            .iter_mut()
+            .find(|known| known.uid == request.uid)
+        {
+            Some(known) if request.version.is_older_than(&known.version) => false,
+            Some(known) => {
+                let same = CapacityRequest {
+                    version: known.version.clone(),
+                    ..request.clone()
+                } == **known;
+                *known = Arc::new(request);
+                !same
+            }
+            None => {
+                of_workload.push(Arc::new(request));
+                of_workload.shrink_to_fit();
+                true
+            }
+        }
+    }
+
+    /// Notes that we asked for the deletion of `request`: it does not count any more, although it may be there for a while.
+    pub(crate) fn going(&self, request: &CapacityRequest) {
+        let mut state = self.state();
+        let known = state
+            .requests
+            .get_mut(&request.workload)
+            .into_iter()
+            .flatten();
+        for known in known.filter(|known| known.uid == request.uid) {
+            *known = Arc::new(CapacityRequest {
+                deleting: true,
+                ..CapacityRequest::clone(known)
+            });
+        }
+    }
+
+    /// Takes in what happened to requests. `None` is an object that is no request of a Workload.
+    pub(super) fn take(&self, event: Event<Option<CapacityRequest>>) -> Wake {
+        match event {
+            Event::Init => {
+                self.state().listing = Some(HashSet::new());
+                Wake::Nothing
+            }
+            Event::InitApply(Some(request)) => {
+                if let Some(listing) = &mut self.state().listing {
+                    listing.insert(request.uid.clone());
+                }
+                self.wake(request)
+            }
+            Event::Apply(Some(request)) => self.wake(request),
+            Event::Delete(Some(request)) => {
+                self.remove(&request);
+                Wake::Uid(request.workload)
+            }
+            Event::InitDone => {
+                let vanished = self.drop_unlisted();
+                self.listed.send_modify(|listed| listed.0 = true);
+                if vanished {
+                    Wake::Everything
+                } else {
+                    Wake::Nothing
+                }
+            }
+            Event::InitApply(None) | Event::Apply(None) | Event::Delete(None) => Wake::Nothing,
+        }
+    }
+
+    fn wake(&self, request: CapacityRequest) -> Wake {
+        let workload = request.workload.clone();
+        if self.put(request) {
+            Wake::Uid(workload)
+        } else {
+            Wake::Nothing
+        }
+    }
+
+    fn remove(&self, request: &CapacityRequest) {
+        let mut state = self.state();
+        if let Some(of_workload) = state.requests.get_mut(&request.workload) {
+            of_workload.retain(|known| known.uid != request.uid);
+            if of_workload.is_empty() {
+                state.requests.remove(&request.workload);
+            }
+        }
+    }
+
+    /// Forgets what a list that is complete did not name. Whether there was any.
+    fn drop_unlisted(&self) -> bool {
+        let mut state = self.state();
+        let Some(listed) = state.listing.take() else {
+            return false;
+        };
+        let before: usize = state.requests.values().map(Vec::len).sum();
+        state.requests.retain(|_, of_workload| {
+            of_workload.retain(|known| listed.contains(&known.uid));
+            !of_workload.is_empty()
+        });
+        state.requests.values().map(Vec::len).sum::<usize>() < before
+    }
+
+    /// Takes in what happened to PodTemplates. A template that lost its last owner but the Workload wakes nobody: whoever made it knows.
+    pub(super) fn take_template(&self, event: Event<SeenTemplate>) -> Wake {
+        match event {
+            Event::Init => self.state().listing_loose = Some(BTreeMap::new()),
+            Event::InitApply(template) => {
+                if let (Some(workload), Some(listing)) =
+                    (template.workload, &mut self.state().listing_loose)
+                {
+                    let place = (template.namespace, template.name);
+                    listing.entry(workload).or_default().insert(place);
+                }
+            }
+            Event::InitDone => {
+                let mut state = self.state();
+                state.loose = state.listing_loose.take().unwrap_or_default();
+                drop(state);
+                self.listed.send_modify(|listed| listed.1 = true);
+            }
+            Event::Apply(SeenTemplate {
+                workload: Some(workload),
+                namespace,
+                name,
+            }) => self.loosen(&workload, &namespace, &name),
+            Event::Apply(template) | Event::Delete(template) => {
+                let place = (template.namespace, template.name);
+                let mut state = self.state();
+                state.loose.retain(|_, loose| {
+                    loose.remove(&place);
+                    !loose.is_empty()
+                });
+            }
+        }
+        Wake::Nothing
+    }
+}

@@ -1,0 +1,107 @@
+//! Whether there is anybody to ask.
+
+use std::time::Duration;
+
+use http::Request;
+use kube::Client;
+use kueue_check::Inactive;
+use serde::Deserialize;
+
+use super::{API_VERSION, GROUP, code};
+
+/// How often a missing definition is looked for.
+const POLL: Duration = Duration::from_secs(30);
+
+/// Classes that Cluster Autoscaler knows, and the older name of one.
+const KNOWN: [&str; 3] = [
+    "check-capacity.autoscaling.x-k8s.io",
+    "best-effort-atomic-scale-up.autoscaling.x-k8s.io",
+    "atomic-scale-up.kubernetes.io",
+];
+
+/// Domains whose classes only Kubernetes' own projects define.
+const RESERVED: [&str; 2] = ["kubernetes.io", "x-k8s.io"];
+
+/// Whether the cluster serves ProvisioningRequests. One request, two when it does not.
+pub(super) async fn served(client: &Client) -> Result<(), Inactive> {
+    #[derive(Deserialize)]
+    struct Resources {
+        resources: Vec<Resource>,
+    }
+    #[derive(Deserialize)]
+    struct Resource {
+        name: String,
+    }
+    let missing =
+        |message: String| Inactive::new("ProvisioningRequestsNotServed", message).recheck_in(POLL);
+    match get::<Resources>(client, &format!("/apis/{API_VERSION}")).await {
+        Ok(served)
+            if served
+                .resources
+                .iter()
+                .any(|own| own.name == "provisioningrequests") =>
+        {
+            Ok(())
+        }
+        Ok(_) => Err(missing(absent())),
+        Err(error) if code(&error) == 404 => Err(missing(other_versions(client).await)),
+        Err(error) => Err(Inactive::new(
+            "ProvisioningRequestsUnknown",
+            format!("the API server does not say whether it serves {API_VERSION}: {error}"),
+        )
+        .recheck_in(POLL)),
+    }
+}
+
+fn absent() -> String {
+    format!(
+        "the API server does not serve provisioningrequests in {API_VERSION}: install the CustomResourceDefinition of Cluster Autoscaler 1.31 or later"
+    )
+}
+
+async fn other_versions(client: &Client) -> String {
+    #[derive(Deserialize)]
+    struct Group {
+        versions: Vec<Version>,
+    }
+    #[derive(Deserialize)]
+    struct Version {
+        version: String,
+    }
+    match get::<Group>(client, &format!("/apis/{GROUP}")).await {
+        Ok(group) => {
+            let versions: Vec<String> = group.versions.into_iter().map(|own| own.version).collect();
+            format!(
+                "{}; it serves the group in {} only",
+                absent(),
+                versions.join(", ")
+            )
+        }
+        Err(_) => absent(),
+    }
+}
+
+async fn get<T: serde::de::DeserializeOwned>(
+    client: &Client,
+    path: &str,
+) -> Result<T, kube::Error> {
+    let request = Request::get(path)
+        .body(Vec::new())
+        .map_err(kube::Error::HttpError)?;
+    client.request(request).await
+}
+
+/// Whether somebody may answer `class`. Autoscalers ignore an unknown class without a word; `answered` says that one has been answered.
+pub(super) fn known(class: &str, answered: bool) -> Result<(), Inactive> {
+    let reserved = RESERVED.iter().any(|domain| class.ends_with(domain));
+    // An autoscaler with `--check-capacity-processor-instance` answers to its name before the class.
+    let instance = class.ends_with(KNOWN[0]);
+    if !reserved || instance || KNOWN.contains(&class) || answered {
+        return Ok(());
+    }
+    let message = format!(
+        "the class \"{class}\" is unknown, and an autoscaler would ignore it without a word: expected {} or {}, or a class of another domain",
+        KNOWN[0], KNOWN[1]
+    );
+    Err(Inactive::new("ProvisioningClassUnknown", message).recheck_in(POLL))
+}

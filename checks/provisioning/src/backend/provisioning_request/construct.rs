@@ -1,0 +1,62 @@
+//! The object that is created.
+
+use serde_json::{Map, Value, json};
+
+use super::{API_VERSION, KIND, MANAGED, Plan};
+use crate::request::Mark;
+
+pub(super) const CHECK: &str = "provisioning.kueue-check.dev/admission-check";
+pub(super) const ATTEMPT: &str = "provisioning.kueue-check.dev/attempt";
+pub(super) const RESERVED: &str = "provisioning.kueue-check.dev/reserved";
+pub(super) const ERRORS: &str = "provisioning.kueue-check.dev/failed-with-error";
+pub(super) const NO_CAPACITY: &str = "provisioning.kueue-check.dev/failed-without-capacity";
+pub(super) const KEEP: &str = "provisioning.kueue-check.dev/keep-failed";
+pub(super) const MERGED: &str = "provisioning.kueue-check.dev/merged-pod-sets";
+
+/// The ProvisioningRequest of `plan`. Labels and spec are those of Kueue's own check; the annotations are ours.
+pub(super) fn object(plan: &Plan) -> Value {
+    let pod_sets: Vec<Value> = plan
+        .pods
+        .iter()
+        .map(|pods| json!({"count": pods.count, "podTemplateRef": {"name": pods.template_name}}))
+        .collect();
+    json!({
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {
+            "namespace": plan.namespace,
+            "name": plan.name,
+            "labels": {MANAGED.0: MANAGED.1},
+            "annotations": annotations(&plan.mark),
+            "ownerReferences": [plan.workload.reference()],
+        },
+        "spec": {
+            "provisioningClassName": plan.class,
+            "parameters": plan.parameters,
+            "podSets": pod_sets,
+        },
+    })
+}
+
+fn annotations(mark: &Mark) -> Map<String, Value> {
+    let mut annotations = Map::new();
+    let mut add = |key: &str, value: String| {
+        annotations.insert(key.to_owned(), Value::String(value));
+    };
+    add(CHECK, mark.check.to_string());
+    add(ATTEMPT, mark.attempt.to_string());
+    add(RESERVED, mark.reserved.to_string());
+    if mark.tally.errors > 0 {
+        add(ERRORS, mark.tally.errors.to_string());
+    }
+    if mark.tally.no_capacity > 0 {
+        add(NO_CAPACITY, mark.tally.no_capacity.to_string());
+    }
+    if mark.keep_failed {
+        add(KEEP, "true".to_owned());
+    }
+    if !mark.merged.is_empty() {
+        add(MERGED, json!(mark.merged).to_string());
+    }
+    annotations
+}

@@ -1,0 +1,149 @@
+//! ProvisioningRequests (`autoscaling.x-k8s.io/v1`), which Cluster Autoscaler 1.31 and later, and GKE, answer.
+
+mod available;
+mod construct;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use kube::api::{DeleteParams, DynamicObject, PostParams};
+use kube::core::ApiResource;
+use kube::runtime::watcher::{Config, Event};
+use kube::{Api, Client};
+use kueue_check::{Inactive, Watches};
+use serde_json::Value;
+
+use self::view::RequestObject;
+use super::{Backend, CreateError, Created, Index, MANAGED, Plan, code, owner_reference};
+use crate::request::CapacityRequest;
+
+const GROUP: &str = "autoscaling.x-k8s.io";
+const API_VERSION: &str = "autoscaling.x-k8s.io/v1";
+const KIND: &str = "ProvisioningRequest";
+const CONSUME: &str = "autoscaling.x-k8s.io/consume-provisioning-request";
+const CLASS: &str = "autoscaling.x-k8s.io/provisioning-class-name";
+
+/// ProvisioningRequests on a cluster.
+#[derive(Clone)]
+pub struct ProvisioningRequests {
+    client: Client,
+    index: Arc<Index>,
+}
+
+impl std::fmt::Debug for ProvisioningRequests {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ProvisioningRequests")
+            .finish_non_exhaustive()
+    }
+}
+
+impl ProvisioningRequests {
+    /// Those on the cluster of `client`, as `index` knows them.
+    pub fn new(client: Client, index: Arc<Index>) -> Self {
+        Self { client, index }
+    }
+
+    fn api(&self, namespace: &str) -> Api<DynamicObject> {
+        let resource = ApiResource::erase::<RequestObject>(&());
+        Api::namespaced_with(self.client.clone(), namespace, &resource)
+    }
+
+    /// The object has the name already: it is ours if this Workload owns it.
+    async fn present(&self, plan: &Plan) -> Result<Created, CreateError> {
+        let (kind, name) = (KIND, plan.name.clone());
+        let present = self.api(&plan.namespace).get(&name).await?;
+        let present = view::view(&RequestObject::from(present));
+        match present.filter(|request| request.workload == plan.workload.uid) {
+            None => Err(CreateError::NotOurs { kind, name }),
+            Some(request) if request.deleting => Err(CreateError::Going { kind, name }),
+            Some(request) => Ok(Created::Present(request)),
+        }
+    }
+}
+
+impl Backend for ProvisioningRequests {
+    const KIND: &'static str = KIND;
+    const CREATED: &'static str = "ProvisioningRequestCreated";
+
+    fn permissions(&self) -> Vec<PolicyRule> {
+        vec![PolicyRule {
+            api_groups: Some(vec![GROUP.to_owned()]),
+            resources: Some(vec!["provisioningrequests".to_owned()]),
+            verbs: ["get", "create", "delete"].map(str::to_owned).into(),
+            ..PolicyRule::default()
+        }]
+    }
+
+    fn watches(&self, index: &Arc<Index>) -> Watches {
+        let index = Arc::clone(index);
+        let config = Config::default().labels(&format!("{}={}", MANAGED.0, MANAGED.1));
+        Watches::none().events::<RequestObject>(config, move |event| {
+            index.take(match event {
+                Event::Init => Event::Init,
+                Event::InitDone => Event::InitDone,
+                Event::InitApply(object) => Event::InitApply(view::view(&object)),
+                Event::Apply(object) => Event::Apply(view::view(&object)),
+                Event::Delete(object) => Event::Delete(view::view(&object)),
+            })
+        })
+    }
+
+    async fn available(&self, class: &str) -> Result<(), Inactive> {
+        available::served(&self.client).await?;
+        available::known(class, self.index.is_answered(class))
+    }
+
+    async fn create(&self, plan: &Plan) -> Result<Created, CreateError> {
+        let object = construct::object(plan);
+        let object: DynamicObject =
+            serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
+        let created = self
+            .api(&plan.namespace)
+            .create(&PostParams::default(), &object)
+            .await;
+        let request = match created {
+            Ok(object) => view::view(&RequestObject::from(object)),
+            Err(error) if code(&error) == 409 => return self.present(plan).await,
+            Err(error) => return Err(error.into()),
+        };
+        // What was just created is owned as it was sent, unless a webhook has other ideas.
+        request
+            .map(Created::New)
+            .ok_or_else(|| CreateError::NotOurs {
+                kind: KIND,
+                name: plan.name.clone(),
+            })
+    }
+
+    async fn delete(&self, request: &CapacityRequest) -> Result<(), kube::Error> {
+        let only = kube::api::Preconditions {
+            uid: Some(request.uid.to_string()),
+            resource_version: None,
+        };
+        let params = DeleteParams::background().preconditions(only);
+        match self
+            .api(&request.namespace)
+            .delete(&request.name, &params)
+            .await
+        {
+            Ok(_) => Ok(()),
+            Err(error) if code(&error) == 404 => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn owner_reference(&self, request: &CapacityRequest) -> Value {
+        owner_reference(API_VERSION, KIND, &request.name, &request.uid)
+    }
+
+    fn consume(&self, request: &CapacityRequest) -> Vec<(&'static str, String)> {
+        vec![
+            (CONSUME, request.name.to_string()),
+            (CLASS, request.class.to_string()),
+        ]
+    }
+}

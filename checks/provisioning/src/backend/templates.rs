@@ -1,0 +1,191 @@
+//! PodTemplates: what the pods will be, for whoever provisions. They are there before the request, and end with it.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, ObjectMeta};
+use kube::runtime::watcher::{Config, Event};
+use kube::{Api, Client};
+use kueue_check::Watches;
+use kueue_check::api::Uid;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::index::SeenTemplate;
+use super::{CreateError, Index, MANAGED, Owner, Pods, code, is_owned_by, owner, watched_resource};
+
+const KIND: &str = "PodTemplate";
+
+/// PodTemplates on the cluster.
+#[derive(Clone)]
+pub(crate) struct Templates {
+    client: Client,
+    index: Arc<Index>,
+}
+
+/// A PodTemplate of which only the metadata are read.
+#[derive(Clone, Debug, Deserialize)]
+struct TemplateMeta {
+    metadata: ObjectMeta,
+}
+
+watched_resource!(TemplateMeta, "", "v1", "PodTemplate", "podtemplates");
+
+impl Templates {
+    pub(crate) fn new(client: Client, index: Arc<Index>) -> Self {
+        Self { client, index }
+    }
+
+    pub(crate) fn permissions() -> PolicyRule {
+        let verbs = [
+            "get", "list", "watch", "create", "update", "patch", "delete",
+        ];
+        PolicyRule {
+            api_groups: Some(vec![String::new()]),
+            resources: Some(vec!["podtemplates".to_owned()]),
+            verbs: verbs.map(str::to_owned).into(),
+            ..PolicyRule::default()
+        }
+    }
+
+    /// `watches`, and one that sees which templates no request owns yet.
+    pub(crate) fn watch(&self, watches: Watches) -> Watches {
+        let index = Arc::clone(&self.index);
+        let config = Config::default().labels(&format!("{}={}", MANAGED.0, MANAGED.1));
+        watches.events::<TemplateMeta>(config, move |event| {
+            index.take_template(match event {
+                Event::Init => Event::Init,
+                Event::InitDone => Event::InitDone,
+                Event::InitApply(template) => Event::InitApply(seen(template.metadata)),
+                Event::Apply(template) => Event::Apply(seen(template.metadata)),
+                Event::Delete(template) => Event::Delete(seen(template.metadata)),
+            })
+        })
+    }
+
+    fn api(&self, namespace: &str) -> Api<DynamicObject> {
+        let resource = ApiResource::erase::<TemplateMeta>(&());
+        Api::namespaced_with(self.client.clone(), namespace, &resource)
+    }
+
+    /// Creates the template of `pods`, owned by the Workload until the request is there. One of an earlier attempt of ours is used again.
+    pub(crate) async fn create(
+        &self,
+        namespace: &str,
+        workload: &Owner,
+        pods: &Pods,
+    ) -> Result<(), CreateError> {
+        let api = self.api(namespace);
+        match api
+            .create(&PostParams::default(), &object(workload, pods)?)
+            .await
+        {
+            Ok(_) => {}
+            Err(error) if code(&error) == 409 => self.take_over(&api, workload, pods).await?,
+            Err(error) => return Err(error.into()),
+        }
+        self.index
+            .loosen(&workload.uid, namespace, &pods.template_name);
+        Ok(())
+    }
+
+    /// Uses the template that has the name. One that belongs to an earlier request would end with it, so it is made anew.
+    async fn take_over(
+        &self,
+        api: &Api<DynamicObject>,
+        workload: &Owner,
+        pods: &Pods,
+    ) -> Result<(), CreateError> {
+        let name = pods.template_name.clone();
+        let present = api.get(&name).await?;
+        if present.metadata.deletion_timestamp.is_some() {
+            return Err(CreateError::Going { kind: KIND, name });
+        }
+        let labels = present.metadata.labels.as_ref();
+        let managed = labels.and_then(|labels| labels.get(MANAGED.0));
+        if managed.map(String::as_str) != Some(MANAGED.1) {
+            return Err(CreateError::NotOurs { kind: KIND, name });
+        }
+        if is_owned_by(&present.metadata, &workload.uid) {
+            return Ok(());
+        }
+        let mut wanted = object(workload, pods)?;
+        wanted.metadata.resource_version = present.metadata.resource_version;
+        api.replace(&name, &PostParams::default(), &wanted).await?;
+        Ok(())
+    }
+
+    /// Gives the templates `names` of `workload`, as far as it still owns them, to `owner`.
+    pub(crate) async fn hand_over(
+        &self,
+        workload: &Uid,
+        names: &[Box<str>],
+        owner: &Value,
+    ) -> Result<(), kube::Error> {
+        let loose = self.index.loose_templates(workload).into_iter();
+        for (namespace, name) in loose.filter(|(_, name)| names.contains(name)) {
+            let patch = json!({"metadata": {"ownerReferences": [owner]}});
+            let params = PatchParams::default();
+            let patched = self
+                .api(&namespace)
+                .patch(&name, &params, &Patch::Merge(&patch))
+                .await;
+            match patched {
+                Ok(_) => {}
+                Err(error) if code(&error) == 404 => {}
+                Err(error) => return Err(error),
+            }
+            self.index.fasten(workload, &namespace, &name);
+        }
+        Ok(())
+    }
+
+    /// Deletes the templates that `workload` still owns and whose names begin with one of `prefixes`.
+    pub(crate) async fn delete_loose(
+        &self,
+        workload: &Uid,
+        is_ours: impl Fn(&str) -> bool,
+    ) -> Result<(), kube::Error> {
+        for (namespace, name) in self.index.loose_templates(workload) {
+            if !is_ours(&name) {
+                continue;
+            }
+            match self
+                .api(&namespace)
+                .delete(&name, &DeleteParams::background())
+                .await
+            {
+                Ok(_) => {}
+                Err(error) if code(&error) == 404 => {}
+                Err(error) => return Err(error),
+            }
+            self.index.fasten(workload, &namespace, &name);
+        }
+        Ok(())
+    }
+}
+
+fn object(workload: &Owner, pods: &Pods) -> Result<DynamicObject, CreateError> {
+    let object = json!({
+        "apiVersion": "v1",
+        "kind": KIND,
+        "metadata": {
+            "name": pods.template_name,
+            "labels": {MANAGED.0: MANAGED.1},
+            "ownerReferences": [workload.reference()],
+        },
+        "template": pods.template,
+    });
+    serde_json::from_value(object).map_err(|error| CreateError::Api(kube::Error::SerdeError(error)))
+}
+
+fn seen(metadata: ObjectMeta) -> SeenTemplate {
+    let going = metadata.deletion_timestamp.is_some();
+    let workload = owner(&metadata).map(|(uid, _)| uid).filter(|_| !going);
+    SeenTemplate {
+        namespace: metadata.namespace.unwrap_or_default().into(),
+        name: metadata.name.unwrap_or_default().into(),
+        workload,
+    }
+}

@@ -1,0 +1,152 @@
+//! What is done on the cluster.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kueue_check::api::Uid;
+use kueue_check::{CheckError, CheckRequest, EventNote, Verdict};
+
+use super::plan::{PlanError, plan};
+use super::{CapacityCheck, key};
+use crate::backend::{Backend, Created, Plan};
+use crate::config::ProvisioningRequestConfig;
+use crate::decide::{Facts, NewRequest};
+use crate::request::CapacityRequest;
+
+/// The first and the longest pause after a create that failed.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
+
+impl<B: Backend> CapacityCheck<B> {
+    pub(super) fn find(&self, workload: &Uid, name: &str) -> Option<Arc<CapacityRequest>> {
+        let requests = self.index.requests(workload);
+        requests.into_iter().find(|request| &*request.name == name)
+    }
+
+    /// Deletes the requests `names` of `workload`.
+    pub(super) async fn discard(
+        &self,
+        workload: &Uid,
+        names: &[Box<str>],
+    ) -> Result<(), kube::Error> {
+        for request in self.index.requests(workload) {
+            if names.contains(&request.name) {
+                self.delete(&request).await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn delete(&self, request: &CapacityRequest) -> Result<(), kube::Error> {
+        self.hand_over(request).await?;
+        self.backend.delete(request).await?;
+        self.index.going(request);
+        tracing::info!(
+            namespace = &*request.namespace,
+            name = &*request.name,
+            kind = B::KIND,
+            "deleted"
+        );
+        Ok(())
+    }
+
+    /// Lets the templates of `request` end with it.
+    pub(super) async fn hand_over(&self, request: &CapacityRequest) -> Result<(), kube::Error> {
+        let owner = self.backend.owner_reference(request);
+        self.templates
+            .hand_over(&request.workload, &request.templates, &owner)
+            .await
+    }
+
+    /// Creates a request, its templates first. What is refused is said where people look, and tried again.
+    pub(super) async fn create(
+        &self,
+        request: &CheckRequest<ProvisioningRequestConfig>,
+        facts: &Facts<'_>,
+        new: NewRequest,
+    ) -> Result<Verdict, CheckError> {
+        let whole = request.full_workload().await?;
+        let flavors = request.flavors();
+        let reservation = request.reservation();
+        let planned = plan(
+            &whole,
+            reservation,
+            &new,
+            facts.config,
+            facts.parameters,
+            flavors,
+        );
+        let plan = match planned {
+            Ok(plan) => plan,
+            Err(PlanError::Inconsistent(error)) => return Err(CheckError::permanent(error)),
+            Err(error @ PlanError::Template { .. }) => {
+                return Ok(self.refused(request, error.to_string()));
+            }
+        };
+        match self.carry_out(request, &plan).await {
+            Ok(()) => {}
+            Err(message) => return Ok(self.refused(request, message)),
+        }
+        self.memory().failures.remove(&key(reservation));
+        if let Some(replaced) = new.replaces {
+            self.discard(request.workload().uid(), &[replaced]).await?;
+        }
+        Ok(Verdict::pending("").recheck_in(crate::decide::SILENCE))
+    }
+
+    async fn carry_out(
+        &self,
+        request: &CheckRequest<ProvisioningRequestConfig>,
+        plan: &Plan,
+    ) -> Result<(), String> {
+        for pods in &plan.pods {
+            let created = self
+                .templates
+                .create(&plan.namespace, &plan.workload, pods)
+                .await;
+            created.map_err(|error| {
+                format!(
+                    "Error creating PodTemplate \"{}\": {error}",
+                    pods.template_name
+                )
+            })?;
+        }
+        let refused = |error: &dyn std::fmt::Display| {
+            format!("Error creating {} \"{}\": {error}", B::KIND, plan.name)
+        };
+        let created = match self
+            .backend
+            .create(plan)
+            .await
+            .map_err(|error| refused(&error))?
+        {
+            Created::New(created) => {
+                let note = format!("Created {}: \"{}\"", B::KIND, plan.name);
+                request.tell(EventNote::normal(B::CREATED, note).action("Created"));
+                created
+            }
+            Created::Present(present) => present,
+        };
+        self.index.put(created.clone());
+        self.hand_over(&created)
+            .await
+            .map_err(|error| refused(&error))
+    }
+
+    fn refused(
+        &self,
+        request: &CheckRequest<ProvisioningRequestConfig>,
+        message: String,
+    ) -> Verdict {
+        tracing::warn!(workload = %request.workload(), message, "refused");
+        request.tell(EventNote::warning("FailedCreate", message.clone()).action("FailedCreate"));
+        let mut memory = self.memory();
+        let failures = memory
+            .failures
+            .entry(key(request.reservation()))
+            .or_default();
+        *failures = failures.saturating_add(1);
+        let factor = 1_u32.checked_shl(*failures - 1).unwrap_or(u32::MAX);
+        let pause = PAUSES.0.saturating_mul(factor).min(PAUSES.1);
+        Verdict::pending(message).recheck_in(pause)
+    }
+}

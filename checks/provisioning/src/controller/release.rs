@@ -1,0 +1,105 @@
+//! What ends with a reservation.
+
+use jiff::Timestamp;
+use kueue_check::{CheckError, ReleaseReason, Released, Reservation};
+
+use super::{CapacityCheck, key};
+use crate::backend::Backend;
+use crate::names::{request_name, template_name};
+use crate::request::{CapacityRequest, Phase};
+
+/// Whether `request` outlives a reservation that is over because of `why`.
+///
+/// Quota that is lost without an eviction comes back, and the request is used again. A failed request of which a record is wanted stays until the next attempt.
+pub(super) fn outlives(request: &CapacityRequest, why: ReleaseReason) -> bool {
+    let is_record = request.mark.as_ref().is_some_and(|mark| mark.keep_failed)
+        && matches!(request.phase, Phase::Failed { .. });
+    match why {
+        ReleaseReason::QuotaLost => true,
+        ReleaseReason::Evicted => is_record,
+        _ => false,
+    }
+}
+
+impl<B: Backend> CapacityCheck<B> {
+    pub(super) async fn release_reservation(
+        &self,
+        reservation: &Reservation,
+        why: ReleaseReason,
+    ) -> Result<Released, CheckError> {
+        self.index.ready().await;
+        let (uid, check) = (reservation.uid(), reservation.admission_check());
+        let of_check =
+            |request: &CapacityRequest| request.attempt_of(reservation.name(), check).is_some();
+        for request in self.index.requests(uid) {
+            if of_check(&request) && !request.deleting && !outlives(&request, why) {
+                self.delete(&request).await?;
+            }
+        }
+        let kept = self.index.requests(uid).into_iter();
+        let kept: Vec<_> = kept.filter(|own| of_check(own) && !own.deleting).collect();
+        let lost = why == ReleaseReason::QuotaLost;
+        if !lost {
+            self.delete_loose(reservation, &kept).await?;
+        }
+        let mut memory = self.memory();
+        memory.needed.remove(&key(reservation));
+        memory.failures.remove(&key(reservation));
+        if lost && !kept.is_empty() {
+            memory.orphans.insert(reservation.clone());
+        } else {
+            memory.orphans.remove(reservation);
+        }
+        Ok(Released::Done)
+    }
+
+    /// Deletes the PodTemplates of requests that were never created.
+    async fn delete_loose(
+        &self,
+        reservation: &Reservation,
+        kept: &[std::sync::Arc<CapacityRequest>],
+    ) -> Result<(), kube::Error> {
+        let wanted = |name: &str| {
+            kept.iter()
+                .any(|own| own.templates.iter().any(|own| **own == *name))
+        };
+        let prefix = template_name(
+            &request_name(reservation.name(), reservation.admission_check(), 0),
+            "",
+        );
+        // `ppt-workload-check-`: of a name that was cut, what is left of it.
+        let prefix = prefix.trim_end_matches("0-");
+        let is_ours = |name: &str| {
+            let common = prefix.len().min(crate::names::NAME_LIMIT);
+            name.get(..common) == prefix.get(..common) && !wanted(name)
+        };
+        self.templates
+            .delete_loose(reservation.uid(), is_ours)
+            .await
+    }
+
+    /// The reservations of requests whose Workloads may be gone: all of them once, then those whose quota was lost while they were kept.
+    pub(super) fn left_over(&self) -> Vec<Reservation> {
+        let mut memory = self.memory();
+        if std::mem::replace(&mut memory.swept, true) {
+            return memory.orphans.iter().cloned().collect();
+        }
+        drop(memory);
+        let all = self.index.all();
+        all.iter()
+            .filter_map(|request| reservation(request))
+            .collect()
+    }
+}
+
+/// The reservation for which `request` was created, as far as it tells.
+fn reservation(request: &CapacityRequest) -> Option<Reservation> {
+    let since = request.mark.as_ref().map_or(0, |mark| mark.reserved);
+    Some(Reservation::new(
+        &request.namespace,
+        &request.workload_name,
+        request.workload.clone(),
+        request.check()?,
+        Timestamp::from_second(since).ok()?,
+    ))
+}

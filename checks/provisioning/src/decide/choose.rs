@@ -1,0 +1,42 @@
+//! Which of a Workload's requests counts.
+
+use super::Facts;
+use crate::request::CapacityRequest;
+
+/// The request that counts, and those that don't.
+pub(super) struct Chosen<'a> {
+    /// The highest attempt of this check that asks for what is wanted.
+    pub(super) kept: Option<(&'a CapacityRequest, u32)>,
+    /// What nobody wants: it asks for something else, is of an earlier attempt, or of a check that the Workload does not need.
+    pub(super) discard: Vec<Box<str>>,
+}
+
+pub(super) fn choose<'a>(facts: &Facts<'a>) -> Chosen<'a> {
+    let class = facts.config.spec.provisioning_class_name.as_str();
+    let present = facts.requests.iter().filter(|request| !request.deleting);
+    let mut kept: Option<(&CapacityRequest, u32)> = None;
+    let mut discard = Vec::new();
+    for request in present {
+        let Some(attempt) = request.attempt_of(facts.workload, facts.check) else {
+            if !is_of_other_check(facts, request) {
+                discard.push(request.name.clone());
+            }
+            continue;
+        };
+        if !request.asks_for(class, facts.parameters) {
+            discard.push(request.name.clone());
+        } else if kept.is_none_or(|(_, best)| attempt > best) {
+            let replaced = kept.replace((request, attempt));
+            discard.extend(replaced.map(|(earlier, _)| earlier.name.clone()));
+        } else {
+            discard.push(request.name.clone());
+        }
+    }
+    Chosen { kept, discard }
+}
+
+/// Another of the Workload's checks looks after it.
+fn is_of_other_check(facts: &Facts<'_>, request: &CapacityRequest) -> bool {
+    let mut others = facts.checks.iter().filter(|check| **check != facts.check);
+    others.any(|check| request.attempt_of(facts.workload, check).is_some())
+}

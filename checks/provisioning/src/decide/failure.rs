@@ -1,0 +1,145 @@
+//! What follows a failed request.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kueue_check::HumanDuration;
+use kueue_check::api::CheckState;
+
+use super::{Answer, Facts, NewRequest, Step, after, answer, remaining};
+use crate::config::{AfterFailure, BackoffFrom, Limit};
+use crate::request::{CapacityRequest, FailureKind, Phase, Tally};
+
+/// A failure.
+pub(super) struct Failure {
+    kind: FailureKind,
+    at: Timestamp,
+    /// What failed, for the message of a Retry.
+    what: &'static str,
+    message: String,
+}
+
+/// Whether `request` counts as failed, whatever is done about it.
+pub(super) fn of(facts: &Facts<'_>, request: &CapacityRequest) -> Option<Failure> {
+    match &request.phase {
+        Phase::Failed { kind, at, message } => Some(Failure {
+            kind: *kind,
+            at: *at,
+            what: "failure",
+            message: message.to_string(),
+        }),
+        Phase::BookingExpired { at, message } if !facts.admitted => Some(Failure {
+            kind: FailureKind::Error,
+            at: *at,
+            what: "booking expired",
+            message: message.to_string(),
+        }),
+        Phase::New | Phase::Accepted | Phase::Waiting { .. } if !facts.admitted => {
+            overdue(facts, request)
+        }
+        _ => None,
+    }
+}
+
+/// The provider has been given enough time.
+fn overdue(facts: &Facts<'_>, request: &CapacityRequest) -> Option<Failure> {
+    let timeout = facts.config.options.pending_timeout?;
+    if remaining(request.created, timeout, facts.now).is_some() {
+        return None;
+    }
+    let (kind, last) = match &request.phase {
+        Phase::Waiting { message } => (FailureKind::NoCapacity, message.to_string()),
+        Phase::Accepted => (FailureKind::Error, "accepted, and nothing since".to_owned()),
+        _ => (FailureKind::Error, "nobody has taken it up".to_owned()),
+    };
+    let timeout_text = HumanDuration::from(timeout);
+    Some(Failure {
+        kind,
+        at: after(request.created, timeout),
+        what: "timeout",
+        message: format!("not provisioned in {timeout_text}: {last}"),
+    })
+}
+
+/// What follows `failure` of `request`, which is the attempt number `attempt`.
+pub(super) fn follow(
+    facts: &Facts<'_>,
+    request: &CapacityRequest,
+    attempt: u32,
+    failure: &Failure,
+) -> Step {
+    let tally = request.tally(attempt).plus(failure.kind);
+    let message = failure.message.clone();
+    if !may_follow(facts, attempt, tally, failure.kind) {
+        return answer(Answer::Rejected { message }, Some(request));
+    }
+    let delay = facts.config.spec.retry_strategy.delay(attempt);
+    let message = format!("Retrying after {}: {message}", failure.what);
+    let keeps = facts.config.options.after_failure == AfterFailure::KeepQuota && !facts.admitted;
+    let dealt_with = keeps || is_dealt_with(facts, attempt, failure.at);
+    if !dealt_with {
+        let delay = match facts.config.options.after_failure {
+            AfterFailure::Requeue | AfterFailure::KeepQuota => delay,
+            AfterFailure::GiveBackQuota => Duration::ZERO,
+        };
+        return answer(Answer::Retry { delay, message }, Some(request));
+    }
+    if let Some((due, wait)) = wait(facts, failure.at, delay) {
+        let message = format!("{message} (the next attempt begins at {due:.0})");
+        let recheck_in = Some(wait);
+        return answer(
+            Answer::Pending {
+                message,
+                recheck_in,
+            },
+            Some(request),
+        );
+    }
+    Step::Create(NewRequest {
+        attempt: attempt.saturating_add(1),
+        tally,
+        replaces: Some(request.name.clone()),
+    })
+}
+
+/// Whether Kueue has evicted because of this failure already, so that the next attempt is due, not another Retry.
+///
+/// Kueue ≥ 0.15 counts. It forgets the count when it evicts for another reason; then a failure from before the reservation was dealt with.
+fn is_dealt_with(facts: &Facts<'_>, attempt: u32, failed_at: Timestamp) -> bool {
+    let counted = facts.retry_count >= attempt;
+    let forgotten = facts.retry_count == 0 && failed_at < facts.reserved;
+    *facts.state == CheckState::Pending && (counted || forgotten)
+}
+
+/// Whether this check waits for the backoff itself: until when, and how long that is.
+fn wait(facts: &Facts<'_>, failed_at: Timestamp, delay: Duration) -> Option<(Timestamp, Duration)> {
+    let waits = match facts.config.options.after_failure {
+        // Kueue has waited.
+        AfterFailure::Requeue => facts.retry_count == 0,
+        AfterFailure::GiveBackQuota | AfterFailure::KeepQuota => true,
+    };
+    let begin = backoff_from(facts, failed_at);
+    let left = remaining(begin, delay, facts.now).filter(|_| waits)?;
+    Some((after(begin, delay), left))
+}
+
+/// From when a backoff is counted that would count from `eviction`.
+pub(super) fn backoff_from(facts: &Facts<'_>, eviction: Timestamp) -> Timestamp {
+    match facts.config.options.backoff_from {
+        BackoffFrom::Eviction => eviction,
+        BackoffFrom::Creation => facts.created.unwrap_or(eviction),
+    }
+}
+
+/// Whether one more attempt may follow.
+fn may_follow(facts: &Facts<'_>, attempt: u32, tally: Tally, kind: FailureKind) -> bool {
+    let options = &facts.config.options;
+    let configured = facts.config.spec.retry_strategy.backoff_limit_count;
+    let configured = Limit::AtMost(u32::try_from(configured).unwrap_or_default());
+    let limit = options.backoff_limit.unwrap_or(configured);
+    match (options.no_capacity_limit, kind) {
+        (None, _) => limit.allows(attempt),
+        (Some(own), FailureKind::NoCapacity) => own.allows(tally.no_capacity),
+        (Some(_), FailureKind::Error) => limit.allows(tally.errors),
+    }
+}

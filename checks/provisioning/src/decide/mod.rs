@@ -1,0 +1,256 @@
+//! The decision: from what is known to what is said and done. Pure: no clock, no client, and no knowledge of the kind of request.
+
+mod choose;
+mod failure;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use kueue_check::api::CheckState;
+
+use crate::config::{AfterFailure, OnFailedAfterAdmission, ProvisioningRequestConfig};
+use crate::request::{CapacityRequest, Phase, Tally};
+
+/// What is said where no capacity is needed.
+pub const NOT_NEEDED: &str = "the provisioning request is not needed";
+
+/// How long nobody may take up a request before that is said: autoscalers are silent about classes that they do not know.
+pub const SILENCE: Duration = Duration::from_mins(10);
+
+/// All that is decided on.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// The Workload's name.
+    pub workload: &'a str,
+    /// When the Workload was created.
+    pub created: Option<Timestamp>,
+    /// The AdmissionCheck's name.
+    pub check: &'a str,
+    /// The AdmissionChecks that the Workload needs, this one and others.
+    pub checks: &'a [&'a str],
+    /// The check's state.
+    pub state: &'a CheckState,
+    /// When the state was last changed.
+    pub state_since: Option<Timestamp>,
+    /// How often Kueue has queued the Workload again because of this check.
+    pub retry_count: u32,
+    /// Since when quota is reserved.
+    pub reserved: Timestamp,
+    /// Whether the job may run.
+    pub admitted: bool,
+    /// Whether any capacity is needed.
+    pub needed: bool,
+    /// The check's parameters.
+    pub config: &'a ProvisioningRequestConfig,
+    /// The parameters that a request must have.
+    pub parameters: &'a BTreeMap<String, String>,
+    /// All requests that the Workload owns.
+    pub requests: &'a [Arc<CapacityRequest>],
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// What is to be done, in this order, and then said.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// The requests to delete first: nobody wants them.
+    pub discard: Vec<Box<str>>,
+    /// What then.
+    pub step: Step,
+}
+
+/// What is said, or created.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// A request is created.
+    Create(NewRequest),
+    /// The check answers.
+    Answer {
+        /// What.
+        answer: Answer,
+        /// The request that it is about, whose templates must be its own.
+        request: Option<Box<str>>,
+    },
+}
+
+/// A request to create.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewRequest {
+    /// Which attempt it is, from 1.
+    pub attempt: u32,
+    /// How the attempts before it failed.
+    pub tally: Tally,
+    /// The failed request whose place it takes, which is deleted once it is there.
+    pub replaces: Option<Box<str>>,
+}
+
+/// What the check says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The capacity is there, or none is needed.
+    Ready {
+        /// The message.
+        message: String,
+    },
+    /// Not yet.
+    Pending {
+        /// The message.
+        message: String,
+        /// When to look again, if nothing happens.
+        recheck_in: Option<Duration>,
+    },
+    /// What stands, stands.
+    Unchanged {
+        /// When to look again, if nothing happens.
+        recheck_in: Option<Duration>,
+    },
+    /// It failed, and another attempt follows.
+    Retry {
+        /// How long Kueue waits before it evicts.
+        delay: Duration,
+        /// The message.
+        message: String,
+    },
+    /// It failed, and none follows.
+    Rejected {
+        /// The message.
+        message: String,
+    },
+}
+
+/// Decides.
+pub fn decide(facts: &Facts<'_>) -> Decision {
+    let chosen = choose::choose(facts);
+    let mut decision = Decision {
+        discard: chosen.discard,
+        step: answer(Answer::Unchanged { recheck_in: None }, None),
+    };
+    if !facts.needed {
+        let kept = chosen.kept.iter();
+        decision
+            .discard
+            .extend(kept.map(|(request, _)| request.name.clone()));
+        let message = NOT_NEEDED.to_owned();
+        decision.step = answer(Answer::Ready { message }, None);
+        return decision;
+    }
+    decision.step = match chosen.kept {
+        Some((request, attempt)) => follow(facts, request, attempt),
+        None => begin(facts),
+    };
+    decision
+}
+
+fn answer(answer: Answer, request: Option<&CapacityRequest>) -> Step {
+    let request = request.map(|request| request.name.clone());
+    Step::Answer { answer, request }
+}
+
+/// There is no request.
+fn begin(facts: &Facts<'_>) -> Step {
+    // A Ready check needs none: whoever deleted it, the capacity was there.
+    if *facts.state != CheckState::Pending {
+        return answer(Answer::Unchanged { recheck_in: None }, None);
+    }
+    let attempt = facts.retry_count.saturating_add(1);
+    let gave_back = facts.config.options.after_failure == AfterFailure::GiveBackQuota;
+    if gave_back && facts.retry_count > 0 && !facts.admitted {
+        // Kueue's reset set the state to Pending when it evicted.
+        let delay = facts.config.spec.retry_strategy.delay(facts.retry_count);
+        let begin = failure::backoff_from(facts, facts.state_since.unwrap_or(facts.reserved));
+        if let Some(wait) = remaining(begin, delay, facts.now) {
+            let message = format!("attempt {attempt} begins at {:.0}", after(begin, delay));
+            let recheck_in = Some(wait);
+            return answer(
+                Answer::Pending {
+                    message,
+                    recheck_in,
+                },
+                None,
+            );
+        }
+    }
+    Step::Create(NewRequest {
+        attempt,
+        tally: Tally {
+            errors: facts.retry_count,
+            no_capacity: 0,
+        },
+        replaces: None,
+    })
+}
+
+/// There is a request: its conditions, in their order.
+fn follow(facts: &Facts<'_>, request: &CapacityRequest, attempt: u32) -> Step {
+    let say = |said| answer(said, Some(request));
+    let unchanged = Answer::Unchanged { recheck_in: None };
+    if let Some(failure) = failure::of(facts, request) {
+        let ignore = facts.config.options.failed_after_admission == OnFailedAfterAdmission::Ignore;
+        if facts.admitted && ignore {
+            return say(unchanged);
+        }
+        return failure::follow(facts, request, attempt, &failure);
+    }
+    match &request.phase {
+        Phase::Revoked { message } => say(Answer::Rejected {
+            message: message.to_string(),
+        }),
+        Phase::Provisioned { message } => say(Answer::Ready {
+            message: message.to_string(),
+        }),
+        // Failures have been dealt with; a booking that expires after admission is none.
+        Phase::Failed { .. } | Phase::BookingExpired { .. } => say(unchanged),
+        _ if facts.admitted && *facts.state == CheckState::Ready => say(unchanged),
+        Phase::Waiting { message } => say(Answer::Pending {
+            message: message.to_string(),
+            recheck_in: timeout(facts, request),
+        }),
+        Phase::Accepted => say(Answer::Unchanged {
+            recheck_in: timeout(facts, request),
+        }),
+        Phase::New => say(silence(facts, request)),
+    }
+}
+
+/// Nobody has said anything about `request`.
+fn silence(facts: &Facts<'_>, request: &CapacityRequest) -> Answer {
+    let heard_of = remaining(request.created, SILENCE, facts.now);
+    let message = match heard_of {
+        Some(_) => String::new(),
+        None => format!(
+            "nobody has taken up the request for {} minutes: is there an autoscaler for the class \"{}\"?",
+            SILENCE.as_secs() / 60,
+            request.class
+        ),
+    };
+    let recheck_in = [heard_of, timeout(facts, request)]
+        .into_iter()
+        .flatten()
+        .min();
+    Answer::Pending {
+        message,
+        recheck_in,
+    }
+}
+
+/// How long `request` may still take.
+fn timeout(facts: &Facts<'_>, request: &CapacityRequest) -> Option<Duration> {
+    let timeout = facts.config.options.pending_timeout?;
+    remaining(request.created, timeout, facts.now)
+}
+
+/// What is left of `delay` since `begin`; `None` once it is over.
+fn remaining(begin: Timestamp, delay: Duration, now: Timestamp) -> Option<Duration> {
+    let left = Duration::try_from(after(begin, delay).duration_since(now)).ok()?;
+    (!left.is_zero()).then_some(left)
+}
+
+fn after(at: Timestamp, delay: Duration) -> Timestamp {
+    let delay = SignedDuration::try_from(delay).unwrap_or(SignedDuration::MAX);
+    at.saturating_add(delay).unwrap_or(Timestamp::MAX)
+}

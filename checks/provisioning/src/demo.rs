@@ -1,0 +1,89 @@
+//! `demo`: the check on a simulated cluster, with a model of Cluster Autoscaler and a node pool that can grow. Takes no time: time is virtual.
+
+use std::time::Duration;
+
+use kueue_check::{
+    AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters, Verdict,
+};
+use kueue_check_sim::autoscaler::{Autoscaler, Behaviour, NodePool, Profile, Selector, Settings};
+use kueue_check_sim::explore::Run;
+use kueue_check_sim::{Cluster, Job, Simulation};
+use serde_json::json;
+
+use crate::{CONTROLLER_NAME, ProvisioningCheck};
+
+const CLASS: &str = "best-effort-atomic-scale-up.autoscaling.x-k8s.io";
+
+/// Somebody who signs off each job by hand, and the one called `late` only after a quarter of an hour.
+struct SignOff;
+
+impl AdmissionCheckController for SignOff {
+    type Parameters = NoParameters;
+
+    fn controller_name(&self) -> ControllerName {
+        const { ControllerName::from_static("example.com/sign-off") }
+    }
+
+    async fn check(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+        let created = request.workload().created().unwrap_or(request.now());
+        let waited = Duration::try_from(request.now().duration_since(created)).unwrap_or_default();
+        let needed = Duration::from_mins(15);
+        if request.workload().name().contains("late") && waited < needed {
+            let left = needed.saturating_sub(waited);
+            return Ok(Verdict::pending("nobody is at the desk").recheck_in(left));
+        }
+        Ok(Verdict::ready("signed"))
+    }
+}
+
+/// Six training jobs on a pool of one node that can grow to four, and what became of them.
+///
+/// # Panics
+/// If the story does not go as it should.
+pub fn run() -> Run {
+    let config = json!({
+        "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ProvisioningRequestConfig", "metadata": {"name": "demo"},
+        "spec": {"provisioningClassName": CLASS, "retryStrategy": {"backoffLimitCount": 2, "backoffBaseSeconds": 60}},
+    });
+    let name = ControllerName::from_static(CONTROLLER_NAME);
+    Simulation::with_tools(move |tools| ProvisioningCheck::new(tools.client.clone(), name.clone()))
+        .parameters(&config)
+        .and("sign-off", |_| SignOff)
+        .quota(32)
+        .run(async |cluster| story(cluster).await)
+}
+
+async fn story(cluster: &Cluster) {
+    let node = [("cpu", "8"), ("memory", "32Gi")];
+    let failure = Behaviour::Fails {
+        reason: "InternalError".to_owned(),
+        message: "the cloud said 500".to_owned(),
+    };
+    let settings = Settings::new(Profile::Oss137, [NodePool::new("pool", &node, 1, 4)])
+        .jobs_without_pods(true)
+        .misbehave(Selector::all().name("job-retried-*-1"), failure)
+        .misbehave(
+            Selector::all().name("job-revoked-*"),
+            Behaviour::Revoked(Duration::from_mins(20)),
+        );
+    let autoscaler = Autoscaler::new(cluster.server().clone(), cluster.clock().clone(), settings);
+    tokio::spawn(async move { autoscaler.run().await });
+    for name in ["first", "second", "retried", "late", "revoked"] {
+        cluster.submit(Job::new(name).cpus(4));
+        cluster.advance(Duration::from_mins(1)).await;
+    }
+    cluster.submit(Job::new("last").pods(4).cpus(4));
+    cluster.advance(Duration::from_mins(12)).await;
+    for name in ["first", "second", "retried", "late"] {
+        cluster.expect_admitted(name).await;
+    }
+    cluster.expect_deactivated("revoked").await;
+    for name in ["first", "second", "retried", "late"] {
+        cluster.complete(name);
+        cluster.expect_finished(name).await;
+    }
+    cluster.expect_admitted("last").await;
+    cluster.advance(Duration::from_mins(10)).await;
+    cluster.complete("last");
+    cluster.expect_finished("last").await;
+}

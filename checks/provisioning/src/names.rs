@@ -1,0 +1,90 @@
+//! Names of what is created. They are Kueue's own, so that a cluster can change over with requests in flight.
+
+/// The longest name that is used as it is, in bytes. Longer ones are cut and told apart by a hash, which makes 253, Kubernetes' limit.
+pub const NAME_LIMIT: usize = 247;
+
+/// How many hexadecimal digits of the hash a cut name has.
+const HASH_DIGITS: usize = 5;
+
+/// The request of `workload` for the AdmissionCheck `check`, number `attempt`.
+pub fn request_name(workload: &str, check: &str, attempt: u32) -> String {
+    limited(&format!("{workload}-{check}-{attempt}"))
+}
+
+/// The PodTemplate of `pod_set` for the request `request`.
+pub fn template_name(request: &str, pod_set: &str) -> String {
+    limited(&format!("ppt-{request}-{pod_set}"))
+}
+
+/// The number in the name of a request of `workload` for `check`; `None` if the name is of something else, or was cut.
+///
+/// Requests say their number in an annotation; this is for those that Kueue itself created.
+pub fn attempt_in_name(name: &str, workload: &str, check: &str) -> Option<u32> {
+    let digits = name.strip_prefix(&limited(&format!("{workload}-{check}-")))?;
+    let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    plain.then(|| digits.parse().unwrap_or(1))
+}
+
+/// `name`, or its beginning and five digits of its SHA-1.
+fn limited(name: &str) -> String {
+    if name.len() <= NAME_LIMIT {
+        return name.to_owned();
+    }
+    let hash = sha1_smol::Sha1::from(name).digest().to_string();
+    let cut = name.floor_char_boundary(NAME_LIMIT);
+    format!("{}-{}", &name[..cut], &hash[..HASH_DIGITS])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_kueue() {
+        assert_eq!(request_name("job-wl-7901c", "pr", 1), "job-wl-7901c-pr-1");
+        assert_eq!(
+            template_name("job-wl-7901c-pr-1", "main"),
+            "ppt-job-wl-7901c-pr-1-main"
+        );
+    }
+
+    #[test]
+    fn a_name_of_more_than_247_bytes_is_cut_and_hashed() {
+        let fits = request_name(&"w".repeat(242), "pr", 1);
+        assert_eq!(fits, format!("{}-pr-1", "w".repeat(242)));
+        let workload = "w".repeat(245);
+        let first = request_name(&workload, "pr", 1);
+        let second = request_name(&workload, "pr", 2);
+        assert_eq!((first.len(), second.len()), (253, 253));
+        assert_ne!(first, second, "the hash is of the whole name");
+        assert!(first.starts_with(&format!("{workload}-p-")));
+        // `sha1sum` of 248 times `a` begins like this.
+        assert_eq!(
+            limited(&"a".repeat(248)),
+            format!("{}-d1d8b", "a".repeat(247))
+        );
+    }
+
+    #[test]
+    fn the_number_is_read_from_names_that_kueue_gave() {
+        let cases = [
+            ("wl-pr-1", Some(1)),
+            ("wl-pr-17", Some(17)),
+            ("wl-pr-99999999999", Some(1)),
+            ("wl-pr-", None),
+            ("wl-pr-1a", None),
+            ("wl-pr2-1", None),
+            ("other-pr-1", None),
+        ];
+        for (name, attempt) in cases {
+            assert_eq!(attempt_in_name(name, "wl", "pr"), attempt, "{name}");
+        }
+        let long = "w".repeat(250);
+        let cut = request_name(&long, "pr", 3);
+        assert_eq!(
+            attempt_in_name(&cut, &long, "pr"),
+            None,
+            "a cut name tells nothing"
+        );
+    }
+}

@@ -1,0 +1,115 @@
+//! Which pod sets are asked for as one.
+
+use kueue_check::api::Quantity;
+use serde_json::{Map, Value};
+
+use super::Wanted;
+use crate::config::MergePolicy;
+
+/// Pod sets that are asked for as one.
+#[derive(Clone, Debug)]
+pub struct Group<'a> {
+    /// The one whose name, template and assignment count.
+    pub first: Wanted<'a>,
+    /// The pods of all.
+    pub count: u64,
+    /// The names of the others.
+    pub others: Vec<&'a str>,
+}
+
+/// `wanted`, with each merged into the first group that it is like. The assigned flavors are not compared, as by Kueue's own check.
+pub fn merge(wanted: Vec<Wanted<'_>>, policy: Option<MergePolicy>) -> Vec<Group<'_>> {
+    let mut groups: Vec<(Value, Group<'_>)> = Vec::new();
+    for pods in wanted {
+        let key = policy.map_or(Value::Null, |policy| likeness(pods.template, policy));
+        let like = groups
+            .iter_mut()
+            .find(|(other, _)| policy.is_some() && *other == key);
+        match like {
+            Some((_, group)) => {
+                group.count = group.count.saturating_add(pods.count);
+                group.others.push(pods.name);
+            }
+            None => groups.push((
+                key,
+                Group {
+                    count: pods.count,
+                    others: Vec::new(),
+                    first: pods,
+                },
+            )),
+        }
+    }
+    groups.into_iter().map(|(_, group)| group).collect()
+}
+
+/// What has to be equal.
+fn likeness(template: &Value, policy: MergePolicy) -> Value {
+    match policy {
+        MergePolicy::IdenticalPodTemplates => normal(template),
+        MergePolicy::IdenticalWorkloadSchedulingRequirements => scheduling(&template["spec"]),
+    }
+}
+
+fn scheduling(spec: &Value) -> Value {
+    let requests = |containers: &Value| -> Value {
+        super::list(containers)
+            .map(|container| normal(&container["resources"]["requests"]))
+            .collect()
+    };
+    let mut likeness = Map::new();
+    for field in ["containers", "initContainers"] {
+        likeness.insert(field.to_owned(), requests(&spec[field]));
+    }
+    for field in [
+        "resources",
+        "nodeSelector",
+        "tolerations",
+        "affinity",
+        "resourceClaims",
+    ] {
+        likeness.insert(field.to_owned(), normal(&spec[field]));
+    }
+    Value::Object(likeness)
+}
+
+/// The value without what is empty, and amounts written in one way: `1000m` is `1`.
+fn normal(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let fields = map.iter().map(|(key, value)| {
+                let value = match key.as_str() {
+                    "requests" | "limits" => amounts(value),
+                    _ => normal(value),
+                };
+                (key.clone(), value)
+            });
+            Value::Object(fields.filter(|(_, value)| !is_empty(value)).collect())
+        }
+        Value::Array(items) => items.iter().map(normal).collect(),
+        value => value.clone(),
+    }
+}
+
+fn amounts(value: &Value) -> Value {
+    let fields = value.as_object().into_iter().flatten();
+    let fields = fields.map(|(key, amount)| {
+        let text = amount
+            .as_str()
+            .map_or_else(|| amount.to_string(), str::to_owned);
+        let amount = text
+            .parse::<Quantity>()
+            .map_or(text, |amount| amount.to_string());
+        (key.clone(), Value::String(amount))
+    });
+    Value::Object(fields.collect())
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(map) => map.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}

@@ -1,0 +1,109 @@
+//! What capacity a Workload needs: pure functions over the whole Workload, as the API server has it.
+
+mod merge;
+mod template;
+
+#[cfg(test)]
+mod tests;
+
+use serde_json::Value;
+
+pub use merge::{Group, merge};
+pub use template::{TemplateError, pod_template};
+
+/// The assignments do not fit the pod sets.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("inconsistent podSet assignments: missing assignment for PodSet \"{0}\"")]
+pub struct Inconsistent(pub String);
+
+/// A pod set for which capacity is asked.
+#[derive(Clone, Debug)]
+pub struct Wanted<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// How many pods: as many as quota is reserved for.
+    pub count: u64,
+    /// The pods' template.
+    pub template: &'a Value,
+    /// What Kueue assigned.
+    pub assignment: &'a Value,
+}
+
+/// The pod sets of `workload` that use a managed resource and have pods, in the order of the spec.
+///
+/// # Errors
+/// [`Inconsistent`] for the first of them without an assignment.
+pub fn wanted<'a>(
+    workload: &'a Value,
+    managed: &[String],
+) -> Result<Vec<Wanted<'a>>, Inconsistent> {
+    let mut wanted = Vec::new();
+    for pod_set in candidates(workload, managed) {
+        let pods = assigned(workload, pod_set)?;
+        wanted.extend((pods.count > 0).then_some(pods));
+    }
+    Ok(wanted)
+}
+
+/// Whether any capacity is needed. What comes after the first pod set that needs some is not looked at.
+///
+/// # Errors
+/// [`Inconsistent`] for a pod set without an assignment that may need some.
+pub fn is_needed(workload: &Value, managed: &[String]) -> Result<bool, Inconsistent> {
+    for pod_set in candidates(workload, managed) {
+        if assigned(workload, pod_set)?.count > 0 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn candidates<'a>(workload: &'a Value, managed: &[String]) -> impl Iterator<Item = &'a Value> {
+    let sets = list(&workload["spec"]["podSets"]);
+    sets.filter(move |pod_set| count(&pod_set["count"]).unwrap_or(1) > 0)
+        .filter(move |pod_set| managed.is_empty() || uses(&pod_set["template"]["spec"], managed))
+}
+
+fn assigned<'a>(workload: &'a Value, pod_set: &'a Value) -> Result<Wanted<'a>, Inconsistent> {
+    let name = pod_set["name"].as_str().unwrap_or_default();
+    let mut assignments = list(&workload["status"]["admission"]["podSetAssignments"]);
+    let assignment = assignments
+        .find(|assignment| assignment["name"] == pod_set["name"])
+        .ok_or_else(|| Inconsistent(name.to_owned()))?;
+    let planned = count(&pod_set["count"]).unwrap_or(1);
+    Ok(Wanted {
+        name,
+        count: count(&assignment["count"]).unwrap_or(planned),
+        template: &pod_set["template"],
+        assignment,
+    })
+}
+
+/// Whether a container requests or is limited in one of `resources`. As for Kueue's own check, the pod's own resources do not count.
+fn uses(spec: &Value, resources: &[String]) -> bool {
+    let names = |amounts: &Value| {
+        let keys = amounts.as_object().into_iter().flat_map(|map| map.keys());
+        keys.cloned().collect::<Vec<String>>()
+    };
+    containers(spec).any(|container| {
+        let amounts = &container["resources"];
+        let mut used = names(&amounts["requests"])
+            .into_iter()
+            .chain(names(&amounts["limits"]));
+        used.any(|name| resources.contains(&name))
+    })
+}
+
+fn containers(spec: &Value) -> impl Iterator<Item = &Value> {
+    list(&spec["initContainers"]).chain(list(&spec["containers"]))
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn count(value: &Value) -> Option<u64> {
+    value
+        .as_i64()
+        .map(|count| u64::try_from(count).unwrap_or_default())
+}

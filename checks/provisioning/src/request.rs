@@ -1,0 +1,172 @@
+//! A request for capacity, whatever kind of object it is.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kueue_check::api::{ResourceVersion, Uid};
+
+use crate::names::attempt_in_name;
+
+/// One request for the capacity of one Workload, as far as is decided on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CapacityRequest {
+    /// The namespace, which is the Workload's.
+    pub namespace: Box<str>,
+    /// The name.
+    pub name: Box<str>,
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// `metadata.resourceVersion`.
+    pub version: ResourceVersion,
+    /// The Workload that owns it.
+    pub workload: Uid,
+    /// That Workload's name.
+    pub workload_name: Box<str>,
+    /// What was written on it when it was created; nothing on one that Kueue created.
+    pub mark: Option<Mark>,
+    /// When it was created, to the second.
+    pub created: Timestamp,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Who is to provision.
+    pub class: Box<str>,
+    /// The class's parameters.
+    pub parameters: BTreeMap<Box<str>, Box<str>>,
+    /// The PodTemplates that it asks for, in order.
+    pub templates: Box<[Box<str>]>,
+    /// What has come of it.
+    pub phase: Phase,
+    /// What the provider told of the capacity.
+    pub details: BTreeMap<Box<str>, Box<str>>,
+}
+
+/// What the check writes on a request, so that it recognizes it whatever its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The AdmissionCheck.
+    pub check: Box<str>,
+    /// Which attempt it is, from 1.
+    pub attempt: u32,
+    /// Seconds since 1970 of the quota reservation for which it was created.
+    pub reserved: i64,
+    /// How the attempts before it failed.
+    pub tally: Tally,
+    /// Whether it is kept, once it has failed, until the next attempt: it is the record of the failures.
+    pub keep_failed: bool,
+    /// The pod sets that were merged into another one, by the one whose template stands for them.
+    pub merged: BTreeMap<Box<str>, Vec<Box<str>>>,
+}
+
+/// How attempts failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// For good reasons to worry.
+    pub errors: u32,
+    /// Because there was no capacity then.
+    pub no_capacity: u32,
+}
+
+impl Tally {
+    /// With one more failure.
+    #[must_use]
+    pub fn plus(mut self, kind: FailureKind) -> Self {
+        let count = match kind {
+            FailureKind::Error => &mut self.errors,
+            FailureKind::NoCapacity => &mut self.no_capacity,
+        };
+        *count = count.saturating_add(1);
+        self
+    }
+}
+
+/// Why a request failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// There is no capacity now; later there may be.
+    NoCapacity,
+    /// Anything else.
+    Error,
+}
+
+/// What has come of a request. Of several things that are true, the first in this order counts, as for Kueue's own check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// It failed for good.
+    Failed {
+        /// Why.
+        kind: FailureKind,
+        /// When.
+        at: Timestamp,
+        /// The provider's words.
+        message: Box<str>,
+    },
+    /// The capacity was there and was taken away.
+    Revoked {
+        /// The provider's words.
+        message: Box<str>,
+    },
+    /// The capacity was there and is no longer kept free.
+    BookingExpired {
+        /// When.
+        at: Timestamp,
+        /// The provider's words.
+        message: Box<str>,
+    },
+    /// The capacity is there.
+    Provisioned {
+        /// The provider's words.
+        message: Box<str>,
+    },
+    /// It is at work on, and the provider tells how far it is.
+    Waiting {
+        /// The provider's words.
+        message: Box<str>,
+    },
+    /// Somebody has taken it up.
+    Accepted,
+    /// Nobody has said anything.
+    New,
+}
+
+impl CapacityRequest {
+    /// Which attempt of `check` for the Workload `workload` it is; `None` if it is none.
+    pub fn attempt_of(&self, workload: &str, check: &str) -> Option<u32> {
+        match &self.mark {
+            Some(mark) => (&*mark.check == check).then_some(mark.attempt),
+            None => attempt_in_name(&self.name, workload, check),
+        }
+    }
+
+    /// The AdmissionCheck that it is for, as far as the request itself tells: one that Kueue created tells only by its name.
+    pub fn check(&self) -> Option<&str> {
+        if let Some(mark) = &self.mark {
+            return Some(&mark.check);
+        }
+        let rest = self
+            .name
+            .strip_prefix(&*self.workload_name)?
+            .strip_prefix('-')?;
+        let (check, attempt) = rest.rsplit_once('-')?;
+        attempt
+            .bytes()
+            .all(|byte| byte.is_ascii_digit())
+            .then_some(check)
+    }
+
+    /// Whether it asks for what is wanted now: the class, and every one of `parameters`. More parameters do no harm.
+    pub fn asks_for(&self, class: &str, parameters: &BTreeMap<String, String>) -> bool {
+        let has = |(key, value): (&String, &String)| {
+            self.parameters.get(key.as_str()).map(|own| &**own) == Some(value.as_str())
+        };
+        &*self.class == class && parameters.iter().all(has)
+    }
+
+    /// How the attempts before it failed, if it was the attempt number `attempt`. On a request of Kueue's all failures count as errors.
+    pub fn tally(&self, attempt: u32) -> Tally {
+        let unknown = Tally {
+            errors: attempt.saturating_sub(1),
+            no_capacity: 0,
+        };
+        self.mark.as_ref().map_or(unknown, |mark| mark.tally)
+    }
+}

@@ -1,0 +1,112 @@
+//! Every single fault in the scenarios: no second request for one attempt, none left behind, no wrong state, and it always converges.
+
+use std::time::Duration;
+
+use kueue_check_sim::{Cluster, Job};
+use serde_json::{Value, json};
+
+use crate::stage::*;
+
+/// No request was ever created while an equal one was there, and none is left at the end.
+async fn nothing_twice_and_nothing_left(cluster: &Cluster) {
+    no_requests(cluster).await;
+    cluster
+        .expect("no template is left", |cluster| {
+            templates(cluster).is_empty()
+        })
+        .await;
+    let mut there: Vec<Value> = Vec::new();
+    for change in cluster.server().history() {
+        if change.resource.plural != "provisioningrequests" {
+            continue;
+        }
+        let name = change.object["metadata"]["name"].clone();
+        match change.verb {
+            kueue_check_sim::apiserver::ChangeVerb::Added => {
+                assert!(!there.contains(&name), "{name} is created twice");
+                there.push(name);
+                assert!(there.len() <= 2, "{there:?} at once");
+            }
+            kueue_check_sim::apiserver::ChangeVerb::Deleted => there.retain(|known| *known != name),
+            kueue_check_sim::apiserver::ChangeVerb::Modified => {}
+        }
+    }
+}
+
+#[test]
+fn provisioned_and_finished() {
+    trial(&retries(1)).every_single_fault(async |cluster| {
+        cluster.submit(Job::new("train"));
+        let request = requested(cluster, "train", 1).await;
+        says(cluster, &request, "Accepted", "True", "");
+        says(cluster, &request, "Provisioned", "True", "Provisioned");
+        cluster.expect_admitted("train").await;
+        cluster.complete("train");
+        cluster.expect_finished("train").await;
+        nothing_twice_and_nothing_left(cluster).await;
+    });
+}
+
+#[test]
+fn retried() {
+    trial(&retries(1)).every_single_fault(async |cluster| {
+        cluster.submit(Job::new("train"));
+        let first = requested(cluster, "train", 1).await;
+        says(cluster, &first, "Failed", "True", "no room");
+        let second = requested(cluster, "train", 2).await;
+        says(cluster, &second, "Provisioned", "True", "Provisioned");
+        cluster.expect_admitted("train").await;
+        cluster.complete("train");
+        cluster.expect_finished("train").await;
+        nothing_twice_and_nothing_left(cluster).await;
+    });
+}
+
+#[test]
+fn evicted() {
+    trial(&retries(1)).every_single_fault(async |cluster| {
+        cluster.submit(Job::new("train"));
+        requested(cluster, "train", 1).await;
+        cluster.merge_workload("train", &json!({"spec": {"active": false}}));
+        cluster.expect_deactivated("train").await;
+        nothing_twice_and_nothing_left(cluster).await;
+    });
+}
+
+#[test]
+fn revoked() {
+    trial(&retries(1)).every_single_fault(async |cluster| {
+        cluster.submit(Job::new("train"));
+        let request = requested(cluster, "train", 1).await;
+        says(cluster, &request, "Provisioned", "True", "Provisioned");
+        cluster.expect_admitted("train").await;
+        says(cluster, &request, "CapacityRevoked", "True", "gone");
+        cluster.expect_deactivated("train").await;
+        nothing_twice_and_nothing_left(cluster).await;
+    });
+}
+
+#[test]
+fn the_config_changed() {
+    let config = retries(1);
+    trial(&config).every_single_fault(async |cluster| {
+        cluster.submit(Job::new("train"));
+        requested(cluster, "train", 1).await;
+        cluster.merge(
+            &config,
+            &json!({"spec": {"provisioningClassName": "class2"}}),
+        );
+        let changed = |cluster: &Cluster| {
+            let all = requests(cluster);
+            all.len() == 1 && all[0]["spec"]["provisioningClassName"] == "class2"
+        };
+        cluster.expect("the request is another one", changed).await;
+        let name = names(cluster)[0].clone();
+        cluster.advance(Duration::from_secs(60)).await;
+        says(cluster, &name, "Provisioned", "True", "Provisioned");
+        cluster.expect_admitted("train").await;
+        cluster.complete("train");
+        cluster.expect_finished("train").await;
+        nothing_twice_and_nothing_left(cluster).await;
+    });
+}

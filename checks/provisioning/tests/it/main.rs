@@ -1,0 +1,16 @@
+//! The provisioning check's suite: one binary, because linking is what takes time.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+
+mod better;
+#[cfg(feature = "demo")]
+mod demo;
+mod explore;
+mod kep;
+mod points;
+mod quiet;
+mod real;
+mod retries;
+mod stage;
+mod story;
+mod traces;

@@ -1,0 +1,107 @@
+//! Attempts that fail, as Kueue's integration suite has them, with a base of two seconds.
+
+use std::time::Duration;
+
+use kueue_check::api::CheckState;
+use kueue_check_sim::Job;
+use serde_json::json;
+
+use crate::stage::*;
+
+#[test]
+fn retry_then_succeed() {
+    trial(&retries(1)).run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        let first = requested(cluster, "train", 1).await;
+        says(cluster, &first, "Failed", "True", "no room");
+        cluster
+            .expect_message("train", "Retrying after failure: no room")
+            .await;
+        assert_eq!(entry(cluster, "train")["requeueAfterSeconds"], 2);
+        let second = requested(cluster, "train", 2).await;
+        cluster.advance(Duration::from_secs(1)).await;
+        assert_eq!(
+            names(cluster),
+            std::slice::from_ref(&second),
+            "the first went with the eviction"
+        );
+        assert_eq!(entry(cluster, "train")["retryCount"], 1);
+        assert_eq!(
+            entry(cluster, "train")["message"],
+            "",
+            "what was said of the first is over"
+        );
+        says(cluster, &second, "Provisioned", "True", "Provisioned");
+        cluster.expect_admitted("train").await;
+    });
+}
+
+#[test]
+fn retry_then_reject() {
+    trial(&retries(1)).run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        for attempt in [1, 2] {
+            let request = requested(cluster, "train", attempt).await;
+            says(cluster, &request, "Failed", "True", "no room");
+        }
+        cluster.expect_deactivated("train").await;
+        cluster
+            .expect_message(
+                "train",
+                "Reset to Pending after eviction. Previously: Rejected",
+            )
+            .await;
+        no_requests(cluster).await;
+    });
+}
+
+#[test]
+fn retry_twice_if_a_request_fails_twice() {
+    trial(&retries(2)).run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        for attempt in [1, 2] {
+            let request = requested(cluster, "train", attempt).await;
+            says(cluster, &request, "Failed", "True", "no room");
+        }
+        requested(cluster, "train", 3).await;
+        assert_eq!(entry(cluster, "train")["retryCount"], 2);
+    });
+}
+
+#[test]
+fn the_first_failure_rejects_where_no_attempt_may_follow() {
+    trial(&retries(0)).run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        let request = requested(cluster, "train", 1).await;
+        says(cluster, &request, "Failed", "True", "no room");
+        cluster.expect_deactivated("train").await;
+        let changed =
+            "Admission check check updated state from Pending to Rejected with message: no room";
+        assert_eq!(events(cluster, "AdmissionCheckUpdated"), [changed]);
+    });
+}
+
+#[test]
+fn a_booking_that_expires_before_admission_is_retried() {
+    let other = (
+        "other",
+        json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": "other"}, "spec": {"controllerName": "example.com/nobody"}}),
+    );
+    let queue = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "queue"}, "spec": {
+        "namespaceSelector": {}, "admissionChecksStrategy": {"admissionChecks": [{"name": "check"}, {"name": other.0}]},
+        "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [{"name": "cpu", "nominalQuota": "8"}]}]}],
+    }});
+    trial(&retries(1)).object(&other.1).object(&queue).run(async |cluster| {
+        // Nobody answers the other check, but it counts as active.
+        check_status(cluster, "other", &json!({"conditions": [{"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": "2026-11-21T09:00:00Z"}]}));
+        cluster.submit(Job::new("train"));
+        let first = requested(cluster, "train", 1).await;
+        says(cluster, &first, "Provisioned", "True", "Provisioned");
+        cluster.expect_state("train", CheckState::Ready).await;
+        says(cluster, &first, "BookingExpired", "True", "booking gone");
+        cluster.expect_message("train", "Retrying after booking expired: booking gone").await;
+        let second = requested(cluster, "train", 2).await;
+        says(cluster, &second, "Provisioned", "True", "Provisioned");
+        cluster.expect_state("train", CheckState::Ready).await;
+    });
+}

@@ -1,0 +1,125 @@
+//! What Kueue 0.19.2's own check did on a real API server, done again by this one under its name.
+
+use std::path::{Path, PathBuf};
+
+use kueue_check::ControllerName;
+use kueue_check::runtime::Runtime;
+use kueue_check_provisioning::{KUEUES_CONTROLLER_NAME, ProvisioningCheck};
+use kueue_check_sim::replay::{Difference, Replay, Trace};
+use serde_json::{Value, json};
+
+/// The recordings are kept beside the project, not in it; `KUEUE_CHECK_TRACES` says where, if elsewhere.
+fn recordings(of: &str) -> Vec<PathBuf> {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
+    let folder = std::env::var_os("KUEUE_CHECK_TRACES")
+        .map_or_else(beside, PathBuf::from)
+        .join(of);
+    let Ok(entries) = std::fs::read_dir(&folder) else {
+        eprintln!("skipped: there is no {}", folder.display());
+        return Vec::new();
+    };
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    files.retain(|file| {
+        file.file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with("pr-"))
+    });
+    files.sort();
+    files
+}
+
+fn replay(file: &Path) -> Vec<Difference> {
+    let trace = Trace::read(file).unwrap();
+    let replay = Replay::new(trace).with(|server, clock| {
+        let client = server.client_as("check-0");
+        let name = ControllerName::from_static(KUEUES_CONTROLLER_NAME);
+        let runtime = Runtime::builder(client.clone())
+            .check(ProvisioningCheck::new(client, name))
+            .clock(clock.clone())
+            .build()
+            .unwrap();
+        tokio::spawn(runtime.run(std::future::pending()));
+    });
+    replay.overlook(meant).run().unwrap()
+}
+
+/// What is different on purpose: this check tells about its AdmissionCheck, and says more in its condition; updates stand only beside Ready. And a delay is a
+/// delay: Kueue's own check leaves `lastTransitionTime` as it was when it says Retry, so the delay counts from the transition before, was over
+/// already in these recordings, and the eviction came at once. Here Kueue waits first, and says so in `requeueState`.
+fn meant(kind: &str, state: &mut Value) {
+    match kind {
+        "Event"
+            if state
+                .as_str()
+                .is_some_and(|line| line.ends_with("(AdmissionCheck/pr)")) =>
+        {
+            *state = Value::Null;
+        }
+        "AdmissionCheck" => {
+            for condition in list(&mut state["conditions"]) {
+                if condition["status"] == "False" {
+                    condition["reason"].take();
+                    condition["message"].take();
+                }
+            }
+        }
+        "Workload" => {
+            if let Some(workload) = state.as_object_mut() {
+                workload.remove("requeueState");
+            }
+            for entry in list(&mut state["checks"]) {
+                let none = entry["podSetUpdates"] == json!([]);
+                // After Rejected Kueue forgets the count, unless the check's own writes have come to own it, as those of Kueue's check do.
+                if entry["message"]
+                    .as_str()
+                    .is_some_and(|said| said.ends_with("Previously: Rejected"))
+                {
+                    entry["retryCount"].take();
+                }
+                if (none || entry["state"] != "Ready")
+                    && let Some(entry) = entry.as_object_mut()
+                {
+                    entry.remove("podSetUpdates");
+                }
+                if let Some(entry) = entry.as_object_mut() {
+                    entry.retain(|_, value| !value.is_null());
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn list(value: &mut Value) -> impl Iterator<Item = &mut Value> {
+    value.as_array_mut().into_iter().flatten()
+}
+
+fn differs(of: &str) -> Vec<String> {
+    let mut differences = Vec::new();
+    for file in recordings(of) {
+        for difference in replay(&file) {
+            let name = file.file_name().unwrap().to_string_lossy();
+            differences.push(format!("{name}: {difference}"));
+        }
+    }
+    differences
+}
+
+#[test]
+fn recordings_of_jobs_are_reproduced() {
+    let differences = differs("job");
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+#[test]
+fn recordings_of_bare_workloads_are_reproduced() {
+    let mut differences = differs("workload");
+    // The recording ends before the delay of two seconds is over, and with it what follows: the eviction, its event, the end of the request.
+    let late = [
+        "ProvisioningRequest/wl-pr-1, state 4",
+        "Workload/wl, state 5",
+        "events of \"BookingExpired\"",
+    ]
+    .map(|place| format!("pr-booking-expired-pending.json: {place}\n"));
+    differences.retain(|difference| !late.iter().any(|late| difference.starts_with(late)));
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}

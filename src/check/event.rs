@@ -1,0 +1,92 @@
+//! What a check tells people: Kubernetes events on the Workload.
+
+use super::Message;
+use crate::api::CheckState;
+
+/// An event about a Workload, for `kubectl describe`. Sent off the write path, bounded and paced as the runtime's own events are.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub struct EventNote {
+    pub(crate) warning: bool,
+    pub(crate) reason: &'static str,
+    pub(crate) action: &'static str,
+    pub(crate) note: Message,
+}
+
+impl EventNote {
+    /// Something that is as it should be. `reason` is one word in CamelCase; the note is cut at 1,024 characters.
+    pub fn normal(reason: &'static str, note: impl Into<Message>) -> Self {
+        Self {
+            warning: false,
+            reason,
+            action: "Check",
+            note: note.into(),
+        }
+    }
+
+    /// Something that somebody should look at.
+    pub fn warning(reason: &'static str, note: impl Into<Message>) -> Self {
+        Self {
+            warning: true,
+            ..Self::normal(reason, note)
+        }
+    }
+
+    /// What the controller was doing, in one word in CamelCase. Default: `Check`.
+    pub fn action(mut self, action: &'static str) -> Self {
+        self.action = action;
+        self
+    }
+
+    /// Whether it is a warning.
+    pub fn is_warning(&self) -> bool {
+        self.warning
+    }
+
+    /// The reason.
+    pub fn reason(&self) -> &str {
+        self.reason
+    }
+
+    /// The note.
+    pub fn note(&self) -> &str {
+        self.note.as_str()
+    }
+}
+
+/// A state that was written.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct StateChange<'a> {
+    /// The AdmissionCheck.
+    pub admission_check: &'a str,
+    /// The state before.
+    pub from: &'a CheckState,
+    /// The state now.
+    pub to: &'a CheckState,
+    /// The message now.
+    pub message: &'a str,
+}
+
+impl StateChange<'_> {
+    /// How a change is told unless the check says otherwise.
+    pub(crate) fn event(&self) -> EventNote {
+        let reason = match self.to {
+            CheckState::Ready => "AdmissionCheckReady",
+            CheckState::Retry => "AdmissionCheckRetry",
+            CheckState::Rejected => "AdmissionCheckRejected",
+            CheckState::PreemptionRequired => "AdmissionCheckPreemptionRequired",
+            CheckState::Pending | CheckState::Other(_) => "AdmissionCheckPending",
+        };
+        let Self {
+            admission_check,
+            from,
+            to,
+            message,
+        } = self;
+        EventNote::normal(
+            reason,
+            format!("Admission check \"{admission_check}\": {from} → {to}: {message}"),
+        )
+    }
+}
