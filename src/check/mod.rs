@@ -3,6 +3,7 @@
 //! A check is an [`AdmissionCheckController`], or a plain function ([`handler`](crate::handler)). It is given a [`CheckRequest`] and returns a [`Verdict`] or
 //! a [`CheckError`]; it writes nothing. Its [`Parameters`] are a custom resource, in which a [`Policy`] can be flattened.
 
+mod background;
 mod controller;
 mod duration;
 mod erased;
@@ -17,6 +18,7 @@ mod updates;
 mod verdict;
 mod watches;
 
+pub use background::{Background, Seen};
 pub use controller::{AdmissionCheckController, ControllerName, ControllerNameError, Inactive};
 pub use duration::{HumanDuration, HumanDurationError};
 pub use erased::Check;

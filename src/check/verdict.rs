@@ -17,6 +17,7 @@ use super::{Message, PodSetUpdates};
 /// | [`rejected`](Self::rejected) | Rejected | deactivates the Workload | a person must reactivate it: only for "never" |
 /// | [`preemption_required`](Self::preemption_required) | PreemptionRequired, or Pending where the cluster has no such state | KEP-993; no released Kueue | as Pending |
 /// | [`not_applicable`](Self::not_applicable) | Ready | as Ready | |
+/// | [`unchanged`](Self::unchanged) | none | what it does already | |
 ///
 /// Measured on Kueue 0.19.2. An error is not a verdict: return [`CheckError`](super::CheckError), and the state stays as it is.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +38,7 @@ pub(crate) enum Answer {
     PreemptionRequired,
     Retry { delay: Duration },
     Rejected,
+    Unchanged,
 }
 
 impl Answer {
@@ -49,6 +51,7 @@ impl Answer {
             Self::PreemptionRequired => "PreemptionRequired",
             Self::Retry { .. } => "Retry",
             Self::Rejected => "Rejected",
+            Self::Unchanged => "Unchanged",
         }
     }
 }
@@ -98,6 +101,14 @@ impl Verdict {
         Self::new(Answer::NotApplicable, message)
     }
 
+    /// What stands there is still right, with the message that it has: nothing is written.
+    ///
+    /// For a check whose messages say numbers of the moment in which it decided. Not the first answer to a reservation: an entry that nobody has decided
+    /// stays without a message.
+    pub fn unchanged() -> Self {
+        Self::new(Answer::Unchanged, "")
+    }
+
     /// Asks again after `delay`, at the latest. Retry and Rejected end the reservation, so there is nothing to ask again about, and it is ignored.
     pub fn recheck_in(mut self, delay: Duration) -> Self {
         self.recheck_in = Some(delay);
@@ -140,6 +151,11 @@ impl Verdict {
     /// Whether it is [`rejected`](Self::rejected).
     pub fn is_rejected(&self) -> bool {
         self.answer == Answer::Rejected
+    }
+
+    /// Whether it is [`unchanged`](Self::unchanged).
+    pub fn is_unchanged(&self) -> bool {
+        self.answer == Answer::Unchanged
     }
 
     /// When to ask again.

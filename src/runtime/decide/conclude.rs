@@ -148,6 +148,11 @@ impl Draft<'_> {
             Answer::PreemptionRequired => self.preemption_required(verdict),
             Answer::Retry { delay } => return self.retry(delay, verdict.message.clone()),
             Answer::Rejected => Target::new(CheckState::Rejected, verdict.message.clone()),
+            Answer::Unchanged => {
+                let stands_ready = self.facts.entry.state == CheckState::Ready;
+                self.memory.watched = stands_ready && verdict.recheck_in.is_some();
+                return (None, again);
+            }
         };
         (Some(target), again)
     }
@@ -163,6 +168,17 @@ impl Draft<'_> {
                 let target = (self.facts.entry.state != CheckState::Ready).then(|| ready(verdict));
                 (
                     target,
+                    verdict
+                        .recheck_in
+                        .map_or(LookAgain::OnChange, LookAgain::After),
+                )
+            }
+            Answer::Unchanged => {
+                self.memory.change_trouble(|trouble| trouble.objections = 0);
+                self.memory.watched = verdict.recheck_in.is_some();
+                self.memory.recheck = verdict.recheck_in;
+                (
+                    None,
                     verdict
                         .recheck_in
                         .map_or(LookAgain::OnChange, LookAgain::After),

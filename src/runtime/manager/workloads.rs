@@ -7,7 +7,7 @@ use kube::runtime::watcher::Event;
 use super::session::Session;
 use super::tracked::{Key, KeyState};
 use crate::api::{CheckState, Name, ResourceFlavor, Uid, Workload};
-use crate::check::ReleaseReason;
+use crate::check::{ReleaseReason, Seen};
 use crate::runtime::decide::{Standing, standing};
 use crate::runtime::metrics::CheckLabels;
 use crate::runtime::queue::Lane;
@@ -19,7 +19,12 @@ const OVERWRITES_AT_ONCE: u32 = 3;
 impl Session {
     pub(super) fn take_workload(&mut self, event: Event<Workload>, selected: bool) {
         match event {
-            Event::Init => self.listed_workloads = Some(std::collections::BTreeSet::new()),
+            Event::Init => {
+                // Within one watch, a second list means that events were lost.
+                self.unseen |= self.synced.workloads;
+                self.listed_workloads = Some(std::collections::BTreeSet::new());
+                self.show(Seen::Listing);
+            }
             Event::InitApply(workload) => {
                 if let Some(listed) = &mut self.listed_workloads {
                     listed.insert(workload.uid().clone());
@@ -38,6 +43,10 @@ impl Session {
                 for uid in &vanished {
                     self.gone(uid, None);
                 }
+                self.show(Seen::Listed {
+                    unbroken: !self.unseen,
+                });
+                self.unseen = false;
                 self.synced.workloads = true;
                 self.act_if_ready();
             }
@@ -66,6 +75,7 @@ impl Session {
             return;
         }
         let before = tracked.workload.replace(workload.clone());
+        self.show(Seen::Workload(workload));
         self.observe(workload, before.as_ref());
         if !keep && let Some(tracked) = self.workloads.get_mut(&uid) {
             tracked.workload = None;
@@ -79,6 +89,12 @@ impl Session {
             return;
         };
         let last = tracked.workload.clone();
+        if let Some(workload) = &last {
+            self.show(Seen::Gone(workload));
+        }
+        let Some(tracked) = self.workloads.get(uid) else {
+            return;
+        };
         let checks: Vec<Name> = tracked.keys.iter().map(|key| key.check.clone()).collect();
         for check in checks {
             let answered = last
@@ -90,6 +106,13 @@ impl Session {
             tracked.workload = None;
         }
         self.tidy(uid);
+    }
+
+    /// Shows the checks what is seen.
+    fn show(&self, seen: Seen<'_>) {
+        for check in &*self.checks {
+            check.observe(seen);
+        }
     }
 
     /// Whether an answer stands on `workload` that must not serve its next reservation.
