@@ -1,0 +1,1 @@
+//! Commands besides those of every check.
