@@ -67,11 +67,14 @@ impl Session {
             return;
         }
         let tracked = self.workloads.entry(uid.clone()).or_default();
-        if tracked.workload.as_ref().is_some_and(|known| {
+        let newer = tracked.workload.as_ref().filter(|known| {
             workload
                 .resource_version()
                 .is_older_than(known.resource_version())
-        }) {
+        });
+        if let Some(newer) = newer.cloned() {
+            // It is in the list all the same.
+            self.show(Seen::Workload(&newer));
             return;
         }
         let before = tracked.workload.replace(workload.clone());

@@ -7,6 +7,9 @@ use super::shared::Asked;
 use crate::ledger::{Balance, Book};
 use crate::source::Note;
 
+/// For how many seconds a job must have run before it is odd that nothing is spent.
+const UNMATCHED: i64 = 900;
+
 /// One condition, without its times.
 struct Says {
     kind: &'static str,
@@ -138,19 +141,11 @@ fn fresh(book: &Book, asked: Option<&Asked>, now: Timestamp) -> Says {
 }
 
 fn noted(note: &Note, book: &Book, now: Timestamp) -> Option<(&'static str, String)> {
-    let runs = || {
-        let period = book.period(now);
-        period.is_some_and(|period| {
-            book.known_accounts(now)
-                .iter()
-                .any(|account| book.balance(account, period, now).committed.jobs > 0)
-        })
-    };
     match note {
         Note::NotANumber(namespace) => Some(("NotANumber", format!("the figure of namespace {namespace} is no amount of money"))),
         Note::ClockSkew(seconds) => Some(("ClockSkew", format!("the source's samples are {seconds} s ahead of this clock"))),
         Note::PeriodNotCovered => Some(("PeriodNotCovered", "the source has nothing about the beginning of the period: what was spent then is not counted".to_owned())),
-        Note::NoSpendMatched if runs() => Some(("NoSpendMatched", "jobs run, and the source has no figure for any namespace: see the query and its label".to_owned())),
+        Note::NoSpendMatched if book.has_run_for(UNMATCHED, now) => Some(("NoSpendMatched", "jobs run, and the source has no figure for any namespace: see the query and its label".to_owned())),
         Note::NoSpendMatched | Note::Duplicate(_) | Note::SlowDown => None,
     }
 }

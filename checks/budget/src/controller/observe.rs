@@ -49,7 +49,7 @@ pub(super) async fn run(shared: &Arc<Shared>, mut context: Background) {
             .min();
         tokio::select! {
             Some((name, terms, result)) = asking.next(), if !asking.is_empty() => {
-                let pause = take(shared, &name, &terms, result, paces.get(&name).map_or(0, |pace| pace.failures + 1));
+                let pause = take(shared, &name, &terms, result, paces.get(&name));
                 if let Some(pace) = paces.get_mut(&name) {
                     pace.busy = false;
                     pace.failures = if pause.failed { pace.failures.saturating_add(1) } else { 0 };
@@ -149,9 +149,12 @@ fn take(
     name: &str,
     terms: &Terms,
     result: Result<Answer, SourceError>,
-    failures: u32,
+    pace: Option<&Pace>,
 ) -> Pause {
     let now = shared.now();
+    let (failures, step) = pace.map_or((1, 1), |pace| {
+        (pace.failures.saturating_add(1), pace.source.step())
+    });
     let interval = terms.source.interval();
     let mut books = shared.books();
     // The Budget may measure something else by now.
@@ -167,12 +170,23 @@ fn take(
     let pause = match result {
         Ok(answer) => {
             let taken = book.observe(&answer.observation, now);
+            // A cold start ends with the first answer about a time that was watched: it is asked for as soon as it can be had.
+            let settle = i64::try_from(terms.source.settle_delay().as_secs())
+                .unwrap_or(i64::MAX)
+                .saturating_add(step);
+            let cold = book
+                .cold_for(settle, now)
+                .and_then(|seconds| u64::try_from(seconds).ok());
             drop(books);
             let slow = answer.notes.contains(&Note::SlowDown);
             let decreased = taken.decreased.iter().map(ToString::to_string).collect();
             shared.answered(name, terms.generation, Ok(answer.notes), decreased);
             Pause {
-                length: if slow { interval * 2 } else { interval },
+                length: match cold {
+                    Some(seconds) => interval.min(Duration::from_secs(seconds)),
+                    None if slow => interval * 2,
+                    None => interval,
+                },
                 failed: false,
             }
         }

@@ -718,3 +718,17 @@ impl Book {
             .collect()
     }
 }
+
+impl Book {
+    /// Whether a job has run for so many seconds.
+    pub fn has_run_for(&self, seconds: i64, now: Timestamp) -> bool {
+        self.live.values().any(|live| matches!(live.claim.state, State::Running(since) if now.as_second() - since >= seconds))
+    }
+
+    /// In how many seconds an answer may come that ends a cold start; `None` if there is none to end.
+    pub(crate) fn cold_for(&self, settle: i64, now: Timestamp) -> Option<i64> {
+        let watched = self.watched_since?;
+        let known = self.spend.watermarks().common.unwrap_or(i64::MIN);
+        (known < watched).then(|| (watched + settle - now.as_second()).max(1))
+    }
+}
