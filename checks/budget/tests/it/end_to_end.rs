@@ -35,7 +35,7 @@ fn credentials(token: &str) -> std::path::PathBuf {
 }
 
 /// Each test has a lease of its own, so a second process would be a second leader: one test at a time.
-static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+pub(super) static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 struct Play {
     _alone: tokio::sync::MutexGuard<'static, ()>,
