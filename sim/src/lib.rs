@@ -3,7 +3,13 @@
 pub mod apiserver;
 pub mod autoscaler;
 pub mod definitions;
+pub mod explore;
 pub mod jobs;
 pub mod kueue;
 pub mod replay;
+pub mod scenarios;
+pub mod simulation;
 pub mod timeline;
+
+pub use explore::{Explored, Plan, Run};
+pub use simulation::{Cluster, Job, Simulation};

@@ -6,6 +6,7 @@ mod activation;
 mod backoff;
 mod connection;
 mod decide;
+mod defect;
 mod evaluate;
 mod events;
 mod health;
@@ -17,5 +18,8 @@ mod queue;
 mod signal;
 mod writer;
 
+#[cfg(feature = "planted-defects")]
+#[doc(hidden)]
+pub use defect::{Defect, with_defect};
 pub use lease::{LeaseConfig, LeaseTimes};
 pub use manager::{BuildError, Diagnostics, RunError, Runtime, RuntimeBuilder, RuntimeHandle};

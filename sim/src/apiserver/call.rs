@@ -170,4 +170,17 @@ pub struct Answer {
     pub code: u16,
     /// An object, a list, or a `Status`.
     pub body: Value,
+    /// What the client should know, such as unknown fields; each goes into a header `Warning`.
+    pub warnings: Vec<String>,
+}
+
+impl Answer {
+    /// An answer without warnings.
+    pub fn new(code: u16, body: Value) -> Self {
+        Self {
+            code,
+            body,
+            warnings: Vec::new(),
+        }
+    }
 }

@@ -12,6 +12,7 @@ mod hooks;
 mod http;
 mod kinds;
 mod patch;
+mod rules;
 mod schema;
 mod select;
 mod server;

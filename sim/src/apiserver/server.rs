@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use super::Core;
 use super::call::{Answer, Call, Resource, Verb};
 use super::hooks::{Admission, Faults};
-use super::kinds::{Registry, builtin, custom_kinds};
+use super::kinds::{Registry, builtin, custom_kinds, table_of};
 use super::status::Status;
 use super::store::Change;
 use super::watch::{Watch, WatchOptions};
@@ -92,7 +92,7 @@ impl ApiServer {
     /// An object, or `None`. Shared, not copied: for actors that look often.
     pub fn object(&self, resource: &Resource, namespace: &str, name: &str) -> Option<Arc<Value>> {
         let store = self.core.store();
-        let table = (resource.group.clone(), resource.plural.clone());
+        let table = table_of(resource);
         store.get(&table, &super::store::key(namespace, name))
     }
 
@@ -104,7 +104,7 @@ impl ApiServer {
             format!("{namespace}/")
         };
         let store = self.core.store();
-        let table = (resource.group.clone(), resource.plural.clone());
+        let table = table_of(resource);
         let found = store.list(&table, &prefix).into_iter();
         found.map(|(_, object)| object).collect()
     }

@@ -4,6 +4,9 @@ use serde_json::{Value, json};
 
 use super::call::{Answer, Resource};
 
+/// What is said to a path that nothing serves.
+pub(crate) const NO_SUCH_PAGE: &str = "404 page not found";
+
 /// Why a request is refused; the `Status` object of the API.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Status {
@@ -60,6 +63,11 @@ impl Status {
             format!("{} \"{name}\" not found", resource.qualified()),
         )
         .with_details(names(resource, name))
+    }
+
+    /// 404 for a path that nothing serves: a text, not a `Status`.
+    pub fn no_such_page() -> Self {
+        Self::new(404, "NotFound", NO_SUCH_PAGE)
     }
 
     /// 404 for a path.
@@ -142,7 +150,7 @@ impl Status {
             [one] => one.clone(),
             several => format!("[{}]", several.join(", ")),
         };
-        let qualified = if group.is_empty() {
+        let qualified = if group.is_empty() || kind.is_empty() {
             kind.to_owned()
         } else {
             format!("{kind}.{group}")
@@ -151,7 +159,8 @@ impl Status {
             .iter()
             .map(|e| json!({"reason": e.reason, "message": e.message, "field": e.field}))
             .collect();
-        let mut details = json!({"kind": kind, "causes": causes});
+        let mut details = json!({"causes": causes});
+        put(&mut details, "kind", kind);
         put(&mut details, "group", group);
         put(&mut details, "name", name);
         Self::new(
@@ -185,10 +194,7 @@ impl Status {
 
 impl From<Status> for Answer {
     fn from(status: Status) -> Self {
-        Self {
-            code: status.code,
-            body: status.to_value(),
-        }
+        Self::new(status.code, status.to_value())
     }
 }
 
@@ -238,6 +244,24 @@ impl FieldError {
             reason: "FieldValueInvalid",
             message: format!("Invalid value: {value}: {why}"),
         }
+    }
+
+    /// A value that does not fit, as it is to be shown.
+    pub(crate) fn invalid_shown(
+        field: impl Into<String>,
+        shown: &str,
+        why: impl std::fmt::Display,
+    ) -> Self {
+        Self {
+            field: field.into(),
+            reason: "FieldValueInvalid",
+            message: format!("Invalid value: {shown}: {why}"),
+        }
+    }
+
+    /// A fault that is told without a place.
+    pub(crate) fn nowhere(why: impl std::fmt::Display) -> Self {
+        Self::invalid_shown("<nil>", "\"\"", why)
     }
 
     /// A value of the wrong type.

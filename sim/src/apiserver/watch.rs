@@ -12,7 +12,7 @@ use super::kinds::Kind;
 use super::select::Selector;
 use super::status::{FieldError, Status};
 use super::store::{Change, ChangeVerb};
-use super::verbs::{parse_version, show};
+use super::verbs::{no_such_resource, parse_version, show, zero};
 
 /// What is watched, and from where on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,7 +74,10 @@ impl Watch {
             .resource
             .as_ref()
             .and_then(|resource| core.store().registry.get(resource))
-            .ok_or_else(Status::no_such_path)?;
+            .ok_or_else(|| match &options.resource {
+                Some(resource) => no_such_resource(&core, resource),
+                None => Status::no_such_path(),
+            })?;
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let mut selector = Selector::parse(
             &kind,
@@ -87,7 +90,8 @@ impl Watch {
         check(&options)?;
         let from = some(&options.resource_version)
             .map(|v| parse_version(&v))
-            .transpose()?;
+            .transpose()
+            .map_err(|why| Status::new(500, "", why))?;
         let prefix = some(&options.namespace)
             .filter(|_| kind.namespaced)
             .map(|n| format!("{n}/"))
@@ -122,7 +126,8 @@ impl Watch {
                     watch.ready.push_back(event);
                 }
             }
-            if options.send_initial_events == Some(true) && options.allow_bookmarks {
+            // Who asks in the old way, and takes bookmarks, is told too.
+            if options.allow_bookmarks {
                 let bookmark = watch.bookmark(true);
                 watch.ready.push_back(bookmark);
             }
@@ -149,26 +154,29 @@ impl Watch {
     }
 
     fn event(&self, kind: &'static str, object: &Arc<Value>) -> Event {
-        let object = if self.kind.resource.version == self.kind.stored {
-            Arc::clone(object)
-        } else {
+        let object = if self.kind.converts() {
             Arc::new(show(&self.kind, object))
+        } else {
+            Arc::clone(object)
         };
         Event { kind, object }
     }
 
     /// A bookmark at the place where the watch is.
     pub(crate) fn bookmark(&self, initial_end: bool) -> Event {
-        let mut metadata =
-            json!({"resourceVersion": self.version.to_string(), "creationTimestamp": null});
+        let mut object = zero(&self.kind);
+        object["metadata"] = json!({"resourceVersion": self.version.to_string()});
         if initial_end {
-            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+            object["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        let object = json!({"kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata});
         Event {
             kind: "BOOKMARK",
             object: Arc::new(object),
         }
+    }
+
+    pub(crate) fn kind(&self) -> &Arc<Kind> {
+        &self.kind
     }
 
     /// The kind that is watched.
@@ -245,26 +253,22 @@ impl Watch {
 fn check(options: &WatchOptions) -> Result<(), Status> {
     let mut errors = Vec::new();
     let rule = options.resource_version_match.as_str();
-    match options.send_initial_events {
-        None if !rule.is_empty() => errors.push(FieldError::forbidden(
-            "resourceVersionMatch",
-            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-        )),
-        Some(_) if rule != "NotOlderThan" => {
-            if rule.is_empty() {
-                errors.push(FieldError::forbidden(
-                    "resourceVersionMatch",
-                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-                ));
-            } else {
-                errors.push(FieldError::not_supported(
-                    "resourceVersionMatch",
-                    &rule.into(),
-                    &["NotOlderThan".into()],
-                ));
-            }
-        }
-        _ => {}
+    let why = if options.send_initial_events.is_some() {
+        "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+    } else {
+        "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+    };
+    let wrong = match options.send_initial_events {
+        None => !rule.is_empty(),
+        Some(_) => rule != "NotOlderThan",
+    };
+    if wrong {
+        errors.push(FieldError::forbidden("resourceVersionMatch", why));
+    }
+    if !matches!(rule, "" | "NotOlderThan") {
+        let allowed = ["NotOlderThan".into()];
+        let error = FieldError::not_supported("resourceVersionMatch", &rule.into(), &allowed);
+        errors.push(error);
     }
     if errors.is_empty() {
         Ok(())

@@ -38,7 +38,7 @@ pub enum Fault {
     Break,
     /// The event comes twice.
     Duplicate,
-    /// The event comes ten seconds late, and so do those behind it.
+    /// The event comes thirty seconds late, and so do those behind it.
     Late,
     /// 410 comes instead, and the watch ends.
     Expire,
@@ -130,7 +130,7 @@ impl Fault {
             Self::Close => EventFault::Close,
             Self::Break | Self::CrashOnEvent => EventFault::Break,
             Self::Duplicate => EventFault::Duplicate,
-            Self::Late => EventFault::Delay(Duration::from_secs(10)),
+            Self::Late => EventFault::Delay(Duration::from_secs(30)),
             Self::Expire => EventFault::Expire,
             _ => return None,
         })

@@ -1,59 +1,121 @@
 //! A plan at work.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::mpsc;
+use jiff::Timestamp;
+use kueue_check::Clock;
+use tokio::sync::Notify;
 
-use super::{Plan, Point};
+use super::{Fault, Plan, Point};
 use crate::apiserver::{Delivery, EventFault, Faults, Patch, Request, RequestFault, Verb};
 
 /// Lets things go wrong as planned, and writes down where they could have.
 pub(crate) struct Injector {
     plan: Plan,
-    /// Who dies.
-    crashes: mpsc::UnboundedSender<String>,
-    points: Mutex<Vec<Point>>,
+    /// The replicas, and how each is told to die.
+    deaths: BTreeMap<String, Arc<Notify>>,
+    seen: Mutex<Seen>,
     over: AtomicBool,
+    clock: Clock,
+}
+
+/// More requests than these at one moment are a loop that would never end, because time passes only while everybody waits.
+const AT_ONCE: usize = 20_000;
+
+#[derive(Default)]
+struct Seen {
+    points: Vec<Point>,
+    /// What was asked, and how often.
+    requests: BTreeMap<String, usize>,
+    /// The moment of the last request, and how many there were at that moment.
+    moment: (Timestamp, usize),
+}
+
+impl fmt::Debug for Injector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Injector").field("plan", &self.plan).finish_non_exhaustive()
+    }
 }
 
 impl Injector {
-    pub(crate) fn new(plan: &Plan) -> (Self, mpsc::UnboundedReceiver<String>) {
-        let (crashes, died) = mpsc::unbounded_channel();
-        let injector = Self {
+    pub(crate) fn new(plan: &Plan, deaths: BTreeMap<String, Arc<Notify>>, clock: Clock) -> Self {
+        Self {
             plan: plan.clone(),
-            crashes,
-            points: Mutex::default(),
+            deaths,
+            seen: Mutex::default(),
             over: AtomicBool::new(false),
-        };
-        (injector, died)
+            clock,
+        }
     }
 
-    /// From now on nothing goes wrong and nothing is written down.
+    /// From now on nothing goes wrong and no point is written down.
     pub(crate) fn stop(&self) {
         self.over.store(true, Ordering::Relaxed);
     }
 
     /// Where things could have gone wrong.
     pub(crate) fn points(&self) -> Vec<Point> {
-        self.points.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.seen().points.clone()
     }
 
-    fn seen(&self, agent: &str, event: bool, number: u64, what: String) -> Option<super::Fault> {
+    /// How many requests of the replicas began with `what`.
+    pub(crate) fn requests(&self, what: &str) -> usize {
+        let seen = self.seen();
+        let like = seen.requests.iter().filter(|(asked, _)| asked.starts_with(what));
+        like.map(|(_, count)| count).sum()
+    }
+
+    /// Whether the replicas ask and ask, and time stands still.
+    pub(crate) fn looped(&self) -> bool {
+        self.seen().moment.1 > AT_ONCE
+    }
+
+    /// Counts a request.
+    fn loops(&self, what: &str) -> bool {
+        let now = self.clock.now();
+        let mut seen = self.seen();
+        if let Some(count) = seen.requests.get_mut(what) {
+            *count += 1;
+        } else {
+            seen.requests.insert(what.to_owned(), 1);
+        }
+        if seen.moment.1 > AT_ONCE {
+            return true;
+        }
+        seen.moment = match seen.moment {
+            (at, count) if at == now => (at, count + 1),
+            _ => (now, 1),
+        };
+        false
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Users, Kueue and the test itself have no faults.
+    fn is_replica(&self, agent: &str) -> bool {
+        self.deaths.contains_key(agent)
+    }
+
+    fn at(&self, agent: &str, event: bool, number: u64, what: String) -> Option<Fault> {
         if self.over.load(Ordering::Relaxed) {
             return None;
         }
-        let point = Point {
+        self.seen().points.push(Point {
             agent: agent.to_owned(),
             event,
             number,
             what,
-        };
-        self.points.lock().unwrap_or_else(PoisonError::into_inner).push(point);
+        });
         let fault = self.plan.at(agent, event, number)?;
-        if fault.crashes() {
-            // Nobody listens at the end of a run.
-            let _ = self.crashes.send(agent.to_owned());
+        if fault.crashes()
+            && let Some(death) = self.deaths.get(agent)
+        {
+            death.notify_one();
         }
         Some(fault)
     }
@@ -61,13 +123,22 @@ impl Injector {
 
 impl Faults for Injector {
     fn request(&self, request: &Request) -> Option<RequestFault> {
+        if !self.is_replica(&request.agent) {
+            return None;
+        }
         let what = describe(request);
-        self.seen(&request.agent, false, request.number, what)?.of_request()
+        if self.loops(&what) {
+            return Some(RequestFault::Hang);
+        }
+        self.at(&request.agent, false, request.number, what)?.of_request()
     }
 
     fn event(&self, delivery: &Delivery) -> Option<EventFault> {
+        if !self.is_replica(&delivery.agent) {
+            return None;
+        }
         let what = format!("{} {}", delivery.event, delivery.resource.plural);
-        self.seen(&delivery.agent, true, delivery.number, what)?.of_event()
+        self.at(&delivery.agent, true, delivery.number, what)?.of_event()
     }
 }
 

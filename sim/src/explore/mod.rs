@@ -7,6 +7,7 @@ mod fault;
 mod injector;
 mod invariants;
 mod plan;
+mod random;
 mod run;
 
 use std::collections::BTreeMap;
@@ -19,7 +20,8 @@ pub use fault::Fault;
 pub(crate) use injector::Injector;
 pub use invariants::{Evidence, violations};
 pub use plan::{Plan, PlanError, Point};
-pub use run::{Outcome, Run};
+pub(crate) use random::explore_random;
+pub use run::{JobOutcome, Outcome, Run};
 
 /// The variable that names the one plan to run.
 pub const PLAN: &str = "KUEUE_CHECK_PLAN";
@@ -78,12 +80,17 @@ impl fmt::Display for Explored {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the time that a person waits")]
-pub(crate) fn explore(simulation: &Simulation, scenario: &impl AsyncFn(&Cluster)) -> Explored {
+pub(crate) fn explore(
+    simulation: &Simulation,
+    scenario: &impl AsyncFn(&Cluster),
+    stop_at_first: bool,
+) -> Explored {
     let began = Instant::now();
     if let Some(plan) = std::env::var(PLAN).ok().and_then(|text| text.parse().ok()) {
         return alone(simulation, scenario, &plan, began);
     }
-    let without = simulation.run_with(scenario, &Plan::none());
+    let mut without = simulation.run_with(scenario, &Plan::none());
+    without.loops();
     let (points, left_out) = representative(&without.points);
     let mut explored = Explored {
         runs: 1,
@@ -97,18 +104,27 @@ pub(crate) fn explore(simulation: &Simulation, scenario: &impl AsyncFn(&Cluster)
         explored.took = began.elapsed();
         return explored;
     }
-    for point in points {
-        for fault in Fault::at(&point) {
-            let mut run = simulation.run_with(scenario, &Plan::of(point.clone(), fault));
-            run.compare(&without);
-            explored.runs += 1;
-            if run.failed() {
-                explored.failed.push(run);
+    let spared = |fault: &Fault| simulation.spared.contains(fault);
+    for (point, fault) in single_faults(points).filter(|(_, fault)| !spared(fault)) {
+        let mut run = simulation.run_with(scenario, &Plan::of(point, fault));
+        run.compare(&without);
+        explored.runs += 1;
+        if run.failed() {
+            explored.failed.push(run);
+            if stop_at_first {
+                break;
             }
         }
     }
     explored.took = began.elapsed();
     explored
+}
+
+fn single_faults(points: Vec<Point>) -> impl Iterator<Item = (Point, Fault)> {
+    points.into_iter().flat_map(|point| {
+        let faults = Fault::at(&point);
+        faults.into_iter().map(move |fault| (point.clone(), fault))
+    })
 }
 
 #[expect(clippy::disallowed_methods, reason = "the time that a person waits")]

@@ -51,6 +51,16 @@ impl Plan {
         self
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn without(&self, index: usize) -> Self {
+        let mut rest = self.0.clone();
+        rest.remove(index);
+        Self(rest)
+    }
+
     /// Whether nothing goes wrong.
     pub fn is_none(&self) -> bool {
         self.0.is_empty()

@@ -86,11 +86,18 @@ pub fn workload_of(
 }
 
 /// Labels that a Job's template gets from the server, and its Workload's template does not have.
-const OF_THE_SERVER: [&str; 3] = ["controller-uid", "job-name", "batch.kubernetes.io/controller-uid"];
+const OF_THE_SERVER: [&str; 3] = [
+    "controller-uid",
+    "job-name",
+    "batch.kubernetes.io/controller-uid",
+];
 
 fn cleaned(template: &Value) -> Value {
     let mut template = template.clone();
-    if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
+    if let Some(labels) = template
+        .pointer_mut("/metadata/labels")
+        .and_then(Value::as_object_mut)
+    {
         labels.retain(|key, _| !OF_THE_SERVER.contains(&key.as_str()));
     }
     template
@@ -99,7 +106,10 @@ fn cleaned(template: &Value) -> Value {
 /// A Job's template as it was before it was started: what its Workload says, with the server's labels.
 pub(super) fn restored(job: &Value, workload_template: &Value) -> Value {
     let mut template = job["spec"]["template"].clone();
-    let mut labels = workload_template["metadata"]["labels"].as_object().cloned().unwrap_or_default();
+    let mut labels = workload_template["metadata"]["labels"]
+        .as_object()
+        .cloned()
+        .unwrap_or_default();
     for key in OF_THE_SERVER {
         let label = &template["metadata"]["labels"][key];
         if !label.is_null() {
@@ -107,7 +117,11 @@ pub(super) fn restored(job: &Value, workload_template: &Value) -> Value {
         }
     }
     template["metadata"]["labels"] = json!(labels);
-    for (at, field) in [("metadata", "annotations"), ("spec", "nodeSelector"), ("spec", "tolerations")] {
+    for (at, field) in [
+        ("metadata", "annotations"),
+        ("spec", "nodeSelector"),
+        ("spec", "tolerations"),
+    ] {
         let before = workload_template[at][field].clone();
         match template[at].as_object_mut() {
             Some(map) if before.is_null() => {

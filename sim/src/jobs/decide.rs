@@ -5,7 +5,7 @@ use crate::kueue::objects::{State, Workload};
 /// A job, as far as the order of things depends on it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobView {
-    /// Whether it is suspended.
+    /// Whether it is suspended, or has its gate.
     pub suspended: bool,
     /// Whether it is suspended and its template still has what admission put in.
     pub template_changed: bool,
@@ -15,6 +15,14 @@ pub struct JobView {
     pub finished: Option<(bool, String)>,
     /// Whether all its Pods are ready.
     pub pods_ready: bool,
+    /// Whether its Pods are other ones than those of its Workload.
+    pub differs: bool,
+    /// Its LocalQueue.
+    pub queue: String,
+    /// Its WorkloadPriorityClass.
+    pub priority_class: Option<String>,
+    /// Whether it has Kueue's own finalizer, as Pods have.
+    pub held: bool,
 }
 
 /// One thing to do.
@@ -22,8 +30,20 @@ pub struct JobView {
 pub enum Move {
     /// Make the Workload.
     Create,
+    /// Write the job's pod sets into its Workload.
+    Rewrite,
+    /// Delete a Workload that is not the job's any more.
+    Replace,
+    /// Give the Workload the priority of the job's class.
+    Prioritise,
+    /// Put the Workload into the job's queue.
+    ChangeQueue,
+    /// Take Kueue's finalizer off the job.
+    LetJobGo,
     /// Take Kueue's finalizer off a finished Workload, and say so.
     Release,
+    /// Take Kueue's finalizer off a Workload that is being deleted.
+    DropFinalizer,
     /// Mark the Workload as finished.
     Finish {
         /// `Succeeded` or `Failed`.
@@ -32,7 +52,7 @@ pub enum Move {
         message: String,
     },
     /// Write the condition `PodsReady`.
-    PodsReady(bool),
+    PodsReady(PodsReady),
     /// Suspend the job.
     Suspend {
         /// Why.
@@ -58,42 +78,138 @@ pub enum Move {
     TellChecks(String),
 }
 
+/// What the condition `PodsReady` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodsReady {
+    /// Not yet.
+    WaitForStart,
+    /// All are.
+    Started,
+    /// All were.
+    WaitForRecovery,
+    /// All are again.
+    Recovered,
+}
+
+impl PodsReady {
+    /// Whether it is `True`.
+    pub fn is_true(self) -> bool {
+        matches!(self, Self::Started | Self::Recovered)
+    }
+
+    /// As the API writes it.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::WaitForStart => "WaitForStart",
+            Self::Started => "Started",
+            Self::WaitForRecovery => "WaitForRecovery",
+            Self::Recovered => "Recovered",
+        }
+    }
+
+    /// For people.
+    pub fn message(self) -> &'static str {
+        match self {
+            Self::WaitForStart => "Not all pods are ready or succeeded",
+            Self::Started | Self::Recovered => {
+                "All pods reached readiness and the workload is running"
+            }
+            Self::WaitForRecovery => "At least one pod has failed, waiting for recovery",
+        }
+    }
+}
+
 /// The next thing to do; `None` if all is as it should be.
 pub fn decide(job: &JobView, workload: Option<&Workload>) -> Option<Move> {
     let Some(workload) = workload else {
-        return job.finished.is_none().then_some(Move::Create);
+        return without_workload(job);
     };
     if workload.is_finished() {
-        return (!workload.metadata.finalizers.is_empty()).then_some(Move::Release);
+        return finished(job, workload);
+    }
+    if let Some(next) = mismatch(job, workload) {
+        return Some(next);
+    }
+    if workload.metadata.deletion_timestamp.is_some() {
+        let drop = Some(Move::DropFinalizer);
+        return stop(job, "Workload is deleted")
+            .or_else(|| drop.filter(|_| !workload.metadata.finalizers.is_empty()));
     }
     if let Some((well, message)) = &job.finished {
         let reason = if *well { "Succeeded" } else { "Failed" };
         let message = message.clone();
         return Some(Move::Finish { reason, message });
     }
-    let conditions = &workload.status.conditions;
-    let ready = conditions.get("PodsReady").map(|c| c.is_true());
-    let ready_now = job.pods_ready && !job.suspended;
-    if ready != Some(ready_now) && (ready.is_none() || ready_now) {
-        return Some(Move::PodsReady(ready_now));
+    if let Some(ready) = pods_ready(job, workload) {
+        return Some(Move::PodsReady(ready));
     }
-    if let Some(evicted) = conditions.get("Evicted").filter(|c| c.is_true()) {
+    if let Some(evicted) = workload.eviction() {
         return stop(job, &evicted.message).or_else(|| unreserve(job, workload));
     }
+    if job.suspended {
+        return suspended(job, workload);
+    }
+    (!workload.is_admitted()).then(|| Move::Suspend {
+        message: "Not admitted by cluster queue".to_owned(),
+    })
+}
+
+fn without_workload(job: &JobView) -> Option<Move> {
+    if job.finished.is_some() {
+        return job.held.then_some(Move::LetJobGo);
+    }
     if !job.suspended {
-        let admitted = workload.is_admitted();
-        return (!admitted).then(|| Move::Suspend {
-            message: "Not admitted by cluster queue".to_owned(),
+        let message = "Missing Workload; unable to restore pod templates".to_owned();
+        return Some(Move::Suspend { message });
+    }
+    (!job.active).then_some(Move::Create)
+}
+
+fn finished(job: &JobView, workload: &Workload) -> Option<Move> {
+    if job.held {
+        return Some(Move::LetJobGo);
+    }
+    (!workload.metadata.finalizers.is_empty()).then_some(Move::Release)
+}
+
+/// A Workload follows its job as long as it has no quota; then it is replaced.
+fn mismatch(job: &JobView, workload: &Workload) -> Option<Move> {
+    if job.differs {
+        return Some(if !job.suspended {
+            let message =
+                "No matching Workload; restoring pod templates according to existent Workload";
+            Move::Suspend {
+                message: message.to_owned(),
+            }
+        } else if workload.has_quota() {
+            Move::Replace
+        } else {
+            Move::Rewrite
         });
     }
-    if workload.is_admitted() {
-        return Some(Move::Start);
-    }
-    if job.template_changed {
-        let message = "Not admitted by cluster queue".to_owned();
-        return Some(Move::Restore { message });
-    }
-    workload.has_quota().then(|| tell_checks(workload)).flatten()
+    let class = workload.spec.priority_class();
+    (job.priority_class.is_some() && job.priority_class.as_deref() != class)
+        .then_some(Move::Prioritise)
+}
+
+fn pods_ready(job: &JobView, workload: &Workload) -> Option<PodsReady> {
+    let known = workload.status.conditions.get("PodsReady");
+    let reason = known.map(|condition| condition.reason.as_str());
+    let ready = if !workload.is_admitted() {
+        PodsReady::WaitForStart
+    } else if job.pods_ready && !job.suspended {
+        match reason {
+            Some("WaitForRecovery" | "Recovered") => PodsReady::Recovered,
+            _ => PodsReady::Started,
+        }
+    } else {
+        match known {
+            Some(condition) if condition.is_true() => PodsReady::WaitForRecovery,
+            Some(_) => return None,
+            None => PodsReady::WaitForStart,
+        }
+    };
+    (reason != Some(ready.reason())).then_some(ready)
 }
 
 fn stop(job: &JobView, message: &str) -> Option<Move> {
@@ -106,7 +222,7 @@ fn stop(job: &JobView, message: &str) -> Option<Move> {
 
 /// Only a Workload that was preempted, or whose node failed, may be tried again at once.
 fn unreserve(job: &JobView, workload: &Workload) -> Option<Move> {
-    let evicted = workload.status.conditions.get("Evicted")?;
+    let evicted = workload.eviction()?;
     if job.active || !workload.has_quota() {
         return None;
     }
@@ -115,6 +231,23 @@ fn unreserve(job: &JobView, workload: &Workload) -> Option<Move> {
         message: evicted.message.clone(),
         requeue: matches!(evicted.reason.as_str(), "Preempted" | "NodeFailures"),
     })
+}
+
+fn suspended(job: &JobView, workload: &Workload) -> Option<Move> {
+    if workload.is_admitted() {
+        return Some(Move::Start);
+    }
+    if job.template_changed {
+        let message = "Not admitted by cluster queue".to_owned();
+        return Some(Move::Restore { message });
+    }
+    if job.queue != workload.spec.queue_name {
+        return Some(Move::ChangeQueue);
+    }
+    workload
+        .has_quota()
+        .then(|| tell_checks(workload))
+        .flatten()
 }
 
 fn tell_checks(workload: &Workload) -> Option<Move> {

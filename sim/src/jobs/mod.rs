@@ -1,16 +1,29 @@
 //! Kueue's job integrations: batch/v1 Jobs, and plain Pods behind a scheduling gate.
+//!
+//! [`decide()`] is the job reconciler, a function of plain values; [`Jobs`] carries out what it says. [`Nodes`] runs what was started, and [`finish`] and
+//! [`fail`] end it.
 
+mod actor;
 mod construct;
 mod decide;
+mod directives;
+mod ending;
+mod integration;
 mod job;
+mod nodes;
+mod pod;
 mod pod_set_info;
-
+mod step;
 
 #[cfg(test)]
 mod tests;
 
-pub use construct::{workload_name, workload_of};
-pub use decide::{Move, decide};
-pub use job::JobController;
+pub use actor::Jobs;
+pub use construct::{Owner, workload_name, workload_of};
+pub use decide::{JobView, Move, PodsReady, decide};
+pub(crate) use directives::refused as refused_directives;
+pub use ending::{fail, finish};
+pub use nodes::Nodes;
+pub use pod::GATE;
+pub(crate) use pod::gated;
 pub use pod_set_info::{Conflict, PodSetInfo, pod_set_infos};
-

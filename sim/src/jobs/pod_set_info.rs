@@ -63,7 +63,11 @@ impl PodSetInfo {
     pub fn merge(&mut self, other: &Self) -> Result<(), Conflict> {
         keep(&mut self.annotations, &other.annotations, "annotations")?;
         keep(&mut self.labels, &other.labels, "labels")?;
-        keep(&mut self.node_selector, &other.node_selector, "nodeSelector")?;
+        keep(
+            &mut self.node_selector,
+            &other.node_selector,
+            "nodeSelector",
+        )?;
         for toleration in &other.tolerations {
             if !self.tolerations.contains(toleration) {
                 self.tolerations.push(toleration.clone());
@@ -85,7 +89,10 @@ impl PodSetInfo {
             labels: map("labels"),
             annotations: map("annotations"),
             node_selector: map("nodeSelector"),
-            tolerations: update["tolerations"].as_array().cloned().unwrap_or_default(),
+            tolerations: update["tolerations"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default(),
         }
     }
 }
@@ -100,12 +107,19 @@ pub fn pod_set_infos(
     };
     let sets = admission.pod_set_assignments.iter();
     sets.map(|set| {
-        let mut info = of_kueue(workload, &admission.cluster_queue, set, flavors).map_err(|e| e.to_string())?;
+        let mut info = of_kueue(workload, &admission.cluster_queue, set, flavors)
+            .map_err(|e| e.to_string())?;
         for check in &workload.status.admission_checks {
-            let update = check.pod_set_updates.iter().find(|u| u["name"] == set.name.as_str());
+            let update = check
+                .pod_set_updates
+                .iter()
+                .find(|u| u["name"] == set.name.as_str());
             let Some(update) = update else { continue };
             info.merge(&PodSetInfo::read(update)).map_err(|conflict| {
-                format!("in admission check {:?}: invalid admission check PodSetUpdate: {conflict}", check.name)
+                format!(
+                    "in admission check {:?}: invalid admission check PodSetUpdate: {conflict}",
+                    check.name
+                )
             })?;
         }
         Ok(info)

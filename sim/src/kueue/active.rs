@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::objects::{
-    AdmissionCheck, ClusterQueue, Condition, ResourceFlavor, StopPolicy, True,
-};
+use super::objects::{AdmissionCheck, ClusterQueue, Condition, ResourceFlavor, StopPolicy, True};
 
 /// The condition Active of a ClusterQueue: the reason is the first that holds, the message names all.
 pub fn active(
@@ -19,26 +17,45 @@ pub fn active(
     let rules = queue.checks().iter().map(|rule| rule.name.as_str());
     let mut used: Vec<&str> = rules.collect();
     used.sort_unstable();
-    let (known, missing): (Vec<&str>, Vec<&str>) =
-        used.into_iter().partition(|name| checks.contains_key(*name));
+    let (known, missing): (Vec<&str>, Vec<&str>) = used
+        .into_iter()
+        .partition(|name| checks.contains_key(*name));
     let inactive = known.into_iter().filter(|name| !checks[*name].is_active());
     let inactive: Vec<&str> = inactive.collect();
-    let unknown: Vec<&str> = queue.flavors().filter(|f| !flavors.contains_key(*f)).collect();
+    let unknown: Vec<&str> = queue
+        .flavors()
+        .filter(|f| !flavors.contains_key(*f))
+        .collect();
     let mut why: Vec<(&str, String)> = Vec::new();
     if queue.spec.stop_policy != StopPolicy::None {
         why.push(("Stopped", "is stopped".to_owned()));
     }
     if !unknown.is_empty() {
-        why.push(("FlavorNotFound", format!("references missing ResourceFlavor(s): {}", names(unknown))));
+        why.push((
+            "FlavorNotFound",
+            format!("references missing ResourceFlavor(s): {}", names(unknown)),
+        ));
     }
     if !missing.is_empty() {
-        why.push(("AdmissionCheckNotFound", format!("references missing AdmissionCheck(s): {}", names(missing))));
+        why.push((
+            "AdmissionCheckNotFound",
+            format!("references missing AdmissionCheck(s): {}", names(missing)),
+        ));
     }
     if !inactive.is_empty() {
-        why.push(("AdmissionCheckInactive", format!("references inactive AdmissionCheck(s): {}", names(inactive))));
+        why.push((
+            "AdmissionCheckInactive",
+            format!("references inactive AdmissionCheck(s): {}", names(inactive)),
+        ));
     }
     let Some((reason, _)) = why.first() else {
-        return Condition::new("Active", True(true), "Ready", "Can admit new workloads", now);
+        return Condition::new(
+            "Active",
+            True(true),
+            "Ready",
+            "Can admit new workloads",
+            now,
+        );
     };
     let all: Vec<&str> = why.iter().map(|(_, message)| message.as_str()).collect();
     let message = format!("Can't admit new workloads: {}.", all.join(", "));

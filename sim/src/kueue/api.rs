@@ -43,10 +43,6 @@ impl Api {
         self.clock.now()
     }
 
-    pub(crate) fn server(&self) -> &ApiServer {
-        &self.server
-    }
-
     fn call(&self, call: Call) -> Answer {
         self.server.call(&call.agent(self.agent))
     }
@@ -64,7 +60,11 @@ impl Api {
     }
 
     pub(crate) fn delete(&self, resource: &Resource, namespace: &str, name: &str) -> Answer {
-        self.call(Call::new(Verb::Delete, resource).namespace(namespace).name(name))
+        self.call(
+            Call::new(Verb::Delete, resource)
+                .namespace(namespace)
+                .name(name),
+        )
     }
 
     /// Changes an object, or its status, by a merge patch.
@@ -95,7 +95,12 @@ impl Api {
         self.call(with_subresource(call, subresource))
     }
 
-    pub(crate) fn get(&self, resource: &Resource, namespace: &str, name: &str) -> Option<Arc<Value>> {
+    pub(crate) fn get(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+    ) -> Option<Arc<Value>> {
         self.server.object(resource, namespace, name)
     }
 }
@@ -173,7 +178,12 @@ impl Recorder {
         }
         self.forget(now);
         self.count += 1;
-        let name = format!("{}.{:x}.{}", metadata.name, now.as_microsecond(), self.count);
+        let name = format!(
+            "{}.{:x}.{}",
+            metadata.name,
+            now.as_microsecond(),
+            self.count
+        );
         let event = json!({
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",

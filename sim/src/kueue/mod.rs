@@ -6,8 +6,9 @@
 mod active;
 mod actor;
 pub(crate) mod api;
+mod kep993;
 pub mod objects;
-mod patch;
+pub(crate) mod patch;
 pub mod queue;
 pub mod reconcile;
 pub mod scheduler;
@@ -16,6 +17,7 @@ mod webhook;
 
 pub use active::active;
 pub use actor::{Actor, Kueue, run};
+pub use kep993::kep993_definitions;
 pub use patch::{ADMISSION_MANAGER, Guard, apply_body};
 pub use version::KueueVersion;
 pub use webhook::Webhook;

@@ -72,6 +72,10 @@ pub fn apply_body(workload: &Workload, guard: Guard) -> Value {
     put("admission", json!(status.admission));
     put("requeueState", json!(status.requeue_state));
     put("schedulingStats", json!(status.scheduling_stats));
+    put(
+        "accumulatedPastExecutionTimeSeconds",
+        json!(status.accumulated_past_execution_time_seconds),
+    );
     let mut body = json!({
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "Workload",
@@ -87,7 +91,14 @@ pub fn apply_body(workload: &Workload, guard: Guard) -> Value {
 /// The body of the merge patch that the gate `WorkloadRequestUseMergePatch` sends instead: what differs, lists as a whole.
 fn merge_patch(old: &Workload, new: &Workload, guard: Guard) -> Value {
     let (old, fields) = (json!(old.status), json!(new.status));
-    let names = ["conditions", "admissionChecks", "admission", "requeueState", "schedulingStats"];
+    let names = [
+        "conditions",
+        "admissionChecks",
+        "admission",
+        "requeueState",
+        "schedulingStats",
+        "accumulatedPastExecutionTimeSeconds",
+    ];
     let changed = names.into_iter().filter(|name| old[name] != fields[name]);
     let status: Map<String, Value> = changed
         .map(|name| (name.to_owned(), fields[name].clone()))

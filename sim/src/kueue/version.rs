@@ -15,15 +15,16 @@ pub struct KueueVersion {
     pub rejects_while_evicted: bool,
     /// Gate `UnadmittedWorkloadsObservability`: finer reasons of `QuotaReserved` and `Admitted`.
     pub observability_reasons: bool,
+    /// Gate `AdmissionGatedBy` (since 0.19): an annotation keeps a Workload from being tried.
+    pub admission_gates: bool,
     /// Gate `SchedulingEquivalenceHashing` (since 0.18): Workloads like one that does not fit are not tried.
     pub equivalence_hashing: bool,
     /// Gate `WorkloadRequestUseMergePatch`: the status is written with merge patches, whole lists and all, instead of server-side apply.
     pub merge_patches: bool,
-    /// Gate `CleanupProvisioningRequestsOnEviction`.
-    pub cleans_up_provisioning: bool,
     /// A Workload that was deactivated by a check is requeued when it is activated again (after 0.19).
     pub reactivates_rejected: bool,
-    /// The scheduler writes from the copy it last queued, even if the Workload has changed since: shows the race that its writes without resourceVersion allow.
+    /// The scheduler reserves quota with the check states of the copy it last queued, even if the Workload has changed since: this shows, every time, the race that
+    /// its writes without resourceVersion allow.
     pub stale_scheduler: bool,
     /// KEP-993's PreemptionRequired and preemptionPolicy, which no Kueue has.
     pub kep993: bool,
@@ -36,9 +37,9 @@ impl KueueVersion {
         lists_checks_early: true,
         rejects_while_evicted: false,
         observability_reasons: false,
+        admission_gates: true,
         equivalence_hashing: true,
         merge_patches: false,
-        cleans_up_provisioning: true,
         reactivates_rejected: false,
         stale_scheduler: false,
         kep993: false,
@@ -46,6 +47,7 @@ impl KueueVersion {
 
     /// Kueue 0.17.
     pub const V0_17: Self = Self {
+        admission_gates: false,
         equivalence_hashing: false,
         ..Self::V0_19
     };
@@ -54,7 +56,6 @@ impl KueueVersion {
     pub const V0_14: Self = Self {
         delays_retries: false,
         lists_checks_early: false,
-        cleans_up_provisioning: false,
         ..Self::V0_17
     };
 
@@ -71,6 +72,22 @@ impl KueueVersion {
         kep993: true,
         ..Self::V0_19
     };
+}
+
+impl KueueVersion {
+    /// One of two reasons: the finer one of gate `UnadmittedWorkloadsObservability`, or the one before it.
+    pub(crate) fn reason(self, finer: &'static str, plain: &'static str) -> &'static str {
+        if self.observability_reasons {
+            finer
+        } else {
+            plain
+        }
+    }
+
+    /// The reason of a Workload that waits to be tried.
+    pub(crate) fn reason_while_pending(self) -> &'static str {
+        self.reason("PendingEvaluation", "Pending")
+    }
 }
 
 impl Default for KueueVersion {

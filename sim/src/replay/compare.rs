@@ -23,14 +23,25 @@ pub(super) fn compare(trace: &Trace, played: &Played) -> Vec<Difference> {
     let (simulated, simulated_events) = simulated(played, trace.steps.len());
     let kinds: BTreeSet<&str> = recorded.keys().map(|(kind, _)| kind.as_str()).collect();
     let objects: BTreeSet<&(String, String)> = recorded.keys().chain(simulated.keys()).collect();
-    for object in objects.into_iter().filter(|(kind, _)| kinds.contains(kind.as_str())) {
+    for object in objects
+        .into_iter()
+        .filter(|(kind, _)| kinds.contains(kind.as_str()))
+    {
         let none = Vec::new();
         let then = states(recorded.get(object).unwrap_or(&none));
         let now = states(simulated.get(object).unwrap_or(&none));
-        differences.extend(first_difference(&format!("{}/{}", object.0, object.1), &then, &now));
+        differences.extend(first_difference(
+            &format!("{}/{}", object.0, object.1),
+            &then,
+            &now,
+        ));
     }
     for (at, step) in trace.steps.iter().enumerate() {
-        differences.extend(event_difference(step, &recorded_events[at], &simulated_events[at]));
+        differences.extend(event_difference(
+            step,
+            &recorded_events[at],
+            &simulated_events[at],
+        ));
     }
     differences
 }
@@ -51,7 +62,10 @@ fn answers(trace: &Trace, played: &Played) -> Vec<Difference> {
             let mut now = answer.code.to_string();
             let last = at + 1 == step.calls.len();
             if let Some(response) = step.response.as_ref().filter(|r| last && r.code >= 400) {
-                then = format!("{then} {}", normal(&response.message, &trace.workload_names));
+                then = format!(
+                    "{then} {}",
+                    normal(&response.message, &trace.workload_names)
+                );
                 let message = answer.body["message"].as_str().unwrap_or_default();
                 now = format!("{now} {}", normal(message, &played.names));
             }
@@ -85,7 +99,10 @@ fn recorded(trace: &Trace) -> (States, Events) {
                 "DELETED" => Value::Null,
                 _ => normal_value(&observed.state, names),
             };
-            states.entry((observed.kind.clone(), name)).or_default().push(state);
+            states
+                .entry((observed.kind.clone(), name))
+                .or_default()
+                .push(state);
         }
         for event in step.observed.iter().filter(|o| o.kind == "Event") {
             let event = &event.state;
@@ -105,8 +122,13 @@ fn simulated(played: &Played, steps: usize) -> (States, Events) {
     let mut events: Events = vec![BTreeSet::new(); steps];
     let mut told = BTreeSet::new();
     for change in &played.history {
-        let Some(kind) = kind_of(change) else { continue };
-        let before = played.steps.iter().take_while(|(v, _)| *v < change.resource_version);
+        let Some(kind) = kind_of(change) else {
+            continue;
+        };
+        let before = played
+            .steps
+            .iter()
+            .take_while(|(v, _)| *v < change.resource_version);
         let step = before.count().saturating_sub(1);
         let object = &change.object;
         if kind == "Event" {
@@ -157,7 +179,10 @@ fn states(all: &[Value]) -> Vec<Value> {
     if let Some(first) = states.iter().position(has_checks) {
         let entries = states[first]["checks"].clone();
         let fresh = entries.as_array().into_iter().flatten();
-        if fresh.clone().all(|e| e["state"] == "Pending" && e["message"] == "") {
+        if fresh
+            .clone()
+            .all(|e| e["state"] == "Pending" && e["message"] == "")
+        {
             for state in &mut states[..first] {
                 state["checks"] = entries.clone();
             }
@@ -171,7 +196,8 @@ fn first_difference(object: &str, then: &[Value], now: &[Value]) -> Option<Diffe
     let longest = then.len().max(now.len());
     let at = (0..longest).find(|at| then.get(*at) != now.get(*at))?;
     let before = at.checked_sub(1).and_then(|at| then.get(at));
-    let show = |state: Option<&Value>| state.map_or("nothing more".to_owned(), |s| changes(before, s));
+    let show =
+        |state: Option<&Value>| state.map_or("nothing more".to_owned(), |s| changes(before, s));
     Some(Difference {
         at: format!("{object}, state {}", at + 1),
         recorded: show(then.get(at)),
@@ -181,36 +207,43 @@ fn first_difference(object: &str, then: &[Value], now: &[Value]) -> Option<Diffe
 
 /// What of a state is new, field by field.
 fn changes(before: Option<&Value>, state: &Value) -> String {
-    let (Some(Value::Object(old)), Value::Object(new)) = (before, state) else {
+    let (Some(old @ Value::Object(_)), Value::Object(fields)) = (before, state) else {
         return state.to_string();
     };
     let mut parts: Vec<String> = Vec::new();
-    for (field, value) in new {
-        if field == "conditions" {
-            for (kind, condition) in value.as_object().into_iter().flatten() {
-                if old["conditions"][kind] != *condition {
-                    parts.push(condition.to_string());
-                }
-            }
-        } else if old.get(field) != Some(value) {
+    for (field, value) in fields.iter().filter(|(field, _)| *field != "conditions") {
+        if old[field] != *value {
             parts.push(format!("{field}={value}"));
         }
     }
-    for field in old.keys().filter(|field| !new.contains_key(*field)) {
-        parts.push(format!("no {field}"));
-    }
-    for kind in old["conditions"].as_object().into_iter().flatten().map(|(k, _)| k) {
-        if new["conditions"][kind].is_null() {
-            parts.push(format!("no condition {kind}"));
+    let fields_of = |of: &Value| of.as_object().cloned().unwrap_or_default();
+    for (kind, condition) in fields_of(&state["conditions"]) {
+        if old["conditions"][&kind] != condition {
+            parts.push(condition.to_string());
         }
     }
+    let gone = fields_of(old)
+        .into_iter()
+        .filter(|(field, _)| state[field].is_null());
+    parts.extend(gone.map(|(field, _)| format!("no {field}")));
+    let gone = fields_of(&old["conditions"]).into_iter();
+    let gone = gone.filter(|(kind, _)| state["conditions"][kind].is_null());
+    parts.extend(gone.map(|(kind, _)| format!("no condition {kind}")));
     parts.join("; ")
 }
 
-fn event_difference(step: &Step, then: &BTreeSet<String>, now: &BTreeSet<String>) -> Option<Difference> {
+fn event_difference(
+    step: &Step,
+    then: &BTreeSet<String>,
+    now: &BTreeSet<String>,
+) -> Option<Difference> {
     let join = |a: &BTreeSet<String>, b: &BTreeSet<String>| {
         let only: Vec<&str> = a.difference(b).map(String::as_str).collect();
-        if only.is_empty() { "-".to_owned() } else { only.join(" | ") }
+        if only.is_empty() {
+            "-".to_owned()
+        } else {
+            only.join(" | ")
+        }
     };
     (then != now).then(|| Difference {
         at: format!("events of {:?}", step.step),

@@ -1,8 +1,18 @@
 //! Recorded traces of a real Kueue, played to the model and compared.
+//!
+//! A trace is a list of requests with times, and what a real Kueue 0.19.2 did after each. [`Replay`] sends the requests to a server with the model of Kueue and of
+//! its job integrations, in virtual time, and tells every [`Difference`].
+//!
+//! What is model and what is not: Kueue's scheduler, its core reconcilers, its webhooks and its job integrations are the model. The requests of the
+//! recording (users, check controllers, the end of Jobs, Cluster Autoscaler) are sent as they were. Kueue's built-in provisioning check is neither: its
+//! writes are not among the recorded requests, and this crate has no model of it. What it wrote (ProvisioningRequests, PodTemplates, the
+//! condition Active of its AdmissionChecks, its entries in Workloads, its events) is taken from what was observed and [played back](Replay::with), at
+//! the recorded time. So with a `pr-*` trace the model is tried on what Kueue itself does around that check, not on the check.
 
 mod compare;
 mod names;
 mod play;
+mod playback;
 mod project;
 mod request;
 mod trace;
@@ -10,9 +20,11 @@ mod trace;
 use std::fmt;
 use std::path::Path;
 
+use kueue_check::Clock;
+
 pub use trace::Trace;
 
-use crate::apiserver::Prepared;
+use crate::apiserver::{ApiServer, Prepared};
 use crate::kueue::KueueVersion;
 
 /// Where the model did something else than the recording.
@@ -48,13 +60,87 @@ pub enum ReplayError {
     Request(String),
 }
 
-/// Plays a trace file in virtual time against Kueue 0.19.2's model, on a server with these kinds. Empty: everything that has to be equal is.
-pub fn run(path: &Path, kinds: &Prepared) -> Result<Vec<Difference>, ReplayError> {
-    let trace: Trace = serde_json::from_slice(&std::fs::read(path)?)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()?;
-    let played = runtime.block_on(play::play(&trace, kinds, KueueVersion::V0_19))?;
-    Ok(compare::compare(&trace, &played))
+/// Starts something beside the model.
+type Start = Box<dyn FnOnce(&ApiServer, &Clock)>;
+
+/// A trace to be played.
+///
+/// ```no_run
+/// use kueue_check_sim::replay::{Replay, Trace};
+///
+/// let trace = Trace::read("check-ready.json".as_ref())?;
+/// let differences = Replay::new(trace).run()?;
+/// assert!(differences.is_empty(), "{differences:?}");
+/// # Ok::<(), kueue_check_sim::replay::ReplayError>(())
+/// ```
+#[must_use]
+pub struct Replay {
+    trace: Trace,
+    kinds: Option<Prepared>,
+    version: KueueVersion,
+    beside: Vec<Start>,
+}
+
+impl fmt::Debug for Replay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replay")
+            .field("scenario", &self.trace.scenario)
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Replay {
+    /// A replay against the model of Kueue 0.19.2, on a server with [Kueue's kinds](crate::definitions::kueue).
+    pub fn new(trace: Trace) -> Self {
+        Self {
+            trace,
+            kinds: None,
+            version: KueueVersion::V0_19,
+            beside: Vec::new(),
+        }
+    }
+
+    /// A server with other kinds.
+    pub fn kinds(mut self, kinds: Prepared) -> Self {
+        self.kinds = Some(kinds);
+        self
+    }
+
+    /// Another Kueue. What it does differently is then told as differences.
+    pub fn version(mut self, version: KueueVersion) -> Self {
+        self.version = version;
+        self
+    }
+
+    /// A controller of the caller's own instead of Kueue's built-in provisioning check: nothing is played back then. `start` is called once, before the first
+    /// request, within the replay's tokio runtime, whose time is virtual: it may spawn tasks, which end with the replay.
+    pub fn with(mut self, start: impl FnOnce(&ApiServer, &Clock) + 'static) -> Self {
+        self.beside.push(Box::new(start));
+        self
+    }
+
+    /// Plays the trace in virtual time. Empty: everything that has to be equal is.
+    ///
+    /// # Errors
+    /// If the trace has a request that can't be understood.
+    pub fn run(self) -> Result<Vec<Difference>, ReplayError> {
+        let trace = self.trace.clone();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()?;
+        let played = runtime.block_on(play::play(self))?;
+        Ok(compare::compare(&trace, &played))
+    }
+}
+
+/// Plays a trace file.
+///
+/// # Errors
+/// If it can't be read, or has a request that can't be understood.
+pub fn run(path: &Path, kinds: Option<&Prepared>) -> Result<Vec<Difference>, ReplayError> {
+    let mut replay = Replay::new(Trace::read(path)?);
+    replay.kinds = kinds.cloned();
+    replay.run()
 }

@@ -52,7 +52,9 @@ fn without_waits(text: &str) -> String {
 pub(super) fn has_generated_name(text: &str) -> bool {
     let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
     words.into_iter().any(|word| {
-        let hash = word.strip_prefix("job-").and_then(|rest| rest.rsplit_once('-'));
+        let hash = word
+            .strip_prefix("job-")
+            .and_then(|rest| rest.rsplit_once('-'));
         hash.is_some_and(|(_, hash)| hash.len() == 5 && hash.bytes().all(|b| b.is_ascii_hexdigit()))
     })
 }

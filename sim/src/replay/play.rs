@@ -6,15 +6,14 @@ use std::time::Duration;
 
 use kueue_check::Clock;
 use serde_json::json;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
-use super::ReplayError;
-use super::request;
 use super::trace::Trace;
-use crate::apiserver::{Answer, ApiServer, Call, Change, Prepared, Resource, Verb};
-use crate::jobs::JobController;
+use super::{Replay, ReplayError, playback, request};
+use crate::apiserver::{Answer, ApiServer, Call, Change, Resource, Verb};
+use crate::jobs::Jobs;
 use crate::kueue::api::kueue;
-use crate::kueue::{Kueue, KueueVersion, Webhook, run};
+use crate::kueue::{Kueue, Webhook, run};
 
 /// What the model did.
 pub(super) struct Played {
@@ -26,38 +25,41 @@ pub(super) struct Played {
     pub(super) names: BTreeMap<String, String>,
 }
 
-/// Plays the steps at their times, and lets the model come to rest.
-pub(super) async fn play(
-    trace: &Trace,
-    kinds: &Prepared,
-    version: KueueVersion,
-) -> Result<Played, ReplayError> {
+/// How long a recording went on after the last change.
+const REST: Duration = Duration::from_millis(1500);
+
+/// Plays the steps at their times, for as long as was recorded.
+pub(super) async fn play(replay: Replay) -> Result<Played, ReplayError> {
+    let trace = Arc::new(replay.trace);
     let clock = Clock::following_tokio(trace.start());
     let zero = Instant::now();
+    let kinds = replay.kinds.as_ref();
+    let kinds = kinds.unwrap_or_else(|| crate::definitions::kueue());
     let server = ApiServer::prepared(clock.clone(), kinds);
     server.set_admission(Arc::new(Webhook));
     namespace(&server);
-    let kueue = Kueue::new(&server, &clock, version);
-    let jobs = JobController::new(&server, &clock, version);
-    let actors = [
-        tokio::spawn(run(kueue, server.clone(), clock.clone())),
-        tokio::spawn(run(jobs, server.clone(), clock.clone())),
-    ];
+    let kueue = Kueue::new(&server, &clock, replay.version);
+    let jobs = Jobs::of_version(&server, &clock, replay.version);
+    tokio::spawn(run(kueue, server.clone(), clock.clone()));
+    tokio::spawn(run(jobs, server.clone(), clock.clone()));
+    if replay.beside.is_empty() {
+        playback::play_back(&trace, &server, zero);
+    }
+    for start in replay.beside {
+        start(&server, &clock);
+    }
     let mut steps = Vec::new();
     for step in &trace.steps {
-        sleep_until(zero + Duration::try_from_secs_f64(step.t).unwrap_or_default()).await;
+        sleep_until(at(zero, step.t)).await;
         let before = server.resource_version();
         let mut answers = Vec::new();
         for recorded in &step.calls {
-            let call = request::call(recorded, &server, &present_names(trace, &server))?;
+            let call = request::call(recorded, &server, &present_names(&trace, &server))?;
             answers.push(server.call(&call));
         }
         steps.push((before, answers));
     }
-    rest(&server).await;
-    for actor in actors {
-        actor.abort();
-    }
+    sleep_until(at(zero, trace.end()) + REST).await;
     Ok(Played {
         steps,
         history: server.history(),
@@ -65,16 +67,9 @@ pub(super) async fn play(
     })
 }
 
-/// Until nothing has changed for two seconds.
-async fn rest(server: &ApiServer) {
-    const LONGEST: usize = 30;
-    for _ in 0..LONGEST {
-        let before = server.resource_version();
-        sleep(Duration::from_secs(2)).await;
-        if server.resource_version() == before {
-            return;
-        }
-    }
+/// The moment so many seconds after the start.
+pub(super) fn at(zero: Instant, seconds: f64) -> Instant {
+    zero + Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
 fn namespace(server: &ApiServer) {
@@ -83,9 +78,10 @@ fn namespace(server: &ApiServer) {
     server.call(&Call::new(Verb::Create, &resource).body(body));
 }
 
-/// The Workloads of Jobs, by generated name.
+/// The Workloads of jobs, by generated name.
 fn short_names(server: &ApiServer) -> BTreeMap<String, String> {
-    let workloads = server.history().into_iter().filter(|c| c.resource == kueue("workloads"));
+    let changes = server.history().into_iter();
+    let workloads = changes.filter(|change| change.resource == kueue("workloads"));
     workloads
         .filter_map(|change| {
             let metadata = &change.object["metadata"];
@@ -96,7 +92,7 @@ fn short_names(server: &ApiServer) -> BTreeMap<String, String> {
 }
 
 /// Recorded generated names, and those of the same Workloads here.
-fn present_names(trace: &Trace, server: &ApiServer) -> BTreeMap<String, String> {
+pub(super) fn present_names(trace: &Trace, server: &ApiServer) -> BTreeMap<String, String> {
     if trace.workload_names.is_empty() {
         return BTreeMap::new();
     }

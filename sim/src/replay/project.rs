@@ -45,19 +45,25 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 
 fn only(value: &Value, fields: &[&str]) -> Value {
     let present = fields.iter().filter(|f| !value[**f].is_null());
-    let map: Map<String, Value> = present.map(|f| ((*f).to_owned(), value[*f].clone())).collect();
+    let map: Map<String, Value> = present
+        .map(|f| ((*f).to_owned(), value[*f].clone()))
+        .collect();
     Value::Object(map)
 }
 
 fn conditions(object: &Value) -> Value {
     let fields = ["type", "status", "reason", "message"];
-    list(&object["status"]["conditions"]).map(|c| only(c, &fields)).collect()
+    list(&object["status"]["conditions"])
+        .map(|c| only(c, &fields))
+        .collect()
 }
 
 fn owners(object: &Value) -> Value {
     let text = |owner: &Value, field: &str| owner[field].as_str().unwrap_or_default().to_owned();
     let owners = list(&object["metadata"]["ownerReferences"]);
-    owners.map(|o| format!("{}/{}", text(o, "kind"), text(o, "name"))).collect()
+    owners
+        .map(|o| format!("{}/{}", text(o, "kind"), text(o, "name")))
+        .collect()
 }
 
 fn workload(object: &Value) -> Value {

@@ -43,7 +43,9 @@ pub(super) fn call(
     };
     let resource = Resource::new(group, version, plural);
     let verb = verb(recorded).ok_or_else(unknown)?;
-    let mut call = Call::new(verb, &resource).namespace(namespace).agent("recording");
+    let mut call = Call::new(verb, &resource)
+        .namespace(namespace)
+        .agent("recording");
     if !name.is_empty() {
         call = call.name(name);
     }
@@ -55,7 +57,10 @@ pub(super) fn call(
         call = call.query(key, value);
     }
     let mut body: Value = serde_json::from_str(&body)?;
-    bring_up_to_date(&mut body, server.object(&resource, namespace, name).as_deref());
+    bring_up_to_date(
+        &mut body,
+        server.object(&resource, namespace, name).as_deref(),
+    );
     Ok(call.body(body))
 }
 

@@ -1,10 +1,13 @@
 //! The file.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
+
+use super::ReplayError;
 
 /// A recorded scenario.
 #[derive(Clone, Debug, Deserialize)]
@@ -69,6 +72,9 @@ pub struct RecordedCall {
 /// A change of an object.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Observed {
+    /// Seconds from the start.
+    #[serde(default)]
+    pub t: f64,
     /// The kind of object.
     pub kind: String,
     /// Its name, short if it was generated.
@@ -82,6 +88,21 @@ pub struct Observed {
 }
 
 impl Trace {
+    /// Reads a trace file.
+    ///
+    /// # Errors
+    /// If it can't be read, or is not a trace.
+    pub fn read(path: &Path) -> Result<Self, ReplayError> {
+        Ok(serde_json::from_slice(&std::fs::read(path)?)?)
+    }
+
+    /// When the last thing was done or seen, in seconds from the start.
+    pub(super) fn end(&self) -> f64 {
+        let seen = self.steps.iter().flat_map(|step| &step.observed);
+        let times = seen.map(|o| o.t).chain(self.steps.iter().map(|s| s.t));
+        times.fold(0.0, f64::max)
+    }
+
     /// When the recording began, from the dates that were sent: none of them was in the future.
     pub(super) fn start(&self) -> Timestamp {
         let mut start = Timestamp::UNIX_EPOCH;

@@ -32,63 +32,136 @@
 mod cluster;
 mod expect;
 mod failure;
+mod finish;
 mod job;
 mod objects;
 mod observed;
+mod outside;
 mod replica;
 
+use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kueue_check::{AdmissionCheckController, Check, Clock, Parameters as _};
+use kube::Client;
+use kueue_check::{AdmissionCheckController, Check, Clock};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::apiserver::ApiServer;
-use crate::explore::{Explored, Plan, Run, explore};
-use crate::kueue::{Kueue, KueueVersion, Webhook};
+use crate::explore::{Explored, Fault, Plan, Run, explore, explore_random};
+use crate::kueue::{Actor, KueueVersion};
 
 pub use cluster::Cluster;
+pub use expect::PATIENCE;
 pub use failure::Failure;
 pub use job::Job;
 pub(crate) use objects::{CHECK, QUEUE};
 pub use observed::{Answer, Answers};
+pub(crate) use replica::LEASE;
+
+/// What a check may be made of.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Tools {
+    /// The replica's own client. What goes wrong with the runtime's requests goes wrong with these too.
+    pub client: Client,
+    /// The time.
+    pub clock: Clock,
+    outside: outside::Outside,
+}
+
+impl Tools {
+    /// A service outside the cluster, such as a licence server: it is made once for each run and outlives the check's processes. Its clones must share what
+    /// they know. [`Cluster::outside`] shows it to the scenario.
+    pub fn outside<T: Clone + Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> T {
+        self.outside.get_or(make)
+    }
+}
+
+impl fmt::Debug for Tools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tools").field("clock", &self.clock).finish_non_exhaustive()
+    }
+}
+
+type MakeCheck = Arc<dyn Fn(&Tools, &Answers) -> Check + Send + Sync>;
+type StartActor = Arc<dyn Fn(&ApiServer, &Clock) + Send + Sync>;
+
+/// A check that is tried.
+#[derive(Clone)]
+pub(crate) struct Tried {
+    /// The AdmissionCheck's name.
+    pub(crate) name: String,
+    pub(crate) make: MakeCheck,
+    pub(crate) parameters: Option<Value>,
+}
 
 /// How a check is tried.
+#[derive(Clone)]
 #[must_use]
 pub struct Simulation {
-    pub(crate) make: Arc<dyn Fn(&Answers) -> Check + Send + Sync>,
-    pub(crate) controller: String,
+    pub(crate) checks: Vec<Tried>,
+    pub(crate) actors: Vec<StartActor>,
     pub(crate) start: Timestamp,
     pub(crate) seed: u64,
     pub(crate) replicas: usize,
     pub(crate) version: KueueVersion,
     pub(crate) quota: u32,
     pub(crate) objects: Vec<Value>,
-    pub(crate) parameters: Option<Value>,
+    pub(crate) spared: Vec<Fault>,
+}
+
+impl fmt::Debug for Simulation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.checks.iter().map(|check| &check.name).collect();
+        f.debug_struct("Simulation")
+            .field("checks", &names)
+            .field("start", &self.start)
+            .field("seed", &self.seed)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Simulation {
     /// A trial of what `make` makes: it is called again after each crash, because a crash loses what was in memory.
     ///
-    /// The cluster has one ClusterQueue of 100 CPUs, which asks the check for each Workload, and a LocalQueue for it in the Namespace `default`.
+    /// The cluster has one ClusterQueue of 100 CPUs, which asks the AdmissionCheck `check` for each Workload, and a LocalQueue for it in each Namespace that
+    /// has jobs. Both are called `queue`.
     pub fn new<C: AdmissionCheckController>(make: impl Fn() -> C + Send + Sync + 'static) -> Self {
-        let controller = make().controller_name().to_string();
-        Self {
-            make: Arc::new(move |answers| Check::new(answers.around(make()))),
-            controller,
+        Self::with_tools(move |_| make())
+    }
+
+    /// As [`new`](Self::new), for a check that needs a client or the time.
+    pub fn with_tools<C: AdmissionCheckController>(
+        make: impl Fn(&Tools) -> C + Send + Sync + 'static,
+    ) -> Self {
+        let trial = Self {
+            checks: Vec::new(),
+            actors: Vec::new(),
             start: Timestamp::UNIX_EPOCH,
             seed: 0,
             replicas: 1,
             version: KueueVersion::default(),
             quota: 100,
-            objects: C::Parameters::custom_resource_definition()
-                .and_then(|definition| serde_json::to_value(definition).ok())
-                .into_iter()
-                .collect(),
+            objects: Vec::new(),
+            spared: Vec::new(),
+        };
+        trial.and(CHECK, make).starting_at("2026-11-21T09:00:00Z")
+    }
+
+    /// One more check in the same process, with an AdmissionCheck of this name, which the ClusterQueue asks too.
+    pub fn and<C: AdmissionCheckController>(
+        mut self,
+        name: &str,
+        make: impl Fn(&Tools) -> C + Send + Sync + 'static,
+    ) -> Self {
+        self.checks.push(Tried {
+            name: name.to_owned(),
+            make: Arc::new(move |tools, answers| Check::new(answers.around(make(tools)))),
             parameters: None,
-        }
-        .starting_at("2026-11-21T09:00:00Z")
+        });
+        self
     }
 
     /// When it begins. Default: `2026-11-21T09:00:00Z`.
@@ -100,21 +173,35 @@ impl Simulation {
         self
     }
 
-    /// The parameters that the AdmissionCheck refers to.
+    /// The parameters that the AdmissionCheck of the check that was given last refers to.
     ///
     /// # Panics
     /// If `object` can't be written as JSON.
     pub fn parameters(mut self, object: &impl Serialize) -> Self {
-        self.parameters = Some(failure::json(object));
+        if let Some(check) = self.checks.last_mut() {
+            check.parameters = Some(failure::json(object));
+        }
         self
     }
 
-    /// Something else that is there from the beginning, such as another ClusterQueue.
+    /// Something else that is there from the beginning. An object of the same kind and name as one that is there anyway takes its place.
     ///
     /// # Panics
     /// If `object` can't be written as JSON.
     pub fn object(mut self, object: &impl Serialize) -> Self {
         self.objects.push(failure::json(object));
+        self
+    }
+
+    /// Somebody else who works on the cluster, such as an autoscaler.
+    pub fn actor<A: Actor + Send + Sync + 'static>(
+        mut self,
+        make: impl Fn(&ApiServer, &Clock) -> A + Send + Sync + 'static,
+    ) -> Self {
+        self.actors.push(Arc::new(move |server, clock| {
+            let actor = make(server, clock);
+            tokio::spawn(crate::kueue::run(actor, server.clone(), clock.clone()));
+        }));
         self
     }
 
@@ -126,7 +213,7 @@ impl Simulation {
 
     /// How many replicas of the check there are. Default: 1. With more, one acts.
     pub fn replicas(mut self, replicas: usize) -> Self {
-        self.replicas = replicas;
+        self.replicas = replicas.max(1);
         self
     }
 
@@ -142,12 +229,19 @@ impl Simulation {
         self
     }
 
+    /// Leaves out a fault that the scenario is known not to survive. Say why beside it.
+    pub fn spare(mut self, fault: Fault) -> Self {
+        self.spared.push(fault);
+        self
+    }
+
     /// Runs `scenario` once.
     ///
     /// # Panics
     /// If an expectation fails or an invariant is broken, with the timeline.
     pub fn run(&self, scenario: impl AsyncFn(&Cluster)) -> Run {
-        let run = self.run_with(&scenario, &Plan::none());
+        let mut run = self.run_with(&scenario, &Plan::none());
+        run.loops();
         run.or_panic();
         run
     }
@@ -157,43 +251,40 @@ impl Simulation {
     /// # Panics
     /// If an expectation fails or an invariant is broken, with the fault and the timeline.
     pub fn every_single_fault(&self, scenario: impl AsyncFn(&Cluster)) -> Explored {
-        let explored = explore(self, &scenario);
+        let explored = self.explore(scenario);
         explored.or_panic();
         explored
+    }
+
+    /// As [`every_single_fault`](Self::every_single_fault), but what failed is told, not thrown.
+    pub fn explore(&self, scenario: impl AsyncFn(&Cluster)) -> Explored {
+        explore(self, &scenario, false)
+    }
+
+    /// As [`explore`](Self::explore), but it ends at the first run that fails.
+    pub fn explore_until_failure(&self, scenario: impl AsyncFn(&Cluster)) -> Explored {
+        explore(self, &scenario, true)
+    }
+
+    /// Runs `scenario` without a fault, and then `runs` times with two to four faults at random points, chosen by the [seed](Self::seed). A plan that fails is
+    /// shrunk to the fewest faults that still fail.
+    pub fn explore_at_random(&self, runs: usize, scenario: impl AsyncFn(&Cluster)) -> Explored {
+        explore_random(self, &scenario, runs)
     }
 
     /// Runs `scenario` once with the faults of `plan`.
     pub fn run_with(&self, scenario: &impl AsyncFn(&Cluster), plan: &Plan) -> Run {
         let runtime = failure::runtime();
-        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            runtime.block_on(async {
-                let cluster = self.start(plan);
-                let failed = failure::caught(scenario(&cluster)).await;
-                cluster.finish(failed).await
+        let run = runtime.block_on(async {
+            let cluster = Cluster::start(self, plan);
+            let failed = failure::caught(async {
+                cluster.begin().await;
+                scenario(&cluster).await;
             })
-        }));
-        caught.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    }
-
-    fn start(&self, plan: &Plan) -> Cluster {
-        let clock = Clock::following_tokio(self.start);
-        let server = ApiServer::prepared(clock.clone(), crate::definitions::kueue());
-        server.collect_garbage(true);
-        for object in self.all_objects() {
-            objects::create(&server, &object);
-        }
-        server.set_admission(Arc::new(Webhook));
-        let kueue = Kueue::new(&server, &clock, self.version);
-        tokio::spawn(crate::kueue::run(kueue, server.clone(), clock.clone()));
-        let jobs = crate::jobs::Jobs::new(&server, &clock);
-        tokio::spawn(crate::kueue::run(jobs, server.clone(), clock.clone()));
-        Cluster::new(self, server, clock, plan)
-    }
-
-    fn all_objects(&self) -> Vec<Value> {
-        let mut all = self.objects.clone();
-        all.extend(self.parameters.clone());
-        all.extend(objects::defaults(&self.controller, self.parameters.as_ref(), self.quota));
-        all
+            .await;
+            cluster.finish(failed).await
+        });
+        runtime.shutdown_background();
+        run
     }
 }

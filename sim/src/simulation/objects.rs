@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::failure::fail;
-use crate::apiserver::{ApiServer, Call, Resource, Verb};
+use crate::apiserver::{ApiServer, Call, Patch, Resource, Verb};
 
 /// The AdmissionCheck's name.
 pub(crate) const CHECK: &str = "check";
@@ -12,24 +12,52 @@ pub(crate) const QUEUE: &str = "queue";
 
 const KUEUE: &str = "kueue.x-k8s.io/v1beta2";
 
-/// Flavor, queues, and the AdmissionCheck.
-pub(super) fn defaults(controller: &str, parameters: Option<&Value>, cpus: u32) -> Vec<Value> {
-    let mut check = json!({"apiVersion": KUEUE, "kind": "AdmissionCheck", "metadata": {"name": CHECK}, "spec": {"controllerName": controller}});
+/// A flavor, and a ClusterQueue that asks `checks`.
+pub(super) fn defaults(checks: &[&str], cpus: u32) -> Vec<Value> {
+    let resources = json!([{"name": "cpu", "nominalQuota": cpus.to_string()}]);
+    let checks: Vec<_> = checks.iter().map(|name| json!({"name": name})).collect();
+    vec![
+        json!({"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "default"}, "spec": {}}),
+        json!({"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": QUEUE}, "spec": {
+            "namespaceSelector": {}, "queueingStrategy": "BestEffortFIFO",
+            "admissionChecksStrategy": {"admissionChecks": checks},
+            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": resources}]}],
+        }}),
+    ]
+}
+
+/// An AdmissionCheck that refers to `parameters`.
+pub(super) fn admission_check(name: &str, controller: &str, parameters: Option<&Value>) -> Value {
+    let mut check = json!({"apiVersion": KUEUE, "kind": "AdmissionCheck", "metadata": {"name": name}, "spec": {"controllerName": controller}});
     if let Some(parameters) = parameters {
         let group = parameters["apiVersion"].as_str().and_then(|version| version.split('/').next());
         check["spec"]["parameters"] = json!({"apiGroup": group, "kind": parameters["kind"], "name": parameters["metadata"]["name"]});
     }
-    let resources = json!([{"name": "cpu", "nominalQuota": cpus.to_string()}]);
-    vec![
-        json!({"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "default"}, "spec": {}}),
-        check,
-        json!({"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": QUEUE}, "spec": {
-            "namespaceSelector": {}, "queueingStrategy": "BestEffortFIFO",
-            "admissionChecksStrategy": {"admissionChecks": [{"name": CHECK}]},
-            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": resources}]}],
-        }}),
-        json!({"apiVersion": KUEUE, "kind": "LocalQueue", "metadata": {"name": QUEUE, "namespace": "default"}, "spec": {"clusterQueue": QUEUE}}),
-    ]
+    check
+}
+
+/// The LocalQueue of a Namespace.
+pub(super) fn local_queue(namespace: &str) -> Value {
+    json!({"apiVersion": KUEUE, "kind": "LocalQueue", "metadata": {"name": QUEUE, "namespace": namespace}, "spec": {"clusterQueue": QUEUE}})
+}
+
+pub(super) fn namespace(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+}
+
+/// Whether two objects have one place.
+pub(super) fn same_place(a: &Value, b: &Value) -> bool {
+    let place = |object: &Value| {
+        let group = object["apiVersion"].as_str().and_then(|version| version.split_once('/'));
+        let metadata = &object["metadata"];
+        (
+            group.map(|(group, _)| group.to_owned()),
+            object["kind"].clone(),
+            metadata["namespace"].clone(),
+            metadata["name"].clone(),
+        )
+    };
+    place(a) == place(b)
 }
 
 /// The resource of an object. Kinds here have regular plurals.
@@ -54,13 +82,43 @@ fn plural(kind: &str) -> String {
 
 /// Creates an object as a user does.
 pub(super) fn create(server: &ApiServer, object: &Value) {
+    let call = call(Verb::Create, object).body(object.clone());
+    done(server, &call, object);
+}
+
+/// Creates an object or changes what it says of an existing one, as `kubectl apply --server-side --force-conflicts` does.
+pub(super) fn apply(server: &ApiServer, object: &Value) {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let call = call(Verb::Patch(Patch::Apply), object)
+        .name(name)
+        .query("fieldManager", "user")
+        .query("force", "true")
+        .body(object.clone());
+    done(server, &call, object);
+}
+
+/// Changes an object by a merge patch.
+pub(super) fn merge(server: &ApiServer, object: &Value, patch: &Value) {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let call = call(Verb::Patch(Patch::Merge), object).name(name).body(patch.clone());
+    done(server, &call, patch);
+}
+
+/// Deletes an object.
+pub(super) fn delete(server: &ApiServer, object: &Value) {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    done(server, &call(Verb::Delete, object).name(name), object);
+}
+
+fn call(verb: Verb, object: &Value) -> Call {
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
-    let call = Call::new(Verb::Create, &resource_of(object))
-        .namespace(namespace)
-        .body(object.clone())
-        .agent("user");
-    let answer = server.call(&call);
+    Call::new(verb, &resource_of(object)).namespace(namespace).agent("user")
+}
+
+fn done(server: &ApiServer, call: &Call, sent: &Value) {
+    let answer = server.call(call);
     if answer.code >= 300 {
-        fail(format!("the API server refuses {object}: {}", answer.body["message"]));
+        let (code, message) = (answer.code, &answer.body["message"]);
+        fail(format!("the API server refuses with {code} {message}: {sent}"));
     }
 }

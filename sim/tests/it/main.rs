@@ -4,4 +4,8 @@
 
 mod apiserver;
 mod autoscaler;
+mod simulation;
+mod jobs;
+mod kueue;
 mod timeline;
+mod traces;

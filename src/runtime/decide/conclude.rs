@@ -10,6 +10,7 @@ use crate::check::{
     Answer, ErrorKind, Message, OnError, OnFailure, OnTimeout, PodSetUpdates, Reservation, Settled,
     Verdict,
 };
+use crate::runtime::defect::{Defect, has};
 
 /// What came of asking the check.
 #[derive(Clone, Debug, PartialEq)]
@@ -187,7 +188,9 @@ impl Draft<'_> {
             Answer::Pending | Answer::PreemptionRequired => {
                 self.memory.change_trouble(|trouble| trouble.objections = 0);
                 let recheck = verdict.recheck_in.or(self.memory.recheck);
-                (None, recheck.map_or(LookAgain::OnChange, LookAgain::After))
+                let late = has(Defect::SaysPendingLate);
+                let late = late.then(|| Target::new(CheckState::Pending, verdict.message.clone()));
+                (late, recheck.map_or(LookAgain::OnChange, LookAgain::After))
             }
             Answer::Retry { .. } | Answer::Rejected => self.objection(verdict),
         }
@@ -255,6 +258,10 @@ impl Draft<'_> {
 
     /// Kueue 0.14 knows no delay and would evict at once, so there the delay is waited for here (rule 14).
     fn retry(&mut self, delay: Duration, message: Message) -> Step {
+        if has(Defect::DropsTheDelay) {
+            let target = Target::retry(Duration::ZERO, message);
+            return (Some(target), LookAgain::OnChange);
+        }
         if self.facts.served.requeue_after || delay.is_zero() {
             return (Some(Target::retry(delay, message)), LookAgain::OnChange);
         }
@@ -281,6 +288,10 @@ impl Draft<'_> {
 
     /// The check did not decide: the state stays.
     fn failed(&mut self, kind: ErrorKind, message: &Message) -> Step {
+        if has(Defect::RejectsOnErrors) {
+            let target = Target::new(CheckState::Rejected, message.clone());
+            return (Some(target), LookAgain::OnChange);
+        }
         let now = self.facts.now;
         self.memory.change_trouble(|trouble| {
             trouble.failures = trouble.failures.saturating_add(1);
@@ -387,7 +398,7 @@ impl Draft<'_> {
         let patch = EntryPatch {
             since: entry
                 .since()
-                .filter(|_| same_state)
+                .filter(|_| same_state && !has(Defect::TouchesTheTime))
                 .unwrap_or(self.facts.now),
             requeue_after_seconds: target.requeue_after.map(seconds),
             state: target.state,

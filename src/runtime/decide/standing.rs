@@ -2,6 +2,7 @@
 
 use crate::api::{CheckEntry, CheckState, Workload};
 use crate::check::ReleaseReason;
+use crate::runtime::defect::{Defect, has};
 
 /// Where a Workload stands for one check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +41,7 @@ pub(crate) fn standing(workload: &Workload, check: &str, outlives_reservation: b
     if !workload.is_active() {
         return over(ReleaseReason::Deactivated);
     }
-    if conditions.evicted().is_true() {
+    if conditions.evicted().is_true() && !has(Defect::WritesWhileEvicted) {
         return over(ReleaseReason::Evicted);
     }
     if !workload.holds_quota() {

@@ -13,6 +13,7 @@ use super::tracked::Key;
 use crate::api::Workload;
 use crate::check::{ErrorKind, ReadWorkload, RequestBuilder};
 use crate::runtime::decide::{Conclusion, Facts, Outcome, Standing, conclude, standing};
+use crate::runtime::defect::{Defect, has};
 use crate::runtime::metrics::{CheckLabels, OutcomeLabels};
 use crate::runtime::queue::Lane;
 
@@ -151,7 +152,7 @@ impl Session {
         };
         key.busy = false;
         // An answer for a reservation that is over, or by one who no longer leads, is worth nothing (rule 8).
-        let late = key.reservation != Some(reservation);
+        let late = key.reservation != Some(reservation) && !has(Defect::KeepsLateAnswers);
         if !late && self.acting {
             if let Some(key) = self.key_mut(name) {
                 key.memory.evaluations = key.memory.evaluations.saturating_add(1);

@@ -6,9 +6,10 @@ use kube::runtime::watcher::Event;
 
 use super::session::Session;
 use super::tracked::{Key, KeyState};
-use crate::api::{CheckState, Name, ResourceFlavor, Uid, Workload};
+use crate::api::{CheckState, Name, ResourceFlavor, Uid, Workload, short_digest};
 use crate::check::{ReleaseReason, Seen};
 use crate::runtime::decide::{Standing, standing};
+use crate::runtime::defect::{Defect, has};
 use crate::runtime::metrics::CheckLabels;
 use crate::runtime::queue::Lane;
 use crate::runtime::writer::EntryDigest;
@@ -54,7 +55,7 @@ impl Session {
             // Under the selector a Workload that lost its quota leaves in the same way as one that was deleted.
             Event::Delete(workload) => self.gone(
                 workload.uid(),
-                (!selected).then_some(ReleaseReason::Deleted),
+                (!selected || has(Defect::TakesLossForDeletion)).then_some(ReleaseReason::Deleted),
             ),
         }
     }
@@ -193,6 +194,9 @@ impl Session {
         let key = tracked.key_or_new(check, controller);
         if key.reservation != Some(since) {
             key.begin(since, said);
+            if has(Defect::ForgetsTimers) && entry.message_digest != short_digest("") {
+                key.expected = Some(digest);
+            }
         }
         if now_stands == Standing::AwaitingReset || !self.acting {
             return;
@@ -210,6 +214,7 @@ impl Session {
         match reason {
             None => {}
             Some(Reason::New | Reason::InputsChanged) => self.enqueue(&key_name, lane),
+            Some(Reason::Overwritten) if has(Defect::NeverReasserts) => {}
             Some(Reason::Overwritten) => self.overwritten(&key_name, lane),
         }
     }

@@ -8,6 +8,7 @@ use super::session::Session;
 use super::tracked::Key;
 use crate::api::{CheckState, Workload, digest};
 use crate::runtime::decide::{Conclusion, EntryPatch, LookAgain, Note, Outcome};
+use crate::runtime::defect::{Defect, has};
 use crate::runtime::metrics::OutcomeLabels;
 use crate::runtime::queue::Lane;
 use crate::runtime::writer::{EntryDigest, WriteError};
@@ -100,6 +101,7 @@ impl Session {
         match error {
             WriteError::NotLeader => self.set_timer(name, Some(NOT_LEADER_PAUSE)),
             // The verdict is forgotten: what changed may change it (rule 2).
+            WriteError::Conflict if has(Defect::ForgetsConflicts) => self.believe(name),
             WriteError::Conflict if stumbles >= CONFLICTS_BEFORE_READING => self.read_again(name),
             WriteError::Conflict => self.set_timer(name, Some(CONFLICT_PAUSE)),
             WriteError::Refused { code, message } => self.refused(name, conclusion, *code, message),
@@ -109,6 +111,16 @@ impl Session {
                 let delay = self.backoff.delay(stumbles, digest(name));
                 self.set_timer(name, Some(delay));
             }
+        }
+    }
+
+    /// Takes what stands there for what should.
+    fn believe(&mut self, name: &Key) {
+        let tracked = self.workloads.get(&name.uid);
+        let stands = tracked.and_then(|tracked| tracked.workload.as_ref()?.check(&name.check));
+        let stands = stands.map(EntryDigest::of);
+        if let Some(key) = self.key_mut(name) {
+            key.expected = stands;
         }
     }
 
@@ -184,13 +196,8 @@ impl Session {
 
     /// Nothing had to be written: what stands there is what should.
     pub(super) fn settle(&mut self, name: &Key, conclusion: &Conclusion) {
-        let stands = self
-            .workloads
-            .get(&name.uid)
-            .and_then(|tracked| tracked.workload.as_ref()?.check(&name.check))
-            .map(EntryDigest::of);
+        self.believe(name);
         if let Some(key) = self.key_mut(name) {
-            key.expected = stands;
             key.stumbles = 0;
         }
         self.schedule(name, conclusion);

@@ -21,7 +21,8 @@ pub(super) struct ApplyMeta<'a> {
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
     pub(super) uid: &'a Uid,
-    pub(super) resource_version: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) resource_version: Option<String>,
 }
 
 #[derive(Debug, Serialize)]

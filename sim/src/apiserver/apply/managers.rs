@@ -102,6 +102,44 @@ impl Managers {
         self.owners.retain(|_, owned| !owned.set.is_empty());
     }
 
+    /// Of owners that do not apply only the newest ten are told apart; what the others have goes to `ancient-changes`.
+    pub(crate) fn cap(&mut self) {
+        const MAX: usize = 10;
+        let mut updates: Vec<(String, Owner)> = self
+            .owners
+            .iter()
+            .filter(|(owner, _)| !owner.applies)
+            .map(|(owner, owned)| (owned.time.clone(), owner.clone()))
+            .collect();
+        if updates.len() <= MAX {
+            return;
+        }
+        updates.sort();
+        let mut left = updates.len();
+        for (_, owner) in updates {
+            if left <= MAX {
+                return;
+            }
+            let bucket = Owner {
+                manager: "ancient-changes".to_owned(),
+                subresource: String::new(),
+                ..owner.clone()
+            };
+            let Some(owned) = self.owners.remove(&owner) else {
+                continue;
+            };
+            match self.owners.get_mut(&bucket) {
+                Some(old) => {
+                    old.set = old.set.union(&owned.set);
+                    left -= 1;
+                }
+                None => {
+                    self.owners.insert(bucket, owned);
+                }
+            }
+        }
+    }
+
     /// As it stands in metadata, in the order of the real server.
     pub(crate) fn encode(&self) -> Vec<Value> {
         let mut entries: Vec<(&Owner, &Owned)> = self.owners.iter().collect();
@@ -125,9 +163,12 @@ impl Managers {
             .into_iter()
             .map(|(owner, owned)| {
                 let mut entry = json!({
-                    "manager": owner.manager, "operation": owner.operation(), "apiVersion": owner.api_version, "time": owned.time,
-                    "fieldsType": "FieldsV1", "fieldsV1": owned.set.encode(),
+                    "manager": owner.manager, "operation": owner.operation(), "apiVersion": owner.api_version, "fieldsType": "FieldsV1",
+                    "fieldsV1": owned.set.encode(),
                 });
+                if !owned.time.is_empty() {
+                    entry["time"] = owned.time.clone().into();
+                }
                 if !owner.subresource.is_empty() {
                     entry["subresource"] = owner.subresource.clone().into();
                 }

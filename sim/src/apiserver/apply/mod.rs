@@ -3,11 +3,13 @@
 //! All of it is pure: values and sets in, values and sets out.
 
 mod compare;
+mod malformed;
 mod managers;
 mod merge;
 mod set;
 mod typed;
 mod update;
 
+pub(crate) use malformed::go_map;
 pub(crate) use managers::{Managers, Owner};
-pub(crate) use update::{apply, reset_fields, update};
+pub(crate) use update::{Request, apply, reset_fields, update};

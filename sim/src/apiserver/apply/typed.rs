@@ -27,7 +27,7 @@ pub(crate) fn shape<'a>(value: &'a Value, schema: &Schema) -> Shape<'a> {
 }
 
 /// Whether lists of this schema divide into items.
-pub(crate) fn divides(schema: &Schema) -> bool {
+fn divides(schema: &Schema) -> bool {
     schema.list != ListKind::Atomic
 }
 
@@ -149,52 +149,4 @@ pub(crate) fn without(value: &Value, set: &FieldSet, schema: &Schema) -> Value {
             }
         }
     }
-}
-
-/// What makes a configuration impossible to take apart.
-pub(crate) fn malformed(value: &Value, schema: &Schema, path: &str) -> Option<String> {
-    match value {
-        Value::Object(map) if !schema.atomic_map => map.iter().find_map(|(name, child)| {
-            let (child_schema, named) = schema.field(name);
-            let at = format!("{path}.{name}");
-            let known = named || schema.additional.is_some() || schema.preserve;
-            if !known {
-                return Some(format!("{at}: field not declared in schema"));
-            }
-            malformed(child, &child_schema, &at)
-        }),
-        Value::Array(list) => malformed_list(list, schema, path),
-        _ => None,
-    }
-}
-
-fn malformed_list(list: &[Value], schema: &Schema, path: &str) -> Option<String> {
-    let item_schema = schema.item();
-    let mut seen = std::collections::BTreeSet::new();
-    for (index, item) in list.iter().enumerate() {
-        if let ListKind::Map(keys) = &schema.list {
-            let found = key_of(item, keys, &item_schema);
-            if let Some(key) = keys.iter().find(|key| !found.contains_key(*key)) {
-                return Some(format!(
-                    "{path}: element {index}: associative list with keys has an element that omits key field \"{key}\" (and doesn't have default value)"
-                ));
-            }
-        }
-        let at = if divides(schema) {
-            let element = element(item, schema, &item_schema);
-            if !seen.insert(element.clone()) {
-                return Some(format!(
-                    "{path}: duplicate entries for key {}",
-                    element.show()
-                ));
-            }
-            format!("{path}{}", element.show())
-        } else {
-            format!("{path}[{index}]")
-        };
-        if let Some(why) = malformed(item, &item_schema, &at) {
-            return Some(why);
-        }
-    }
-    None
 }

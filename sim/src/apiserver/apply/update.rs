@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::compare::compare;
+use super::malformed::malformed;
 use super::managers::{Managers, Owned, Owner};
 use super::merge::merge;
 use super::set::FieldSet;
-use super::typed::{fields_of, malformed, with_parents, without};
+use super::typed::{fields_of, with_parents, without};
 use crate::apiserver::schema::Schema;
 use crate::apiserver::status::Status;
 
@@ -55,7 +56,13 @@ fn owned_part(mut set: FieldSet, reset: &[&str]) -> FieldSet {
     set
 }
 
-/// Takes from the others what changed between the two objects, and from all what is gone. Returns what changed, and with whom it conflicts.
+/// What a change takes from owners.
+struct Taken {
+    changed: FieldSet,
+    conflicts: BTreeMap<Owner, FieldSet>,
+}
+
+/// Takes from the others what changed between the two objects, and from all what is gone.
 fn take_changes(
     old: &Value,
     new: &Value,
@@ -63,7 +70,7 @@ fn take_changes(
     managers: &mut Managers,
     keep: Option<&Owner>,
     reset: &[&str],
-) -> (FieldSet, FieldSet, BTreeMap<Owner, FieldSet>) {
+) -> Taken {
     let difference = compare(old, new, schema);
     let changed = owned_part(difference.modified.union(&difference.added), reset);
     let removed = owned_part(difference.removed, reset);
@@ -81,7 +88,7 @@ fn take_changes(
             owned.set = owned.set.difference(&removed);
         }
     }
-    (changed, removed, conflicts)
+    Taken { changed, conflicts }
 }
 
 /// The owners after a write that is not an apply.
@@ -95,7 +102,7 @@ pub(crate) fn update(
     reset: &[&str],
 ) -> Managers {
     let mut managers = managers.clone();
-    let (changed, _, _) = take_changes(old, new, schema, &mut managers, None, reset);
+    let changed = take_changes(old, new, schema, &mut managers, None, reset).changed;
     if !changed.is_empty() {
         let before = managers.take(owner).map(|o| o.set).unwrap_or_default();
         let owned = Owned {
@@ -105,6 +112,7 @@ pub(crate) fn update(
         managers.owners.insert(owner.clone(), owned);
     }
     managers.drop_empty();
+    managers.cap();
     managers
 }
 
@@ -163,36 +171,55 @@ fn conflict_status(conflicts: &BTreeMap<Owner, FieldSet>) -> Status {
     Status::new(409, "Conflict", message).with_details(json!({"causes": causes}))
 }
 
+/// Who applies, and how.
+pub(crate) struct Request<'a> {
+    pub(crate) schema: &'a Schema,
+    pub(crate) owner: &'a Owner,
+    /// Whether to take what others own.
+    pub(crate) force: bool,
+    pub(crate) now: &'a str,
+    /// The top-level fields that cannot be changed this way.
+    pub(crate) reset: &'a [&'a str],
+}
+
 /// Applies `config` to `live`.
-#[expect(clippy::too_many_arguments, reason = "all of them are plain values")]
 pub(crate) fn apply(
     live: &Value,
     config: &Value,
-    schema: &Schema,
-    managers: &Managers,
-    owner: &Owner,
-    force: bool,
-    now: &str,
-    reset: &[&str],
+    mut managers: Managers,
+    request: &Request<'_>,
 ) -> Result<Applied, ApplyError> {
-    if let Some(why) = malformed(config, schema, "") {
+    let Request { schema, owner, .. } = *request;
+    if let Some(why) = malformed(config, schema) {
         return Err(ApplyError::Malformed(why));
     }
-    let mut managers = managers.clone();
     let merged = merge(live, config, schema);
-    let last = managers.take(owner).map(|o| o.set);
-    let set = owned_part(fields_of(config, schema), reset);
+    let last = managers.take(owner);
     let owned = Owned {
-        set,
-        time: now.to_owned(),
+        set: owned_part(fields_of(config, schema), request.reset),
+        time: last.as_ref().map_or_else(String::new, |o| o.time.clone()),
     };
     managers.owners.insert(owner.clone(), owned);
-    let object = match last.filter(|set| !set.is_empty()) {
-        Some(last) => drop_abandoned(&merged, &last, &managers, schema),
+    let object = match last.filter(|last| !last.set.is_empty()) {
+        Some(last) => drop_abandoned(&merged, &last.set, &managers, schema),
         None => merged,
     };
-    let (_, _, conflicts) = take_changes(live, &object, schema, &mut managers, Some(owner), reset);
-    if !force && !conflicts.is_empty() {
+    // An apply that changes no value keeps the time of the last one; the first one then has none.
+    if object != *live
+        && let Some(owned) = managers.owners.get_mut(owner)
+    {
+        request.now.clone_into(&mut owned.time);
+    }
+    let conflicts = take_changes(
+        live,
+        &object,
+        schema,
+        &mut managers,
+        Some(owner),
+        request.reset,
+    )
+    .conflicts;
+    if !request.force && !conflicts.is_empty() {
         return Err(ApplyError::Conflicts(conflicts));
     }
     managers.drop_empty();

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Body;
 use crate::apiserver::call::Answer;
-use crate::apiserver::status::Status;
+use crate::apiserver::status::{NO_SUCH_PAGE, Status};
 
 fn whole(bytes: Bytes) -> Body {
     Full::new(bytes)
@@ -29,11 +29,36 @@ pub(super) fn stream(body: Body) -> Response<Body> {
 }
 
 pub(super) fn answer(answer: &Answer) -> Response<Body> {
-    json(answer.code, &answer.body)
+    if answer.code == 404 && answer.body["message"] == NO_SUCH_PAGE {
+        return page();
+    }
+    let mut response = json(answer.code, &answer.body);
+    let seconds = answer.body["details"]["retryAfterSeconds"].as_u64();
+    if let Some(seconds) = seconds.filter(|_| answer.code >= 400) {
+        response
+            .headers_mut()
+            .insert(header::RETRY_AFTER, seconds.into());
+    }
+    for warning in &answer.warnings {
+        let text = format!("299 - {}", serde_json::Value::from(warning.as_str()));
+        if let Ok(value) = header::HeaderValue::from_str(&text) {
+            response.headers_mut().append(header::WARNING, value);
+        }
+    }
+    response
+}
+
+/// What Go's own server says to a path that nothing serves.
+fn page() -> Response<Body> {
+    let text = format!("{NO_SUCH_PAGE}\n");
+    with(404, "text/plain; charset=utf-8", whole(text.into()))
 }
 
 /// A refusal, with the header that says when to come again.
 pub(super) fn status(status: &Status, retry_after: Option<u64>) -> Response<Body> {
+    if status.message == NO_SUCH_PAGE {
+        return page();
+    }
     let mut response = json(status.code, &status.to_value());
     if let Some(seconds) = retry_after.or_else(|| status.retry_after()) {
         response

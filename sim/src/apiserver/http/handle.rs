@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use http::{Request, Response, header};
 
+use super::accept::Form;
 use super::route::{Incoming, Route, route};
-use super::{Body, answer, stream};
+use super::{Body, answer, form, stream};
 use crate::apiserver::Core;
 use crate::apiserver::call::Call;
 use crate::apiserver::hooks::{self, RequestFault};
-use crate::apiserver::status::Status;
 
 /// Answers a request. An error is a connection that broke.
 pub(crate) async fn handle(
@@ -29,6 +29,7 @@ pub(crate) async fn handle(
         path: request.uri().path(),
         query: request.uri().query().unwrap_or_default(),
         content_type: header(header::CONTENT_TYPE),
+        accept: header(header::ACCEPT),
         body: request.body(),
         agent: &agent,
     };
@@ -36,14 +37,14 @@ pub(crate) async fn handle(
         Err(status) => Ok(answer::status(&status, None)),
         Ok(Route::Json(value)) => Ok(answer::json(200, &value)),
         Ok(Route::Text(text)) => Ok(answer::text(text)),
-        Ok(Route::Call(call)) => asked(core, call, false).await,
-        Ok(Route::Watch(call)) => asked(core, call, true).await,
+        Ok(Route::Call(call, form)) => asked(core, call, form, false).await,
+        Ok(Route::Watch(call, form)) => asked(core, call, form, true).await,
     }
 }
 
-async fn asked(core: Arc<Core>, call: Call, watch: bool) -> io::Result<Response<Body>> {
+async fn asked(core: Arc<Core>, call: Call, form: Form, watch: bool) -> io::Result<Response<Body>> {
     let Some(faults) = core.faults() else {
-        return Ok(perform(&core, &call, watch, None));
+        return Ok(perform(&core, &call, form, watch, None));
     };
     let request = hooks::Request {
         number: core.count_request(&call.agent),
@@ -53,7 +54,7 @@ async fn asked(core: Arc<Core>, call: Call, watch: bool) -> io::Result<Response<
     };
     let newest = core.store().version();
     let view = faults.view(&request, newest).filter(|view| *view < newest);
-    let done = || perform(&core, &request.call, watch, view);
+    let done = || perform(&core, &request.call, form, watch, view);
     match faults.request(&request) {
         None => Ok(done()),
         Some(RequestFault::Refuse {
@@ -94,16 +95,30 @@ pub(super) fn broken() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionReset, "connection reset by peer")
 }
 
-fn perform(core: &Arc<Core>, call: &Call, watch: bool, view: Option<u64>) -> Response<Body> {
+fn perform(
+    core: &Arc<Core>,
+    call: &Call,
+    form: Form,
+    watch: bool,
+    view: Option<u64>,
+) -> Response<Body> {
     if watch {
-        return match stream::start(core, call) {
+        return match stream::start(core, call, form) {
             Ok(body) => answer::stream(body),
-            Err(status) => refuse(&status),
+            Err(status) => answer::status(&status, None),
         };
     }
-    answer::answer(&core.answer_from(call, view))
-}
-
-fn refuse(status: &Status) -> Response<Body> {
-    answer::status(status, None)
+    let mut answer = core.answer_from(call, view);
+    if form != Form::Whole && answer.code < 300 {
+        let kind = core.store().registry.get(&call.resource);
+        let include = call.parameter("includeObject").unwrap_or_default();
+        let body = std::mem::take(&mut answer.body);
+        let shown = kind.map(|kind| form::shown(form, &kind, body, include, core.clock.now()));
+        match shown {
+            Some(Ok(body)) => answer.body = body,
+            Some(Err(status)) => return answer::status(&status, None),
+            None => {}
+        }
+    }
+    answer::answer(&answer)
 }

@@ -1,7 +1,10 @@
 //! HTTP around the server: paths in, JSON out, and faults in between.
 
+mod accept;
 mod answer;
+pub(crate) mod body;
 mod client;
+mod form;
 mod handle;
 mod route;
 mod serve;

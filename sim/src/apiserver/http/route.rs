@@ -3,17 +3,21 @@
 use http::Method;
 use serde_json::Value;
 
+use super::accept::{Form, accept};
+use super::body;
+use super::stream::is_true;
 use crate::apiserver::Core;
-use crate::apiserver::call::{Call, Patch, Resource, Verb};
-use crate::apiserver::kinds;
+use crate::apiserver::call::{Call, Resource, Verb};
+use crate::apiserver::kinds::{self, Kind};
 use crate::apiserver::status::Status;
+use crate::apiserver::verbs::{method_not_allowed, no_such_resource};
 
 /// What a request asks.
-pub(crate) enum Route {
+pub(super) enum Route {
     /// Something about objects.
-    Call(Call),
+    Call(Call, Form),
     /// A watch; the call is the list that it belongs to.
-    Watch(Call),
+    Watch(Call, Form),
     /// JSON about the server itself.
     Json(Value),
     /// A text.
@@ -21,17 +25,18 @@ pub(crate) enum Route {
 }
 
 /// A request without its transport.
-pub(crate) struct Incoming<'a> {
+pub(super) struct Incoming<'a> {
     pub(crate) method: &'a Method,
     pub(crate) path: &'a str,
     pub(crate) query: &'a str,
     pub(crate) content_type: &'a str,
+    pub(crate) accept: &'a str,
     pub(crate) body: &'a [u8],
     pub(crate) agent: &'a str,
 }
 
 /// What is asked.
-pub(crate) fn route(core: &Core, incoming: &Incoming<'_>) -> Result<Route, Status> {
+pub(super) fn route(core: &Core, incoming: &Incoming<'_>) -> Result<Route, Status> {
     let parts: Vec<String> = incoming
         .path
         .split('/')
@@ -40,7 +45,7 @@ pub(crate) fn route(core: &Core, incoming: &Incoming<'_>) -> Result<Route, Statu
         .collect();
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     let registry = || core.store().registry.clone();
-    let found = |value: Option<Value>| value.map(Route::Json).ok_or_else(Status::no_such_path);
+    let found = |value: Option<Value>| value.map(Route::Json).ok_or_else(Status::no_such_page);
     match parts.as_slice() {
         ["readyz" | "livez" | "healthz", ..] => Ok(Route::Text("ok")),
         ["version"] => Ok(Route::Json(version())),
@@ -54,9 +59,9 @@ pub(crate) fn route(core: &Core, incoming: &Incoming<'_>) -> Result<Route, Statu
         ["openapi", "v3", "apis", group, version] => {
             found(kinds::document(&registry(), group, version))
         }
-        ["api", version, rest @ ..] => objects(incoming, "", version, rest),
-        ["apis", group, version, rest @ ..] => objects(incoming, group, version, rest),
-        _ => Err(Status::no_such_path()),
+        ["api", version, rest @ ..] => objects(core, incoming, ("", version), rest),
+        ["apis", group, version, rest @ ..] => objects(core, incoming, (group, version), rest),
+        _ => Err(Status::no_such_page()),
     }
 }
 
@@ -68,9 +73,9 @@ fn version() -> Value {
 }
 
 fn objects(
+    core: &Core,
     incoming: &Incoming<'_>,
-    group: &str,
-    version: &str,
+    (group, version): (&str, &str),
     rest: &[&str],
 ) -> Result<Route, Status> {
     let (namespace, rest) = match rest {
@@ -79,19 +84,23 @@ fn objects(
         }
         _ => (None, rest),
     };
-    let (plural, name, subresource) = match rest {
-        [plural] => (*plural, None, None),
-        [plural, name] => (*plural, Some(*name), None),
-        [plural, name, subresource] => (*plural, Some(*name), Some(*subresource)),
+    let resource = Resource::new(group, version, rest.first().copied().unwrap_or_default());
+    let kind = core.store().registry.get(&resource);
+    let Some(kind) = kind else {
+        return Err(no_such_resource(core, &resource));
+    };
+    let (name, subresource) = match rest {
+        [_] => (None, None),
+        [_, name] => (Some(*name), None),
+        [_, name, subresource] => (Some(*name), Some(*subresource)),
+        [_, name, ..] if kind.custom => return Err(Status::not_found(&resource, name)),
         _ => return Err(Status::no_such_path()),
     };
     let query = pairs(incoming.query);
-    let watches = query
-        .iter()
-        .any(|(k, v)| k == "watch" && matches!(v.as_str(), "true" | "1"));
+    let watches = query.iter().any(|(k, v)| k == "watch" && is_true(v));
     let call = Call {
-        verb: verb(incoming, name.is_some())?,
-        resource: Resource::new(group, version, plural),
+        verb: verb(incoming, &kind, name.is_some())?,
+        resource,
         namespace,
         name: name.map(str::to_owned),
         subresource: subresource.map(str::to_owned),
@@ -99,11 +108,12 @@ fn objects(
         body: Value::Null,
         agent: incoming.agent.to_owned(),
     };
+    let form = accept(incoming.accept, kind.custom, call.verb == Verb::List)?;
     if watches && incoming.method == Method::GET {
-        return Ok(Route::Watch(call));
+        return Ok(Route::Watch(call, form));
     }
-    let body = body(incoming, &call)?;
-    Ok(Route::Call(Call { body, ..call }))
+    let body = body::read(incoming.body, incoming.content_type, &call, &kind.kind)?;
+    Ok(Route::Call(Call { body, ..call }, form))
 }
 
 /// `/api/v1/namespaces/NAME/status` is about the Namespace itself.
@@ -111,7 +121,7 @@ fn is_part(word: &str) -> bool {
     matches!(word, "status" | "finalize")
 }
 
-fn verb(incoming: &Incoming<'_>, named: bool) -> Result<Verb, Status> {
+fn verb(incoming: &Incoming<'_>, kind: &Kind, named: bool) -> Result<Verb, Status> {
     let verb = match (incoming.method, named) {
         (&Method::GET, true) => Verb::Get,
         (&Method::GET, false) => Verb::List,
@@ -119,40 +129,15 @@ fn verb(incoming: &Incoming<'_>, named: bool) -> Result<Verb, Status> {
         (&Method::PUT, true) => Verb::Update,
         (&Method::DELETE, true) => Verb::Delete,
         (&Method::DELETE, false) => Verb::DeleteCollection,
-        (&Method::PATCH, true) => Verb::Patch(patch(incoming)?),
-        _ => return Err(crate::apiserver::verbs::method_not_allowed()),
+        (&Method::PATCH, true) => Verb::Patch(body::patch(incoming.content_type, kind.custom)?),
+        // The status of a custom kind says itself that it cannot be made.
+        (&Method::POST, true) if kind.custom => Verb::Create,
+        (&Method::PUT | &Method::PATCH, false) if kind.custom => {
+            return Err(Status::bad_request("name must be provided"));
+        }
+        _ => return Err(method_not_allowed()),
     };
     Ok(verb)
-}
-
-fn patch(incoming: &Incoming<'_>) -> Result<Patch, Status> {
-    let kind = incoming.content_type.split(';').next().unwrap_or_default();
-    match kind.trim() {
-        "application/json-patch+json" => Ok(Patch::Json),
-        "application/merge-patch+json" => Ok(Patch::Merge),
-        "application/apply-patch+yaml" => Ok(Patch::Apply),
-        "application/strategic-merge-patch+json" => Ok(Patch::Strategic),
-        _ => Err(Status::unsupported_media_type(
-            "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml, application/apply-patch+cbor",
-        )),
-    }
-}
-
-fn body(incoming: &Incoming<'_>, call: &Call) -> Result<Value, Status> {
-    if incoming.body.is_empty() {
-        if matches!(call.verb, Verb::Create | Verb::Update) {
-            return Err(Status::bad_request("Object 'Kind' is missing in ''"));
-        }
-        return Ok(Value::Null);
-    }
-    let patches = matches!(call.verb, Verb::Patch(_));
-    serde_json::from_slice(incoming.body).map_err(|error| {
-        Status::bad_request(if patches {
-            format!("error decoding patch: {error}")
-        } else {
-            format!("couldn't get version/kind; json parse error: {error}")
-        })
-    })
 }
 
 /// The parameters of a query, in order.

@@ -10,12 +10,13 @@ use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use tokio::time::Instant;
 
-use super::Body;
+use super::accept::Form;
 use super::handle::broken;
+use super::{Body, form};
 use crate::apiserver::Core;
 use crate::apiserver::call::Call;
 use crate::apiserver::hooks::{Delivery, EventFault};
-use crate::apiserver::status::{FieldError, Status};
+use crate::apiserver::status::Status;
 use crate::apiserver::watch::{Event, Watch, WatchOptions};
 
 /// How long a watch lives if it does not say.
@@ -23,9 +24,20 @@ const LIFETIME: Duration = Duration::from_secs(1800);
 /// How often bookmarks come.
 const BOOKMARKS: Duration = Duration::from_secs(60);
 
+/// The last bookmark comes so long before the end.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// How long until the next bookmark, if the watch ends after `left`.
+fn next_bookmark(left: Duration) -> Duration {
+    match left.checked_sub(FAREWELL) {
+        Some(farewell) if !farewell.is_zero() => BOOKMARKS.min(farewell),
+        _ => BOOKMARKS,
+    }
+}
+
 /// The body of the watch that this call asks for.
-pub(super) fn start(core: &Arc<Core>, call: &Call) -> Result<Body, Status> {
-    let watch = Watch::start(Arc::clone(core), options(call)?)?;
+pub(super) fn start(core: &Arc<Core>, call: &Call, form: Form) -> Result<Body, Status> {
+    let watch = Watch::start(Arc::clone(core), options(call))?;
     let lifetime = match call.parameter("timeoutSeconds") {
         Some(text) => Duration::from_secs(text.parse().map_err(|_| {
             Status::bad_request(format!(
@@ -38,8 +50,14 @@ pub(super) fn start(core: &Arc<Core>, call: &Call) -> Result<Body, Status> {
     let lines = Lines {
         core: Arc::clone(core),
         agent: call.agent.clone(),
-        bookmarks: call.parameter("allowWatchBookmarks") == Some("true"),
-        next_bookmark: now + BOOKMARKS,
+        form,
+        include: call
+            .parameter("includeObject")
+            .unwrap_or_default()
+            .to_owned(),
+        sent: false,
+        bookmarks: call.parameter("allowWatchBookmarks").is_some_and(is_true),
+        next_bookmark: now + next_bookmark(lifetime),
         end: now + lifetime,
         watch,
         waiting: VecDeque::new(),
@@ -52,18 +70,15 @@ pub(super) fn start(core: &Arc<Core>, call: &Call) -> Result<Body, Status> {
     Ok(BodyExt::boxed_unsync(StreamBody::new(stream)))
 }
 
-fn options(call: &Call) -> Result<WatchOptions, Status> {
+/// A flag of a query: whatever does not say no says yes.
+pub(super) fn is_true(text: &str) -> bool {
+    !matches!(text, "false" | "0")
+}
+
+fn options(call: &Call) -> WatchOptions {
     let text = |name: &str| call.parameter(name).unwrap_or_default().to_owned();
-    let initial = match call.parameter("sendInitialEvents") {
-        None => None,
-        Some("true" | "1") => Some(true),
-        Some("false" | "0") => Some(false),
-        Some(other) => {
-            let error = FieldError::invalid("sendInitialEvents", &other.into(), "not a boolean");
-            return Err(Status::bad_request(error.message));
-        }
-    };
-    Ok(WatchOptions {
+    let initial = call.parameter("sendInitialEvents").map(is_true);
+    WatchOptions {
         resource: Some(call.resource.clone()),
         namespace: call.namespace.clone().unwrap_or_default(),
         name: call.name.clone().unwrap_or_default(),
@@ -72,13 +87,18 @@ fn options(call: &Call) -> Result<WatchOptions, Status> {
         resource_version: text("resourceVersion"),
         send_initial_events: initial,
         resource_version_match: text("resourceVersionMatch"),
-        allow_bookmarks: text("allowWatchBookmarks") == "true",
-    })
+        allow_bookmarks: call.parameter("allowWatchBookmarks").is_some_and(is_true),
+    }
 }
 
 struct Lines {
     core: Arc<Core>,
     agent: String,
+    form: Form,
+    /// As in the query: what of an object goes with its row of a table.
+    include: String,
+    /// Whether anything was sent.
+    sent: bool,
     watch: Watch,
     bookmarks: bool,
     next_bookmark: Instant,
@@ -99,7 +119,7 @@ impl Lines {
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
         while self.state == State::Running {
             if let Some(again) = self.waiting.pop_front() {
-                return Some(Ok(line(&again)));
+                return Some(Ok(self.line(&again)));
             }
             let event = self.event().await?;
             if let Some(out) = self.deliver(event).await {
@@ -116,7 +136,8 @@ impl Lines {
                 event = self.watch.next() => return event,
                 () = tokio::time::sleep_until(self.end) => return None,
                 () = tokio::time::sleep_until(self.next_bookmark), if self.bookmarks => {
-                    self.next_bookmark += BOOKMARKS;
+                    let left = self.end.saturating_duration_since(self.next_bookmark);
+                    self.next_bookmark += next_bookmark(left);
                     return Some(self.watch.bookmark(false));
                 }
             }
@@ -150,20 +171,28 @@ impl Lines {
             Some(EventFault::Expire) => {
                 self.state = State::Closed;
                 let status = Status::expired("too old resource version");
-                return Some(Ok(line(&Event {
+                return Some(Ok(self.line(&Event {
                     kind: "ERROR",
                     object: Arc::new(status.to_value()),
                 })));
             }
         }
-        Some(Ok(line(&event)))
+        Some(Ok(self.line(&event)))
     }
-}
 
-fn line(event: &Event) -> Bytes {
-    let mut out = format!("{{\"type\":\"{}\",\"object\":", event.kind).into_bytes();
-    // Writing JSON to memory cannot fail.
-    let _ = serde_json::to_writer(&mut out, &*event.object);
-    out.extend_from_slice(b"}\n");
-    out.into()
+    fn line(&mut self, event: &Event) -> Bytes {
+        let mut out = format!("{{\"type\":\"{}\",\"object\":", event.kind).into_bytes();
+        // Writing JSON to memory cannot fail.
+        let _ = if self.form == Form::Whole || event.kind == "ERROR" {
+            serde_json::to_writer(&mut out, &*event.object)
+        } else {
+            let (kind, now) = (self.watch.kind(), self.core.clock.now());
+            let (form, first) = (self.form, !self.sent);
+            let shown = form::event(form, kind, &event.object, &self.include, now, first);
+            serde_json::to_writer(&mut out, &shown)
+        };
+        self.sent = true;
+        out.extend_from_slice(b"}\n");
+        out.into()
+    }
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::columns::age;
 use super::{Kind, Registry};
 use crate::apiserver::call::Resource;
 use crate::apiserver::schema::{Definitions, Schema};
@@ -65,6 +66,7 @@ fn read() -> (Registry, Arc<Schema>) {
             namespaced: entry.namespaced,
             status: entry.status,
             custom: false,
+            columns: vec![age("string")],
         };
         registry.set(&entry.group, &entry.plural, vec![kind]);
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::columns::columns;
 use super::{Kind, builtin};
 use crate::apiserver::call::Resource;
 use crate::apiserver::schema::compile;
@@ -75,6 +76,7 @@ fn kind(
             .filter_map(|f| f.get("jsonPath")?.as_str())
             .map(|p| p.trim_start_matches('.').to_owned())
             .collect(),
+        columns: columns(version),
         stored: stored.to_owned(),
         kind,
     })

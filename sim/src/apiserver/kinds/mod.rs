@@ -1,19 +1,25 @@
 //! The kinds of objects that are served.
 
 mod builtin;
+mod columns;
 mod crd;
 mod discovery;
+mod events;
 mod openapi;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::call::Resource;
 use super::schema::Schema;
 
 pub(crate) use builtin::builtin;
+pub(crate) use columns::Column;
 pub(crate) use crd::{condition_status, custom_kinds};
 pub(crate) use discovery::{group, groups, resources, versions};
+pub(crate) use events::kept_path;
 pub(crate) use openapi::{document, index};
 
 /// One version of a kind.
@@ -32,9 +38,11 @@ pub(crate) struct Kind {
     pub(crate) custom: bool,
     pub(crate) schema: Arc<Schema>,
     /// The schema as the definition has it, for OpenAPI.
-    pub(crate) source: Arc<serde_json::Value>,
+    pub(crate) source: Arc<Value>,
     /// Paths such as `status.admission.clusterQueue`.
     pub(crate) selectable: Vec<String>,
+    /// What `kubectl get` shows besides the name.
+    pub(crate) columns: Vec<Column>,
     /// The version in which objects are kept.
     pub(crate) stored: String,
 }
@@ -42,9 +50,43 @@ pub(crate) struct Kind {
 /// Group and plural: where objects of all versions of a kind are kept.
 pub(crate) type TableKey = (String, String);
 
+/// Where the objects of a resource are kept. Events of the core group are those of `events.k8s.io`.
+pub(crate) fn table_of(resource: &Resource) -> TableKey {
+    let group = match (resource.group.as_str(), resource.plural.as_str()) {
+        ("", "events") => "events.k8s.io",
+        (group, _) => group,
+    };
+    (group.to_owned(), resource.plural.clone())
+}
+
 impl Kind {
     pub(crate) fn table(&self) -> TableKey {
-        (self.resource.group.clone(), self.resource.plural.clone())
+        table_of(&self.resource)
+    }
+
+    /// Whether objects are kept in another form than this one.
+    pub(crate) fn converts(&self) -> bool {
+        self.resource.version != self.stored || self.is("", "events")
+    }
+
+    /// From the form in which objects are kept to this one.
+    pub(crate) fn show(&self, object: &mut Value) {
+        if self.is("", "events") {
+            events::to_core(object);
+        } else {
+            object["apiVersion"] = self.api_version().into();
+        }
+    }
+
+    /// From this form to the one in which objects are kept.
+    pub(crate) fn keep(&self, object: &mut Value) {
+        if self.is("", "events") {
+            events::from_core(object);
+        } else {
+            let group = &self.resource.group;
+            let kept = Resource::new(group, &self.stored, &self.resource.plural);
+            object["apiVersion"] = kept.api_version().into();
+        }
     }
 
     pub(crate) fn api_version(&self) -> String {
@@ -75,6 +117,14 @@ impl Registry {
         for kind in kinds {
             all.insert(kind.resource.clone(), Arc::new(kind));
         }
+    }
+
+    /// Whether this version of a group belongs to the built-in kinds.
+    pub(crate) fn is_builtin(&self, group: &str, version: &str) -> bool {
+        group.is_empty()
+            || self.iter().any(|kind| {
+                !kind.custom && kind.resource.group == group && kind.resource.version == version
+            })
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Kind>> {

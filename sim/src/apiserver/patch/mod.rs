@@ -2,6 +2,7 @@
 
 mod strategic;
 
+use json_patch::{AddOperation, PatchOperation};
 use serde_json::Value;
 
 use super::status::Status;
@@ -15,34 +16,64 @@ pub(crate) fn merge(object: &Value, patch: &Value) -> Value {
     out
 }
 
-/// RFC 6902. The texts are those of the library that the real server uses, as far as they can be told.
+/// RFC 6902, as the library of the real server does it: replacing what is not there adds it.
 pub(crate) fn json(object: &Value, patch: &Value) -> Result<Value, Status> {
-    let operations: json_patch::Patch = serde_json::from_value(patch.clone())
-        .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+    if let Some(found) = go_type(patch) {
+        return Err(Status::bad_request(format!(
+            "error decoding patch: json: cannot unmarshal {found} into Go value of type []handlers.jsonPatchOp"
+        )));
+    }
+    let refused = || {
+        let why = "the server rejected our request due to an error in our request";
+        Status::new(422, "Invalid", why).with_details(serde_json::json!({}))
+    };
+    let patch = patch.as_array().map_or(&[][..], Vec::as_slice);
     let mut out = object.clone();
-    json_patch::patch(&mut out, &operations.0).map_err(|error| {
-        let path = error.path.to_string();
-        let operation = operations.0.get(error.operation);
-        let why = match operation {
-            Some(json_patch::PatchOperation::Test(_)) => {
-                format!("testing value {path} failed: test failed")
-            }
-            Some(json_patch::PatchOperation::Remove(_)) => format!(
-                "remove operation does not apply: doc is missing path: \"{path}\": missing value"
-            ),
-            Some(json_patch::PatchOperation::Replace(_)) => format!(
-                "replace operation does not apply: doc is missing key: {path}: missing value"
-            ),
-            _ => format!(
-                "add operation does not apply: doc is missing path: \"{path}\": missing value"
-            ),
-        };
-        Status::new(
-            422,
-            "Invalid",
-            format!("the server rejected our request due to an error in our request: {why}"),
-        )
-        .with_details(serde_json::json!({"causes": [{"message": why}]}))
-    })?;
+    for operation in patch {
+        let operation: PatchOperation =
+            serde_json::from_value(operation.clone()).map_err(|_| refused())?;
+        if is_absence(&operation, &out) {
+            continue;
+        }
+        let operation = lenient(operation, &out);
+        json_patch::patch(&mut out, &[operation]).map_err(|_| refused())?;
+    }
     Ok(out)
+}
+
+fn go_type(patch: &Value) -> Option<&'static str> {
+    match patch {
+        Value::Array(_) | Value::Null => None,
+        Value::Object(_) => Some("object"),
+        Value::String(_) => Some("string"),
+        Value::Bool(_) => Some("bool"),
+        Value::Number(_) => Some("number"),
+    }
+}
+
+/// What is not there is null to a test.
+fn is_absence(operation: &PatchOperation, object: &Value) -> bool {
+    match operation {
+        PatchOperation::Test(test) => test.value.is_null() && test.path.resolve(object).is_err(),
+        _ => false,
+    }
+}
+
+fn lenient(operation: PatchOperation, object: &Value) -> PatchOperation {
+    let PatchOperation::Replace(replace) = operation else {
+        return operation;
+    };
+    let in_object = replace
+        .path
+        .parent()
+        .and_then(|parent| parent.resolve(object).ok())
+        .is_some_and(Value::is_object);
+    if in_object {
+        PatchOperation::Add(AddOperation {
+            path: replace.path,
+            value: replace.value,
+        })
+    } else {
+        PatchOperation::Replace(replace)
+    }
 }

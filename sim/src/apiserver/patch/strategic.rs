@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 use crate::apiserver::schema::Schema;
 
-/// `object` changed as `patch` says. Understood are `$patch: delete|replace`, `$retainKeys` is passed over, `$setElementOrder/…` too: items keep their
-/// order, new ones come last. `$deleteFromPrimitiveList/…` removes scalars.
+/// `object` changed as `patch` says. Understood are `$patch: delete|replace`, `$setElementOrder/…` beside the list that it orders, and
+/// `$deleteFromPrimitiveList/…`; `$retainKeys` is passed over.
 pub(crate) fn strategic_merge(object: &Value, patch: &Value, schema: &Schema) -> Value {
     let (Value::Object(old), Value::Object(new)) = (object, patch) else {
         return without_directives(patch);
@@ -36,7 +36,9 @@ pub(crate) fn strategic_merge(object: &Value, patch: &Value, schema: &Schema) ->
                 }
             }
             (Some(Value::Array(found)), Value::Array(list)) => {
-                let merged = merge_lists(found, list, &child);
+                let order = new.get(&format!("$setElementOrder/{name}"));
+                let order = order.and_then(Value::as_array).unwrap_or(list);
+                let merged = merge_lists(found, list, order, &child);
                 out.insert(name.clone(), Value::Array(merged));
             }
             _ => {
@@ -47,7 +49,8 @@ pub(crate) fn strategic_merge(object: &Value, patch: &Value, schema: &Schema) ->
     Value::Object(out)
 }
 
-fn merge_lists(old: &[Value], patch: &[Value], schema: &Schema) -> Vec<Value> {
+/// Merges by key. `order` is what `$setElementOrder` says, or the patch itself.
+fn merge_lists(old: &[Value], patch: &[Value], order: &[Value], schema: &Schema) -> Vec<Value> {
     let replaces = patch
         .iter()
         .any(|i| i.get("$patch").and_then(Value::as_str) == Some("replace"));
@@ -55,26 +58,55 @@ fn merge_lists(old: &[Value], patch: &[Value], schema: &Schema) -> Vec<Value> {
         let kept = patch.iter().filter(|i| i.get("$patch").is_none());
         return kept.map(without_directives).collect();
     };
-    let mut out = old.to_vec();
-    if key.is_empty() {
-        for item in patch {
-            if !out.contains(item) {
-                out.push(item.clone());
-            }
+    let name = |item: &Value| -> Value {
+        if key.is_empty() {
+            item.clone()
+        } else {
+            item.get(key).cloned().unwrap_or_default()
         }
-        return out;
-    }
+    };
     let item_schema = schema.item();
+    let mut out = old.to_vec();
     for item in patch {
-        let same = |other: &Value| other.get(key).is_some() && other.get(key) == item.get(key);
+        let wanted = name(item);
         if item.get("$patch").and_then(Value::as_str) == Some("delete") {
-            out.retain(|other| !same(other));
-        } else if let Some(found) = out.iter_mut().find(|other| same(other)) {
-            *found = strategic_merge(found, item, &item_schema);
+            out.retain(|other| name(other) != wanted);
+        } else if let Some(found) = out.iter_mut().find(|other| name(other) == wanted) {
+            if !key.is_empty() {
+                *found = strategic_merge(found, item, &item_schema);
+            }
         } else {
             out.push(without_directives(item));
         }
     }
+    let place = |list: &[Value], item: &Value| {
+        let wanted = name(item);
+        list.iter().position(|other| name(other) == wanted)
+    };
+    let (mut ordered, rest): (Vec<Value>, Vec<Value>) = out
+        .into_iter()
+        .partition(|item| place(order, item).is_some());
+    ordered.sort_by_key(|item| place(order, item));
+    interleave(rest, ordered, |item| place(old, item))
+}
+
+/// Puts what only the server has between what the patch orders: before a neighbour that it stood before, else as late as can be.
+fn interleave(
+    rest: Vec<Value>,
+    ordered: Vec<Value>,
+    before: impl Fn(&Value) -> Option<usize>,
+) -> Vec<Value> {
+    let mut out = Vec::with_capacity(rest.len() + ordered.len());
+    let (mut rest, mut ordered) = (rest.into_iter().peekable(), ordered.into_iter().peekable());
+    while let (Some(left), Some(right)) = (rest.peek(), ordered.peek()) {
+        let first = match (before(left), before(right)) {
+            (Some(left), Some(right)) => left < right,
+            _ => false,
+        };
+        out.extend(if first { rest.next() } else { ordered.next() });
+    }
+    out.extend(rest);
+    out.extend(ordered);
     out
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Bound, Limits, ListKind, Pattern, Rule, Schema, Type};
+use super::{Bound, Limits, ListKind, Pattern, Schema, Type};
+use crate::apiserver::rules::rules;
 
 /// Schemas by the name that `$ref` uses. Those of the built-in kinds refer to each other, never in a circle.
 pub(crate) struct Definitions<'a> {
@@ -29,10 +30,24 @@ impl<'a> Definitions<'a> {
         let Some(source) = self.sources.get(name) else {
             return Schema::any();
         };
-        let schema = compile_with(source, Some(self));
+        let mut schema = compile_with(source, Some(self));
+        if let Some(new) = Arc::get_mut(&mut schema) {
+            new.name = go_name(name);
+        }
         self.done.insert(name.to_owned(), Arc::clone(&schema));
         schema
     }
+}
+
+/// The Go type behind a published name: `v1.PodSpec` for `io.k8s.api.core.v1.PodSpec`.
+fn go_name(name: &str) -> String {
+    let mut parts = name.rsplit('.');
+    let (kind, package) = (parts.next(), parts.next());
+    [package, kind]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(".")
 }
 
 /// A schema without references.
@@ -51,6 +66,7 @@ pub(crate) fn compile_with(
     ) {
         return definitions.get(name);
     }
+    let published = definitions.is_some();
     let mut child = |value: &Value| compile_with(value, definitions.as_deref_mut());
     let mut many = |name: &str| -> Vec<Arc<Schema>> {
         let list = source.get(name).and_then(Value::as_array);
@@ -81,6 +97,10 @@ pub(crate) fn compile_with(
         .chain(&items)
         .collect();
     let has_rules = !rules.is_empty() || below.iter().any(|s| s.has_rules);
+    let trivial = source.as_object().is_some_and(|map| {
+        map.keys()
+            .all(|key| key == "x-kubernetes-preserve-unknown-fields" || key == "nullable")
+    });
     let has_defaults = default.is_some() || below.iter().any(|s| s.has_defaults);
     let flag = |name: &str| source.get(name).and_then(Value::as_bool).unwrap_or(false);
     Arc::new(Schema {
@@ -98,7 +118,10 @@ pub(crate) fn compile_with(
             .and_then(Value::as_str)
             .map(Pattern::new),
         format: text(source, "format"),
-        preserve: flag("x-kubernetes-preserve-unknown-fields"),
+        // A built-in type without fields, such as `FieldsV1`, holds whatever it is given.
+        preserve: flag("x-kubernetes-preserve-unknown-fields")
+            || (published && properties.is_empty() && additional.is_none()),
+        name: String::new(),
         int_or_string: flag("x-kubernetes-int-or-string")
             || text(source, "format") == "int-or-string",
         embedded: flag("x-kubernetes-embedded-resource"),
@@ -116,6 +139,7 @@ pub(crate) fn compile_with(
         rules,
         has_rules,
         has_defaults,
+        trivial,
     })
 }
 
@@ -193,17 +217,4 @@ fn limits(source: &Value) -> Limits {
 fn number_text(value: &Value) -> String {
     let text = value.to_string();
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
-}
-
-fn rules(source: &Value) -> Vec<Rule> {
-    let list = source
-        .get("x-kubernetes-validations")
-        .and_then(Value::as_array);
-    list.into_iter()
-        .flatten()
-        .map(|rule| Rule {
-            rule: text(rule, "rule"),
-            message: text(rule, "message"),
-        })
-        .collect()
 }

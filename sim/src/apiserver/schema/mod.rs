@@ -1,6 +1,7 @@
 //! The schema of a kind: what its objects may hold, and how its lists and maps merge.
 
 mod compile;
+mod decode;
 mod default;
 mod lists;
 mod prune;
@@ -11,11 +12,15 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
+use super::rules::Rule;
+
 pub(crate) use compile::{Definitions, compile};
+pub(crate) use decode::undecodable;
 pub(crate) use default::default_fields;
 pub(crate) use lists::{duplicates, key_of};
+pub(crate) use prune::drop_nulls;
 pub(crate) use prune::prune;
-pub(crate) use validate::{blocks_rules, validate};
+pub(crate) use validate::{blocks_rules, validate, validate_status};
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +63,8 @@ pub(crate) enum ListKind {
 /// One node of a schema.
 #[derive(Debug)]
 pub(crate) struct Schema {
+    /// The Go type of a built-in schema, such as `v1.PodSpec`; empty if it has none of its own.
+    pub(crate) name: String,
     pub(crate) kind: Type,
     pub(crate) nullable: bool,
     pub(crate) properties: BTreeMap<String, Arc<Schema>>,
@@ -80,19 +87,14 @@ pub(crate) struct Schema {
     pub(crate) any_of: Vec<Arc<Schema>>,
     pub(crate) one_of: Vec<Arc<Schema>>,
     pub(crate) not: Option<Arc<Schema>>,
-    /// The rules in CEL, as they stand in the definition.
+    /// The rules in CEL.
     pub(crate) rules: Vec<Rule>,
     /// Whether this node or one below has rules.
     pub(crate) has_rules: bool,
+    /// Whether every value is valid.
+    pub(crate) trivial: bool,
     /// Whether this node or one below has a default.
     pub(crate) has_defaults: bool,
-}
-
-/// A rule in CEL.
-#[derive(Clone, Debug)]
-pub(crate) struct Rule {
-    pub(crate) rule: String,
-    pub(crate) message: String,
 }
 
 /// Bounds on sizes and numbers.

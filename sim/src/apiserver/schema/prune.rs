@@ -15,27 +15,49 @@ fn walk(value: &mut Value, schema: &Schema, path: &str, dropped: &mut Vec<String
     match value {
         Value::Object(map) => {
             let keep_unknown = schema.preserve || schema.additional.is_some();
-            if !keep_unknown {
-                map.retain(|key, _| {
-                    let known = schema.properties.contains_key(key)
-                        || (schema.embedded && is_type_field(key));
-                    if !known {
-                        dropped.push(join(path, key));
+            map.retain(|key, child| {
+                if let Some(below) = schema.properties.get(key).or(schema.additional.as_ref()) {
+                    if child.is_object() || child.is_array() {
+                        walk(child, below, &join(path, key), dropped);
                     }
-                    known
-                });
-            }
-            for (key, child) in map.iter_mut() {
-                let below = schema.properties.get(key).or(schema.additional.as_ref());
-                if let Some(below) = below {
-                    walk(child, below, &join(path, key), dropped);
+                    return true;
                 }
-            }
+                let known = keep_unknown || (schema.embedded && is_type_field(key));
+                if !known {
+                    dropped.push(join(path, key));
+                }
+                known
+            });
         }
         Value::Array(list) => {
             let Some(item) = &schema.items else { return };
             for (index, child) in list.iter_mut().enumerate() {
-                walk(child, item, &format!("{path}[{index}]"), dropped);
+                if child.is_object() || child.is_array() {
+                    walk(child, item, &format!("{path}[{index}]"), dropped);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Drops nulls where null is not allowed and no default takes their place.
+pub(crate) fn drop_nulls(value: &mut Value, schema: &Schema) {
+    match value {
+        Value::Object(map) => map.retain(|key, child| {
+            let Some(below) = schema.properties.get(key).or(schema.additional.as_ref()) else {
+                return true;
+            };
+            if child.is_null() {
+                return below.nullable || below.default.is_some();
+            }
+            drop_nulls(child, below);
+            true
+        }),
+        Value::Array(list) => {
+            let Some(item) = &schema.items else { return };
+            for child in list {
+                drop_nulls(child, item);
             }
         }
         _ => {}

@@ -12,12 +12,26 @@ pub(crate) fn validate(value: &Value, schema: &Schema, path: &str) -> Vec<FieldE
     errors
 }
 
+/// What is wrong with a status that is written by itself: fields are named in full, sentences start at the status.
+pub(crate) fn validate_status(object: &Value, schema: &Schema) -> Vec<FieldError> {
+    let (Some(status), Some(schema)) = (object.get("status"), schema.properties.get("status"))
+    else {
+        return Vec::new();
+    };
+    let mut errors = validate(status, schema, "");
+    for error in errors.iter_mut().filter(|e| e.field != "<nil>") {
+        error.field = join("status", &error.field);
+    }
+    errors
+}
+
 /// Whether these errors are of the sort after which rules in CEL are not even tried.
 pub(crate) fn blocks_rules(errors: &[FieldError]) -> bool {
     errors.iter().any(|error| {
         matches!(
             error.reason,
-            "FieldValueRequired"
+            "FieldValueNotSupported"
+                | "FieldValueRequired"
                 | "FieldValueTooLong"
                 | "FieldValueTooMany"
                 | "FieldValueTypeInvalid"
@@ -30,8 +44,8 @@ fn check(value: &Value, schema: &Schema, path: &str, errors: &mut Vec<FieldError
         check_null(schema, path, errors);
         return;
     }
-    if !fits(value, schema) {
-        errors.push(wrong_type(value, schema, path));
+    if let Some((wanted, found)) = misfit(value, schema) {
+        errors.push(wrong_type(wanted, found, path));
     }
     junctors(value, schema, path, errors);
     match value {
@@ -52,7 +66,31 @@ fn check_null(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
     if schema.nullable || (schema.kind == Type::Any && !schema.int_or_string) {
         return;
     }
-    errors.push(wrong_type(&Value::Null, schema, path));
+    errors.push(wrong_type(type_names(schema), "null", path));
+}
+
+fn type_names(schema: &Schema) -> &str {
+    if schema.int_or_string {
+        "integer,string"
+    } else {
+        schema.kind.name()
+    }
+}
+
+/// What was wanted and what was found, if the type is wrong. A value that could have had the format is measured by the format.
+fn misfit<'a>(value: &Value, schema: &'a Schema) -> Option<(&'a str, &'static str)> {
+    if fits(value, schema) {
+        return None;
+    }
+    if schema.format.is_empty() || value.is_string() || value.is_array() {
+        return Some((type_names(schema), type_name(value)));
+    }
+    let found = match value {
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        _ => "",
+    };
+    Some((&schema.format, found))
 }
 
 fn fits(value: &Value, schema: &Schema) -> bool {
@@ -86,17 +124,12 @@ fn type_name(value: &Value) -> &'static str {
     }
 }
 
-fn wrong_type(value: &Value, schema: &Schema, path: &str) -> FieldError {
-    let found = type_name(value);
-    let wanted = if schema.int_or_string {
-        "integer,string"
-    } else {
-        schema.kind.name()
-    };
+fn wrong_type(wanted: &str, found: &str, path: &str) -> FieldError {
     let why = format!("{path} in body must be of type {wanted}: \"{found}\"");
     FieldError::type_invalid(path, &Value::from(found), why)
 }
 
+/// Only the first fault of a text is told.
 fn check_text(
     value: &Value,
     text: &str,
@@ -104,22 +137,30 @@ fn check_text(
     path: &str,
     errors: &mut Vec<FieldError>,
 ) {
-    let length = text.chars().count() as u64;
-    if let Some(maximum) = schema.limits.max_length.filter(|max| length > *max) {
-        errors.push(FieldError::too_long(path, maximum));
-    }
-    if let Some(minimum) = schema.limits.min_length.filter(|min| length < *min) {
-        let why = format!("{path} in body should be at least {minimum} chars long");
-        errors.push(FieldError::invalid(path, value, why));
-    }
-    if let Some(pattern) = schema.pattern.as_ref().filter(|p| !p.matches(text)) {
-        let why = format!("{path} in body should match '{}'", pattern.text);
-        errors.push(FieldError::invalid(path, value, why));
+    if let Some(error) = text_fault(value, text, schema, path) {
+        errors.push(error);
     }
     if schema.format == "date-time" && !is_date_time(text) {
         let why = format!("{path} in body must be of type date-time: {value}");
         errors.push(FieldError::type_invalid(path, value, why));
     }
+}
+
+fn text_fault(value: &Value, text: &str, schema: &Schema, path: &str) -> Option<FieldError> {
+    let limits = &schema.limits;
+    if limits.max_length.is_some() || limits.min_length.is_some() {
+        let length = text.chars().count() as u64;
+        if let Some(maximum) = limits.max_length.filter(|max| length > *max) {
+            return Some(FieldError::too_long(path, maximum));
+        }
+        if let Some(minimum) = limits.min_length.filter(|min| length < *min) {
+            let why = format!("{path} in body should be at least {minimum} chars long");
+            return Some(FieldError::invalid(path, value, why));
+        }
+    }
+    let pattern = schema.pattern.as_ref().filter(|p| !p.matches(text))?;
+    let why = format!("{path} in body should match '{}'", pattern.text);
+    Some(FieldError::invalid(path, value, why))
 }
 
 /// RFC 3339 with a zone; a space is not a `T`.
@@ -132,14 +173,14 @@ fn is_date_time(text: &str) -> bool {
 
 fn check_number(value: &Value, schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
     let Some(number) = value.as_f64() else { return };
+    check_range(value, schema, path, errors);
     if let Some(minimum) = &schema.limits.minimum {
-        let low = number < minimum.value;
-        #[expect(
-            clippy::float_cmp,
-            reason = "an exclusive bound is a number as it stands in JSON"
-        )]
-        let at = minimum.exclusive && number == minimum.value;
-        if low || at {
+        let wrong = if minimum.exclusive {
+            number <= minimum.value
+        } else {
+            number < minimum.value
+        };
+        if wrong {
             let than = if minimum.exclusive {
                 "greater than"
             } else {
@@ -150,13 +191,12 @@ fn check_number(value: &Value, schema: &Schema, path: &str, errors: &mut Vec<Fie
         }
     }
     if let Some(maximum) = &schema.limits.maximum {
-        let high = number > maximum.value;
-        #[expect(
-            clippy::float_cmp,
-            reason = "an exclusive bound is a number as it stands in JSON"
-        )]
-        let at = maximum.exclusive && number == maximum.value;
-        if high || at {
+        let wrong = if maximum.exclusive {
+            number >= maximum.value
+        } else {
+            number > maximum.value
+        };
+        if wrong {
             let than = if maximum.exclusive {
                 "less than"
             } else {
@@ -174,13 +214,28 @@ fn check_number(value: &Value, schema: &Schema, path: &str, errors: &mut Vec<Fie
         let why = format!("{path} in body should be a multiple of {factor}");
         errors.push(FieldError::invalid(path, value, why));
     }
-    let (low, high) = match schema.format.as_str() {
-        "int32" => (i64::from(i32::MIN), i64::from(i32::MAX)),
-        _ => return,
+}
+
+/// Whether a number fits into its format; the real server tells this without a place.
+fn check_range(value: &Value, schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
+    if schema.kind != Type::Integer && !schema.int_or_string {
+        return;
+    }
+    let format = schema.format.as_str();
+    let fits = match (value.as_i64(), format) {
+        (Some(number), "int32") => i32::try_from(number).is_ok(),
+        (Some(_), _) => true,
+        (None, _) => is_integer(value) && !value.is_u64(),
     };
-    if value.as_i64().is_none_or(|n| n < low || n > high) {
-        let why = format!("{path} in body must be of type int32: \"{value}\"");
-        errors.push(FieldError::invalid(path, value, why));
+    if !fits {
+        let form = if format.is_empty() || schema.int_or_string {
+            "(default format)".to_owned()
+        } else {
+            format!("with format {format}")
+        };
+        errors.push(FieldError::nowhere(format!(
+            "Checked value must be of type integer {form} in {path}"
+        )));
     }
 }
 
@@ -219,36 +274,60 @@ fn check_object(
         errors.push(FieldError::required(join(path, name), ""));
     }
     for (key, child) in map {
-        if let Some(below) = schema.properties.get(key).or(schema.additional.as_ref()) {
+        if let Some(below) = schema.properties.get(key).or(schema.additional.as_ref())
+            && !below.trivial
+            // Metadata has rules of its own.
+            && !(path.is_empty() && key == "metadata")
+        {
             check(child, below, &join(path, key), errors);
         }
     }
 }
 
 fn junctors(value: &Value, schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
-    let matches = |s: &Schema| validate(value, s, path).is_empty();
-    for part in &schema.all_of {
-        check(value, part, path, errors);
+    let of = |part: &Schema| validate(value, part, path);
+    if !schema.any_of.is_empty() {
+        let failures: Vec<_> = schema.any_of.iter().map(|part| of(part)).collect();
+        if failures.iter().all(|f| !f.is_empty()) {
+            errors.push(FieldError::nowhere(format!(
+                "\"{path}\" must validate at least one schema (anyOf)"
+            )));
+            errors.extend(failures.into_iter().next().into_iter().flatten());
+        }
     }
-    let said = |why: &str| FieldError::invalid(path, value, format!("{path} in body {why}"));
-    // An int-or-string says its two types once more with `anyOf`.
-    if !schema.int_or_string
-        && !schema.any_of.is_empty()
-        && !schema.any_of.iter().any(|s| matches(s))
-    {
-        errors.push(said("must validate at least one schema (anyOf)"));
+    if !schema.one_of.is_empty() {
+        let failures: Vec<_> = schema.one_of.iter().map(|part| of(part)).collect();
+        let valid = failures.iter().filter(|f| f.is_empty()).count();
+        let only = format!("\"{path}\" must validate one and only one schema (oneOf)");
+        if valid == 0 {
+            errors.push(FieldError::nowhere(format!("{only}. Found none valid")));
+            errors.extend(failures.into_iter().next().into_iter().flatten());
+        } else if valid > 1 {
+            let why = format!("{only}. Found {valid} valid alternatives");
+            errors.push(FieldError::nowhere(why));
+        }
     }
-    if !schema.one_of.is_empty() && schema.one_of.iter().filter(|s| matches(s)).count() != 1 {
-        errors.push(said("must validate one and only one schema (oneOf)"));
+    if !schema.all_of.is_empty() {
+        let failures: Vec<_> = schema.all_of.iter().map(|part| of(part)).collect();
+        let valid = failures.iter().filter(|f| f.is_empty()).count();
+        if valid < failures.len() {
+            let none = if valid == 0 { ". None validated" } else { "" };
+            let all = format!("\"{path}\" must validate all the schemas (allOf){none}");
+            errors.extend(failures.into_iter().flatten());
+            errors.push(FieldError::nowhere(all));
+        }
     }
-    if schema.not.as_ref().is_some_and(|s| matches(s)) {
-        errors.push(said("must not validate the schema (not)"));
+    if schema.not.as_ref().is_some_and(|part| of(part).is_empty()) {
+        let why = format!("\"{path}\" must not validate the schema (not)");
+        errors.push(FieldError::nowhere(why));
     }
 }
 
 fn join(path: &str, key: &str) -> String {
     if path.is_empty() {
         key.to_owned()
+    } else if key.is_empty() {
+        path.to_owned()
     } else {
         format!("{path}.{key}")
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::apiserver::kinds::Kind;
+use crate::apiserver::kinds::{Kind, kept_path};
 use crate::apiserver::status::Status;
 
 /// A list of `path=value` and `path!=value`, all of which must hold.
@@ -22,10 +22,15 @@ impl FieldSelector {
     /// Refuses fields that the kind cannot be selected by.
     pub(crate) fn parse(kind: &Kind, text: &str) -> Result<Self, Status> {
         let mut terms = Vec::new();
+        if let Some(bad) = bad_escape(text) {
+            return Err(Status::bad_request(format!(
+                "invalid field selector: invalid escape sequence: {bad}"
+            )));
+        }
         for part in split(text) {
             let Some(term) = term(&part) else {
                 return Err(Status::bad_request(format!(
-                    "invalid field selector: \"{part}\"; can't understand '{part}'"
+                    "invalid selector: '{text}'; can't understand '{part}'"
                 )));
             };
             let known = matches!(term.path.as_str(), "metadata.name" | "metadata.namespace")
@@ -33,7 +38,14 @@ impl FieldSelector {
             if !known {
                 return Err(unknown(kind, &term.path));
             }
-            terms.push(term);
+            terms.push(Term {
+                path: if kind.is("", "events") {
+                    kept_path(&term.path)
+                } else {
+                    term.path
+                },
+                ..term
+            });
         }
         Ok(Self { terms })
     }
@@ -58,7 +70,9 @@ impl FieldSelector {
 }
 
 fn unknown(kind: &Kind, path: &str) -> Status {
-    let text = if kind.custom || !kind.selectable.is_empty() {
+    let text = if kind.is("batch", "jobs") {
+        format!("field label \"{path}\" not supported for Job")
+    } else if kind.custom || !kind.selectable.is_empty() {
         format!("field label not supported: {path}")
     } else {
         format!(
@@ -66,6 +80,21 @@ fn unknown(kind: &Kind, path: &str) -> Status {
         )
     };
     Status::bad_request(text)
+}
+
+/// Only backslash, comma and equals may be escaped.
+fn bad_escape(text: &str) -> Option<String> {
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        if c == '\\' {
+            match chars.next() {
+                Some('\\' | ',' | '=') => {}
+                Some(other) => return Some(format!("\\{other}")),
+                None => return Some("\\".to_owned()),
+            }
+        }
+    }
+    None
 }
 
 /// Commas separate, unless a backslash stands before them.

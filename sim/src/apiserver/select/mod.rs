@@ -1,6 +1,7 @@
 //! Which objects a list or a watch is about.
 
 mod fields;
+mod grammar;
 mod labels;
 
 use serde_json::Value;
@@ -26,9 +27,8 @@ impl Selector {
         fields: Option<&str>,
     ) -> Result<Self, Status> {
         Ok(Self {
-            labels: LabelSelector::parse(labels.unwrap_or_default()).map_err(|why| {
-                Status::bad_request(format!("unable to parse requirement: {why}"))
-            })?,
+            labels: LabelSelector::parse(labels.unwrap_or_default())
+                .map_err(Status::bad_request)?,
             fields: FieldSelector::parse(kind, fields.unwrap_or_default())?,
         })
     }

@@ -216,7 +216,7 @@ impl Store {
         let change = Arc::new(Change {
             at: write.at,
             resource: Resource::new(
-                &write.kind.resource.group,
+                write.kind.table().0,
                 &write.kind.stored,
                 &write.kind.resource.plural,
             ),

@@ -33,6 +33,73 @@ pub(super) fn default_policy(kind: &Kind) -> &'static str {
     }
 }
 
+/// Whether replacing an object that is not there makes it.
+pub(super) fn creates_on_update(kind: &Kind) -> bool {
+    kind.is("coordination.k8s.io", "leases")
+        || kind.resource.plural == "events"
+        || kind.resource.group == "rbac.authorization.k8s.io"
+}
+
+/// An object with nothing in it. Go's structs are always there, with what they must have as null.
+pub(crate) fn zero(kind: &Kind) -> Value {
+    let mut object = zero_fields(kind);
+    object["apiVersion"] = kind.api_version().into();
+    object["kind"] = kind.kind.clone().into();
+    object["metadata"] = json!({});
+    object
+}
+
+fn zero_fields(kind: &Kind) -> Value {
+    match (kind.resource.group.as_str(), kind.resource.plural.as_str()) {
+        _ if kind.custom => json!({}),
+        ("", "pods") => json!({"spec": {"containers": null}, "status": {}}),
+        ("", "podtemplates") => {
+            json!({"template": {"metadata": {}, "spec": {"containers": null}}})
+        }
+        ("batch", "jobs") => {
+            json!({"spec": {"template": {"metadata": {}, "spec": {"containers": null}}}, "status": {}})
+        }
+        ("", "namespaces" | "resourcequotas") => json!({"spec": {}, "status": {}}),
+        ("", "nodes") => json!({"spec": {}, "status": {
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
+            "nodeInfo": {
+                "architecture": "", "bootID": "", "containerRuntimeVersion": "", "kernelVersion": "", "kubeProxyVersion": "", "kubeletVersion": "",
+                "machineID": "", "operatingSystem": "", "osImage": "", "systemUUID": "",
+            },
+        }}),
+        ("", "limitranges") => json!({"spec": {"limits": null}}),
+        ("", "events") => json!({
+            "involvedObject": {}, "source": {}, "firstTimestamp": null, "lastTimestamp": null, "eventTime": null, "reportingComponent": "",
+            "reportingInstance": "",
+        }),
+        ("events.k8s.io", "events") => json!({
+            "regarding": {}, "deprecatedSource": {}, "deprecatedFirstTimestamp": null, "deprecatedLastTimestamp": null, "eventTime": null,
+        }),
+        ("coordination.k8s.io", "leases") => json!({"spec": {}}),
+        ("scheduling.k8s.io", "priorityclasses") => json!({"value": 0}),
+        ("rbac.authorization.k8s.io", "clusterroles" | "roles") => json!({"rules": null}),
+        ("rbac.authorization.k8s.io", _) => {
+            json!({"roleRef": {"apiGroup": "", "kind": "", "name": ""}})
+        }
+        _ => json!({}),
+    }
+}
+
+/// Sets what Go always writes.
+fn fill_in(object: &mut Value, zero: &Value) {
+    let (Value::Object(map), Value::Object(zero)) = (object, zero) else {
+        return;
+    };
+    for (name, value) in zero {
+        match map.get_mut(name) {
+            Some(found) => fill_in(found, value),
+            None => {
+                map.insert(name.clone(), value.clone());
+            }
+        }
+    }
+}
+
 /// Sets a field that is missing.
 fn default(value: &mut Value, field: &str, default: Value) {
     if let Some(map) = value.as_object_mut() {
@@ -42,10 +109,29 @@ fn default(value: &mut Value, field: &str, default: Value) {
 
 /// Fills in the defaults of a decoded object.
 pub(super) fn default_object(kind: &Kind, object: &mut Value) {
+    fill_in(object, &zero_fields(kind));
+    fill_conditions(kind, object);
     match (kind.resource.group.as_str(), kind.resource.plural.as_str()) {
-        ("", "pods") => default_pod(&mut object["spec"]),
+        ("", "namespaces") => {
+            let name = text(object, "name").to_owned();
+            if !name.is_empty() {
+                object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name.into();
+            }
+        }
+        ("", "pods") => {
+            default_pod(&mut object["spec"]);
+            default(&mut object["spec"], "enableServiceLinks", json!(true));
+        }
         ("", "podtemplates") => default_pod(&mut object["template"]["spec"]),
-        ("", "secrets") => default_secret(object),
+        ("", "secrets") => {
+            encode_secret(object);
+            default_secret(object);
+        }
+        ("", "nodes") => {
+            if let Some(capacity) = object.pointer("/status/capacity").cloned() {
+                default(&mut object["status"], "allocatable", capacity);
+            }
+        }
         ("batch", "jobs") => default_job(object),
         ("scheduling.k8s.io", "priorityclasses") => {
             default(object, "preemptionPolicy", json!("PreemptLowerPriority"));
@@ -118,6 +204,7 @@ fn default_job(object: &mut Value) {
     default(spec, "parallelism", json!(1));
     default(spec, "completionMode", json!("NonIndexed"));
     default(spec, "suspend", json!(false));
+    default(spec, "manualSelector", json!(false));
     default(spec, "podReplacementPolicy", json!("TerminatingOrFailed"));
     let per_index = spec.get("backoffLimitPerIndex").is_some();
     default(
@@ -132,14 +219,11 @@ fn default_job(object: &mut Value) {
 pub(super) fn on_create(kind: &Kind, object: &mut Value) {
     match (kind.resource.group.as_str(), kind.resource.plural.as_str()) {
         ("", "namespaces") => {
-            let name = text(object, "name").to_owned();
-            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name.into();
             object["spec"] = json!({"finalizers": ["kubernetes"]});
             object["status"] = json!({"phase": "Active"});
         }
         ("", "pods") => create_pod(object),
-        ("", "secrets") => encode_secret(object),
-        ("", "nodes") if object.get("status").is_none() => object["status"] = json!({}),
+        ("", "nodes") => create_node(object),
         ("batch", "jobs") => create_job(object),
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
             let now = text(object, "creationTimestamp").to_owned();
@@ -151,13 +235,43 @@ pub(super) fn on_create(kind: &Kind, object: &mut Value) {
 
 /// What the server writes into a changed object.
 pub(super) fn on_update(kind: &Kind, old: &Value, new: &mut Value) {
-    if kind.is("", "secrets") {
-        encode_secret(new);
-    }
     if kind.is("", "namespaces") {
         new["spec"] = old["spec"].clone();
-        let name = text(new, "name").to_owned();
-        new["metadata"]["labels"]["kubernetes.io/metadata.name"] = name.into();
+    }
+}
+
+/// The times of conditions, which Go always writes.
+fn fill_conditions(kind: &Kind, object: &mut Value) {
+    let times = if kind.is("", "nodes") {
+        ["lastHeartbeatTime", "lastTransitionTime"]
+    } else if kind.is("", "pods") || kind.is("batch", "jobs") {
+        ["lastProbeTime", "lastTransitionTime"]
+    } else {
+        return;
+    };
+    let conditions = object.pointer_mut("/status/conditions");
+    for condition in conditions
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        for time in times {
+            default(condition, time, Value::Null);
+        }
+    }
+}
+
+/// A Node is not ready until something says so.
+fn create_node(object: &mut Value) {
+    const KEY: &str = "node.kubernetes.io/not-ready";
+    let taints = &mut object["spec"]["taints"];
+    if taints.is_null() {
+        *taints = json!([]);
+    }
+    if let Some(taints) = taints.as_array_mut()
+        && !taints.iter().any(|taint| taint["key"] == KEY)
+    {
+        taints.push(json!({"key": KEY, "effect": "NoSchedule"}));
     }
 }
 
@@ -181,12 +295,23 @@ fn create_pod(object: &mut Value) {
     if !spec.is_object() {
         *spec = json!({});
     }
-    default(spec, "enableServiceLinks", json!(true));
     default(spec, "priority", json!(0));
     default(spec, "preemptionPolicy", json!("PreemptLowerPriority"));
     tolerate_lost_nodes(spec);
     let class = quality(&object["spec"]);
-    object["status"] = json!({"phase": "Pending", "qosClass": class});
+    let mut status = json!({"phase": "Pending", "qosClass": class});
+    let gates = object.pointer("/spec/schedulingGates");
+    if gates
+        .and_then(Value::as_array)
+        .is_some_and(|g| !g.is_empty())
+    {
+        status["conditions"] = json!([{
+            "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates", "lastProbeTime": null,
+            "lastTransitionTime": text(object, "creationTimestamp"),
+        }]);
+    }
+    object["status"] = status;
 }
 
 fn tolerate_lost_nodes(spec: &mut Value) {
@@ -251,8 +376,12 @@ fn create_job(object: &mut Value) {
         labels[format!("{prefix}job-name")] = name.clone().into();
         labels[format!("{prefix}controller-uid")] = uid.clone().into();
     }
+    let labels = labels.clone();
     object["spec"]["selector"] =
         json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
+    if object.pointer("/metadata/labels").is_none() {
+        object["metadata"]["labels"] = labels;
+    }
 }
 
 /// What is wrong with an object of a built-in kind. Few rules: those that a model of Kueue could break.

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::decode::{self, Decoded, Source};
 use super::finish::{self, Prepared};
-use super::meta::{is_deleting, text};
+use super::meta::{finalizers, is_bare, is_deleting, text};
 use super::{Context, builtin, method_not_allowed};
 use crate::apiserver::call::Answer;
 use crate::apiserver::status::Status;
@@ -13,7 +14,10 @@ pub(super) fn create(context: &Context<'_>) -> Result<Answer, Status> {
     if context.kind.namespaced && context.namespace.is_empty() {
         return Err(method_not_allowed());
     }
-    let body = finish::decode(context, context.call.body.clone())?;
+    let Decoded {
+        object: body,
+        warnings,
+    } = decode::decode(context, context.call.body.clone(), Source::Body)?;
     check_namespace(context, &body)?;
     let generate = text(&body, "generateName").to_owned();
     let named = !text(&body, "name").is_empty();
@@ -24,7 +28,7 @@ pub(super) fn create(context: &Context<'_>) -> Result<Answer, Status> {
             let suffix = context.core.store().next_suffix();
             object["metadata"]["name"] = format!("{cut}{suffix}").into();
         }
-        match create_object(context, object, false) {
+        match create_object(context, object, false, warnings.clone()) {
             Err(status) if status.reason == "AlreadyExists" && !named && attempt < 8 => {}
             other => return other,
         }
@@ -37,6 +41,7 @@ pub(super) fn create_object(
     context: &Context<'_>,
     mut object: Value,
     applied: bool,
+    mut warnings: Vec<String>,
 ) -> Result<Answer, Status> {
     let kind = &context.kind;
     let name = text(&object, "name").to_owned();
@@ -49,6 +54,8 @@ pub(super) fn create_object(
     let metadata = &mut object["metadata"];
     if kind.namespaced {
         metadata["namespace"] = context.namespace.clone().into();
+    } else if let Some(map) = metadata.as_object_mut() {
+        map.remove("namespace");
     }
     let uid = context.core.store().next_uid();
     metadata["uid"] = uid.into();
@@ -67,6 +74,7 @@ pub(super) fn create_object(
     if kind.custom || builtin::has_generation(kind) {
         metadata["generation"] = json!(1);
     }
+    warnings.extend(bare_finalizers(context, None, &object));
     finish::finish(
         context,
         Prepared {
@@ -75,22 +83,41 @@ pub(super) fn create_object(
             old: None,
             new: object,
             applied,
+            warnings,
         },
     )
+}
+
+/// Built-in kinds refuse finalizers without a domain; who adds one to another kind is warned.
+pub(super) fn bare_finalizers(
+    context: &Context<'_>,
+    old: Option<&Value>,
+    object: &Value,
+) -> Vec<String> {
+    let before = old.map(finalizers).unwrap_or_default();
+    let added = finalizers(object).into_iter();
+    let bare = added.filter(|f| context.kind.custom && is_bare(f) && !before.contains(f));
+    bare.map(|finalizer| {
+        let path = if finalizer.contains('.') {
+            " including a path (/)"
+        } else {
+            ""
+        };
+        format!(
+            "metadata.finalizers: \"{finalizer}\": prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
+        )
+    })
+    .collect()
 }
 
 fn check_namespace(context: &Context<'_>, body: &Value) -> Result<(), Status> {
     let given = text(body, "namespace");
     if context.kind.namespaced {
         if !given.is_empty() && given != context.namespace {
-            return Err(Status::bad_request(format!(
-                "the namespace of the provided object does not match the namespace sent on the request"
-            )));
+            return Err(Status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
         }
-    } else if !given.is_empty() {
-        return Err(Status::bad_request(
-            "namespace is not allowed on this type of object",
-        ));
     }
     Ok(())
 }

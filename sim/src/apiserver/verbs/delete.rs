@@ -2,19 +2,21 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::list::matching;
+use super::list::{item, list_metadata, matching};
 use super::meta::{finalizers, is_deleting, text};
 use super::{Context, builtin};
-use crate::apiserver::call::Answer;
+use crate::apiserver::call::{Answer, Resource};
 use crate::apiserver::hooks::{Operation, Phase, Review};
 use crate::apiserver::kinds::Kind;
-use crate::apiserver::status::Status;
+use crate::apiserver::status::{FieldError, Status};
 use crate::apiserver::store::{ChangeVerb, Write, key};
 
 pub(super) fn delete(context: &Context<'_>) -> Result<Answer, Status> {
-    let old = context.live().ok_or_else(|| context.not_found())?;
+    let table = context.kind.table();
+    let old = context.core.store().get(&table, &context.key());
+    let old = old.ok_or_else(|| context.not_found())?;
     let outcome = delete_object(context, &old)?;
     let whole = outcome.pending || builtin::returns_deleted(&context.kind);
     let body = if whole {
@@ -22,22 +24,85 @@ pub(super) fn delete(context: &Context<'_>) -> Result<Answer, Status> {
     } else {
         success(context, &outcome.object)
     };
-    Ok(Answer { code: 200, body })
+    let mut answer = Answer::new(200, body);
+    answer.warnings.extend(orphan_warning(context));
+    Ok(answer)
+}
+
+/// Who deletes a Job and says nothing leaves its Pods.
+fn orphan_warning(context: &Context<'_>) -> Option<String> {
+    let said = ["propagationPolicy", "orphanDependents"]
+        .iter()
+        .any(|name| option(context, name).is_some() || context.call.parameter(name).is_some());
+    (context.kind.is("batch", "jobs") && !said).then(|| {
+        "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning".to_owned()
+    })
+}
+
+/// What is wrong with the options of a deletion, as they stand in the query or in the body.
+pub(super) fn check_options(context: &Context<'_>) -> Result<(), Status> {
+    let body = &context.call.body;
+    if !body.is_null() && !body.is_object() {
+        return Err(Status::bad_request(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+            super::patch::go_type(body)
+        )));
+    }
+    let word = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default();
+    if !matches!(word("kind"), "" | "DeleteOptions") {
+        return Err(Status::bad_request(format!(
+            "no kind {:?} is registered for version {:?} in scheme \"pkg/runtime/scheme.go:111\"",
+            word("kind"),
+            word("apiVersion")
+        )));
+    }
+    if let Some(text) = context.call.parameter("gracePeriodSeconds")
+        && text.parse::<i64>().is_err()
+    {
+        return Err(Status::bad_request(format!(
+            "strconv.ParseInt: parsing {text:?}: invalid syntax"
+        )));
+    }
+    let mut errors = Vec::new();
+    let policy = option(context, "propagationPolicy").and_then(Value::as_str);
+    let policy = policy.or_else(|| context.call.parameter("propagationPolicy"));
+    if let Some(policy) = policy {
+        let allowed = ["Foreground", "Background", "Orphan", "nil"];
+        let shown = policy.into();
+        if option(context, "orphanDependents").is_some() {
+            let why = "orphanDependents and deletionPropagation cannot be both set";
+            errors.push(FieldError::invalid("propagationPolicy", &shown, why));
+        } else if !allowed[..3].contains(&policy) {
+            let allowed = allowed.map(Value::from);
+            let error = FieldError::not_supported("propagationPolicy", &shown, &allowed);
+            errors.push(error);
+        }
+    }
+    let dry = option(context, "dryRun").and_then(Value::as_array);
+    if let Some(dry) = dry.filter(|dry| dry.iter().any(|word| word != "All")) {
+        let given = Value::Array(dry.clone());
+        errors.push(FieldError::not_supported("dryRun", &given, &["All".into()]));
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid("meta.k8s.io", "DeleteOptions", "", &errors))
 }
 
 pub(super) fn delete_collection(context: &Context<'_>) -> Result<Answer, Status> {
-    let mut items = Vec::new();
-    for object in matching(context)? {
-        items.push(delete_object(context, &object)?.object);
+    let found = matching(context)?;
+    let version = context.core.store().version();
+    for object in &found {
+        delete_object(context, object)?;
     }
-    let items: Vec<Value> = items.iter().map(|o| context.show(o)).collect();
-    let version = context.core.store().version().to_string();
-    Ok(Answer {
-        code: 200,
-        body: json!({
-            "apiVersion": context.kind.api_version(), "kind": context.kind.list_kind, "metadata": {"resourceVersion": version}, "items": items,
-        }),
-    })
+    // As they were before they went.
+    let items: Vec<Value> = found.iter().map(|o| item(context, o)).collect();
+    let metadata = list_metadata(context, version);
+    let kind = &context.kind;
+    Ok(Answer::new(
+        200,
+        json!({"apiVersion": kind.api_version(), "kind": kind.list_kind, "metadata": metadata, "items": items}),
+    ))
 }
 
 fn success(context: &Context<'_>, object: &Value) -> Value {
@@ -54,6 +119,12 @@ struct Outcome {
     object: Arc<Value>,
     /// It is still there, with finalizers or a grace period.
     pending: bool,
+}
+
+/// Whether nothing is to be stored: said in the query or in the body.
+fn dry_run(context: &Context<'_>) -> bool {
+    let said = option(context, "dryRun").and_then(Value::as_array);
+    context.dry_run || said.is_some_and(|list| list.iter().any(|word| word == "All"))
 }
 
 fn option<'a>(context: &'a Context<'_>, name: &str) -> Option<&'a Value> {
@@ -78,10 +149,11 @@ fn delete_object(context: &Context<'_>, old: &Arc<Value>) -> Result<Outcome, Sta
             pending,
         });
     }
-    if pending && !is_deleting(old) {
+    // A Pod has a time to end, even if it is none.
+    if (pending || context.kind.is("", "pods")) && !is_deleting(old) {
         mark(context, &mut new, grace);
     }
-    if context.dry_run {
+    if dry_run(context) {
         return Ok(Outcome {
             object: Arc::new(new),
             pending,
@@ -114,7 +186,9 @@ fn mark(context: &Context<'_>, new: &mut Value, grace: i64) {
         .unwrap_or(context.at);
     let metadata = &mut new["metadata"];
     metadata["deletionTimestamp"] = super::seconds(when).into();
-    metadata["deletionGracePeriodSeconds"] = grace.into();
+    if !context.kind.is("", "namespaces") {
+        metadata["deletionGracePeriodSeconds"] = grace.into();
+    }
     if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
         metadata["generation"] = (generation + 1).into();
     }
@@ -203,26 +277,22 @@ fn check_preconditions(context: &Context<'_>, old: &Value) -> Result<(), Status>
     let Some(wanted) = option(context, "preconditions").and_then(Value::as_object) else {
         return Ok(());
     };
-    let resource = &context.kind.resource;
-    let given = |wanted: &Map<String, Value>, name: &str| {
-        wanted.get(name).and_then(Value::as_str).map(str::to_owned)
-    };
-    let name = text(old, "name");
-    if let Some(uid) = given(wanted, "uid").filter(|uid| uid != text(old, "uid")) {
-        let why = format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+    let given = |name: &str| wanted.get(name).and_then(Value::as_str);
+    let kind = &context.kind;
+    // The real server names the kind here, not the resource.
+    let named = Resource::new(&kind.resource.group, &kind.resource.version, &kind.kind);
+    let conflict = |why: String| Err(Status::conflict(&named, text(old, "name"), &why));
+    if let Some(uid) = given("uid").filter(|uid| *uid != text(old, "uid")) {
+        return conflict(format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
             text(old, "uid")
-        );
-        return Err(Status::conflict(resource, name, &why));
+        ));
     }
-    if let Some(version) =
-        given(wanted, "resourceVersion").filter(|v| v != text(old, "resourceVersion"))
-    {
-        let why = format!(
-            "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
-            text(old, "resourceVersion")
-        );
-        return Err(Status::conflict(resource, name, &why));
+    let version = text(old, "resourceVersion");
+    if let Some(wanted) = given("resourceVersion").filter(|wanted| *wanted != version) {
+        return conflict(format!(
+            "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({version}). The object might have been modified"
+        ));
     }
     Ok(())
 }
@@ -241,7 +311,7 @@ fn review(context: &Context<'_>, old: &Value) -> Result<(), Status> {
             name: text(old, "name").to_owned(),
             object: Value::Null,
             old: context.show(old),
-            dry_run: context.dry_run,
+            dry_run: dry_run(context),
             agent: context.call.agent.clone(),
         })?;
     }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::meta::{self, finalizers, is_deleting, text};
-use super::{Context, builtin};
+use super::{Context, builtin, decode};
 use crate::apiserver::apply::{self, Managers, Owner};
 use crate::apiserver::call::{Answer, Resource};
 use crate::apiserver::hooks::{Operation, Phase, Review};
-use crate::apiserver::schema::{blocks_rules, default_fields, duplicates, prune, validate};
+use crate::apiserver::rules::broken_rules;
+use crate::apiserver::schema::{blocks_rules, duplicates, validate, validate_status};
 use crate::apiserver::status::{FieldError, Status};
 use crate::apiserver::store::{ChangeVerb, Write};
 
@@ -21,116 +22,8 @@ pub(super) struct Prepared {
     pub(super) new: Value,
     /// Whether `new` has its owners already.
     pub(super) applied: bool,
-}
-
-/// Reads a body as an object of the kind: checks its type, drops unknown fields, fills in defaults.
-pub(super) fn decode(context: &Context<'_>, mut body: Value) -> Result<Value, Status> {
-    if !body.is_object() {
-        return Err(Status::bad_request(
-            "the object provided is unrecognized (must be of type Object)",
-        ));
-    }
-    if !context.kind.custom {
-        // Built-in kinds may leave their type out.
-        let map = body.as_object_mut();
-        if let Some(map) = map {
-            let set = |v: Option<&Value>| v.and_then(Value::as_str).is_none_or(str::is_empty);
-            if set(map.get("kind")) && set(map.get("apiVersion")) {
-                map.insert("kind".to_owned(), context.kind.kind.clone().into());
-                map.insert("apiVersion".to_owned(), context.kind.api_version().into());
-            }
-        }
-    }
-    check_type(context, &body)?;
-    admit_shape(context, &mut body)?;
-    Ok(body)
-}
-
-/// Drops unknown fields and fills in defaults.
-pub(super) fn admit_shape(context: &Context<'_>, object: &mut Value) -> Result<(), Status> {
-    let schema = &context.kind.schema;
-    let dropped = prune(object, schema);
-    if context.call.parameter("fieldValidation") == Some("Strict") && !dropped.is_empty() {
-        let list: Vec<String> = dropped
-            .iter()
-            .map(|path| format!("unknown field \"{path}\""))
-            .collect();
-        let kind = &context.kind;
-        return Err(Status::bad_request(if kind.custom {
-            format!("strict decoding error: {}", list.join(", "))
-        } else {
-            format!(
-                "{} in version \"{}\" cannot be handled as a {}: strict decoding error: {}",
-                kind.kind,
-                kind.resource.version,
-                kind.kind,
-                list.join(", ")
-            )
-        }));
-    }
-    if !object.get("metadata").is_some_and(Value::is_object) {
-        object["metadata"] = Value::Object(Map::new());
-    }
-    if context.kind.custom {
-        default_fields(object, schema);
-    } else {
-        drop_nulls(object);
-        builtin::default_object(&context.kind, object);
-    }
-    tidy_metadata(object);
-    Ok(())
-}
-
-/// Go's empty values are not written.
-fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            map.retain(|_, child| !child.is_null());
-            map.values_mut().for_each(drop_nulls);
-        }
-        Value::Array(list) => list.iter_mut().for_each(drop_nulls),
-        _ => {}
-    }
-}
-
-/// Empty parts of metadata are left out, as Go does.
-fn tidy_metadata(object: &mut Value) {
-    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
-        return;
-    };
-    metadata.retain(|_, value| match value {
-        Value::Null => false,
-        Value::String(text) => !text.is_empty(),
-        Value::Array(list) => !list.is_empty(),
-        Value::Object(map) => !map.is_empty(),
-        _ => true,
-    });
-}
-
-/// The type in a body must be that of the URL.
-pub(super) fn check_type(context: &Context<'_>, body: &Value) -> Result<(), Status> {
-    let kind = &context.kind;
-    let field = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default();
-    let (found_kind, found_version) = (field("kind"), field("apiVersion"));
-    if found_kind.is_empty() {
-        return Err(Status::bad_request(format!(
-            "Object 'Kind' is missing in '{body}'"
-        )));
-    }
-    if found_kind == kind.kind && found_version == kind.api_version() {
-        return Ok(());
-    }
-    if kind.custom && found_version != kind.api_version() {
-        return Err(Status::bad_request(format!(
-            "the API version in the data ({found_version}) does not match the expected API version ({})",
-            kind.api_version()
-        )));
-    }
-    Err(Status::bad_request(format!(
-        "{found_kind} in version \"{}\" cannot be handled as a {}: no kind \"{found_kind}\" is registered for version \"{found_version}\"",
-        found_version.rsplit('/').next().unwrap_or_default(),
-        kind.kind
-    )))
+    /// What the client should know.
+    pub(super) warnings: Vec<String>,
 }
 
 /// Who owns what this request writes.
@@ -145,10 +38,10 @@ pub(super) fn owner(context: &Context<'_>, applies: bool) -> Owner {
 
 /// Ends a write.
 pub(super) fn finish(context: &Context<'_>, mut prepared: Prepared) -> Result<Answer, Status> {
-    mutate(context, &mut prepared)?;
     if !prepared.applied {
         own(context, &mut prepared);
     }
+    mutate(context, &mut prepared)?;
     split(context, &mut prepared);
     let errors = check(context, &prepared);
     if !errors.is_empty() {
@@ -179,7 +72,7 @@ pub(super) fn finish(context: &Context<'_>, mut prepared: Prepared) -> Result<An
 fn mutate(context: &Context<'_>, prepared: &mut Prepared) -> Result<(), Status> {
     if let Some(changed) = review(context, prepared, Phase::Mutating)? {
         prepared.new = changed;
-        admit_shape(context, &mut prepared.new)?;
+        decode::shape(context, &mut prepared.new, true);
     }
     Ok(())
 }
@@ -217,33 +110,38 @@ fn review(
 /// Gives the writer the fields that it changed.
 fn own(context: &Context<'_>, prepared: &mut Prepared) {
     let kind = &context.kind;
-    let reset = apply::reset_fields(kind.status, context.subresource());
-    let empty = json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": {}});
-    let old = prepared.old.as_deref().unwrap_or(&empty);
-    // Clients that know nothing of owners send none, and mean no change.
     let sent = prepared
         .new
         .pointer("/metadata/managedFields")
         .and_then(Value::as_array);
+    // One empty entry clears all owners; clients that know nothing of owners send none, and mean no change.
     let cleared = sent.is_some_and(|s| s.len() == 1 && s[0].as_object().is_some_and(Map::is_empty));
     let managers = match (&prepared.old, sent) {
-        (Some(old), _) if !cleared => Managers::of(old),
+        (Some(_), _) if cleared => Managers::default(),
+        (Some(old), _) => Managers::of(old),
         (None, Some(_)) => Managers::of(&prepared.new),
         _ => Managers::default(),
     };
-    if cleared && prepared.old.is_some() {
-        Managers::default().write_to(&mut prepared.new);
+    // Owners that were cleared stay so until somebody applies.
+    if prepared.old.is_some() && managers.owners.is_empty() {
+        managers.write_to(&mut prepared.new);
         return;
     }
-    let owner = owner(context, false);
+    let empty;
+    let old = if let Some(old) = prepared.old.as_deref() {
+        old
+    } else {
+        empty = builtin::zero(kind);
+        &empty
+    };
     let next = apply::update(
         old,
         &prepared.new,
         &kind.schema,
         &managers,
-        &owner,
+        &owner(context, false),
         &context.now,
-        reset,
+        apply::reset_fields(kind.status, context.subresource()),
     );
     next.write_to(&mut prepared.new);
 }
@@ -257,7 +155,7 @@ fn split(context: &Context<'_>, prepared: &mut Prepared) {
     };
     match old.as_deref() {
         None => {
-            if kind.status {
+            if kind.status && !kind.is("", "nodes") {
                 map.remove("status");
             }
             builtin::on_create(kind, new);
@@ -313,20 +211,33 @@ fn differs(status: bool, old: &Value, new: &Value) -> bool {
 
 fn check(context: &Context<'_>, prepared: &Prepared) -> Vec<FieldError> {
     let kind = &context.kind;
+    let new = &prepared.new;
     let mut errors = Vec::new();
     if let Some(old) = &prepared.old {
-        errors.extend(meta::check_change(old, &prepared.new));
+        let wrong = meta::check_change(old, new);
+        // The real server checks changes of metadata for all kinds, and once more for each kind.
+        errors.extend(wrong.iter().cloned());
+        errors.extend(wrong);
     }
-    errors.extend(meta::check(kind, &prepared.new));
-    if kind.custom {
-        errors.extend(validate(&prepared.new, &kind.schema, ""));
-        errors.extend(duplicates(&prepared.new, &kind.schema));
-        if kind.schema.has_rules && blocks_rules(&errors) {
-            let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
-            errors.push(FieldError::invalid("<nil>", &Value::Null, why));
-        }
+    errors.extend(meta::check(kind, new));
+    if !kind.custom {
+        errors.extend(builtin::check(kind, prepared.old.as_deref(), new));
+        return errors;
+    }
+    if context.subresource() == "status" {
+        errors.extend(validate_status(new, &kind.schema));
     } else {
-        errors.extend(builtin::check(kind, prepared.old.as_deref(), &prepared.new));
+        errors.extend(validate(new, &kind.schema, ""));
+    }
+    errors.extend(duplicates(new, &kind.schema));
+    if !kind.schema.has_rules {
+        return errors;
+    }
+    if blocks_rules(&errors) {
+        let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+        errors.push(FieldError::invalid("<nil>", &Value::Null, why));
+    } else {
+        errors.extend(broken_rules(new, prepared.old.as_deref(), &kind.schema));
     }
     errors
 }
@@ -337,20 +248,18 @@ fn store(context: &Context<'_>, prepared: Prepared) -> Result<Answer, Status> {
         name,
         old,
         mut new,
+        warnings,
         ..
     } = prepared;
     let kind = &context.kind;
-    if kind.resource.version != kind.stored {
-        let stored = Resource::new(&kind.resource.group, &kind.stored, &kind.resource.plural);
-        new["apiVersion"] = stored.api_version().into();
-    }
     let code = if old.is_some() { 200 } else { 201 };
     if let Some(old) = old.as_deref() {
+        new["apiVersion"] = old["apiVersion"].clone();
         keep_times(old, &mut new);
         if *old == new && !(is_deleting(old) && finalizers(old).is_empty()) {
             return Ok(Answer {
-                code,
-                body: context.show(old),
+                warnings,
+                ..Answer::new(code, context.show(old))
             });
         }
     }
@@ -359,16 +268,21 @@ fn store(context: &Context<'_>, prepared: Prepared) -> Result<Answer, Status> {
     match (&old, &current) {
         (None, Some(_)) => return Err(Status::already_exists(&kind.resource, &name)),
         (Some(_), None) => return Err(Status::not_found(&kind.resource, &name)),
-        (Some(old), Some(current)) if !Arc::ptr_eq(old, current) => {
+        (Some(old), Some(current))
+            if text(old, "resourceVersion") != text(current, "resourceVersion") =>
+        {
             return Err(Status::stale(&kind.resource, &name));
         }
         _ => {}
     }
     if context.dry_run {
         return Ok(Answer {
-            code,
-            body: context.show(&new),
+            warnings,
+            ..Answer::new(code, context.show(&new))
         });
+    }
+    if kind.converts() {
+        kind.keep(&mut new);
     }
     let ends = old.is_some() && is_deleting(&new) && finalizers(&new).is_empty() && !waits(&new);
     let write = Write {
@@ -387,8 +301,8 @@ fn store(context: &Context<'_>, prepared: Prepared) -> Result<Answer, Status> {
     drop(store);
     context.core.after_write(kind, &stored, ends);
     Ok(Answer {
-        code,
-        body: context.show(&stored),
+        warnings,
+        ..Answer::new(code, context.show(&stored))
     })
 }
 

@@ -56,12 +56,8 @@ struct Continue {
 pub(crate) fn list(context: &Context<'_>, view: Option<u64>) -> Result<Answer, Status> {
     let selector = selector(context)?;
     check_options(context)?;
-    let limit = context.call.parameter("limit").unwrap_or("0");
-    let mut limit: usize = limit.parse().map_err(|_| {
-        Status::bad_request(format!(
-            "strconv.ParseInt: parsing {limit:?}: invalid syntax"
-        ))
-    })?;
+    let mut limit = usize::try_from(number(context, "limit")?).unwrap_or(0);
+    number(context, "timeoutSeconds")?;
     if context.call.parameter("resourceVersion") == Some("0") {
         // Answered from the cache, which has everything at hand.
         limit = 0;
@@ -83,7 +79,7 @@ pub(crate) fn list(context: &Context<'_>, view: Option<u64>) -> Result<Answer, S
             None => break,
         }
     }
-    let mut metadata = json!({"resourceVersion": range.version.to_string()});
+    let mut metadata = list_metadata(context, range.version);
     let left = rest.count();
     if left > 0
         && let Some((last, _)) = page.last()
@@ -95,14 +91,33 @@ pub(crate) fn list(context: &Context<'_>, view: Option<u64>) -> Result<Answer, S
     }
     let items: Vec<Value> = page.iter().map(|(_, o)| item(context, o)).collect();
     let kind = &context.kind;
-    Ok(Answer {
-        code: 200,
-        body: json!({"apiVersion": kind.api_version(), "kind": kind.list_kind, "metadata": metadata, "items": items}),
+    Ok(Answer::new(
+        200,
+        json!({"apiVersion": kind.api_version(), "kind": kind.list_kind, "metadata": metadata, "items": items}),
+    ))
+}
+
+/// A number of the query; 0 if it is not given.
+fn number(context: &Context<'_>, name: &str) -> Result<i64, Status> {
+    let text = context.call.parameter(name).unwrap_or("0");
+    text.parse().map_err(|_| {
+        Status::bad_request(format!(
+            "strconv.ParseInt: parsing {text:?}: invalid syntax"
+        ))
     })
 }
 
+/// Lists of custom kinds always have a `continue`.
+pub(super) fn list_metadata(context: &Context<'_>, version: u64) -> Value {
+    let mut metadata = json!({"resourceVersion": version.to_string()});
+    if context.kind.custom {
+        metadata["continue"] = "".into();
+    }
+    metadata
+}
+
 /// Items of lists of built-in kinds do not say their type.
-fn item(context: &Context<'_>, object: &Value) -> Value {
+pub(super) fn item(context: &Context<'_>, object: &Value) -> Value {
     let mut item = context.show(object);
     if let Some(map) = item.as_object_mut().filter(|_| !context.kind.custom) {
         map.remove("apiVersion");
@@ -115,6 +130,10 @@ fn check_options(context: &Context<'_>) -> Result<(), Status> {
     let call = context.call;
     let invalid = |error| Status::invalid("meta.k8s.io", "ListOptions", "", &[error]);
     let version = call.parameter("resourceVersion");
+    if call.parameter("sendInitialEvents").is_some() {
+        let why = "sendInitialEvents is forbidden for list";
+        return Err(invalid(FieldError::forbidden("sendInitialEvents", why)));
+    }
     let Some(rule) = call.parameter("resourceVersionMatch") else {
         return Ok(());
     };
@@ -178,7 +197,8 @@ fn asked_version(
     let Some(text) = call.parameter("resourceVersion") else {
         return Ok(None);
     };
-    let version = parse_version(text)?;
+    let version = parse_version(text)
+        .map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
     if version > newest {
         return Err(too_large(version, newest));
     }
@@ -196,12 +216,18 @@ fn asked_version(
     Ok(Some(version))
 }
 
+/// Refuses a version that is not there yet.
+pub(super) fn check_reached(context: &Context<'_>) -> Result<(), Status> {
+    let store = context.core.store();
+    asked_version(context, store.version(), 0).map(|_| ())
+}
+
 /// A resourceVersion of a list or a watch.
-pub(crate) fn parse_version(text: &str) -> Result<u64, Status> {
+pub(crate) fn parse_version(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| {
-        Status::bad_request(format!(
-            "Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
-        ))
+        format!(
+            "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
+        )
     })
 }
 
@@ -224,10 +250,21 @@ fn write_token(context: &Context<'_>, version: u64, last: &str) -> String {
 }
 
 fn read_token(context: &Context<'_>, token: &str) -> Result<Continue, Status> {
-    let bad = |why: &str| Status::bad_request(format!("continue key is not valid: {why}"));
+    let bad = |why: &str| {
+        Status::bad_request(format!(
+            "invalid continue token: continue key is not valid: {why}"
+        ))
+    };
     let bytes = unbase64(token).ok_or_else(|| bad("illegal base64 data at input byte 0"))?;
-    let value: Value =
-        serde_json::from_slice(&bytes).map_err(|_| bad("invalid character in literal"))?;
+    let value: Value = serde_json::from_slice(&bytes).map_err(|_| {
+        let first = String::from_utf8_lossy(&bytes)
+            .chars()
+            .next()
+            .unwrap_or(' ');
+        bad(&format!(
+            "invalid character {first:?} looking for beginning of value"
+        ))
+    })?;
     if value.get("v").and_then(Value::as_str) != Some("meta.k8s.io/v1") {
         return Err(bad("server does not recognize this encoded version"));
     }

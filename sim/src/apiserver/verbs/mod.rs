@@ -3,6 +3,7 @@
 mod builtin;
 mod collect;
 mod create;
+pub(crate) mod decode;
 mod delete;
 mod finish;
 pub(crate) mod list;
@@ -16,10 +17,11 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Core;
-use super::call::{Answer, Call, Verb};
+use super::call::{Answer, Call, Resource, Verb};
 use super::kinds::Kind;
-use super::status::Status;
+use super::status::{FieldError, Status};
 
+pub(crate) use builtin::zero;
 pub(crate) use collect::{collect, namespace_resource};
 pub(crate) use list::{list, parse_version};
 
@@ -58,9 +60,19 @@ impl Context<'_> {
         name.chars().take(128).collect()
     }
 
+    /// `Strict`, `Warn` or `Ignore`.
+    fn field_validation(&self) -> &str {
+        self.call.parameter("fieldValidation").unwrap_or("Warn")
+    }
+
     /// The object as it is stored.
     fn live(&self) -> Option<Arc<Value>> {
-        self.core.store().get(&self.kind.table(), &self.key())
+        let found = self.core.store().get(&self.kind.table(), &self.key())?;
+        // Versions of one kind differ in nothing but their name; the two groups of Events do.
+        if self.kind.is("", "events") {
+            return Some(Arc::new(self.show(&found)));
+        }
+        Some(found)
     }
 
     fn not_found(&self) -> Status {
@@ -76,8 +88,8 @@ impl Context<'_> {
 /// An object as a version of its kind shows it.
 pub(crate) fn show(kind: &Kind, object: &Value) -> Value {
     let mut object = object.clone();
-    if kind.resource.version != kind.stored {
-        object["apiVersion"] = kind.api_version().into();
+    if kind.converts() {
+        kind.show(&mut object);
     }
     object
 }
@@ -97,11 +109,9 @@ pub(crate) fn answer(core: &Core, call: &Call, view: Option<u64>) -> Answer {
 
 fn respond(core: &Core, call: &Call, view: Option<u64>) -> Result<Answer, Status> {
     let Some(kind) = core.store().registry.get(&call.resource) else {
-        return Err(Status::no_such_path());
+        return Err(no_such_resource(core, &call.resource));
     };
-    if !kind.namespaced && call.namespace.is_some() && !kind.is("", "namespaces") {
-        return Err(Status::no_such_path());
-    }
+    check_place(&kind, call)?;
     let at = core.clock.now();
     let context = Context {
         core,
@@ -129,12 +139,63 @@ fn respond(core: &Core, call: &Call, view: Option<u64>) -> Result<Answer, Status
     }
 }
 
+/// 404 for a kind that is not there.
+pub(crate) fn no_such_resource(core: &Core, resource: &Resource) -> Status {
+    let registry = &core.store().registry;
+    if registry.is_builtin(&resource.group, &resource.version) {
+        Status::no_such_path()
+    } else {
+        Status::no_such_page()
+    }
+}
+
+/// Whether the path, with or without a namespace, is one for this kind.
+fn check_place(kind: &Kind, call: &Call) -> Result<(), Status> {
+    let nowhere = || {
+        if kind.custom {
+            Status::no_such_page()
+        } else {
+            Status::no_such_path()
+        }
+    };
+    if !kind.namespaced && call.namespace.is_some() {
+        return Err(nowhere());
+    }
+    if kind.is("", "namespaces") && call.verb == Verb::DeleteCollection {
+        return Err(method_not_allowed());
+    }
+    if !kind.namespaced || call.namespace.is_some() || call.verb == Verb::List {
+        return Ok(());
+    }
+    if call.name.is_some() || kind.custom {
+        return Err(nowhere());
+    }
+    Err(method_not_allowed())
+}
+
 fn check_subresource(context: &Context<'_>) -> Result<(), Status> {
-    let reads_or_changes = matches!(context.call.verb, Verb::Get | Verb::Update | Verb::Patch(_));
+    let kind = &context.kind;
+    let verb = match context.call.verb {
+        Verb::Get | Verb::Update | Verb::Patch(_) => "",
+        Verb::List => "list",
+        Verb::Create => "create",
+        Verb::Delete => "delete",
+        Verb::DeleteCollection => "deletecollection",
+    };
     match context.subresource() {
         "" => Ok(()),
-        "status" if context.kind.status && reads_or_changes => Ok(()),
-        "status" if context.kind.status => Err(method_not_allowed()),
+        "status" if kind.status && verb.is_empty() => Ok(()),
+        "status" if kind.status && kind.custom => {
+            let resource = &kind.resource;
+            let why = format!(
+                "{verb} is not supported on resources of kind \"{}\"",
+                resource.qualified()
+            );
+            let details = serde_json::json!({"group": resource.group, "kind": resource.plural});
+            Err(Status::new(405, "MethodNotAllowed", why).with_details(details))
+        }
+        "status" if kind.status => Err(method_not_allowed()),
+        _ if kind.custom => Err(context.not_found()),
         _ => Err(Status::no_such_path()),
     }
 }
@@ -150,7 +211,6 @@ pub(crate) fn method_not_allowed() -> Status {
 }
 
 fn check_options(context: &Context<'_>) -> Result<(), Status> {
-    use super::status::FieldError;
     let call = context.call;
     let options = match call.verb {
         Verb::Create => "CreateOptions",
@@ -159,33 +219,66 @@ fn check_options(context: &Context<'_>) -> Result<(), Status> {
         Verb::Delete | Verb::DeleteCollection => "DeleteOptions",
         Verb::Get | Verb::List => return Ok(()),
     };
-    if let Some(other) = call.parameter("dryRun").filter(|d| *d != "All") {
-        let error =
-            FieldError::not_supported("dryRun", &serde_json::json!([other]), &["All".into()]);
-        return Err(Status::invalid("meta.k8s.io", options, "", &[error]));
-    }
     let is_apply = call.verb == Verb::Patch(super::call::Patch::Apply);
     let mut errors = Vec::new();
-    if is_apply && call.parameter("fieldManager").is_none() {
-        errors.push(FieldError::required(
-            "fieldManager",
-            "is required for apply patch",
-        ));
-    }
     if !is_apply && matches!(call.verb, Verb::Patch(_)) && call.parameter("force").is_some() {
-        errors.push(FieldError::forbidden(
-            "force",
-            "may not be specified for non-apply patch",
+        let why = "may not be specified for non-apply patch";
+        errors.push(FieldError::forbidden("force", why));
+    }
+    match call.parameter("fieldManager") {
+        None if is_apply => {
+            let why = "is required for apply patch";
+            errors.push(FieldError::required("fieldManager", why));
+        }
+        None => {}
+        Some(manager) => check_manager(manager, &mut errors),
+    }
+    if let Some(other) = call.parameter("dryRun").filter(|d| *d != "All") {
+        let given = serde_json::json!([other]);
+        errors.push(FieldError::not_supported("dryRun", &given, &["All".into()]));
+    }
+    if !matches!(context.field_validation(), "Strict" | "Warn" | "Ignore") {
+        let allowed = ["", "Ignore", "Strict", "Warn"].map(Value::from);
+        let given = context.field_validation().into();
+        errors.push(FieldError::not_supported(
+            "fieldValidation",
+            &given,
+            &allowed,
         ));
     }
-    if errors.is_empty() {
-        Ok(())
-    } else {
-        Err(Status::invalid("meta.k8s.io", options, "", &errors))
+    if !errors.is_empty() {
+        return Err(Status::invalid("meta.k8s.io", options, "", &errors));
+    }
+    if options == "DeleteOptions" {
+        delete::check_options(context)?;
+    }
+    Ok(())
+}
+
+/// A field manager is printable and has at most 128 bytes.
+fn check_manager(manager: &str, errors: &mut Vec<FieldError>) {
+    const MAX: usize = 128;
+    if manager.len() > MAX {
+        errors.push(FieldError::too_long("fieldManager", MAX as u64));
+    }
+    for (index, bad) in manager.char_indices().filter(|(_, c)| c.is_control()) {
+        let why = format!(
+            "invalid character U+{:04X} (at position {index})",
+            u32::from(bad)
+        );
+        let shown = format!("\"{}\"", manager.replace('\u{7}', "\\a"));
+        errors.push(FieldError::invalid_shown("fieldManager", &shown, why));
     }
 }
 
 fn get(context: &Context<'_>, view: Option<u64>) -> Result<Answer, Status> {
+    list::check_reached(context).map_err(|status| {
+        if status.code == 400 {
+            let why = status.message.replacen("invalid resource version: ", "", 1);
+            return Status::new(500, "", why);
+        }
+        status
+    })?;
     let object = match view {
         None => context.live(),
         Some(version) => {
@@ -195,8 +288,5 @@ fn get(context: &Context<'_>, view: Option<u64>) -> Result<Answer, Status> {
         }
     };
     let object = object.ok_or_else(|| context.not_found())?;
-    Ok(Answer {
-        code: 200,
-        body: context.show(&object),
-    })
+    Ok(Answer::new(200, context.show(&object)))
 }

@@ -16,23 +16,46 @@ fn is_label(text: &str) -> bool {
     ends && bytes.iter().all(|b| is_lower(*b) || *b == b'-')
 }
 
+fn is_subdomain(text: &str) -> bool {
+    text.split('.').all(is_label)
+}
+
+fn too_long(text: &str, maximum: usize) -> Option<String> {
+    (text.len() > maximum).then(|| format!("must be no more than {maximum} characters"))
+}
+
 /// What is wrong with a name that must be a DNS label.
-pub(crate) fn dns_label(text: &str) -> Option<String> {
-    if text.len() > 63 {
-        return Some("must be no more than 63 bytes".to_owned());
+pub(crate) fn dns_label(text: &str) -> Vec<String> {
+    let mut errors: Vec<String> = too_long(text, 63).into_iter().collect();
+    if !is_label(text) {
+        // What would be a subdomain has dots and no other fault.
+        let why = if is_subdomain(text) {
+            "must not contain dots"
+        } else {
+            DNS_LABEL
+        };
+        errors.push(why.to_owned());
     }
-    (!is_label(text)).then(|| DNS_LABEL.to_owned())
+    errors
 }
 
 /// What is wrong with a name that must be a DNS subdomain.
-pub(crate) fn dns_subdomain(text: &str) -> Option<String> {
-    if text.len() > 253 {
-        return Some("must be no more than 253 bytes".to_owned());
+pub(crate) fn dns_subdomain(text: &str) -> Vec<String> {
+    let mut errors: Vec<String> = too_long(text, 253).into_iter().collect();
+    if !is_subdomain(text) {
+        errors.push(DNS_SUBDOMAIN.to_owned());
     }
-    (!text.split('.').all(is_label)).then(|| DNS_SUBDOMAIN.to_owned())
+    errors
 }
 
 /// What is wrong with the key of a label.
+pub(crate) fn label_key(text: &str) -> Vec<String> {
+    let errors = qualified_name(text).into_iter();
+    let said = |why: String| why.replacen("a qualified name must", "a valid label key must", 1);
+    errors.map(said).collect()
+}
+
+/// What is wrong with a name that may have the name of a domain before it.
 pub(crate) fn qualified_name(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     let (prefix, name) = match text.split_once('/') {
@@ -47,7 +70,8 @@ pub(crate) fn qualified_name(text: &str) -> Vec<String> {
     match prefix {
         Some("") => errors.push("prefix part must be non-empty".to_owned()),
         Some(prefix) => {
-            errors.extend(dns_subdomain(prefix).map(|why| format!("prefix part {why}")))
+            let wrong = dns_subdomain(prefix).into_iter();
+            errors.extend(wrong.map(|why| format!("prefix part {why}")));
         }
         None => {}
     }
@@ -73,9 +97,13 @@ fn is_word(text: &str) -> bool {
 }
 
 /// What is wrong with the value of a label.
-pub(crate) fn label_value(text: &str) -> Option<String> {
+pub(crate) fn label_value(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
     if text.len() > 63 {
-        return Some("must be no more than 63 bytes".to_owned());
+        errors.push("must be no more than 63 bytes".to_owned());
     }
-    (!text.is_empty() && !is_word(text)).then(|| LABEL_VALUE.to_owned())
+    if !text.is_empty() && !is_word(text) {
+        errors.push(LABEL_VALUE.to_owned());
+    }
+    errors
 }

@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::decode::{self, Decoded, Source};
 use super::meta::text;
-use super::{Context, create, finish, update};
-use crate::apiserver::apply::{self, Managers};
+use super::update::check_identity;
+use super::{Context, builtin, create, finish, update};
+use crate::apiserver::apply::{self, Managers, Owner};
 use crate::apiserver::call::{Answer, Patch};
+use crate::apiserver::http::body::unknown_patch;
 use crate::apiserver::patch as pure;
-use crate::apiserver::status::{FieldError, Status};
+use crate::apiserver::status::Status;
 
 pub(super) fn patch(context: &Context<'_>, how: Patch) -> Result<Answer, Status> {
     if how == Patch::Strategic && context.kind.custom {
-        return Err(Status::unsupported_media_type(
-            "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml, application/apply-patch+cbor",
-        ));
+        return Err(unknown_patch());
     }
     if how == Patch::Apply {
         return apply(context);
@@ -25,8 +26,17 @@ pub(super) fn patch(context: &Context<'_>, how: Patch) -> Result<Answer, Status>
     let patch = &context.call.body;
     let new = match how {
         Patch::Json => pure::json(&shown, patch)?,
+        Patch::Strategic if !patch.is_object() => {
+            return Err(Status::bad_request(format!(
+                "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                go_type(patch)
+            )));
+        }
         Patch::Strategic => pure::strategic_merge(&shown, patch, &context.kind.schema),
         Patch::Merge | Patch::Apply => {
+            if patch.is_null() {
+                return Err(Status::bad_request("Invalid JSON Patch"));
+            }
             if !patch.is_object() {
                 return Err(Status::bad_request(format!(
                     "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
@@ -36,12 +46,17 @@ pub(super) fn patch(context: &Context<'_>, how: Patch) -> Result<Answer, Status>
             pure::merge(&shown, patch)
         }
     };
-    let new = finish::decode(context, new)?;
-    check_identity(context, &new)?;
-    update::replace(context, old, new, false)
+    let source = if how == Patch::Strategic {
+        Source::Strategic(patch)
+    } else {
+        Source::Patch
+    };
+    let Decoded { object, warnings } = decode::decode(context, new, source)?;
+    check_identity(context, &object)?;
+    update::replace(context, old, object, false, warnings)
 }
 
-fn go_type(value: &Value) -> &'static str {
+pub(super) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Array(_) => "array",
         Value::String(_) => "string",
@@ -51,50 +66,28 @@ fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// A patch cannot give an object another name.
-fn check_identity(context: &Context<'_>, new: &Value) -> Result<(), Status> {
-    let name = text(new, "name");
-    if name != context.name() {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            context.name()
-        )));
-    }
-    let namespace = text(new, "namespace");
-    if namespace != context.namespace {
-        return Err(Status::bad_request(format!(
-            "the namespace of the object ({namespace}) does not match the namespace on the URL ({})",
-            context.namespace
-        )));
-    }
-    Ok(())
-}
-
 fn apply(context: &Context<'_>) -> Result<Answer, Status> {
     let kind = &context.kind;
     let mut config = context.call.body.clone();
     check_config(context, &config)?;
     let live = context.live();
-    let wanted_uid = text(&config, "uid").to_owned();
     if live.is_none() && !context.subresource().is_empty() {
         return Err(context.not_found());
     }
-    if live.is_none() && !wanted_uid.is_empty() {
+    let uid = text(&config, "uid").to_owned();
+    if live.is_none() && !uid.is_empty() {
         let why = format!(
-            "uid mismatch: the provided object specified uid {wanted_uid}, and no existing object was found"
+            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         );
         return Err(Status::conflict(&kind.resource, context.name(), &why));
     }
+    let version = text(&config, "resourceVersion").to_owned();
     let reset = apply::reset_fields(kind.status, context.subresource());
-    let base = live.as_ref().map_or_else(
-        || {
-            json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": {"name": context.name()}})
-        },
-        |live| context.show(live),
-    );
-    let (version, uid) = (text(&config, "resourceVersion").to_owned(), wanted_uid);
-    let mut bare = base.clone();
-    if let Some(metadata) = bare.get_mut("metadata").and_then(Value::as_object_mut) {
+    let mut base = live
+        .as_ref()
+        .map_or_else(|| builtin::zero(kind), |live| context.show(live));
+    let managers = known_managers(context, live.is_some(), &base, reset);
+    if let Some(metadata) = base.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");
     }
     if let Some(map) = config.as_object_mut() {
@@ -102,87 +95,102 @@ fn apply(context: &Context<'_>) -> Result<Answer, Status> {
             map.remove(*field);
         }
     }
-    let owner = finish::owner(context, true);
-    let managers = Managers::of(&base);
-    let force = context.call.parameter("force") == Some("true");
-    let applied = apply::apply(
-        &bare,
-        &config,
-        &kind.schema,
+    let request = apply::Request {
+        schema: &kind.schema,
+        owner: &finish::owner(context, true),
+        force: context.call.parameter("force") == Some("true"),
+        now: &context.now,
+        reset,
+    };
+    let applied = apply::apply(&base, &config, managers, &request)
+        .map_err(|error| error.into_status(&subject(context, &config)))?;
+    let mut new = applied.object;
+    decode::shape(context, &mut new, false);
+    applied.managers.write_to(&mut new);
+    check_identity(context, &new)?;
+    let Some(old) = live else {
+        if let Some(metadata) = new.get_mut("metadata").and_then(Value::as_object_mut) {
+            // There is nothing that it could be the version of.
+            metadata.remove("resourceVersion");
+        }
+        return create::create_object(context, new, true, Vec::new());
+    };
+    // The version of the object that was merged is not what the client asked for.
+    new["metadata"]["resourceVersion"] = if version.is_empty() {
+        text(&old, "resourceVersion").into()
+    } else {
+        version.into()
+    };
+    update::replace(context, Arc::clone(&old), new, true, Vec::new())
+}
+
+/// The owners before an apply. An object without any belongs to whoever wrote it before.
+fn known_managers(context: &Context<'_>, exists: bool, base: &Value, reset: &[&str]) -> Managers {
+    let managers = Managers::of(base);
+    if !exists || !managers.owners.is_empty() {
+        return managers;
+    }
+    let before = Owner {
+        manager: "before-first-apply".to_owned(),
+        applies: false,
+        api_version: context.kind.api_version(),
+        subresource: String::new(),
+    };
+    let empty = builtin::zero(&context.kind);
+    let schema = &context.kind.schema;
+    apply::update(
+        &empty,
+        base,
+        schema,
         &managers,
-        &owner,
-        force,
+        &before,
         &context.now,
         reset,
     )
-    .map_err(|error| error.into_status(&subject(context)))?;
-    let mut new = applied.object;
-    applied.managers.write_to(&mut new);
-    finish::admit_shape(context, &mut new)?;
-    match live {
-        None => create_applied(context, new),
-        Some(old) => {
-            // The version of the object that was merged is not what the client asked for.
-            new["metadata"]["resourceVersion"] = if version.is_empty() {
-                text(&old, "resourceVersion").into()
-            } else {
-                version.into()
-            };
-            if !uid.is_empty() {
-                new["metadata"]["uid"] = uid.into();
-            }
-            update::replace(context, Arc::clone(&old), new, true)
-        }
-    }
 }
 
-fn create_applied(context: &Context<'_>, object: Value) -> Result<Answer, Status> {
-    if !text(&object, "resourceVersion").is_empty() {
-        return Err(Status::not_found(&context.kind.resource, context.name()));
-    }
-    create::create_object(context, object, true)
-}
-
-/// `(ns/name; group/version, Kind=Kind)`.
-fn subject(context: &Context<'_>) -> String {
+/// `(ns/name; group/version, Kind=Kind)`, as the configuration has them.
+fn subject(context: &Context<'_>, config: &Value) -> String {
     let kind = &context.kind;
-    let name = if context.namespace.is_empty() {
-        format!("/{}", context.name())
-    } else {
-        format!("{}/{}", context.namespace, context.name())
-    };
-    format!("({name}; {}, Kind={})", kind.api_version(), kind.kind)
+    format!(
+        "({}/{}; {}, Kind={})",
+        text(config, "namespace"),
+        text(config, "name"),
+        full_version(kind),
+        kind.kind
+    )
+}
+
+/// `group/version`, also for the core group.
+fn full_version(kind: &crate::apiserver::kinds::Kind) -> String {
+    format!("{}/{}", kind.resource.group, kind.resource.version)
 }
 
 fn check_config(context: &Context<'_>, config: &Value) -> Result<(), Status> {
     let kind = &context.kind;
-    if !config.is_object() {
-        return Err(Status::bad_request(
-            "error decoding YAML: the applied configuration is not an object",
-        ));
+    if !config.is_object() && !config.is_null() {
+        return Err(Status::bad_request(format!(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            go_type(config)
+        )));
     }
-    finish::check_type(context, config)?;
+    let field = |name: &str| config.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (version, found) = (field("apiVersion"), field("kind"));
+    if version != kind.api_version() || found != kind.kind {
+        let version = if version.contains('/') {
+            version.to_owned()
+        } else {
+            format!("/{version}")
+        };
+        return Err(Status::bad_request(format!(
+            "invalid object type: {version}, Kind={found}"
+        )));
+    }
     if config
         .pointer("/metadata/managedFields")
         .is_some_and(|m| !m.is_null())
     {
         return Err(Status::bad_request("metadata.managedFields must be nil"));
-    }
-    let name = text(config, "name");
-    if !name.is_empty() && name != context.name() {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            context.name()
-        )));
-    }
-    let namespace = text(config, "namespace");
-    if kind.namespaced && !namespace.is_empty() && namespace != context.namespace {
-        let error = FieldError::invalid(
-            "metadata.namespace",
-            &namespace.into(),
-            "the namespace does not match the namespace on the request",
-        );
-        return Err(Status::bad_request(error.message));
     }
     Ok(())
 }

@@ -8,7 +8,13 @@ pub(super) fn hex(message: &[u8]) -> String {
         padded.push(0);
     }
     padded.extend((message.len() as u64 * 8).to_be_bytes());
-    let start = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
+    let start = [
+        0x6745_2301,
+        0xefcd_ab89,
+        0x98ba_dcfe,
+        0x1032_5476,
+        0xc3d2_e1f0,
+    ];
     let state = padded.chunks_exact(64).fold(start, block);
     state.iter().map(|word| format!("{word:08x}")).collect()
 }
@@ -16,7 +22,9 @@ pub(super) fn hex(message: &[u8]) -> String {
 fn block(state: [u32; 5], block: &[u8]) -> [u32; 5] {
     let mut words = [0_u32; 80];
     for (word, bytes) in words.iter_mut().zip(block.chunks_exact(4)) {
-        *word = bytes.iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte));
+        *word = bytes
+            .iter()
+            .fold(0, |sum, byte| sum << 8 | u32::from(*byte));
     }
     for at in 16..80 {
         let mixed = words[at - 3] ^ words[at - 8] ^ words[at - 14] ^ words[at - 16];

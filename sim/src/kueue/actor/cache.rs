@@ -110,7 +110,8 @@ impl Cache {
 
     pub(super) fn next_workload(&mut self) -> Option<Change<Known>> {
         let event = self.watches.workloads.as_mut()?.ready()?;
-        let workload: Workload = serde_json::from_value((*event.object).clone()).unwrap_or_default();
+        let workload: Workload =
+            serde_json::from_value((*event.object).clone()).unwrap_or_default();
         let key = workload.metadata.key();
         let old = self.workloads.remove(&key);
         if let Some(old) = &old {
@@ -140,8 +141,14 @@ impl Cache {
         let queue = self.of_queue.entry(queue_key(workload)).or_default();
         queue.insert(key.to_owned());
         if let Some(name) = holds(workload) {
-            self.holders.entry(name.to_owned()).or_default().insert(key.to_owned());
-            self.usage.entry(name.to_owned()).or_default().add_all(&usage_of(workload));
+            self.holders
+                .entry(name.to_owned())
+                .or_default()
+                .insert(key.to_owned());
+            self.usage
+                .entry(name.to_owned())
+                .or_default()
+                .add_all(&usage_of(workload));
         }
     }
 
@@ -174,7 +181,10 @@ impl Cache {
 
 /// The LocalQueue of a Workload, as a key.
 pub(super) fn queue_key(workload: &Workload) -> String {
-    format!("{}/{}", workload.metadata.namespace, workload.spec.queue_name)
+    format!(
+        "{}/{}",
+        workload.metadata.namespace, workload.spec.queue_name
+    )
 }
 
 /// The ClusterQueue whose quota a Workload holds.

@@ -78,7 +78,11 @@ impl Kueue {
             queue.retry_inadmissible(now);
         }
         self.ready.insert(name.clone());
-        for rule in old.map_or(&[][..], |old| old.checks()).iter().chain(new.checks()) {
+        for rule in old
+            .map_or(&[][..], |old| old.checks())
+            .iter()
+            .chain(new.checks())
+        {
             self.enqueue(Task::Check(rule.name.clone()));
         }
         self.enqueue(Task::ClusterQueue(name.clone()));
@@ -155,12 +159,17 @@ impl Kueue {
             return;
         }
         let patch = json!({"status": {"conditions": conditions}});
-        self.api.merge(&kueue("clusterqueues"), ("", name), "status", &patch);
+        self.api
+            .merge(&kueue("clusterqueues"), ("", name), "status", &patch);
     }
 
     /// A ClusterQueue goes when nobody holds its quota.
     fn let_go(&mut self, name: &str) {
-        let empty = self.cache.holders.get(name).is_none_or(std::collections::BTreeSet::is_empty);
+        let empty = self
+            .cache
+            .holders
+            .get(name)
+            .is_none_or(std::collections::BTreeSet::is_empty);
         let raw = self.api.get(&kueue("clusterqueues"), "", name);
         let Some(raw) = raw.filter(|_| empty) else {
             return;
@@ -175,9 +184,7 @@ impl Kueue {
         self.queue(name).unblock();
         self.ready.insert(name.to_owned());
         let at = self.api.now().saturating_add(BATCH).unwrap_or_default();
-        let waiting = |(_, task): &(jiff::Timestamp, Task)| {
-            matches!(task, Task::RetryInadmissible(known) if known == name)
-        };
+        let waiting = |(_, task): &(jiff::Timestamp, Task)| matches!(task, Task::RetryInadmissible(known) if known == name);
         if !self.timers.iter().any(waiting) {
             self.later(at, Task::RetryInadmissible(name.to_owned()));
         }
@@ -206,6 +213,7 @@ impl Kueue {
             && !workload.is_finished()
             && !workload.has_quota()
             && holds(workload).is_none()
+            && !(self.version.admission_gates && workload.gated_by().is_some())
             && workload.metadata.deletion_timestamp.is_none();
         let queue = self.queue(&name);
         if waits && !stopped {

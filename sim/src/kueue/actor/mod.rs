@@ -15,6 +15,7 @@ use kueue_check::Clock;
 use self::cache::Cache;
 use super::KueueVersion;
 use super::api::{Api, Recorder};
+use super::objects::CheckEntry;
 use super::queue::PendingQueue;
 use crate::apiserver::ApiServer;
 
@@ -47,6 +48,8 @@ pub struct Kueue {
     timers: BTreeSet<(Timestamp, Task)>,
     /// ClusterQueues with something to schedule.
     ready: BTreeSet<String>,
+    /// What the checks of waiting Workloads said when these were last queued, for a scheduler that is behind.
+    queued_checks: BTreeMap<String, Vec<CheckEntry>>,
 }
 
 impl Kueue {
@@ -62,6 +65,7 @@ impl Kueue {
             queued: BTreeSet::new(),
             timers: BTreeSet::new(),
             ready: BTreeSet::new(),
+            queued_checks: BTreeMap::new(),
         }
     }
 

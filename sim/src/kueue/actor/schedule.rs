@@ -7,9 +7,9 @@ use super::cache::Known;
 use crate::kueue::objects::{ClusterQueue, Condition, State, True, Workload};
 use crate::kueue::patch::{Guard, write_admission};
 use crate::kueue::queue::Requeue;
-use crate::kueue::reconcile::{Note, Write, evict, reserve, sync_admitted, unset_quota};
 use crate::kueue::reconcile::admitted_note;
-use crate::kueue::scheduler::{Assignment, Candidate, Fit, SCHEDULER, assign, victims};
+use crate::kueue::reconcile::{Note, Write, evict, reserve, sync_admitted, unset_quota};
+use crate::kueue::scheduler::{Assignment, Candidate, Fit, Ground, SCHEDULER, assign, victims};
 
 impl Kueue {
     /// Tries the first Workload of one ClusterQueue. Says whether there was one.
@@ -33,7 +33,10 @@ impl Kueue {
         if !queue.status.conditions.is_true("Active") {
             return false;
         }
-        let head = self.queues.get(name).and_then(|q| q.head().map(str::to_owned));
+        let head = self
+            .queues
+            .get(name)
+            .and_then(|q| q.head().map(str::to_owned));
         let Some(key) = head else {
             return false;
         };
@@ -48,26 +51,71 @@ impl Kueue {
     fn try_workload(&mut self, known: &Known, queue: &ClusterQueue) {
         let workload = &known.workload;
         let failed = |state| workload.checks_in(state).next().is_some();
-        if failed(State::Retry) || failed(State::Rejected) {
-            let why = "The workload has failed admission checks";
-            self.put_back(workload, queue, why, Requeue::Other);
+        let why = if failed(State::Retry) || failed(State::Rejected) {
+            Some("The workload has failed admission checks")
+        } else if !self.selects(queue, &workload.metadata.namespace) {
+            Some("Workload namespace doesn't match ClusterQueue selector")
+        } else {
+            None
+        };
+        if let Some(why) = why {
+            self.put_back(workload, queue, why, "PendingEvaluation", Requeue::Other);
             return;
         }
-        let taken = self.cache.usage.get(&queue.metadata.name).cloned().unwrap_or_default();
-        let assignment = assign(workload, queue, &taken, &self.cache.flavors);
+        let assignment = self.assignment(known, queue);
         match assignment.fit {
             Fit::Fits => self.reserve_for(known, queue, assignment),
-            Fit::NeedsPreemption => self.make_room(known, queue, assignment),
-            Fit::No => self.put_back(workload, queue, &assignment.message, Requeue::NoFit),
+            Fit::Preempt | Fit::NoCandidates => self.make_room(known, queue, assignment),
+            Fit::No => {
+                let (why, reason) = (&assignment.message, assignment.reason);
+                self.put_back(workload, queue, why, reason, Requeue::NoFit);
+            }
         }
     }
 
-    pub(super) fn reserve_for(&mut self, known: &Known, queue: &ClusterQueue, assignment: Assignment) {
+    /// Where the Workload would go now.
+    pub(super) fn assignment(&self, known: &Known, queue: &ClusterQueue) -> Assignment {
+        let name = &queue.metadata.name;
+        let taken = self.cache.usage.get(name).cloned().unwrap_or_default();
+        let ground = Ground {
+            queue,
+            taken: &taken,
+            flavors: &self.cache.flavors,
+            can_preempt: &|wanted| !self.targets(known, queue, wanted).is_empty(),
+        };
+        assign(&known.workload, &ground)
+    }
+
+    /// Whether the ClusterQueue takes Workloads of this Namespace.
+    fn selects(&self, queue: &ClusterQueue, namespace: &str) -> bool {
+        let Some(selector) = &queue.spec.namespace_selector else {
+            return false;
+        };
+        if selector.is_empty() {
+            return true;
+        }
+        let resource = crate::apiserver::Resource::new("", "v1", "namespaces");
+        let found = self.api.get(&resource, "", namespace);
+        let labels = found.map(|object| object["metadata"]["labels"].clone());
+        let labels = labels.and_then(|labels| serde_json::from_value(labels).ok());
+        selector.matches(&labels.unwrap_or_default())
+    }
+
+    pub(super) fn reserve_for(
+        &mut self,
+        known: &Known,
+        queue: &ClusterQueue,
+        assignment: Assignment,
+    ) {
         let now = self.api.now();
         let old = &known.workload;
         let mut new = (**old).clone();
+        if let Some(entries) = self.queued_checks.remove(&old.metadata.key()) {
+            new.status.admission_checks = entries;
+        }
         reserve(&mut new, assignment.admission, now);
-        let needed = crate::kueue::reconcile::needed_checks(queue, new.status.admission.as_ref(), true);
+        let needed =
+            crate::kueue::reconcile::needed_checks(queue, new.status.admission.as_ref(), true);
         let all_there = needed.iter().all(|name| new.check(name).is_some());
         // Checks that are Ready already admit in the same write; KEP-993 looks once more.
         if all_there && (!self.version.kep993 || needed.is_empty()) {
@@ -75,36 +123,45 @@ impl Kueue {
         }
         let since = self.waiting_since(old);
         let waited = now.duration_since(since).as_secs_f64();
-        let text = format!(
+        let mut text = format!(
             "Quota reserved in ClusterQueue {}, wait time since queued was {waited:.0}s",
             queue.metadata.name
         );
+        if !assignment.considered.is_empty() {
+            text = format!("{text}; Flavors considered: {}", assignment.considered);
+        }
         let mut notes = vec![Note::normal("QuotaReserved", text, SCHEDULER)];
         if new.is_admitted() {
             notes.extend(admitted_note(&new, now, SCHEDULER));
         }
         let answer = write_admission(&self.api, old, &new, Guard::Loose, self.version);
         if !self.settle(old, &answer, &notes) {
-            self.queue(&queue.metadata.name).requeue(&old.metadata.key(), Requeue::Other);
+            self.queue(&queue.metadata.name)
+                .requeue(&old.metadata.key(), Requeue::Other);
         }
     }
 
     fn waiting_since(&self, workload: &Workload) -> jiff::Timestamp {
         let requeued = workload.status.conditions.get("Requeued");
-        let requeued = requeued.filter(|c| c.is_true()).map(|c| c.last_transition_time);
+        let requeued = requeued
+            .filter(|c| c.is_true())
+            .map(|c| c.last_transition_time);
         requeued.unwrap_or(workload.metadata.creation_timestamp)
     }
 
     /// The Workloads that hold quota of a ClusterQueue.
     pub(super) fn holders(&self, queue: &str) -> Vec<Known> {
         let keys = self.cache.holders.get(queue).into_iter().flatten();
-        keys.filter_map(|key| self.cache.workloads.get(key).cloned()).collect()
+        keys.filter_map(|key| self.cache.workloads.get(key).cloned())
+            .collect()
     }
 
     fn make_room(&mut self, known: &Known, queue: &ClusterQueue, assignment: Assignment) {
         let targets = self.targets(known, queue, &assignment.usage);
         if targets.is_empty() {
-            self.put_back(&known.workload, queue, &assignment.message, Requeue::NoCandidates);
+            let why = &assignment.message;
+            let requeue = Requeue::NoCandidates;
+            self.put_back(&known.workload, queue, why, "WaitingForQuota", requeue);
             return;
         }
         if self.version.kep993 && !queue.checks().is_empty() {
@@ -114,8 +171,13 @@ impl Kueue {
         }
         let count = targets.len();
         self.preempt(&known.workload, queue, &targets);
-        let why = format!("{}. Pending the preemption of {count} workload(s)", assignment.message);
-        self.put_back(&known.workload, queue, &why, Requeue::PendingPreemption);
+        let why = format!(
+            "{}. Pending the preemption of {count} workload(s)",
+            assignment.message
+        );
+        let reason = "WaitingForPreemptedWorkloads";
+        let requeue = Requeue::PendingPreemption;
+        self.put_back(&known.workload, queue, &why, reason, requeue);
     }
 
     pub(super) fn targets(
@@ -124,7 +186,12 @@ impl Kueue {
         queue: &ClusterQueue,
         wanted: &crate::kueue::scheduler::Usage,
     ) -> Vec<Arc<Workload>> {
-        let mut taken = self.cache.usage.get(&queue.metadata.name).cloned().unwrap_or_default();
+        let mut taken = self
+            .cache
+            .usage
+            .get(&queue.metadata.name)
+            .cloned()
+            .unwrap_or_default();
         if known.workload.has_quota() {
             taken.remove_all(wanted);
         }
@@ -141,7 +208,12 @@ impl Kueue {
     }
 
     /// Evicts the others, whoever is not leaving already.
-    pub(super) fn preempt(&mut self, by: &Workload, queue: &ClusterQueue, targets: &[Arc<Workload>]) {
+    pub(super) fn preempt(
+        &mut self,
+        by: &Workload,
+        queue: &ClusterQueue,
+        targets: &[Arc<Workload>],
+    ) {
         let name = &queue.metadata.name;
         let message = format!(
             "Preempted to accommodate a workload (UID: {}, JobUID: {}) due to prioritization in the ClusterQueue; preemptor path: /{name}; preemptee path: /{name}",
@@ -161,7 +233,10 @@ impl Kueue {
                 target.metadata.key(),
                 target.metadata.uid
             );
-            self.tell(&Note::normal("PreemptedWorkload", text, SCHEDULER), &by.metadata);
+            self.tell(
+                &Note::normal("PreemptedWorkload", text, SCHEDULER),
+                &by.metadata,
+            );
         }
     }
 
@@ -180,19 +255,35 @@ impl Kueue {
                 unset_quota(&mut new, "Pending", message, self.version, now);
             }
         }
-        let mut notes = vec![Note::normal("Preempted", format!("{message}; {priorities}"), SCHEDULER)];
+        let mut notes = vec![Note::normal(
+            "Preempted",
+            format!("{message}; {priorities}"),
+            SCHEDULER,
+        )];
         notes.extend(outcome.notes);
         let answer = write_admission(&self.api, target, &new, Guard::Loose, self.version);
         self.settle(target, &answer, &notes)
     }
 
-    /// Says why there is no quota, and puts the Workload back into the queue.
-    fn put_back(&mut self, workload: &Workload, queue: &ClusterQueue, why: &str, requeue: Requeue) {
+    /// Says why there is no quota, and puts the Workload back into the queue. `reason` is the finer one.
+    fn put_back(
+        &mut self,
+        workload: &Workload,
+        queue: &ClusterQueue,
+        why: &str,
+        reason: &'static str,
+        requeue: Requeue,
+    ) {
+        let reason = self.version.reason(reason, "Pending");
+        if self.version.stale_scheduler {
+            let entries = workload.status.admission_checks.clone();
+            self.queued_checks.insert(workload.metadata.key(), entries);
+        }
         let now = self.api.now();
         let key = workload.metadata.key();
         self.queue(&queue.metadata.name).requeue(&key, requeue);
         let mut new = workload.clone();
-        let metadata = if unset_quota(&mut new, "Pending", why, self.version, now) {
+        let metadata = if unset_quota(&mut new, reason, why, self.version, now) {
             let answer = write_admission(&self.api, workload, &new, Guard::Loose, self.version);
             serde_json::from_value(answer.body["metadata"].clone()).unwrap_or_default()
         } else {

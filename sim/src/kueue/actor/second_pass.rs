@@ -13,10 +13,14 @@ impl Kueue {
         let holders = self.holders(name);
         let mut waiting: Vec<&Known> = holders
             .iter()
-            .filter(|k| k.workload.has_quota() && !k.workload.is_admitted() && !k.workload.is_evicted())
+            .filter(|k| {
+                k.workload.has_quota() && !k.workload.is_admitted() && !k.workload.is_evicted()
+            })
             .collect();
         waiting.sort_by_key(|k| (std::cmp::Reverse(k.workload.spec.priority), k.arrival));
-        waiting.into_iter().any(|known| self.look_again(known, name))
+        waiting
+            .into_iter()
+            .any(|known| self.look_again(known, name))
     }
 
     fn look_again(&mut self, known: &Known, name: &str) -> bool {
@@ -24,7 +28,11 @@ impl Kueue {
             return false;
         };
         let workload = &known.workload;
-        let needed = crate::kueue::reconcile::needed_checks(&queue, workload.status.admission.as_ref(), true);
+        let needed = crate::kueue::reconcile::needed_checks(
+            &queue,
+            workload.status.admission.as_ref(),
+            true,
+        );
         if needed.iter().any(|check| workload.check(check).is_none()) {
             return false;
         }
@@ -32,10 +40,19 @@ impl Kueue {
         let mut others = self.cache.usage.get(name).cloned().unwrap_or_default();
         others.remove_all(&wanted);
         let fits = within_quota(&queue, &others, &wanted);
-        let targets = if fits { Vec::new() } else { self.targets(known, &queue, &wanted) };
+        let targets = if fits {
+            Vec::new()
+        } else {
+            self.targets(known, &queue, &wanted)
+        };
         let now_or_later = preempts_now(workload, &self.cache.checks);
         let leaving = !targets.is_empty() && targets.iter().all(|t| t.is_evicted());
-        match next(now_or_later, workload.all_checks_ready(), fits, !targets.is_empty()) {
+        match next(
+            now_or_later,
+            workload.all_checks_ready(),
+            fits,
+            !targets.is_empty(),
+        ) {
             Next::Wait => false,
             Next::Preempt if leaving => false,
             Next::Preempt => {
@@ -52,7 +69,13 @@ impl Kueue {
         let mut new = (*known.workload).clone();
         sync_admitted(&mut new, self.version, now);
         let notes: Vec<_> = admitted_note(&new, now, SCHEDULER).into_iter().collect();
-        let answer = write_admission(&self.api, &known.workload, &new, Guard::Strict, self.version);
+        let answer = write_admission(
+            &self.api,
+            &known.workload,
+            &new,
+            Guard::Strict,
+            self.version,
+        );
         self.settle(&known.workload, &answer, &notes)
     }
 
@@ -61,7 +84,13 @@ impl Kueue {
         let mut new = (*known.workload).clone();
         let why = "The quota is no longer available";
         unset_quota(&mut new, "Pending", why, self.version, now);
-        let answer = write_admission(&self.api, &known.workload, &new, Guard::Strict, self.version);
+        let answer = write_admission(
+            &self.api,
+            &known.workload,
+            &new,
+            Guard::Strict,
+            self.version,
+        );
         self.settle(&known.workload, &answer, &[])
     }
 }

@@ -4,12 +4,12 @@ use serde_json::json;
 
 use super::cache::{Change, Known, holds};
 use super::{Kueue, Task};
+use crate::apiserver::Answer;
 use crate::kueue::active::active;
 use crate::kueue::api::{Regarding, kueue};
 use crate::kueue::objects::{Metadata, Workload};
 use crate::kueue::patch::{Guard, write_admission};
 use crate::kueue::reconcile::{Note, Outcome, Situation, Write, reconcile};
-use crate::apiserver::Answer;
 
 const FINALIZER: &str = "kueue.x-k8s.io/resource-in-use";
 
@@ -19,8 +19,14 @@ impl Kueue {
             Change::Now { old, new } => (old, Some(new)),
             Change::Gone(gone) => (Some(gone), None),
         };
-        let held = old.as_ref().and_then(|old| holds(&old.workload)).map(str::to_owned);
-        let holds = new.as_ref().and_then(|new| holds(&new.workload)).map(str::to_owned);
+        let held = old
+            .as_ref()
+            .and_then(|old| holds(&old.workload))
+            .map(str::to_owned);
+        let holds = new
+            .as_ref()
+            .and_then(|new| holds(&new.workload))
+            .map(str::to_owned);
         if let Some(name) = held.as_ref().filter(|_| held != holds) {
             self.quota_freed(name);
         }
@@ -35,7 +41,9 @@ impl Kueue {
         };
         let key = new.workload.metadata.key();
         self.place(&key);
-        if self.version.kep993 && let Some(name) = holds {
+        if self.version.kep993
+            && let Some(name) = holds
+        {
             self.ready.insert(name);
         }
         self.enqueue(Task::Workload(key));
@@ -71,9 +79,13 @@ impl Kueue {
             return;
         };
         let answer = match write {
-            Write::Admission(new) => {
-                write_admission(&self.api, &known.workload, &new, Guard::Strict, self.version)
-            }
+            Write::Admission(new) => write_admission(
+                &self.api,
+                &known.workload,
+                &new,
+                Guard::Strict,
+                self.version,
+            ),
             Write::Checks(entries) => {
                 let mut object = (*known.raw).clone();
                 object["status"]["admissionChecks"] = json!(entries);

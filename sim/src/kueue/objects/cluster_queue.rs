@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Conditions, Metadata};
+use super::{Conditions, Metadata, Selector};
 
 /// A ClusterQueue.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -26,6 +26,10 @@ pub struct ClusterQueueSpec {
     pub queueing_strategy: QueueingStrategy,
     /// Who has to make room.
     pub preemption: Preemption,
+    /// When the next flavor is tried.
+    pub flavor_fungibility: FlavorFungibility,
+    /// Of which Namespaces Workloads may come; absent is none.
+    pub namespace_selector: Option<Selector>,
     /// The checks.
     pub admission_checks_strategy: Option<ChecksStrategy>,
     /// Whether it takes Workloads.
@@ -104,6 +108,21 @@ pub enum QueueingStrategy {
 pub struct Preemption {
     /// In the same ClusterQueue.
     pub within_cluster_queue: WithinClusterQueue,
+}
+
+/// When the next flavor is tried.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FlavorFungibility {
+    /// `TryNextFlavor`, which is the default, or `MayStopSearch`, formerly `Preempt`.
+    pub when_can_preempt: String,
+}
+
+impl FlavorFungibility {
+    /// Whether a flavor in which others can be made to leave is taken, though the next may have room.
+    pub fn stops_at_preemption(&self) -> bool {
+        matches!(self.when_can_preempt.as_str(), "MayStopSearch" | "Preempt")
+    }
 }
 
 /// Who has to make room in the same ClusterQueue.

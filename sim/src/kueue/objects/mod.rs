@@ -6,21 +6,23 @@ mod condition;
 mod flavor;
 mod local_queue;
 mod pod_requests;
+mod selector;
 mod workload;
 
 pub use admission_check::AdmissionCheck;
 pub use cluster_queue::{
-    CheckRule, ClusterQueue, FlavorQuota, Preemption, QueueingStrategy, ResourceGroup, ResourceQuota,
-    StopPolicy, WithinClusterQueue,
+    CheckRule, ClusterQueue, FlavorFungibility, FlavorQuota, Preemption, QueueingStrategy,
+    ResourceGroup, ResourceQuota, StopPolicy, WithinClusterQueue,
 };
 pub use condition::{Condition, Conditions, True};
 pub use flavor::{NodeLabels, ResourceFlavor};
 pub use local_queue::LocalQueue;
 pub(crate) use pod_requests::amount_of;
 pub use pod_requests::{Requests, pod_requests};
+pub use selector::Selector;
 pub use workload::{
-    Admission, CheckEntry, Metadata, OwnerReference, PodSet, PodSetAssignment, RequeueState, State,
-    Workload, WorkloadSpec, WorkloadStatus,
+    Admission, CheckEntry, Metadata, OwnerReference, PodSet, PodSetAssignment, PriorityClassRef,
+    RequeueState, State, Workload, WorkloadSpec, WorkloadStatus,
 };
 
 /// A moment as Kubernetes keeps it: whole seconds.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Conditions;
+use super::{Condition, Conditions};
 
 /// What every object says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -92,8 +92,30 @@ pub struct WorkloadSpec {
     pub active: Option<bool>,
     /// Higher goes first.
     pub priority: i64,
+    /// Where the priority is from.
+    pub priority_class_ref: Option<PriorityClassRef>,
+    /// How long it may run.
+    pub maximum_execution_time_seconds: Option<i64>,
     /// The groups of Pods.
     pub pod_sets: Vec<PodSet>,
+}
+
+impl WorkloadSpec {
+    /// The WorkloadPriorityClass, if the priority is from one.
+    pub fn priority_class(&self) -> Option<&str> {
+        let class = self.priority_class_ref.as_ref()?;
+        (class.kind == "WorkloadPriorityClass").then_some(class.name.as_str())
+    }
+}
+
+/// Where a priority is from.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct PriorityClassRef {
+    /// `WorkloadPriorityClass` or `PriorityClass`.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
 }
 
 /// A group of Pods that are alike.
@@ -126,6 +148,9 @@ pub struct WorkloadStatus {
     /// Counted evictions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduling_stats: Option<Value>,
+    /// How long it ran before it was evicted, if its time is limited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accumulated_past_execution_time_seconds: Option<i64>,
 }
 
 /// The state of one check of a Workload.
@@ -243,6 +268,23 @@ impl Workload {
     /// Whether it is being stopped.
     pub fn is_evicted(&self) -> bool {
         self.status.conditions.is_true("Evicted")
+    }
+
+    /// Why it is being stopped, if it is.
+    pub fn eviction(&self) -> Option<&Condition> {
+        self.status
+            .conditions
+            .get("Evicted")
+            .filter(|c| c.is_true())
+    }
+
+    /// What it is not to be tried before, as its annotation says; empty is nothing.
+    pub fn gated_by(&self) -> Option<&str> {
+        let gates = self
+            .metadata
+            .annotations
+            .get("kueue.x-k8s.io/admission-gated-by");
+        gates.map(String::as_str).filter(|gates| !gates.is_empty())
     }
 
     /// Before when it is not to be tried.

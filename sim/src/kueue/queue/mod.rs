@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
+pub(crate) use rank::queued_since;
 pub use rank::{Rank, SchedulingHash};
 
 use super::objects::{Condition, QueueingStrategy, Workload};
@@ -187,7 +188,8 @@ impl PendingQueue {
         let (moved, kept): (Vec<Rank>, Vec<Rank>) =
             std::mem::take(&mut self.active).into_iter().partition(like);
         self.active = kept.into_iter().collect();
-        self.inadmissible.extend(moved.into_iter().map(|rank| rank.key));
+        self.inadmissible
+            .extend(moved.into_iter().map(|rank| rank.key));
         self.hopeless.insert(hash);
     }
 

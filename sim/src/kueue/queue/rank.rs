@@ -29,13 +29,15 @@ impl Rank {
 }
 
 /// Since when a Workload waits, as the order counts it.
-fn queued_since(workload: &Workload) -> Timestamp {
+pub(crate) fn queued_since(workload: &Workload) -> Timestamp {
     let evicted = workload.status.conditions.get("Evicted");
     let behind = evicted.filter(|evicted| {
         let reason = evicted.reason.as_str();
         evicted.is_true() && matches!(reason, "AdmissionCheck" | "PodsReadyTimeout")
     });
-    behind.map_or(workload.metadata.creation_timestamp, |e| e.last_transition_time)
+    behind.map_or(workload.metadata.creation_timestamp, |e| {
+        e.last_transition_time
+    })
 }
 
 /// What Workloads have in common that fit, or don't, alike.

@@ -22,7 +22,9 @@ pub fn needed_checks<'a>(
             .collect()
     });
     let needed = queue.checks().iter().filter(|rule| {
-        let on = |flavor: &str| rule.on_flavors.is_empty() || rule.on_flavors.iter().any(|f| f == flavor);
+        let on = |flavor: &str| {
+            rule.on_flavors.is_empty() || rule.on_flavors.iter().any(|f| f == flavor)
+        };
         match &assigned {
             Some(assigned) => rule.on_flavors.is_empty() || assigned.iter().any(|f| on(f)),
             None => early && all.iter().all(|f| on(f)),
@@ -54,7 +56,7 @@ pub fn synced_entries(
 
 /// Brings the list up to date.
 pub(super) fn sync(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
-    let queue = at.cluster_queue.filter(|_| workload.is_active())?;
+    let queue = at.cluster_queue?;
     let admission = workload.status.admission.as_ref();
     let needed = needed_checks(queue, admission, at.version.lists_checks_early);
     let entries = synced_entries(&workload.status.admission_checks, &needed, at.now)?;
@@ -76,7 +78,14 @@ pub(super) fn act_on_states(workload: &Workload, at: &Situation<'_>) -> Option<O
         return None;
     }
     let message = format!("Evicted due to {}", describe(&retried, State::Retry));
-    Some(evict(workload, "AdmissionCheck", &message, None, at.now, WORKLOAD_CONTROLLER))
+    Some(evict(
+        workload,
+        "AdmissionCheck",
+        &message,
+        None,
+        at.now,
+        WORKLOAD_CONTROLLER,
+    ))
 }
 
 fn reject(workload: &Workload, rejected: &[&CheckEntry], now: Timestamp) -> Outcome {

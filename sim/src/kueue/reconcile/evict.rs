@@ -38,7 +38,11 @@ pub fn evict(
     }
     let outcome = Outcome::admission(changed);
     if had_admission {
-        outcome.note(Note::normal(format!("EvictedDueTo{full_reason}"), message, reporter))
+        outcome.note(Note::normal(
+            format!("EvictedDueTo{full_reason}"),
+            message,
+            reporter,
+        ))
     } else {
         outcome
     }

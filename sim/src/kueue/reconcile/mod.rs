@@ -2,6 +2,8 @@
 
 mod checks;
 mod evict;
+mod gate;
+mod limit;
 mod outcome;
 mod quota;
 mod requeue;
@@ -43,15 +45,18 @@ pub struct Situation<'a> {
 type Rule = fn(&Workload, &Situation<'_>) -> Option<Outcome>;
 
 /// In the order of Kueue 0.19's `Reconcile`.
-const RULES: [Rule; 12] = [
+const RULES: [Rule; 15] = [
     orphaned,
     finished,
     requeue::delay_of_retries,
     requeue::deactivation_target,
     requeue::waiting,
+    requeue::waited,
     requeue::backoff_over,
     requeue::deactivated,
-    stop::restarted,
+    stop::local_queue_restarted,
+    gate::gated,
+    stop::cluster_queue_restarted,
     checks::sync,
     quota::admit,
     checks::act_on_states,
@@ -63,6 +68,7 @@ pub fn reconcile(workload: &Workload, situation: &Situation<'_>) -> Outcome {
     RULES
         .iter()
         .find_map(|rule| rule(workload, situation))
+        .or_else(|| limit::execution_time(workload, situation))
         .or_else(|| stop::inadmissible(workload, situation))
         .unwrap_or_default()
 }

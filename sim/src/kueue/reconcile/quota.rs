@@ -52,10 +52,16 @@ pub fn sync_admitted(workload: &mut Workload, version: KueueVersion, now: Timest
     let finer = version.observability_reasons;
     let (admitted, reason, message) = match (reserved, ready) {
         (true, true) => (true, "Admitted", "The workload is admitted"),
-        (true, false) if finer => {
-            (false, "UnsatisfiedAdmissionChecks", "The workload has not all checks ready")
-        }
-        (true, false) => (false, "UnsatisfiedChecks", "The workload has not all checks ready"),
+        (true, false) if finer => (
+            false,
+            "UnsatisfiedAdmissionChecks",
+            "The workload has not all checks ready",
+        ),
+        (true, false) => (
+            false,
+            "UnsatisfiedChecks",
+            "The workload has not all checks ready",
+        ),
         (false, false) if !finer => (
             false,
             "NoReservationUnsatisfiedChecks",
@@ -63,8 +69,27 @@ pub fn sync_admitted(workload: &mut Workload, version: KueueVersion, now: Timest
         ),
         (false, _) => (false, "NoReservation", "The workload has no reservation"),
     };
+    if !admitted {
+        remember_execution_time(workload, now);
+    }
     let condition = Condition::new("Admitted", True(admitted), reason, message, now);
     workload.status.conditions.set(condition)
+}
+
+/// If its time is limited, a Workload that no longer runs keeps how long it did.
+fn remember_execution_time(workload: &mut Workload, now: Timestamp) {
+    let admitted = workload.status.conditions.get("Admitted");
+    let Some(since) = admitted
+        .filter(|c| c.is_true())
+        .map(|c| c.last_transition_time)
+    else {
+        return;
+    };
+    if workload.spec.maximum_execution_time_seconds.is_some() {
+        let known = &mut workload.status.accumulated_past_execution_time_seconds;
+        let ran = now.duration_since(since).as_secs();
+        *known = Some(known.unwrap_or(0).saturating_add(ran));
+    }
 }
 
 /// With quota and all checks Ready it is admitted.

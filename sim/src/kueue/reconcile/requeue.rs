@@ -43,7 +43,23 @@ pub(super) fn waiting(workload: &Workload, at: &Situation<'_>) -> Option<Outcome
     Some(Outcome::wait_until(until))
 }
 
-/// After the delay the Workload may be queued again: first requeueAt goes, then Requeued says so.
+/// Once it is over, requeueAt goes from a Workload without quota.
+pub(super) fn waited(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+    let state = workload.status.requeue_state.as_ref()?;
+    let over = state.requeue_at.is_some_and(|until| until <= at.now);
+    if !over || !workload.is_active() || workload.has_quota() {
+        return None;
+    }
+    let mut changed = workload.clone();
+    let left = RequeueState {
+        requeue_at: None,
+        ..state.clone()
+    };
+    changed.status.requeue_state = Some(left).filter(|left| *left != RequeueState::default());
+    Some(Outcome::admission(changed))
+}
+
+/// After the delay the Workload may be queued again.
 pub(super) fn backoff_over(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
     let requeued = workload.status.conditions.get("Requeued")?;
     if !workload.is_active() || !requeued.is_false() {
@@ -60,13 +76,8 @@ pub(super) fn backoff_over(workload: &Workload, at: &Situation<'_>) -> Option<Ou
         _ => return None,
     };
     let mut changed = workload.clone();
-    if let Some(state) = &mut changed.status.requeue_state
-        && state.requeue_at.take().is_some()
-    {
-        if *state == RequeueState::default() {
-            changed.status.requeue_state = None;
-        }
-        return Some(Outcome::admission(changed));
+    if let Some(state) = &mut changed.status.requeue_state {
+        state.requeue_at = None;
     }
     let condition = Condition::new("Requeued", True(true), reason, message, at.now);
     changed.status.conditions.set(condition);
@@ -81,7 +92,7 @@ pub(super) fn deactivated(workload: &Workload, at: &Situation<'_>) -> Option<Out
     let conditions = &workload.status.conditions;
     let target = conditions.get("DeactivationTarget");
     let evicts = !workload.is_evicted();
-    if !evicts && target.is_none() && workload.status.requeue_state.is_none() {
+    if !evicts && workload.status.requeue_state.is_none() {
         return None;
     }
     let cause = target.map(|t| t.reason.clone());

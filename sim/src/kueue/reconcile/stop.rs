@@ -32,18 +32,23 @@ fn queues<'a>(workload: &'a Workload, at: &Situation<'a>) -> [Queue<'a>; 2] {
     ]
 }
 
-/// What a stopped queue had evicted may come back once it is started again.
-pub(super) fn restarted(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+/// What a stopped LocalQueue had evicted may come back once it is started again.
+pub(super) fn local_queue_restarted(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+    let [local, _] = queues(workload, at);
+    restarted(workload, &local, at)
+}
+
+/// The same for the ClusterQueue.
+pub(super) fn cluster_queue_restarted(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+    let [_, cluster] = queues(workload, at);
+    restarted(workload, &cluster, at)
+}
+
+fn restarted(workload: &Workload, queue: &Queue<'_>, at: &Situation<'_>) -> Option<Outcome> {
     let requeued = workload.status.conditions.get("Requeued")?;
-    if !requeued.is_false() || !workload.is_active() {
+    let stopped = requeued.is_false() && requeued.reason == format!("{}Stopped", queue.kind);
+    if !stopped || queue.policy != Some(StopPolicy::None) {
         return None;
-    }
-    let queues = queues(workload, at);
-    let queue = queues
-        .iter()
-        .find(|queue| requeued.reason == format!("{}Stopped", queue.kind))?;
-    if queue.policy != Some(StopPolicy::None) {
-        return Some(Outcome::nothing());
     }
     let mut changed = workload.clone();
     changed.status.conditions.set(Condition::new(
@@ -71,42 +76,57 @@ fn stop(workload: &Workload, queue: &Queue<'_>, at: &Situation<'_>) -> Option<Ou
         return drains.then(|| {
             let reason = format!("{}Stopped", queue.kind);
             let message = format!("The {} is stopped", queue.kind);
-            evict(workload, &reason, &message, None, at.now, WORKLOAD_CONTROLLER)
+            evict(
+                workload,
+                &reason,
+                &message,
+                None,
+                at.now,
+                WORKLOAD_CONTROLLER,
+            )
         });
     }
-    let why = match queue.policy {
+    let (why, reason) = match queue.policy {
         Some(StopPolicy::None) => return None,
-        Some(_) => "stopped",
-        None => "terminating or missing",
+        Some(_) => ("stopped", "Suspended"),
+        None => ("terminating or missing", "Misconfigured"),
     };
     let message = format!("{} {} is {why}", queue.kind, queue.name);
-    without_quota(workload, &message, at)
+    without_quota(workload, reason, &message, at)
 }
 
 /// Why a Workload that has no quota can't be tried at all.
 pub(super) fn inadmissible(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
-    if workload.has_quota() || !workload.is_active() {
+    if workload.has_quota() || workload.gated_by().is_some() && at.version.admission_gates {
         return None;
     }
     let queue = &workload.spec.queue_name;
-    let message = match (at.local_queue, at.cluster_queue) {
-        (None, _) => format!("LocalQueue {queue} doesn't exist"),
+    let (reason, message) = match (at.local_queue, at.cluster_queue) {
+        (None, _) => ("Misconfigured", format!("LocalQueue {queue} doesn't exist")),
         (Some(local), _) if local.spec.stop_policy != StopPolicy::None => {
-            format!("LocalQueue {queue} is inactive")
+            ("Suspended", format!("LocalQueue {queue} is inactive"))
         }
         (Some(local), None) => {
-            format!("ClusterQueue {} doesn't exist", local.spec.cluster_queue)
+            let message = format!("ClusterQueue {} doesn't exist", local.spec.cluster_queue);
+            ("Misconfigured", message)
         }
         (Some(local), Some(_)) if !at.cluster_queue_active => {
-            format!("ClusterQueue {} is inactive", local.spec.cluster_queue)
+            let message = format!("ClusterQueue {} is inactive", local.spec.cluster_queue);
+            ("Suspended", message)
         }
         _ => return None,
     };
-    without_quota(workload, &message, at)
+    without_quota(workload, reason, &message, at)
 }
 
-fn without_quota(workload: &Workload, message: &str, at: &Situation<'_>) -> Option<Outcome> {
+fn without_quota(
+    workload: &Workload,
+    finer: &'static str,
+    message: &str,
+    at: &Situation<'_>,
+) -> Option<Outcome> {
     let mut changed = workload.clone();
-    let reason = "Inadmissible";
-    unset_quota(&mut changed, reason, message, at.version, at.now).then(|| Outcome::admission(changed))
+    let reason = at.version.reason(finer, "Inadmissible");
+    unset_quota(&mut changed, reason, message, at.version, at.now)
+        .then(|| Outcome::admission(changed))
 }

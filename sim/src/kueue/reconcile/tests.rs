@@ -15,8 +15,10 @@ fn pass(status: Value, checks: &Value) -> Outcome {
         "status": status,
     }))
     .unwrap();
-    let local: LocalQueue =
-        serde_json::from_value(json!({"metadata": {"namespace": "t", "name": "lq"}, "spec": {"clusterQueue": "cq"}})).unwrap();
+    let local: LocalQueue = serde_json::from_value(
+        json!({"metadata": {"namespace": "t", "name": "lq"}, "spec": {"clusterQueue": "cq"}}),
+    )
+    .unwrap();
     let cluster: ClusterQueue = serde_json::from_value(json!({"metadata": {"name": "cq"}, "spec": {
         "admissionChecksStrategy": {"admissionChecks": checks},
         "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [{"name": "default"}, {"name": "spot"}]}],
@@ -63,18 +65,27 @@ fn without_quota_only_checks_for_all_flavors_are_listed() {
 
 #[test]
 fn retry_evicts_and_counts() {
-    let after = written(pass(reserved(json!([entry("Retry", None)])), &json!([{"name": "c1"}])));
+    let after = written(pass(
+        reserved(json!([entry("Retry", None)])),
+        &json!([{"name": "c1"}]),
+    ));
     assert!(after.is_evicted());
     let check = after.check("c1").unwrap();
     assert_eq!((check.state, check.retry_count), (State::Pending, Some(1)));
-    assert_eq!(check.message, "Reset to Pending after eviction. Previously: Retry");
+    assert_eq!(
+        check.message,
+        "Reset to Pending after eviction. Previously: Retry"
+    );
 }
 
 #[test]
 fn a_delay_keeps_the_quota_until_it_is_over() {
     let rules = json!([{"name": "c1"}]);
     let after = written(pass(reserved(json!([entry("Retry", Some(5))])), &rules));
-    assert_eq!(after.requeue_at().unwrap().to_string(), "2026-11-21T09:00:14Z");
+    assert_eq!(
+        after.requeue_at().unwrap().to_string(),
+        "2026-11-21T09:00:14Z"
+    );
     assert!(!after.is_evicted());
     let mut status = reserved(json!([entry("Retry", Some(5))]));
     status["requeueState"] = json!({"requeueAt": "2026-11-21T09:00:14Z"});
@@ -85,6 +96,9 @@ fn a_delay_keeps_the_quota_until_it_is_over() {
 
 #[test]
 fn rejected_without_quota_is_left_alone() {
-    let outcome = pass(json!({"admissionChecks": [entry("Rejected", None)]}), &json!([{"name": "c1"}]));
+    let outcome = pass(
+        json!({"admissionChecks": [entry("Rejected", None)]}),
+        &json!([{"name": "c1"}]),
+    );
     assert_eq!(outcome, Outcome::default());
 }

@@ -1,26 +1,25 @@
 //! Which flavors a Workload would get.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use serde_json::Value;
+use std::collections::BTreeSet;
 
 use super::amount::show;
+use super::considered::Considered;
+use super::suitable::{Flavors, unsuitable};
 use super::usage::{Cell, Usage};
 use crate::kueue::objects::{
-    Admission, ClusterQueue, FlavorQuota, PodSet, PodSetAssignment, Requests, ResourceFlavor,
-    ResourceGroup, Workload, WithinClusterQueue, amount_of, pod_requests,
+    Admission, ClusterQueue, FlavorQuota, PodSet, PodSetAssignment, Requests, ResourceGroup,
+    Workload, amount_of, pod_requests,
 };
-
-/// The ResourceFlavors by name.
-pub type Flavors = BTreeMap<String, ResourceFlavor>;
 
 /// Whether there is room. The best is first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fit {
     /// There is.
     Fits,
-    /// There would be if others left.
-    NeedsPreemption,
+    /// There would be if others left, and there are others that can be made to.
+    Preempt,
+    /// There would be if others left, but none can be made to.
+    NoCandidates,
     /// There never is.
     No,
 }
@@ -36,46 +35,68 @@ pub struct Assignment {
     pub usage: Usage,
     /// Why it does not fit, for people.
     pub message: String,
+    /// Why it does not fit, in a word of gate `UnadmittedWorkloadsObservability`.
+    pub reason: &'static str,
+    /// The flavors that were tried and not taken; empty if the first was taken.
+    pub considered: String,
 }
 
-/// Tries the flavors in their order, for each pod set and resource group.
-pub fn assign(workload: &Workload, queue: &ClusterQueue, taken: &Usage, flavors: &Flavors) -> Assignment {
+/// What an assignment depends on besides the Workload.
+pub struct Ground<'a> {
+    /// The ClusterQueue.
+    pub queue: &'a ClusterQueue,
+    /// What others have.
+    pub taken: &'a Usage,
+    /// The ResourceFlavors by name.
+    pub flavors: &'a Flavors,
+    /// Whether others can be made to leave so that this much fits.
+    pub can_preempt: &'a dyn Fn(&Usage) -> bool,
+}
+
+/// Tries the flavors in their order, for each pod set and resource group. The first pod set without a place ends it.
+pub fn assign(workload: &Workload, ground: &Ground<'_>) -> Assignment {
     let mut trial = Trial {
-        queue,
-        taken,
-        flavors,
+        ground,
         own: Usage::default(),
+        reason: "WaitingForQuota",
     };
+    let mut considered = Considered::default();
     let mut fit = Fit::Fits;
     let mut messages = Vec::new();
     let mut admission = Admission {
-        cluster_queue: queue.metadata.name.clone(),
+        cluster_queue: ground.queue.metadata.name.clone(),
         ..Admission::default()
     };
     for set in &workload.spec.pod_sets {
-        let placed = trial.place(set);
+        considered.pod_set(&set.name);
+        let placed = trial.place(set, &mut considered);
         if !placed.reasons.is_empty() {
             let why: Vec<&str> = placed.reasons.iter().map(String::as_str).collect();
-            let why = why.join(", ");
-            messages.push(format!("couldn't assign flavors to pod set {}: {why}", set.name));
+            let (name, why) = (&set.name, why.join(", "));
+            messages.push(format!("couldn't assign flavors to pod set {name}: {why}"));
         }
         fit = fit.max(placed.fit);
         admission.pod_set_assignments.push(placed.assignment);
+        if placed.fit == Fit::No {
+            break;
+        }
     }
     Assignment {
         fit,
         admission,
         usage: trial.own,
         message: messages.join("; "),
+        reason: trial.reason,
+        considered: considered.text(),
     }
 }
 
 struct Trial<'a> {
-    queue: &'a ClusterQueue,
-    taken: &'a Usage,
-    flavors: &'a Flavors,
+    ground: &'a Ground<'a>,
     /// What earlier pod sets of the same Workload take.
     own: Usage,
+    /// Why it does not fit.
+    reason: &'static str,
 }
 
 struct Placed {
@@ -84,8 +105,16 @@ struct Placed {
     reasons: BTreeSet<String>,
 }
 
+/// What came of one flavor.
+pub(super) struct Tried<'a> {
+    pub(super) flavor: &'a FlavorQuota,
+    pub(super) fit: Fit,
+    pub(super) reasons: Vec<String>,
+}
+
 impl Trial<'_> {
-    fn place(&mut self, set: &PodSet) -> Placed {
+    fn place(&mut self, set: &PodSet, considered: &mut Considered) -> Placed {
+        let queue = self.ground.queue;
         let requests = self.requests(set);
         let mut placed = Placed {
             fit: Fit::Fits,
@@ -97,28 +126,32 @@ impl Trial<'_> {
             reasons: BTreeSet::new(),
         };
         for resource in requests.keys() {
-            if self.queue.group_of(resource).is_none() {
+            if queue.group_of(resource).is_none() {
                 placed.fit = Fit::No;
+                self.reason = "NoMatchingFlavor";
                 let reason = format!("resource {resource} unavailable in ClusterQueue");
                 placed.reasons.insert(reason);
             }
         }
-        for group in &self.queue.spec.resource_groups {
-            self.place_group(set, group, &requests, &mut placed);
+        for group in &queue.spec.resource_groups {
+            if placed.fit != Fit::No {
+                self.place_group(set, group, &requests, &mut placed, considered);
+            }
         }
         placed
     }
 
     /// What all Pods of the set ask for together; Pods themselves count if the ClusterQueue counts them. What is asked for with zero and not counted is nothing.
     fn requests(&self, set: &PodSet) -> Requests {
+        let queue = self.ground.queue;
         let mut requests = pod_requests(&set.template["spec"]);
         for amount in requests.values_mut() {
             *amount = amount.saturating_mul(set.count);
         }
-        if self.queue.group_of("pods").is_some() {
+        if queue.group_of("pods").is_some() {
             requests.insert("pods".to_owned(), set.count);
         }
-        requests.retain(|name, amount| *amount != 0 || self.queue.group_of(name).is_some());
+        requests.retain(|name, amount| *amount != 0 || queue.group_of(name).is_some());
         requests
     }
 
@@ -128,6 +161,7 @@ impl Trial<'_> {
         group: &ResourceGroup,
         requests: &Requests,
         placed: &mut Placed,
+        considered: &mut Considered,
     ) {
         let asked: Vec<(&str, i64)> = requests
             .iter()
@@ -137,32 +171,33 @@ impl Trial<'_> {
         if asked.is_empty() {
             return;
         }
-        let mut best: Option<(Fit, &FlavorQuota)> = None;
+        let takes_preemption = self
+            .ground
+            .queue
+            .spec
+            .flavor_fungibility
+            .stops_at_preemption();
+        let mut best: Option<Tried<'_>> = None;
         let mut reasons = BTreeSet::new();
         for flavor in &group.flavors {
-            let fit = match self.unsuitable(set, &flavor.name) {
-                Some(reason) => {
-                    reasons.insert(reason);
-                    Fit::No
-                }
-                None => self.fit(flavor, &asked, &mut reasons),
-            };
-            if best.is_none_or(|(known, _)| fit < known) {
-                best = Some((fit, flavor));
+            let tried = self.try_flavor(set, flavor, &asked);
+            reasons.extend(tried.reasons.iter().cloned());
+            considered.tried(&tried);
+            let fit = tried.fit;
+            if best.as_ref().is_none_or(|best| fit < best.fit) {
+                best = Some(tried);
             }
-            if fit == Fit::Fits {
-                reasons.clear();
+            if fit == Fit::Fits || fit == Fit::Preempt && takes_preemption {
                 break;
             }
         }
-        let (fit, flavor) = match best {
-            Some((fit, flavor)) => (fit, Some(flavor)),
-            None => (Fit::No, None),
-        };
+        let fit = best.as_ref().map_or(Fit::No, |best| best.fit);
         placed.fit = placed.fit.max(fit);
-        placed.reasons.append(&mut reasons);
-        if let Some(flavor) = flavor.filter(|_| fit != Fit::No) {
-            self.take(flavor, &asked, &mut placed.assignment);
+        if fit != Fit::Fits {
+            placed.reasons.append(&mut reasons);
+        }
+        if let Some(best) = best.filter(|_| fit != Fit::No) {
+            self.take(best.flavor, &asked, &mut placed.assignment);
         }
     }
 
@@ -170,87 +205,85 @@ impl Trial<'_> {
         for (resource, amount) in asked {
             let cell: Cell = (flavor.name.clone(), (*resource).to_owned());
             self.own.add(&cell, *amount);
-            to.flavors.insert((*resource).to_owned(), flavor.name.clone());
+            to.flavors
+                .insert((*resource).to_owned(), flavor.name.clone());
             let shown = show(resource, *amount);
             to.resource_usage.insert((*resource).to_owned(), shown);
         }
     }
 
-    fn fit(&self, flavor: &FlavorQuota, asked: &[(&str, i64)], why: &mut BTreeSet<String>) -> Fit {
-        let fits = asked.iter().map(|(resource, amount)| {
+    /// The worst of its resources counts; after one that never fits no more are looked at.
+    fn try_flavor<'a>(
+        &mut self,
+        set: &PodSet,
+        flavor: &'a FlavorQuota,
+        asked: &[(&str, i64)],
+    ) -> Tried<'a> {
+        let mut tried = Tried {
+            flavor,
+            fit: Fit::Fits,
+            reasons: Vec::new(),
+        };
+        if let Some(reason) = unsuitable(set, &flavor.name, self.ground.flavors) {
+            self.reason = "NoMatchingFlavor";
+            tried.fit = Fit::No;
+            tried.reasons.push(reason);
+            return tried;
+        }
+        for (resource, amount) in asked {
             let (fit, reason) = self.room(flavor, resource, *amount);
-            why.extend(reason);
-            fit
-        });
-        fits.max().unwrap_or(Fit::Fits)
+            tried.fit = tried.fit.max(fit);
+            tried.reasons.extend(reason);
+            if fit == Fit::No {
+                break;
+            }
+        }
+        tried
     }
 
-    fn room(&self, flavor: &FlavorQuota, resource: &str, amount: i64) -> (Fit, Option<String>) {
+    fn room(&mut self, flavor: &FlavorQuota, resource: &str, amount: i64) -> (Fit, Option<String>) {
         let name = &flavor.name;
         let nominal = nominal(flavor, resource);
         let earlier = self.own.of(name, resource);
         let wanted = earlier.saturating_add(amount);
+        let show = |amount| show(resource, amount);
         if wanted > nominal {
+            self.reason = "ExceedsMaxQuota";
             let reason = format!(
                 "insufficient quota for {resource} in flavor {name}, previously considered podsets requests ({}) + current podset request ({}) > maximum capacity ({})",
-                show(resource, earlier),
-                show(resource, amount),
-                show(resource, nominal),
+                show(earlier),
+                show(amount),
+                show(nominal),
             );
             return (Fit::No, Some(reason));
         }
-        let missing = self.taken.of(name, resource).saturating_add(wanted) - nominal;
+        let taken = self.ground.taken.of(name, resource);
+        let missing = taken.saturating_add(wanted).saturating_sub(nominal);
         if missing <= 0 {
             return (Fit::Fits, None);
         }
+        self.reason = "WaitingForQuota";
         let reason = format!(
             "insufficient unused quota for {resource} in flavor {name}, {} more needed",
-            show(resource, missing)
+            show(missing)
         );
-        let never = self.queue.spec.preemption.within_cluster_queue == WithinClusterQueue::Never;
-        let fit = if never { Fit::No } else { Fit::NeedsPreemption };
-        (fit, Some(reason))
-    }
-
-    /// Why the Pods can't run on a flavor's nodes.
-    fn unsuitable(&self, set: &PodSet, name: &str) -> Option<String> {
-        let Some(flavor) = self.flavors.get(name) else {
-            return Some(format!("flavor {name} not found"));
+        let mut usage = Usage::default();
+        usage.add(&(name.clone(), resource.to_owned()), wanted);
+        let possible = (self.ground.can_preempt)(&usage);
+        let fit = if possible {
+            Fit::Preempt
+        } else {
+            Fit::NoCandidates
         };
-        let spec = &set.template["spec"];
-        let taint = flavor.spec.node_taints.iter().find(|taint| {
-            let own = flavor.spec.tolerations.iter();
-            let tolerations = spec["tolerations"].as_array().into_iter().flatten();
-            !own.chain(tolerations).any(|t| tolerates(t, taint))
-        });
-        if let Some(taint) = taint {
-            let part = |field: &str| taint[field].as_str().unwrap_or_default().to_owned();
-            let (key, value, effect) = (part("key"), part("value"), part("effect"));
-            return Some(format!("untolerated taint {{{key} {value} {effect} <nil>}} in flavor {name}"));
-        }
-        let mut selector = spec["nodeSelector"].as_object().into_iter().flatten();
-        let labels = &flavor.spec.node_labels;
-        // Only labels that the flavor has are compared; others are the nodes' own affair.
-        let differs = selector.any(|(k, v)| labels.get(k).is_some_and(|l| v.as_str() != Some(l)));
-        differs.then(|| format!("flavor {name} doesn't match node affinity"))
+        (fit, Some(reason))
     }
 }
 
-fn nominal(flavor: &FlavorQuota, resource: &str) -> i64 {
+pub(super) fn nominal(flavor: &FlavorQuota, resource: &str) -> i64 {
     let quota = flavor.resources.iter().find(|r| r.name == resource);
     quota
         .and_then(|quota| amount_of(resource, &quota.nominal_quota))
         .unwrap_or_default()
-}
-
-fn tolerates(toleration: &Value, taint: &Value) -> bool {
-    let text = |of: &Value, field: &str| of[field].as_str().unwrap_or_default().to_owned();
-    let effect = text(toleration, "effect");
-    let key = text(toleration, "key");
-    let matches_effect = effect.is_empty() || effect == text(taint, "effect");
-    let matches_key = key.is_empty() || key == text(taint, "key");
-    let exists = text(toleration, "operator") == "Exists";
-    matches_effect && matches_key && (exists || text(toleration, "value") == text(taint, "value"))
 }
 
 /// Whether what is taken, and this too, is within the quota.

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use super::assign::within_quota;
 use super::usage::{Usage, usage_of};
 use crate::kueue::objects::{ClusterQueue, WithinClusterQueue, Workload};
+use crate::kueue::queue::queued_since;
 
 /// A Workload that holds quota.
 #[derive(Clone, Copy, Debug)]
@@ -31,11 +32,20 @@ pub fn victims<'a>(
         .iter()
         .filter(|c| c.workload.metadata.uid != preemptor.metadata.uid)
         .filter(|c| may_be_preempted(preemptor, c.workload, policy))
-        .filter(|c| usage_of(c.workload).iter().any(|(cell, amount)| *amount > 0 && wanted.of(&cell.0, &cell.1) > 0))
+        .filter(|c| {
+            usage_of(c.workload)
+                .iter()
+                .any(|(cell, amount)| *amount > 0 && wanted.of(&cell.0, &cell.1) > 0)
+        })
         .collect();
     candidates.sort_by_key(|c| {
         let w = c.workload;
-        (!w.is_evicted(), w.spec.priority, Reverse(reserved_at(w)), Reverse(c.arrival))
+        (
+            !w.is_evicted(),
+            w.spec.priority,
+            Reverse(reserved_at(w)),
+            Reverse(c.arrival),
+        )
     });
     let mut left = taken.clone();
     let mut chosen = Vec::new();
@@ -72,13 +82,13 @@ fn spare<'a>(
 }
 
 fn may_be_preempted(preemptor: &Workload, other: &Workload, policy: WithinClusterQueue) -> bool {
-    let newer = other.metadata.creation_timestamp > preemptor.metadata.creation_timestamp;
+    let lower = other.spec.priority < preemptor.spec.priority;
+    let equal = other.spec.priority == preemptor.spec.priority;
     match policy {
         WithinClusterQueue::Never => false,
-        WithinClusterQueue::LowerPriority => other.spec.priority < preemptor.spec.priority,
+        WithinClusterQueue::LowerPriority => lower,
         WithinClusterQueue::LowerOrNewerEqualPriority => {
-            other.spec.priority < preemptor.spec.priority
-                || other.spec.priority == preemptor.spec.priority && newer
+            lower || equal && queued_since(preemptor) < queued_since(other)
         }
     }
 }

@@ -20,10 +20,20 @@ pub enum Next {
 /// Whether preemptions for this Workload may be issued: at once if every check says `Anytime`; else as soon as some check asks, or all checks that are to pass first
 /// have passed.
 pub fn preempts_now(workload: &Workload, checks: &BTreeMap<String, AdmissionCheck>) -> bool {
-    let asked = workload.checks_in(State::PreemptionRequired).next().is_some();
+    let asked = workload
+        .checks_in(State::PreemptionRequired)
+        .next()
+        .is_some();
     let entries = workload.status.admission_checks.iter();
-    let waits_for = |name: &str| checks.get(name).is_some_and(AdmissionCheck::preempts_after_it_passed);
-    asked || entries.filter(|e| waits_for(&e.name)).all(|e| e.state == State::Ready)
+    let waits_for = |name: &str| {
+        checks
+            .get(name)
+            .is_some_and(AdmissionCheck::preempts_after_it_passed)
+    };
+    asked
+        || entries
+            .filter(|e| waits_for(&e.name))
+            .all(|e| e.state == State::Ready)
 }
 
 /// `fits`: whether the Workload is within the quota beside what others have. `can_preempt`: whether others could make room.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Assignment, Candidate, Fit, Flavors, Usage, assign, victims};
-use crate::kueue::objects::{ClusterQueue, ResourceFlavor, Workload};
+use super::{Assignment, Candidate, Fit, Flavors, Ground, Usage, victims};
+use crate::kueue::objects::{ClusterQueue, ResourceFlavor, WithinClusterQueue, Workload};
 
 fn workload(name: &str, priority: i64, cpu: &str) -> Workload {
     serde_json::from_value(json!({
@@ -26,7 +26,25 @@ fn queue(flavors: Value, preemption: &str) -> ClusterQueue {
 }
 
 fn flavors(names: &[&str]) -> Flavors {
-    names.iter().map(|name| ((*name).to_owned(), ResourceFlavor::default())).collect::<BTreeMap<_, _>>()
+    names
+        .iter()
+        .map(|name| ((*name).to_owned(), ResourceFlavor::default()))
+        .collect::<BTreeMap<_, _>>()
+}
+
+fn assign(
+    workload: &Workload,
+    queue: &ClusterQueue,
+    taken: &Usage,
+    flavors: &Flavors,
+) -> Assignment {
+    let ground = Ground {
+        queue,
+        taken,
+        flavors,
+        can_preempt: &|_| queue.spec.preemption.within_cluster_queue != WithinClusterQueue::Never,
+    };
+    super::assign(workload, &ground)
 }
 
 fn quota(name: &str, cpu: &str) -> Value {
@@ -35,13 +53,22 @@ fn quota(name: &str, cpu: &str) -> Value {
 
 #[test]
 fn flavors_are_tried_in_order() {
-    let queue = queue(json!([quota("spot", "1"), quota("on-demand", "4")]), "Never");
+    let queue = queue(
+        json!([quota("spot", "1"), quota("on-demand", "4")]),
+        "Never",
+    );
     let all = flavors(&["spot", "on-demand"]);
     let first = assign(&workload("a", 0, "1"), &queue, &Usage::default(), &all);
-    assert_eq!(first.admission.pod_set_assignments[0].flavors["cpu"], "spot");
+    assert_eq!(
+        first.admission.pod_set_assignments[0].flavors["cpu"],
+        "spot"
+    );
     let second: Assignment = assign(&workload("b", 0, "1"), &queue, &first.usage, &all);
     assert_eq!(second.fit, Fit::Fits);
-    assert_eq!(second.admission.pod_set_assignments[0].flavors["cpu"], "on-demand");
+    assert_eq!(
+        second.admission.pod_set_assignments[0].flavors["cpu"],
+        "on-demand"
+    );
 }
 
 #[test]
@@ -71,9 +98,14 @@ fn the_fewest_of_the_lowest_priority_make_room() {
     }
     let preemptor = workload("high", 5, "1");
     let wanted = assign(&preemptor, &queue, &taken, &all);
-    assert_eq!(wanted.fit, Fit::NeedsPreemption);
-    let candidates: Vec<Candidate<'_>> =
-        holders.iter().map(|workload| Candidate { workload, arrival: 0 }).collect();
+    assert_eq!(wanted.fit, Fit::Preempt);
+    let candidates: Vec<Candidate<'_>> = holders
+        .iter()
+        .map(|workload| Candidate {
+            workload,
+            arrival: 0,
+        })
+        .collect();
     let chosen = victims(&preemptor, &wanted.usage, &queue, &taken, &candidates);
     let names: Vec<&str> = chosen.iter().map(|w| w.metadata.name.as_str()).collect();
     assert_eq!(names, ["lower"]);

@@ -5,7 +5,9 @@ fn name(text: &str) -> bool {
     text.len() <= 63
         && ends(text.chars().next())
         && ends(text.chars().last())
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
 /// Whether this can be the key of a label or an annotation.
@@ -18,10 +20,13 @@ pub(super) fn is_key(text: &str) -> bool {
 
 fn is_subdomain(text: &str) -> bool {
     let label = |part: &str| {
-        let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+        let ends =
+            |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
         ends(part.chars().next())
             && ends(part.chars().last())
-            && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+            && part
+                .chars()
+                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
     };
     text.len() <= 253 && text.split('.').all(label)
 }

@@ -1,5 +1,7 @@
 //! What Kueue's webhooks refuse and fill in.
 
+mod cluster_queue;
+mod gates;
 mod labels;
 mod workload;
 
@@ -7,28 +9,55 @@ use serde_json::{Value, json};
 
 use crate::apiserver::{Admission, FieldError, Operation, Phase, Review, Status};
 
-/// Kueue's webhooks for Workloads and Jobs, and `inner` behind them, if any.
+/// Kueue's webhooks for Workloads, Jobs and Pods; and what the API server itself refuses in the update of a Pod, which Kueue's Pod integration relies on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Webhook;
 
 impl Admission for Webhook {
     fn review(&self, review: &Review) -> Result<Option<Value>, Status> {
-        if review.operation == Operation::Delete {
-            return Ok(None);
-        }
-        match (review.phase, review.resource.group.as_str(), review.resource.plural.as_str()) {
-            (Phase::Validating, "kueue.x-k8s.io", "workloads") => {
-                refuse("vworkload.kb.io", &workload::errors(&review.object, &review.old))?;
+        let resource = &review.resource;
+        let place = (resource.group.as_str(), resource.plural.as_str());
+        let of_object = review.subresource.is_none();
+        match (review.phase, review.operation, place) {
+            (_, Operation::Delete, _) => Ok(None),
+            (Phase::Validating, _, ("kueue.x-k8s.io", "workloads")) => {
+                let errors = workload::errors(&review.object, &review.old);
+                refuse("vworkload.kb.io", &errors)?;
                 Ok(None)
             }
-            (Phase::Mutating, "batch", "jobs") => Ok(suspended(review)),
+            (Phase::Validating, _, ("kueue.x-k8s.io", "clusterqueues")) if of_object => {
+                let errors = cluster_queue::errors(&review.object);
+                refuse("vclusterqueue.kb.io", &errors)?;
+                Ok(None)
+            }
+            (Phase::Validating, Operation::Update, ("batch", "jobs")) if of_object => {
+                let errors = moved(&review.object, &review.old);
+                refuse("vjob.kb.io", &errors)?;
+                Ok(None)
+            }
+            (Phase::Mutating, Operation::Create, ("batch", "jobs")) => {
+                Ok(suspended(&review.object))
+            }
+            (Phase::Mutating, Operation::Create, ("", "pods")) => {
+                Ok(crate::jobs::gated(&review.object))
+            }
+            (Phase::Validating, Operation::Update, ("", "pods")) if of_object => {
+                let errors = crate::jobs::refused_directives(&review.old, &review.object);
+                if errors.is_empty() {
+                    return Ok(None);
+                }
+                Err(Status::invalid("", "Pod", &review.name, &errors))
+            }
             _ => Ok(None),
         }
     }
 }
 
 fn refuse(webhook: &str, errors: &[FieldError]) -> Result<(), Status> {
-    let texts: Vec<String> = errors.iter().map(|e| format!("{}: {}", e.field, e.message)).collect();
+    let texts: Vec<String> = errors
+        .iter()
+        .map(|e| format!("{}: {}", e.field, e.message))
+        .collect();
     match texts.as_slice() {
         [] => Ok(()),
         [one] => Err(Status::denied(webhook, one)),
@@ -37,13 +66,22 @@ fn refuse(webhook: &str, errors: &[FieldError]) -> Result<(), Status> {
 }
 
 /// A new Job of a queue starts suspended.
-fn suspended(review: &Review) -> Option<Value> {
-    let queued = review.object.pointer("/metadata/labels/kueue.x-k8s.io~1queue-name");
-    let runs = review.object["spec"]["suspend"] != json!(true);
-    if review.operation != Operation::Create || queued.is_none() || !runs {
+fn suspended(job: &Value) -> Option<Value> {
+    let queued = job.pointer("/metadata/labels/kueue.x-k8s.io~1queue-name");
+    if queued.is_none() || job["spec"]["suspend"] == json!(true) {
         return None;
     }
-    let mut object = review.object.clone();
-    object["spec"]["suspend"] = json!(true);
-    Some(object)
+    let mut job = job.clone();
+    job["spec"]["suspend"] = json!(true);
+    Some(job)
+}
+
+/// A running Job stays in its queue.
+fn moved(new: &Value, old: &Value) -> Vec<FieldError> {
+    let queue = |job: &Value| job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"].clone();
+    let runs = new["spec"]["suspend"] != json!(true);
+    let field = "metadata.labels[kueue.x-k8s.io/queue-name]";
+    let error = FieldError::invalid(field, &queue(new), "field is immutable");
+    let moves = runs && queue(new) != queue(old);
+    moves.then_some(error).into_iter().collect()
 }

@@ -1,23 +1,29 @@
 //! What is refused in a Workload, its status included.
 
-use serde_json::{Map, Value, json};
+mod admission;
+mod updates;
 
-use super::labels::{is_key, is_value};
+use serde_json::{Value, json};
+
 use crate::apiserver::FieldError;
 
 const IMMUTABLE: &str = "field is immutable";
 
 /// What is wrong with a Workload; `old` is null for a new one.
 pub(super) fn errors(new: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    for (at, check) in list(&new["status"]["admissionChecks"]).enumerate() {
-        let path = format!("status.admissionChecks[{at}]");
-        for (nth, update) in list(&check["podSetUpdates"]).enumerate() {
-            pod_set_update(new, update, &format!("{path}.podSetUpdates[{nth}]"), &mut errors);
-        }
-        errors.extend(changed_while_ready(check, old, &path));
+    let mut errors = pod_sets(new);
+    errors.extend(admission::errors(new));
+    errors.extend(reclaimable(new));
+    errors.extend(updates::errors(new));
+    if !old.is_null() {
+        errors.extend(changed_pod_sets(new, old));
+        errors.extend(admission::changed(new, old));
+        errors.extend(updates::changed_while_ready(new, old));
+        errors.extend(super::gates::changed(new, old));
+        errors.extend(cluster_name(new));
+    } else {
+        errors.extend(super::gates::errors(new));
     }
-    errors.extend(quota(new, old));
     errors
 }
 
@@ -25,76 +31,73 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-fn pod_set_update(workload: &Value, update: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let names: Vec<Value> = list(&workload["spec"]["podSets"]).map(|s| s["name"].clone()).collect();
-    if !names.contains(&update["name"]) {
-        let field = format!("{path}.name");
-        errors.push(FieldError::not_supported(field, &update["name"], &names));
-    }
-    for (field, values_too) in [("labels", true), ("nodeSelector", true), ("annotations", false)] {
-        for (key, value) in update[field].as_object().into_iter().flatten() {
-            let field = format!("{path}.{field}");
-            if !is_key(key) {
-                let why = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-                errors.push(FieldError::invalid(field, &json!(key), why));
-            } else if values_too && !value.as_str().is_some_and(is_value) {
-                let why = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
-                errors.push(FieldError::invalid(field, value, why));
-            }
-        }
-    }
-}
-
-/// While a check stays Ready, what it gives the Pods stays too.
-fn changed_while_ready(check: &Value, old: &Value, path: &str) -> Option<FieldError> {
-    let mut before = list(&old["status"]["admissionChecks"]);
-    let before = before.find(|b| b["name"] == check["name"])?;
-    let stays_ready = check["state"] == "Ready" && before["state"] == "Ready";
-    let updates = |of: &Value| list(&of["podSetUpdates"]).cloned().collect::<Vec<Value>>();
-    if !stays_ready || updates(check) == updates(before) {
-        return None;
-    }
-    let shown = updates(check).iter().map(in_order).collect::<Vec<_>>().join(",");
-    Some(FieldError {
-        field: format!("{path}.podSetUpdates"),
-        reason: "FieldValueInvalid",
-        message: format!("Invalid value: [{shown}]: {IMMUTABLE}"),
-    })
-}
-
-/// The fields in the order in which Kueue's type has them.
-fn in_order(update: &Value) -> String {
-    let fields = ["name", "labels", "annotations", "nodeSelector", "tolerations"];
-    let present = fields.into_iter().filter(|f| !update[*f].is_null());
-    let parts: Vec<String> = present.map(|f| format!("{}:{}", json!(f), update[f])).collect();
-    format!("{{{}}}", parts.join(","))
-}
-
+/// Whether it has quota.
 fn reserved(workload: &Value) -> bool {
     list(&workload["status"]["conditions"])
         .any(|c| c["type"] == "QuotaReserved" && c["status"] == "True")
 }
 
-/// Quota has an admission, and an admission stays as it is.
-fn quota(new: &Value, old: &Value) -> Option<FieldError> {
-    let admission = |of: &Value| of["status"]["admission"].clone();
-    if reserved(new) && admission(new).is_null() {
-        let field = "status.admission";
-        return Some(FieldError::required(field, "must be set when the quota is reserved"));
+fn pod_sets(workload: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let sets = &workload["spec"]["podSets"];
+    for (at, set) in list(sets).enumerate() {
+        for kind in ["initContainers", "containers"] {
+            for (nth, container) in list(&set["template"]["spec"][kind]).enumerate() {
+                if container["resources"]["requests"]["pods"].is_null() {
+                    continue;
+                }
+                let path = format!(
+                    "spec.podSets[{at}].template.spec.{kind}[{nth}].resources.requests[pods]"
+                );
+                let why = "the key is reserved for internal kueue use";
+                errors.push(FieldError::invalid(path, &json!("pods"), why));
+            }
+        }
     }
-    let both = reserved(new) && reserved(old);
-    (both && essentials(&admission(new)) != essentials(&admission(old)))
-        .then(|| FieldError::invalid("status.admission", &admission(new), IMMUTABLE))
+    let variable = list(sets).filter(|set| !set["minCount"].is_null()).count();
+    if variable > 1 {
+        let why = "at most one podSet can use minCount";
+        errors.push(FieldError::invalid("spec.podSets", &json!(variable), why));
+    }
+    errors
 }
 
-/// An admission without its topology, which may change.
-fn essentials(admission: &Value) -> Value {
-    let mut admission = admission.clone();
-    let sets = admission["podSetAssignments"].as_array_mut();
-    for set in sets.into_iter().flatten().filter_map(Value::as_object_mut) {
-        let set: &mut Map<String, Value> = set;
-        set.remove("topologyAssignment");
-        set.remove("delayedTopologyRequest");
-    }
-    admission
+fn changed_pod_sets(new: &Value, old: &Value) -> Option<FieldError> {
+    let (now, before) = (&new["spec"]["podSets"], &old["spec"]["podSets"]);
+    (reserved(old) && now != before).then(|| FieldError::invalid("spec.podSets", now, IMMUTABLE))
+}
+
+/// Pods that are done are Pods of a pod set, and not more than it has.
+fn reclaimable(workload: &Value) -> Vec<FieldError> {
+    let sets = &workload["spec"]["podSets"];
+    let names: Vec<Value> = list(sets).map(|set| set["name"].clone()).collect();
+    let entries = list(&workload["status"]["reclaimablePods"]);
+    entries
+        .filter_map(|entry| {
+            let name = entry["name"].as_str().unwrap_or_default();
+            let path = format!("status.reclaimablePods[{name}]");
+            let Some(set) = list(sets).find(|set| set["name"] == name) else {
+                let field = format!("{path}.name");
+                return Some(FieldError::not_supported(field, &entry["name"], &names));
+            };
+            let count = |of: &Value| of["count"].as_i64().unwrap_or_default();
+            (count(entry) > count(set)).then(|| {
+                let why = format!("should be less or equal to {}", count(set));
+                FieldError::invalid(format!("{path}.count"), &entry["count"], why)
+            })
+        })
+        .collect()
+}
+
+/// Only a nominated cluster may be chosen.
+fn cluster_name(workload: &Value) -> Option<FieldError> {
+    let status = &workload["status"];
+    let (name, nominated) = (&status["clusterName"], &status["nominatedClusterNames"]);
+    let known = nominated
+        .as_array()
+        .is_none_or(|names| names.is_empty() || names.contains(name));
+    (!name.is_null() && !known).then(|| {
+        let why = "must be one of the nominatedClusterNames";
+        FieldError::invalid("status.clusterName", name, why)
+    })
 }

@@ -10,15 +10,27 @@ fn config(spec: Value) -> Value {
 }
 
 fn by(code: u16, manager: &str, spec: Value) -> Step {
-    ssa(code, widget_path(&format!("a?fieldManager={manager}")), config(spec))
+    ssa(
+        code,
+        widget_path(&format!("a?fieldManager={manager}")),
+        config(spec),
+    )
 }
 
 fn forced(manager: &str, spec: Value) -> Step {
-    ssa(200, widget_path(&format!("a?fieldManager={manager}&force=true")), config(spec))
+    ssa(
+        200,
+        widget_path(&format!("a?fieldManager={manager}&force=true")),
+        config(spec),
+    )
 }
 
 fn status(manager: &str, status: Value) -> Step {
-    ssa(200, widget_path(&format!("a/status?fieldManager={manager}&force=true")), json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "status": status}))
+    ssa(
+        200,
+        widget_path(&format!("a/status?fieldManager={manager}&force=true")),
+        json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "status": status}),
+    )
 }
 
 pub(super) fn rows() -> Vec<Row> {
@@ -47,7 +59,7 @@ pub(super) fn rows() -> Vec<Row> {
         row("items keep the order of the apply", [by(201, "x", json!({"parts": [{"name": "a"}, {"name": "b"}]})), by(200, "y", json!({"parts": [{"name": "c"}, {"name": "b"}]})), by(200, "x", json!({"parts": [{"name": "b"}, {"name": "a"}]}))]),
         row("items between items", [by(201, "x", json!({"parts": [{"name": "a"}, {"name": "b"}, {"name": "c"}]})), by(200, "y", json!({"parts": [{"name": "d"}, {"name": "c"}]})), by(200, "y", json!({"parts": [{"name": "c"}, {"name": "d"}]}))]),
         row("an item with two keys", [by(201, "x", json!({"ports": [{"port": 80}]})), by(200, "y", json!({"ports": [{"port": 80, "protocol": "UDP"}]})), by(200, "x", json!({"ports": []}))]),
-        row("an item without its key", [by(500, "x", json!({"parts": [{"size": 1}]})).says("associative list with keys has an element that omits key field \"name\"")]),
+        row("an item without its key", [by(500, "x", json!({"parts": [{"size": 1}]})).says("associative list with keys has an element that omits all key fields [\"name\"]")]),
         row("an item that is there twice", [by(500, "x", json!({"parts": [{"name": "p"}, {"name": "p"}]})).says("duplicate entries for key [name=\"p\"]")]),
         row("a member of a set", [by(201, "x", json!({"tags": ["a", "b"]})), by(200, "y", json!({"tags": ["c"]})), by(200, "x", json!({"tags": ["b"]}))]),
         row("a list in an item", [by(201, "x", json!({"parts": [{"name": "p", "tags": ["a"], "words": ["v"]}]})), by(200, "y", json!({"parts": [{"name": "p", "tags": ["b"]}]})), by(409, "y", json!({"parts": [{"name": "p", "words": ["w"]}]}))]),
@@ -73,9 +85,9 @@ pub(super) fn rows() -> Vec<Row> {
         row("a right version", [by(201, "x", json!({"text": "abc"})), ssa(200, format!("{w}?fieldManager=x"), json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a", "resourceVersion": "{rv}"}, "spec": {"text": "abd"}}))]),
         row("a stale version", [by(201, "x", json!({"text": "abc"})), by(200, "x", json!({"text": "abd"})), ssa(409, format!("{w}?fieldManager=x&force=true"), json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a", "resourceVersion": "{first}"}, "spec": {"text": "abe"}})).says("the object has been modified")]),
         row("a stale version that changes nothing", [by(201, "x", json!({"text": "abc"})), by(200, "x", json!({"text": "abd"})), ssa(409, format!("{w}?fieldManager=x"), json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a", "resourceVersion": "{first}"}, "spec": {"text": "abd"}}))]),
-        row("a version of nothing", [ssa(409, format!("{w}?fieldManager=x"), json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a", "resourceVersion": "5"}}))]),
+        row("a version of nothing", [ssa(201, format!("{w}?fieldManager=x"), json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a", "resourceVersion": "5"}}))]),
         row("a uid of nothing", [ssa(409, format!("{w}?fieldManager=x"), json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a", "uid": "11111111-1111-4111-8111-111111111111"}})).says("uid mismatch")]),
-        row("a wrong uid", [by(201, "x", json!({})), ssa(409, format!("{w}?fieldManager=x"), json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a", "uid": "11111111-1111-4111-8111-111111111111"}, "spec": {"text": "abc"}}))]),
+        row("a wrong uid", [by(201, "x", json!({})), ssa(422, format!("{w}?fieldManager=x"), json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a", "uid": "11111111-1111-4111-8111-111111111111"}, "spec": {"text": "abc"}}))]),
         row("managed fields in an apply", [ssa(400, format!("{w}?fieldManager=x"), json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a", "managedFields": [{"manager": "x"}]}})).says("metadata.managedFields must be nil")]),
         row("another name", [ssa(400, format!("{w}?fieldManager=x"), json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "b"}}))]),
         row("another kind", [ssa(400, format!("{w}?fieldManager=x"), json!({"apiVersion": "test.example.com/v1", "kind": "Plain", "metadata": {"name": "a"}}))]),

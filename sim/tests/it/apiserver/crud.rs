@@ -9,9 +9,7 @@ pub(super) fn rows() -> Vec<Row> {
     let w = widget_path("a");
     let configs = "/api/v1/namespaces/{ns}/configmaps";
     let config = |data| json!({"metadata": {"name": "a"}, "data": data});
-    let full = |spec: serde_json::Value| {
-        json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a", "resourceVersion": "{rv}"}, "spec": spec})
-    };
+    let full = |spec: serde_json::Value| json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a", "resourceVersion": "{rv}"}, "spec": spec});
     vec![
         row("a new object gets its metadata, defaults and an owner", [
             post(201, WIDGETS, widget("a", json!({"text": "abc"}))),
@@ -27,13 +25,13 @@ pub(super) fn rows() -> Vec<Row> {
         row("a long name", [post(422, WIDGETS, widget(&"a".repeat(254), json!({})))]),
         row("a dot in a name", [post(201, WIDGETS, widget("a.b", json!({})))]),
         row("a version in a new object", [post(500, WIDGETS, json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a", "resourceVersion": "5"}}))]),
-        row("another kind", [post(400, WIDGETS, json!({"apiVersion": "test.example.com/v1", "kind": "Plain", "metadata": {"name": "a"}}))]),
+        row("another kind", [post(422, WIDGETS, json!({"apiVersion": "test.example.com/v1", "kind": "Plain", "metadata": {"name": "a"}}))]),
         row("another version", [post(400, WIDGETS, json!({"apiVersion": "test.example.com/v2", "kind": "Widget", "metadata": {"name": "a"}}))]),
         row("no kind", [post(400, WIDGETS, json!({"metadata": {"name": "a"}}))]),
         row("another namespace", [post(400, WIDGETS, json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a", "namespace": "other"}}))]),
         row("a namespace that is not there", [post(404, "/apis/test.example.com/v1/namespaces/nowhere/widgets", widget("a", json!({}))).says("namespaces \"nowhere\" not found")]),
         row("an object that is not there", [get(404, &w).says("widgets.test.example.com \"a\" not found")]),
-        row("a kind that is not there", [get(404, "/apis/test.example.com/v1/gadgets").says("the server could not find the requested resource")]),
+        row("a kind that is not there", [get(404, "/apis/test.example.com/v1/gadgets").says("404 page not found")]),
         row("a version that is not there", [get(404, "/apis/test.example.com/v9/widgets")]),
         row("a group that is not there", [get(404, "/apis/nothing.example.com/v1")]),
         row("a replaced object", [post(201, WIDGETS, widget("a", json!({"text": "abc"}))), put(200, &w, full(json!({"text": "abd"}))), get(200, &w)]),
@@ -44,7 +42,7 @@ pub(super) fn rows() -> Vec<Row> {
             put(409, &w, json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a", "resourceVersion": "1"}, "spec": {}})).says("the object has been modified; please apply your changes to the latest version and try again"),
         ]),
         row("a replacement without a version", [post(201, WIDGETS, widget("a", json!({}))), put(422, &w, widget("a", json!({}))).says("must be specified for an update")]),
-        row("a replacement with a bad version", [post(201, WIDGETS, widget("a", json!({}))), put(422, &w, json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a", "resourceVersion": "abc"}}))]),
+        row("a replacement with a bad version", [post(201, WIDGETS, widget("a", json!({}))), put(500, &w, json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a", "resourceVersion": "abc"}}))]),
         row("a replacement with another name", [post(201, WIDGETS, widget("a", json!({}))), put(400, &w, widget("b", json!({})))]),
         row("a replacement with another uid", [post(201, WIDGETS, widget("a", json!({}))), put(409, &w, json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a", "resourceVersion": "{rv}", "uid": "00000000-0000-4000-8000-aaaaaaaaaaaa"}}))]),
         row("a replacement of nothing", [put(404, &w, full(json!({})))]),
@@ -79,13 +77,13 @@ pub(super) fn rows() -> Vec<Row> {
         row("a Namespace", [post(201, "/api/v1/namespaces", json!({"metadata": {"name": "{ns}-x", "labels": {"a": "b"}}})), get(200, "/api/v1/namespaces/{ns}-x"), merge(200, "/api/v1/namespaces/{ns}-x", json!({"metadata": {"labels": {"a": null}}}))]),
         row("a Namespace has a stricter name", [post(422, "/api/v1/namespaces", json!({"metadata": {"name": "a.b"}}))]),
         row("a Lease", [
-            post(201, "/apis/coordination.k8s.io/v1/namespaces/{ns}/leases", json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a"}, "spec": {"holderIdentity": "x", "leaseDurationSeconds": 15, "acquireTime": "2026-11-21T09:00:00.000000Z"}})),
+            post(201, "/apis/coordination.k8s.io/v1/namespaces/{ns}/leases", json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a"}, "spec": {"holderIdentity": "x", "leaseDurationSeconds": 15, "acquireTime": "2025-03-01T09:00:00.000000Z"}})),
             put(200, "/apis/coordination.k8s.io/v1/namespaces/{ns}/leases/a", json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a", "resourceVersion": "{rv}"}, "spec": {"holderIdentity": "y"}})),
             put(409, "/apis/coordination.k8s.io/v1/namespaces/{ns}/leases/a", json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a", "resourceVersion": "1"}, "spec": {"holderIdentity": "z"}})),
         ]),
-        row("an Event", [post(201, "/apis/events.k8s.io/v1/namespaces/{ns}/events", json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "a", "namespace": "{ns}"}, "eventTime": "2026-11-21T09:00:00.000000Z", "reason": "R", "action": "A", "note": "n", "type": "Normal", "reportingController": "example.com/c", "reportingInstance": "i", "regarding": {"kind": "Pod", "namespace": "{ns}", "name": "p"}}))]),
+        row("an Event", [post(201, "/apis/events.k8s.io/v1/namespaces/{ns}/events", json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "a", "namespace": "{ns}"}, "eventTime": "2025-03-01T09:00:00.000000Z", "reason": "R", "action": "A", "note": "n", "type": "Normal", "reportingController": "example.com/c", "reportingInstance": "i", "regarding": {"kind": "Pod", "namespace": "{ns}", "name": "p"}}))]),
         row("a label has rules", [post(422, WIDGETS, json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a", "labels": {"a b": "c", "d": "e f"}, "annotations": {"/x": "y"}}}))]),
-        row("a finalizer has rules", [post(422, WIDGETS, json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a", "finalizers": ["x"]}}))]),
+        row("a finalizer has rules", [post(201, WIDGETS, json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a", "finalizers": ["x"]}}))]),
         row("an owner has rules", [post(422, WIDGETS, json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a", "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": ""}]}}))]),
         row("an unknown field is dropped, or refused if asked", [post(201, WIDGETS, widget("a", json!({"nope": 1, "free": {"x": 1}, "nested": {"zip": 1}}))), post(400, format!("{WIDGETS}?fieldValidation=Strict"), widget("b", json!({"nope": 1})))]),
         row("a dry run says other things", [post(422, format!("{WIDGETS}?dryRun=Some"), widget("a", json!({})))]),

@@ -1,10 +1,10 @@
-//! A small kind with every sort of list, map, bound and default.
+//! Small kinds: one with every sort of list, map, bound and default, one in no Namespace, and one with rules.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 
 pub(super) fn all() -> Vec<CustomResourceDefinition> {
-    [widgets(), plain()]
+    [widgets(), plain(), ruled()]
         .into_iter()
         .map(|definition| serde_json::from_value(definition).expect("definition"))
         .collect()
@@ -76,6 +76,61 @@ fn plain() -> Value {
         "Plain",
         "Cluster",
         json!([{"name": "v1", "served": true, "storage": true, "schema": schema}]),
+    )
+}
+
+/// A rule in CEL that says `message` when it is broken.
+fn rule(rule: &str, message: &str) -> Value {
+    json!({"rule": rule, "message": message})
+}
+
+/// With a rule at every sort of node.
+fn ruled() -> Value {
+    let word = |rules: Value| json!({"type": "string", "maxLength": 20, "x-kubernetes-validations": rules});
+    let item = json!({"type": "object", "required": ["name"], "properties": {
+        "name": {"type": "string", "maxLength": 9},
+        "n": {"type": "integer", "x-kubernetes-validations": [rule("self > 0", "must be positive")]},
+        "keep": word(json!([rule("self == oldSelf", "keep it")])),
+    }});
+    let spec = json!({"type": "object", "properties": {
+        "min": {"type": "integer"}, "max": {"type": "integer"}, "dash-ed": {"type": "integer"}, "namespace": {"type": "integer"}, "any": {"x-kubernetes-int-or-string": true},
+        "fixed": word(json!([rule("self == oldSelf", "field is immutable")])),
+        "text": word(json!([{"rule": "self.startsWith('a')"}, {"rule": "self != 'ab'", "messageExpression": "'not ' + self", "reason": "FieldValueForbidden"}])),
+        "opt": word(json!([{"rule": "!oldSelf.hasValue() || self == oldSelf.value()", "optionalOldSelf": true, "message": "set once"}])),
+        "items": {
+            "type": "array", "maxItems": 5, "items": item, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+            "x-kubernetes-validations": [{"rule": "self.all(x, self.exists_one(y, y.name == x.name))"}, rule("size(self) < 3", "at most two")],
+        },
+        "words": {
+            "type": "array", "maxItems": 5, "items": {"type": "string", "maxLength": 9},
+            "x-kubernetes-validations": [rule("self.all(w, w.matches('^[a-z]+$'))", "words are lower case"), rule("!('z' in self) && self.filter(w, w == 'y').size() == 0 && self.map(w, w.size()).all(n, n < 8)", "odd words")],
+        },
+        "map": {
+            "type": "object", "maxProperties": 4, "additionalProperties": word(json!([rule("self != 'x'", "no x")])),
+            "x-kubernetes-validations": [rule("!('bad' in self) && self.all(k, k != 'worse')", "no bad key")],
+        },
+    }, "x-kubernetes-validations": [
+        rule("!has(self.min) || !has(self.max) || self.min <= self.max", "min above max"),
+        {"rule": "!has(self.min) || self.min < 100", "fieldPath": ".min", "message": "too much"},
+        rule("!has(self.dash__dash__ed) || self.dash__dash__ed > 0", "dashes"),
+        rule("!has(self.__namespace__) || self.__namespace__ > 0", "namespaces"),
+        rule("has(oldSelf.min) ? has(self.min) : true", "min stays"),
+        rule("!has(self.any) || (type(self.any) == int ? self.any > 0 : self.any.endsWith('%'))", "odd amount"),
+        rule("self.max != 7", "not seven"),
+    ]});
+    let status = json!({"type": "object", "properties": {
+        "phase": {"type": "string", "maxLength": 9}, "seen": {"type": "integer", "x-kubernetes-validations": [rule("self >= oldSelf", "never less")]},
+    }});
+    let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": status}, "x-kubernetes-validations": [
+        rule("!has(self.status) || !has(self.status.phase) || self.status.phase != self.metadata.name", "phase is not a name"),
+        {"rule": "self.metadata.name != 'forbidden'"},
+        rule("!has(oldSelf.status) || !has(oldSelf.status.phase) || oldSelf.spec == self.spec", "spec is fixed once there is a phase"),
+    ]}});
+    definition(
+        "ruleds",
+        "Ruled",
+        "Namespaced",
+        json!([{"name": "v1", "served": true, "storage": true, "schema": schema, "subresources": {"status": {}}}]),
     )
 }
 

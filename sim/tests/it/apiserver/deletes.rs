@@ -10,7 +10,11 @@ fn make(name: &str) -> Step {
 }
 
 fn held(name: &str) -> Step {
-    post(201, WIDGETS, json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": name, "finalizers": ["example.com/f"]}}))
+    post(
+        201,
+        WIDGETS,
+        json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": name, "finalizers": ["example.com/f"]}}),
+    )
 }
 
 fn options(fields: Value) -> Value {
@@ -26,24 +30,155 @@ pub(super) fn rows() -> Vec<Row> {
     vec![
         row("an object goes", [make("a"), delete(200, &w), get(404, &w)]),
         row("an object that is not there", [delete(404, &w)]),
-        row("an object with a finalizer stays", [held("a"), delete(200, &w), get(200, &w), merge(200, &w, json!({"spec": {"text": "abd"}}))]),
-        row("no finalizer can be added to what goes", [held("a"), delete(200, &w), merge(422, &w, json!({"metadata": {"finalizers": ["example.com/f", "example.com/g"]}})).says("no new finalizers can be added if the object is being deleted")]),
-        row("the last finalizer lets it go", [held("a"), delete(200, &w), put(200, &w, json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a", "resourceVersion": "{rv}"}})), get(404, &w)]),
-        row("a right uid", [make("a"), delete_with(200, &w, options(json!({"preconditions": {"uid": "{uid}"}})))]),
-        row("a wrong uid", [make("a"), delete_with(409, &w, options(json!({"preconditions": {"uid": "00000000-0000-4000-8000-aaaaaaaaaaaa"}})))]),
-        row("a wrong version", [make("a"), merge(200, &w, json!({"spec": {"on": true}})), delete_with(409, &w, options(json!({"preconditions": {"resourceVersion": "{first}"}})))]),
-        row("a dry run", [make("a"), delete_with(200, &w, options(json!({"dryRun": ["All"]}))), get(200, &w)]),
-        row("in the foreground", [make("a"), delete_with(200, &w, options(json!({"propagationPolicy": "Foreground"}))), get(200, &w)]),
-        row("leaving orphans", [make("a"), delete_with(200, &w, options(json!({"propagationPolicy": "Orphan"}))), get(200, &w)]),
-        row("in the background", [make("a"), delete_with(200, &w, options(json!({"propagationPolicy": "Background"}))), get(404, &w)]),
-        row("many", [make("a"), make("b"), held("c"), delete(200, format!("{WIDGETS}?fieldSelector=metadata.name!%3Db")), get(200, WIDGETS)]),
-        row("a ConfigMap", [post(201, "/api/v1/namespaces/{ns}/configmaps", json!({"metadata": {"name": "a"}})), delete(200, "/api/v1/namespaces/{ns}/configmaps/a")]),
-        row("what goes can be applied to", [held("a"), delete(200, &w), ssa(200, format!("{w}?fieldManager=x"), json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"text": "abd"}}))]),
-        row("nothing can be made in a Namespace that goes", [
-            post(201, "/api/v1/namespaces", json!({"metadata": {"name": "{ns}-gone"}})),
-            delete(200, "/api/v1/namespaces/{ns}-gone"),
-            post(403, "/apis/test.example.com/v1/namespaces/{ns}-gone/widgets", widget("a", json!({}))).says("because it is being terminated"),
-            get(200, "/api/v1/namespaces/{ns}-gone"),
-        ]),
+        row(
+            "an object with a finalizer stays",
+            [
+                held("a"),
+                delete(200, &w),
+                get(200, &w),
+                merge(200, &w, json!({"spec": {"text": "abd"}})),
+            ],
+        ),
+        row(
+            "no finalizer can be added to what goes",
+            [
+                held("a"),
+                delete(200, &w),
+                merge(
+                    422,
+                    &w,
+                    json!({"metadata": {"finalizers": ["example.com/f", "example.com/g"]}}),
+                )
+                .says("no new finalizers can be added if the object is being deleted"),
+            ],
+        ),
+        row(
+            "the last finalizer lets it go",
+            [
+                held("a"),
+                delete(200, &w),
+                put(
+                    200,
+                    &w,
+                    json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a", "resourceVersion": "{rv}"}}),
+                ),
+                get(404, &w),
+            ],
+        ),
+        row(
+            "a right uid",
+            [
+                make("a"),
+                delete_with(200, &w, options(json!({"preconditions": {"uid": "{uid}"}}))),
+            ],
+        ),
+        row(
+            "a wrong uid",
+            [
+                make("a"),
+                delete_with(
+                    409,
+                    &w,
+                    options(
+                        json!({"preconditions": {"uid": "00000000-0000-4000-8000-aaaaaaaaaaaa"}}),
+                    ),
+                ),
+            ],
+        ),
+        row(
+            "a wrong version",
+            [
+                make("a"),
+                merge(200, &w, json!({"spec": {"on": true}})),
+                delete_with(
+                    409,
+                    &w,
+                    options(json!({"preconditions": {"resourceVersion": "{first}"}})),
+                ),
+            ],
+        ),
+        row(
+            "a dry run",
+            [
+                make("a"),
+                delete_with(200, &w, options(json!({"dryRun": ["All"]}))),
+                get(200, &w),
+            ],
+        ),
+        row(
+            "in the foreground",
+            [
+                make("a"),
+                delete_with(200, &w, options(json!({"propagationPolicy": "Foreground"}))),
+                get(200, &w),
+            ],
+        ),
+        row(
+            "leaving orphans",
+            [
+                make("a"),
+                delete_with(200, &w, options(json!({"propagationPolicy": "Orphan"}))),
+                get(200, &w),
+            ],
+        ),
+        row(
+            "in the background",
+            [
+                make("a"),
+                delete_with(200, &w, options(json!({"propagationPolicy": "Background"}))),
+                get(404, &w),
+            ],
+        ),
+        row(
+            "many",
+            [
+                make("a"),
+                make("b"),
+                held("c"),
+                delete(200, format!("{WIDGETS}?fieldSelector=metadata.name!%3Db")),
+                get(200, WIDGETS),
+            ],
+        ),
+        row(
+            "a ConfigMap",
+            [
+                post(
+                    201,
+                    "/api/v1/namespaces/{ns}/configmaps",
+                    json!({"metadata": {"name": "a"}}),
+                ),
+                delete(200, "/api/v1/namespaces/{ns}/configmaps/a"),
+            ],
+        ),
+        row(
+            "what goes can be applied to",
+            [
+                held("a"),
+                delete(200, &w),
+                ssa(
+                    200,
+                    format!("{w}?fieldManager=x"),
+                    json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"text": "abd"}}),
+                ),
+            ],
+        ),
+        row(
+            "nothing can be made in a Namespace that goes",
+            [
+                post(
+                    201,
+                    "/api/v1/namespaces",
+                    json!({"metadata": {"name": "{ns}-gone"}}),
+                ),
+                delete(200, "/api/v1/namespaces/{ns}-gone"),
+                post(
+                    403,
+                    "/apis/test.example.com/v1/namespaces/{ns}-gone/widgets",
+                    widget("a", json!({})),
+                )
+                .says("because it is being terminated"),
+                get(200, "/api/v1/namespaces/{ns}-gone"),
+            ],
+        ),
     ]
 }

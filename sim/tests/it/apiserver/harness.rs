@@ -2,13 +2,18 @@
 
 use std::fmt::Write as _;
 
+use std::sync::LazyLock;
+use std::time::Duration;
+
 use futures::StreamExt;
-use http::{Method, Request};
+use http::{HeaderValue, Method, Request};
 use http_body_util::BodyExt;
+use jiff::Timestamp;
 use kube::Client;
 use kube::client::Body;
 use kueue_check_sim::apiserver::ApiServer;
 use kueue_check_testenv::{Cluster, KueueVersion, StartError, crds};
+use regex::Regex;
 use serde_json::{Value, json};
 
 use super::definitions;
@@ -25,7 +30,8 @@ pub(super) struct Step {
     method: Method,
     path: String,
     content_type: &'static str,
-    body: Option<Value>,
+    body: Option<String>,
+    accept: &'static str,
     code: u16,
     says: Option<&'static str>,
 }
@@ -43,10 +49,29 @@ impl Step {
             method,
             code,
             path: path.into(),
-            body,
+            body: body.map(|body| body.to_string()),
+            accept: "",
             content_type: "application/json",
             says: None,
         }
+    }
+
+    /// The form in which the answer is wanted.
+    pub(super) fn accepting(mut self, accept: &'static str) -> Self {
+        self.accept = accept;
+        self
+    }
+
+    /// How the body says that it is written.
+    pub(super) fn typed(mut self, content_type: &'static str) -> Self {
+        self.content_type = content_type;
+        self
+    }
+
+    /// With this body, which may be none.
+    pub(super) fn raw(mut self, body: impl Into<String>) -> Self {
+        self.body = Some(body.into());
+        self
     }
 
     /// The text that the message of the answer must contain.
@@ -54,6 +79,10 @@ impl Step {
         self.says = Some(text);
         self
     }
+}
+
+pub(super) fn call(code: u16, method: Method, path: impl Into<String>) -> Step {
+    Step::new(method, code, path, None)
 }
 
 pub(super) fn get(code: u16, path: impl Into<String>) -> Step {
@@ -100,7 +129,13 @@ pub(super) fn ssa(code: u16, path: impl Into<String>, body: Value) -> Step {
 }
 
 /// What one server said to a row.
-pub(super) struct Said(Vec<(u16, Value, Value)>);
+pub(super) struct Said(Vec<Reply>);
+
+/// What one server said to a step, without what differs from run to run.
+struct Reply {
+    code: u16,
+    body: Value,
+}
 
 /// A server under test.
 pub(super) struct Side {
@@ -143,12 +178,13 @@ pub(super) async fn real() -> Option<Side> {
 impl Side {
     pub(super) async fn run(&self, rows: &[Row]) -> Vec<Said> {
         let runs = rows.iter().enumerate().map(|(n, row)| self.row(n, row));
-        futures::stream::iter(runs).buffered(8).collect().await
+        futures::stream::iter(runs).buffered(16).collect().await
     }
 
     async fn row(&self, number: usize, row: &Row) -> Said {
         let namespace = format!("row-{number}");
-        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        let body =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
         let mut memory = Memory {
             namespace,
             ..Memory::default()
@@ -161,24 +197,57 @@ impl Side {
         };
         let mut said = Vec::new();
         for step in &row.steps {
-            let (code, body) = self.send(step, &mut memory).await;
-            memory.learn(&body);
-            said.push((code, normal(&body), body));
+            let (code, mut body) = self.send(step, &mut memory).await;
+            memory.learn(&body["body"]);
+            body = normal(&body);
+            said.push(Reply { code, body });
         }
         Said(said)
     }
 
+    /// A kind that is new to the real server is not ready at once.
     async fn send(&self, step: &Step, memory: &mut Memory) -> (u16, Value) {
-        let body = step.body.as_ref().map(|b| memory.fill(&b.to_string()));
-        let request = Request::builder()
+        for _ in 0..20 {
+            let (code, answer) = self.send_once(step, memory).await;
+            if code != 429 {
+                return (code, answer);
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        panic!("{} {}: 429 for ten seconds", step.method, step.path);
+    }
+
+    /// The code, and the answer with the headers that matter.
+    async fn send_once(&self, step: &Step, memory: &mut Memory) -> (u16, Value) {
+        let body = step.body.as_ref().map(|body| memory.fill(body));
+        let mut request = Request::builder()
             .method(step.method.clone())
             .uri(memory.fill(&step.path))
-            .header("content-type", step.content_type)
             .header("user-agent", "table/1")
             .body(Body::from(body.unwrap_or_default().into_bytes()))
             .expect("request");
+        for (name, value) in [("content-type", step.content_type), ("accept", step.accept)] {
+            if !value.is_empty() {
+                let value = HeaderValue::from_static(value);
+                request.headers_mut().insert(name, value);
+            }
+        }
         let response = self.client.send(request).await.expect("answer");
         let code = response.status().as_u16();
+        let mut answer = json!({});
+        for name in ["warning", "retry-after"] {
+            let values = response.headers().get_all(name).iter();
+            let texts: Vec<Value> = values
+                .map(|value| {
+                    String::from_utf8_lossy(value.as_bytes())
+                        .into_owned()
+                        .into()
+                })
+                .collect();
+            if !texts.is_empty() {
+                answer[name] = texts.into();
+            }
+        }
         let bytes = response
             .into_body()
             .collect()
@@ -186,17 +255,21 @@ impl Side {
             .expect("body")
             .to_bytes();
         let text = String::from_utf8_lossy(&bytes);
-        if step.path.contains("watch=true") && code == 200 {
+        answer["body"] = if step.path.contains("watch=") && code == 200 {
             let events = text
                 .lines()
                 .map(|l| serde_json::from_str::<Value>(l).expect("event"));
-            return (code, Value::Array(events.collect()));
-        }
-        (
-            code,
-            serde_json::from_str(&text).unwrap_or_else(|_| text.clone().into()),
-        )
+            events.filter(is_certain).collect()
+        } else {
+            serde_json::from_str(&text).unwrap_or_else(|_| text.clone().into())
+        };
+        (code, answer)
     }
+}
+
+/// Bookmarks come when they come, but for the one that ends what is there at first.
+fn is_certain(event: &Value) -> bool {
+    event["type"] != "BOOKMARK" || event.pointer("/object/metadata/annotations").is_some()
 }
 
 #[derive(Default)]
@@ -240,17 +313,26 @@ fn normal(value: &Value) -> Value {
                     let plain = match (name.as_str(), child) {
                         ("resourceVersion", Value::String(text)) if text != "0" => json!("VERSION"),
                         ("uid", Value::String(_)) => json!("UID"),
-                        (
-                            "creationTimestamp" | "deletionTimestamp" | "time",
-                            Value::String(_),
-                        ) => json!("TIME"),
+                        ("creationTimestamp" | "deletionTimestamp" | "time", Value::String(_)) => {
+                            json!("TIME")
+                        }
                         ("continue", Value::String(text)) if !text.is_empty() => json!("TOKEN"),
-                        ("message", Value::String(text)) => json!(plain_text(text)),
+                        ("cells", Value::Array(cells)) => cells.iter().map(without_age).collect(),
+                        // Prose of the API's documentation is not carried here.
+                        ("description", Value::String(_)) => json!(""),
                         _ => normal(child),
                     };
                     (name.clone(), plain)
                 })
                 .collect();
+            // Entries of one second are ordered by name: whether two writes fall into one second is chance.
+            if let Some(Value::Array(entries)) = out.get_mut("managedFields") {
+                let text =
+                    |entry: &Value, name: &str| entry[name].as_str().unwrap_or_default().to_owned();
+                entries.sort_by_key(|e| {
+                    ["operation", "manager", "apiVersion", "subresource"].map(|n| text(e, n))
+                });
+            }
             let several = out
                 .get("causes")
                 .and_then(Value::as_array)
@@ -273,25 +355,54 @@ fn normal(value: &Value) -> Value {
             Value::Object(out)
         }
         Value::Array(list) => Value::Array(list.iter().map(normal).collect()),
+        Value::String(text) => json!(plain_text(text)),
         other => other.clone(),
     }
 }
 
-/// Without uids and versions in the middle of a sentence.
+/// How old something is depends on when it is asked.
+fn without_age(cell: &Value) -> Value {
+    static AGE: LazyLock<Regex> = LazyLock::new(|| Regex::new("^[0-9]+s$").expect("pattern"));
+    match cell {
+        Value::String(text) if AGE.is_match(text) => json!("AGE"),
+        other => normal(other),
+    }
+}
+
+/// Without uids, the times of the run, and versions where they are called so.
 fn plain_text(text: &str) -> String {
-    let words = text.split(' ').map(|word| {
-        let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
-        let is_uid = bare.len() == 36 && bare.matches('-').count() == 4;
-        let is_version = bare.len() > 1 && bare.bytes().all(|b| b.is_ascii_digit()) && text.contains("version");
-        if is_uid {
-            word.replace(bare, "UID")
-        } else if is_version {
-            word.replace(bare, "VERSION")
-        } else {
-            word.to_owned()
-        }
+    static PATTERNS: LazyLock<[(Regex, &str); 5]> = LazyLock::new(|| {
+        let pattern = |text: &str| Regex::new(text).expect("pattern");
+        [
+            (pattern("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UID"),
+            (
+                pattern(
+                    r"(?i)(version: |current: |version in precondition: |resource version: |resourceVersion\W*:\W*|the precondition \(|in record \()[0-9]+",
+                ),
+                "${1}VERSION",
+            ),
+            (pattern(r"\([0-9]+\)$"), "(VERSION)"),
+            (pattern("^(gen-|a{58})[a-z0-9]{5}$"), "${1}MADE"),
+            (pattern("row-[0-9]+"), "ROW"),
+        ]
     });
-    words.collect::<Vec<_>>().join(" ")
+    static TIME: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z").expect("pattern"));
+    let now = Timestamp::now();
+    let recent = |found: &regex::Captures<'_>| {
+        let time: Option<Timestamp> = found[0].parse().ok();
+        let near = time.is_some_and(|time| now.duration_since(time).abs().as_mins() < 60);
+        if near {
+            "TIME".to_owned()
+        } else {
+            found[0].to_owned()
+        }
+    };
+    let mut text = TIME.replace_all(text, recent).into_owned();
+    for (pattern, with) in PATTERNS.iter() {
+        text = pattern.replace_all(&text, *with).into_owned();
+    }
+    text
 }
 
 impl Row {
@@ -303,16 +414,23 @@ impl Row {
     }
 
     fn literals(&self, who: &str, said: &Said, wrong: &mut String) {
-        for (number, (step, (code, body, _))) in self.steps.iter().zip(&said.0).enumerate() {
+        for (number, (step, reply)) in self.steps.iter().zip(&said.0).enumerate() {
+            let (code, body) = (reply.code, &reply.body["body"]);
             let text = body.to_string();
-            if *code != step.code {
+            if code != step.code {
                 let _ = writeln!(
                     wrong,
                     "{}, step {number}: {who}: {code}, not {}: {text:.300}",
                     self.name, step.code
                 );
             }
-            let message = body["message"].as_str().map_or(text, str::to_owned);
+            let mut message = body["message"].as_str().map_or(text, str::to_owned);
+            // Of several causes, the message is not compared.
+            for cause in body["details"]["causes"].as_array().into_iter().flatten() {
+                for name in ["field", "message"] {
+                    let _ = write!(message, " {}", cause[name].as_str().unwrap_or_default());
+                }
+            }
             if let Some(says) = step.says.filter(|says| !message.contains(says)) {
                 let _ = writeln!(
                     wrong,
@@ -331,7 +449,8 @@ pub(super) fn compare(rows: &[Row], ours: &[Said], theirs: &[Said]) {
         let before = wrong.len();
         row.literals("real", theirs, &mut wrong);
         row.literals("in memory", ours, &mut wrong);
-        for (number, ((_, a, _), (_, b, _))) in ours.0.iter().zip(&theirs.0).enumerate() {
+        for (number, (a, b)) in ours.0.iter().zip(&theirs.0).enumerate() {
+            let (a, b) = (&a.body, &b.body);
             if a != b {
                 let _ = writeln!(wrong, "{}, step {number}:", row.name);
                 differences("", a, b, &mut wrong);
@@ -373,6 +492,7 @@ fn differences(path: &str, a: &Value, b: &Value, out: &mut String) {
 }
 
 fn show(path: &str, a: Option<&Value>, b: Option<&Value>, out: &mut String) {
-    let text = |v: Option<&Value>| v.map_or("nothing".to_owned(), |v| format!("{:.700}", v.to_string()));
+    let text =
+        |v: Option<&Value>| v.map_or("nothing".to_owned(), |v| format!("{:.700}", v.to_string()));
     let _ = writeln!(out, "  {path}\n    - {}\n    + {}", text(a), text(b));
 }

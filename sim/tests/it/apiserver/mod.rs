@@ -3,13 +3,18 @@
 #![expect(clippy::expect_used, reason = "a test that cannot go on ends")]
 
 mod apply;
+mod builtin;
 mod crud;
 mod definitions;
 mod deletes;
+mod forms;
 mod harness;
 mod kueue;
 mod lists;
+mod options;
 mod patches;
+mod refusals;
+mod rules;
 mod selectors;
 mod validation;
 mod watches;
@@ -22,6 +27,11 @@ fn table() -> Vec<Row> {
         patches::rows(),
         apply::rows(),
         validation::rows(),
+        rules::rows(),
+        builtin::rows(),
+        forms::rows(),
+        options::rows(),
+        refusals::rows(),
         selectors::rows(),
         lists::rows(),
         watches::rows(),

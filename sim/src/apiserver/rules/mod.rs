@@ -1,0 +1,88 @@
+//! The rules of definitions (`x-kubernetes-validations`), in CEL.
+//!
+//! Rules run where a value changed: an error that was there before is not told again, as the real server's ratcheting has it. The language is that of the
+//! crate `cel`, with optional values and the extensions for strings, lists and numbers. The real server's own libraries (quantity, URL, IP address,
+//! regular expressions that find) are not there, times are texts, and lists that are sets or maps are equal only in the same order. A rule that can't be
+//! read counts as held, and is told once in the log; one that fails when it runs is an error, as on the real server.
+
+mod rule;
+mod value;
+
+use serde_json::Value;
+
+use super::schema::{ListKind, Schema, key_of};
+use super::status::FieldError;
+
+pub(crate) use rule::{Rule, rules};
+
+/// What the rules of `schema` say about an object that was `old` before; nothing, if it is new.
+pub(crate) fn broken_rules(new: &Value, old: Option<&Value>, schema: &Schema) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    walk(new, old, schema, "", &mut errors);
+    errors
+}
+
+fn walk(
+    new: &Value,
+    old: Option<&Value>,
+    schema: &Schema,
+    path: &str,
+    errors: &mut Vec<FieldError>,
+) {
+    if !schema.has_rules || new.is_null() || old == Some(new) {
+        return;
+    }
+    let old = old.filter(|old| !old.is_null());
+    errors.extend(schema.rules.iter().filter_map(|rule| {
+        rule.broken(
+            new,
+            old,
+            schema,
+            if path.is_empty() { "<nil>" } else { path },
+        )
+    }));
+    match new {
+        Value::Object(map) => {
+            for (key, child) in map {
+                let named = schema.properties.get(key);
+                let Some(below) = named.or(schema.additional.as_ref()) else {
+                    continue;
+                };
+                if !below.has_rules {
+                    continue;
+                }
+                let at = match named {
+                    Some(_) if path.is_empty() => key.clone(),
+                    Some(_) => format!("{path}.{key}"),
+                    None => format!("{path}[{key}]"),
+                };
+                walk(child, old.and_then(|old| old.get(key)), below, &at, errors);
+            }
+        }
+        Value::Array(list) => {
+            let Some(item) = schema.items.as_deref().filter(|item| item.has_rules) else {
+                return;
+            };
+            for (index, child) in list.iter().enumerate() {
+                let before = counterpart(child, old, schema, item);
+                walk(child, before, item, &format!("{path}[{index}]"), errors);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What an item was before: only items with keys can be told.
+fn counterpart<'a>(
+    item: &Value,
+    old: Option<&'a Value>,
+    list: &Schema,
+    schema: &Schema,
+) -> Option<&'a Value> {
+    let ListKind::Map(keys) = &list.list else {
+        return None;
+    };
+    let key = key_of(item, keys, schema);
+    let mut before = old?.as_array()?.iter();
+    before.find(|other| key_of(other, keys, schema) == key)
+}

@@ -1,0 +1,231 @@
+//! What must hold in every run, whatever goes wrong.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use kueue_check::api::{CheckState, Uid};
+use serde_json::{Map, Value};
+
+use crate::apiserver::Change;
+use crate::simulation::{Answer, LEASE};
+
+/// What a run left behind.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    /// The AdmissionChecks that the replicas answer for.
+    pub checks: &'a [&'a str],
+    /// All that was written, oldest first.
+    pub history: &'a [Arc<Change>],
+    /// All that the checks answered.
+    pub answers: &'a [Answer],
+    /// The version after which the replicas were at work.
+    pub since: u64,
+    /// How many replicas there are.
+    pub replicas: usize,
+}
+
+/// So long a write may be on its way.
+const LATE: SignedDuration = SignedDuration::from_secs(60);
+
+/// The invariants that were broken, each with the place. One that is broken often is told three times.
+///
+/// | | |
+/// | --- | --- |
+/// | one writer | of several replicas, only the holder of the Lease writes, and only while it is valid |
+/// | own entry | a replica changes nothing of a Workload but its checks' entries, and makes none that Kueue has not listed |
+/// | guard | it writes a verdict only while the Workload holds quota and is neither evicted nor finished nor inactive |
+/// | reservation | a state that stands was answered for the reservation that it stands in |
+/// | transition | `lastTransitionTime` changes exactly when the state does; after Retry and Rejected nothing is written until Kueue has reset the entry |
+/// | verdict | Retry and Rejected come from a verdict or from the check's policy, never from an error |
+/// | admitted | nothing is Pending once the Workload is admitted |
+/// | answered | at the end, each Workload that holds quota has been told something |
+pub fn violations(evidence: &Evidence<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut lease = None;
+    for change in evidence.history.iter().filter(|change| change.resource_version > evidence.since) {
+        match change.resource.plural.as_str() {
+            "leases" if change.object["metadata"]["name"] == LEASE => lease = Some(change),
+            "workloads" if is_replica(&change.agent) => {
+                if evidence.replicas > 1 {
+                    one_writer(change, lease, &mut found);
+                }
+                written(change, evidence, &mut found);
+            }
+            _ => {}
+        }
+    }
+    answered(evidence, &mut found);
+    limited(found)
+}
+
+fn limited(found: Vec<String>) -> Vec<String> {
+    let mut kept: Vec<String> = Vec::new();
+    for violation in found {
+        let kind = violation.split(':').next().unwrap_or_default();
+        if kept.iter().filter(|known| known.starts_with(kind)).count() < 3 {
+            kept.push(violation);
+        }
+    }
+    kept
+}
+
+fn is_replica(agent: &str) -> bool {
+    agent.starts_with("check-")
+}
+
+fn one_writer(change: &Change, lease: Option<&Arc<Change>>, found: &mut Vec<String>) {
+    let Some(lease) = lease else {
+        found.push(format!("one writer: {} writes at {} without a Lease", change.agent, change.at));
+        return;
+    };
+    let spec = &lease.object["spec"];
+    let holder = spec["holderIdentity"].as_str().unwrap_or_default();
+    let renewed: Timestamp = spec["renewTime"].as_str().and_then(|at| at.parse().ok()).unwrap_or_default();
+    let seconds = spec["leaseDurationSeconds"].as_i64().unwrap_or_default();
+    let valid = change.at.duration_since(renewed).as_secs() <= seconds;
+    if holder != change.agent || !valid {
+        let at = change.at;
+        found.push(format!("one writer: {} writes at {at}; the Lease is {holder:?}'s, renewed at {renewed}", change.agent));
+    }
+}
+
+/// One write of a replica to a Workload.
+fn written(change: &Change, evidence: &Evidence<'_>, found: &mut Vec<String>) {
+    let Some(before) = change.previous.as_deref() else {
+        found.push(format!("own entry: {} made or deleted a Workload at {}", change.agent, change.at));
+        return;
+    };
+    let after = &*change.object;
+    let at = change.at;
+    if foreign(before, evidence.checks) != foreign(after, evidence.checks) {
+        found.push(format!("own entry: {} changed more than its entry at {at}", change.agent));
+    }
+    for name in evidence.checks {
+        match (entry(before, name), entry(after, name)) {
+            (None, None) => {}
+            (Some(was), Some(is)) if was != is => {
+                entry_written(change, before, name, (was, is), evidence, found);
+            }
+            (Some(_), Some(_)) => {}
+            (None, Some(_)) => found.push(format!("own entry: `{name}` was made, not listed by Kueue, at {at}")),
+            (Some(_), None) => found.push(format!("own entry: `{name}` was removed at {at}")),
+        }
+    }
+}
+
+fn entry_written(
+    change: &Change,
+    before: &Value,
+    name: &str,
+    (was, is): (&Value, &Value),
+    evidence: &Evidence<'_>,
+    found: &mut Vec<String>,
+) {
+    let at = change.at;
+    let job = format!("{}/{}", text(&before["metadata"]["namespace"]), text(&before["metadata"]["name"]));
+    let (old, new) = (CheckState::new(text(&was["state"])), CheckState::new(text(&is["state"])));
+    let mut say = |rule: &str, what: &str| {
+        found.push(format!("{rule}: {job} `{name}` {old} → {new} at {at}: {what}"));
+    };
+    let holds = is_true(before, "QuotaReserved") && !before["status"]["admission"].is_null();
+    let over = is_true(before, "Evicted") || is_true(before, "Finished");
+    // A Ready that outlived its reservation is withdrawn.
+    let withdrawn = old == CheckState::Ready && new == CheckState::Pending && !holds;
+    if (!holds && !withdrawn) || over || before["spec"]["active"] == false {
+        say("guard", "it holds no quota, or is evicted, finished or inactive");
+    }
+    if old == new && was["lastTransitionTime"] != is["lastTransitionTime"] {
+        say("transition", "lastTransitionTime changed, but the state did not");
+    }
+    let since: Timestamp = text(&is["lastTransitionTime"]).parse().unwrap_or_default();
+    if old != new && at.duration_since(since) > LATE {
+        say("transition", "lastTransitionTime is not when the state changed");
+    }
+    if matches!(old, CheckState::Retry | CheckState::Rejected) {
+        say("transition", "Kueue has not reset it");
+    }
+    if new == CheckState::Pending && is_true(before, "Admitted") {
+        say("admitted", "it is admitted");
+    }
+    let decided = matches!(new, CheckState::Ready | CheckState::Retry | CheckState::Rejected);
+    if decided && !policy_said(text(&is["message"])) && !was_answered(before, name, &new, evidence.answers) {
+        let rule = if new == CheckState::Ready { "reservation" } else { "verdict" };
+        say(rule, "the check has not answered so for this reservation");
+    }
+}
+
+/// The runtime writes in the check's place only what its policy orders, and says so.
+fn policy_said(message: &str) -> bool {
+    message.contains("as `onError") || message.contains("as `pendingTimeout")
+}
+
+fn was_answered(workload: &Value, check: &str, state: &CheckState, answers: &[Answer]) -> bool {
+    let uid = Uid::new(text(&workload["metadata"]["uid"]));
+    let since = condition(workload, "QuotaReserved").map(|reserved| text(&reserved["lastTransitionTime"]));
+    let since: Option<Timestamp> = since.and_then(|since| since.parse().ok());
+    answers.iter().any(|answer| {
+        let (reservation, verdict) = (&answer.reservation, &answer.verdict);
+        let same = match state {
+            CheckState::Ready => verdict.is_ready(),
+            CheckState::Retry => verdict.is_retry(),
+            CheckState::Rejected => verdict.is_rejected(),
+            _ => true,
+        };
+        same && reservation.admission_check() == check
+            && *reservation.uid() == uid
+            && Some(reservation.since()) == since
+    })
+}
+
+/// At the end each Workload with quota has heard of its checks.
+fn answered(evidence: &Evidence<'_>, found: &mut Vec<String>) {
+    let mut last: std::collections::BTreeMap<&str, &Change> = std::collections::BTreeMap::new();
+    for change in evidence.history.iter().filter(|change| change.resource.plural == "workloads") {
+        last.insert(text(&change.object["metadata"]["uid"]), change);
+    }
+    for change in last.values() {
+        let workload = &*change.object;
+        let waits = is_true(workload, "QuotaReserved")
+            && !is_true(workload, "Evicted")
+            && !is_true(workload, "Finished")
+            && change.verb != crate::apiserver::ChangeVerb::Deleted;
+        for name in evidence.checks {
+            let silent = entry(workload, name).is_some_and(|entry| text(&entry["message"]).is_empty());
+            if waits && silent {
+                let metadata = &workload["metadata"];
+                found.push(format!("answered: {}/{} `{name}` was told nothing", text(&metadata["namespace"]), text(&metadata["name"])));
+            }
+        }
+    }
+}
+
+/// The Workload without what the replicas may change.
+fn foreign(workload: &Value, own: &[&str]) -> Map<String, Value> {
+    let mut rest = workload.as_object().cloned().unwrap_or_default();
+    if let Some(metadata) = rest.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+        metadata.remove("resourceVersion");
+    }
+    if let Some(entries) = rest.get_mut("status").and_then(|status| status["admissionChecks"].as_array_mut()) {
+        entries.retain(|entry| !own.contains(&text(&entry["name"])));
+    }
+    rest
+}
+
+fn entry<'a>(workload: &'a Value, name: &str) -> Option<&'a Value> {
+    let entries = workload["status"]["admissionChecks"].as_array()?;
+    entries.iter().find(|entry| entry["name"] == name)
+}
+
+pub(super) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    let conditions = object["status"]["conditions"].as_array()?;
+    conditions.iter().find(|condition| condition["type"] == kind)
+}
+
+pub(super) fn is_true(object: &Value, kind: &str) -> bool {
+    condition(object, kind).is_some_and(|condition| condition["status"] == "True")
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}

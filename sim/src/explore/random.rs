@@ -1,0 +1,96 @@
+//! Several faults in one run, at random, and the fewest of them that still fail.
+
+use std::time::{Duration, Instant};
+
+use super::{Explored, Fault, Plan, Point, Run};
+use crate::simulation::{Cluster, Simulation};
+
+/// So many faults at most in one run.
+const FAULTS: u64 = 4;
+
+/// Runs `scenario` without a fault, and then `runs` times with two to four faults at random points. A failing plan is shrunk.
+#[expect(clippy::disallowed_methods, reason = "the time that a person waits")]
+pub(crate) fn explore_random(
+    simulation: &Simulation,
+    scenario: &impl AsyncFn(&Cluster),
+    runs: usize,
+) -> Explored {
+    let began = Instant::now();
+    let without = simulation.run_with(scenario, &Plan::none());
+    let mut explored = Explored {
+        runs: 1,
+        points: without.points.len(),
+        left_out: 0,
+        took: Duration::ZERO,
+        failed: Vec::new(),
+    };
+    if without.failed() || without.points.is_empty() {
+        explored.failed.extend(Some(without).filter(Run::failed));
+        explored.took = began.elapsed();
+        return explored;
+    }
+    let mut random = Random(simulation.seed);
+    let tried = |plan: &Plan| {
+        let mut run = simulation.run_with(scenario, plan);
+        run.compare(&without);
+        run
+    };
+    for _ in 0..runs {
+        let plan = plan(&mut random, &without.points);
+        let run = tried(&plan);
+        explored.runs += 1;
+        if run.failed() {
+            let shrunk = shrunk(run, &mut explored.runs, &tried);
+            explored.failed.push(shrunk);
+        }
+    }
+    explored.took = began.elapsed();
+    explored
+}
+
+fn plan(random: &mut Random, points: &[Point]) -> Plan {
+    let faults = 2 + random.below(FAULTS - 1);
+    (0..faults).fold(Plan::none(), |plan, _| {
+        let point = &points[random.index(points.len())];
+        let possible = Fault::at(point);
+        let fault = possible[random.index(possible.len())];
+        plan.and(point.clone(), fault)
+    })
+}
+
+/// Leaves out one fault after the other, as long as the rest still fails.
+fn shrunk(failed: Run, runs: &mut usize, tried: &impl Fn(&Plan) -> Run) -> Run {
+    let mut smallest = failed;
+    let mut at = 0;
+    while at < smallest.plan.len() && smallest.plan.len() > 1 {
+        *runs += 1;
+        let run = tried(&smallest.plan.without(at));
+        if run.failed() {
+            smallest = run;
+        } else {
+            at += 1;
+        }
+    }
+    smallest
+}
+
+/// SplitMix64: small, and the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    fn index(&mut self, length: usize) -> usize {
+        usize::try_from(self.below(length as u64)).unwrap_or_default()
+    }
+}

@@ -1,0 +1,166 @@
+//! One run, and what came of it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kueue_check::api::CheckState;
+
+use super::{PLAN, Plan, Point};
+use crate::apiserver::{ApiServer, Change};
+use crate::timeline::Timeline;
+
+/// How a scenario ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// The Workloads, by `namespace/job`.
+    pub jobs: BTreeMap<String, JobOutcome>,
+    /// The AdmissionChecks, and whether each is active.
+    pub active: BTreeMap<String, bool>,
+}
+
+/// How it ended for one job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobOutcome {
+    /// Kueue has admitted it.
+    pub admitted: bool,
+    /// It is over.
+    pub finished: bool,
+    /// Nobody has deactivated it.
+    pub active: bool,
+    /// What the checks say, by name.
+    pub states: BTreeMap<String, CheckState>,
+}
+
+/// One run of a scenario.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Run {
+    /// What went wrong in it.
+    pub plan: Plan,
+    /// Where its random numbers began.
+    pub seed: u64,
+    /// Where something could have gone wrong.
+    pub points: Vec<Point>,
+    /// Why the scenario ended early.
+    pub failure: Option<String>,
+    /// The invariants that were broken.
+    pub violations: Vec<String>,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// How many requests the replicas sent.
+    pub requests: usize,
+    /// How many writes came when nothing happened any more: in two minutes, after the scenario's end and a rest.
+    pub restless: usize,
+    pub(crate) until: Timestamp,
+    pub(crate) server: ApiServer,
+}
+
+/// More writes than these, in two minutes in which nothing happens, are a loop.
+const LOOP: usize = 24;
+/// Columns of the timeline.
+const WIDTH: usize = 160;
+/// The requests of a start, and of what a fault makes one ask again.
+const REQUESTS: usize = 60;
+
+impl Run {
+    /// Whether an expectation failed or an invariant was broken.
+    pub fn failed(&self) -> bool {
+        self.failure.is_some() || !self.violations.is_empty()
+    }
+
+    /// All that was written, oldest first.
+    pub fn history(&self) -> Vec<Arc<Change>> {
+        self.server.history()
+    }
+
+    /// The Workloads over time.
+    pub fn timeline(&self) -> Timeline {
+        Timeline::of(&self.server, self.until)
+    }
+
+    /// Adds what differs from the run without faults.
+    pub(crate) fn compare(&mut self, without: &Self) {
+        if self.failure.is_some() {
+            return;
+        }
+        let (here, there) = (&self.outcome, &without.outcome);
+        let mut differences = Vec::new();
+        for (job, expected) in &there.jobs {
+            if here.jobs.get(job) != Some(expected) {
+                let found = here.jobs.get(job);
+                differences.push(format!("converges: `{job}` ends as {found:?}, without the fault as {expected:?}"));
+            }
+        }
+        for (check, expected) in &there.active {
+            if here.active.get(check) != Some(expected) {
+                differences.push(format!("converges: AdmissionCheck `{check}` is not active as without the fault ({expected})"));
+            }
+        }
+        if self.restless > without.restless + 2 {
+            differences.push(format!(
+                "quiet: {} writes while nothing happens, without the fault {}",
+                self.restless, without.restless
+            ));
+        }
+        let bound = without.requests * 2 + REQUESTS;
+        if self.requests > bound {
+            differences.push(format!(
+                "cheap: {} requests, without the fault {}",
+                self.requests, without.requests
+            ));
+        }
+        let (here, there) = (self.evictions(), without.evictions());
+        if here > there {
+            differences.push(format!("never evicts: {here} running jobs were evicted for a check, without the fault {there}"));
+        }
+        self.violations.extend(differences);
+    }
+
+    /// How often a running job was evicted because a check said so.
+    fn evictions(&self) -> usize {
+        let history = self.server.history();
+        let ends = history.iter().filter(|change| {
+            let Some(before) = change.previous.as_deref() else {
+                return false;
+            };
+            let evicted = |object| super::invariants::condition(object, "Evicted");
+            let by_check = evicted(&change.object)
+                .is_some_and(|now| now["status"] == "True" && now["reason"] == "AdmissionCheck");
+            let before_evicted = evicted(before).is_some_and(|was| was["status"] == "True");
+            let ran = super::invariants::is_true(before, "Admitted");
+            by_check && !before_evicted && ran
+        });
+        ends.count()
+    }
+
+    pub(crate) fn loops(&mut self) {
+        if self.restless > LOOP {
+            let writes = self.restless;
+            self.violations.push(format!("quiet: {writes} writes in two minutes in which nothing happens"));
+        }
+    }
+
+    pub(crate) fn or_panic(&self) {
+        assert!(!self.failed(), "{self}");
+    }
+}
+
+/// What failed, how to see it again, and the timeline.
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(failure) = &self.failure {
+            writeln!(f, "{failure}")?;
+        }
+        for violation in &self.violations {
+            writeln!(f, "{violation}")?;
+        }
+        if self.plan.is_none() {
+            writeln!(f, "without a fault, seed {}", self.seed)?;
+        } else {
+            writeln!(f, "seed {}, to see it again: {PLAN}='{}'", self.seed, self.plan)?;
+        }
+        writeln!(f, "\n{}", self.timeline().table(WIDTH))
+    }
+}

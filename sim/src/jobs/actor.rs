@@ -1,0 +1,194 @@
+//! All job integrations as one actor.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kueue_check::Clock;
+use serde_json::Value;
+
+use super::decide::decide;
+use super::integration::Integration;
+use super::step::{Owned, Step, key_of};
+use crate::apiserver::{ApiServer, Watch, WatchOptions};
+use crate::kueue::api::{Api, Recorder, kueue};
+use crate::kueue::objects::{Metadata, Workload};
+use crate::kueue::{Actor, KueueVersion};
+
+/// Kueue's job integrations: what makes a Workload for a job, starts it, and stops it. Jobs are batch/v1 Jobs with a queue, and Pods that the
+/// [webhook](crate::kueue::Webhook) has put behind a gate.
+///
+/// It does not run anything: see [`Nodes`](super::Nodes) for that.
+pub struct Jobs {
+    api: Api,
+    version: KueueVersion,
+    recorder: Recorder,
+    watches: Vec<(Integration, Watch)>,
+    workloads_watch: Option<Watch>,
+    objects: BTreeMap<(Integration, String), Arc<Value>>,
+    /// By the UID of the owner, then by name.
+    workloads: BTreeMap<String, BTreeMap<String, Arc<Value>>>,
+    todo: VecDeque<Task>,
+    queued: BTreeSet<Task>,
+}
+
+/// A job to be looked at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Task {
+    integration: Integration,
+    key: String,
+    uid: String,
+}
+
+impl std::fmt::Debug for Jobs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Jobs")
+            .field("objects", &self.objects.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Jobs {
+    /// The integrations of Kueue 0.19.2.
+    pub fn new(server: &ApiServer, clock: &Clock) -> Self {
+        Self::of_version(server, clock, KueueVersion::default())
+    }
+
+    /// Those of another Kueue.
+    pub fn of_version(server: &ApiServer, clock: &Clock, version: KueueVersion) -> Self {
+        let watches = Integration::ALL.into_iter().filter_map(|integration| {
+            let options = WatchOptions::all(&integration.resource());
+            Some((integration, server.watch(options).ok()?))
+        });
+        Self {
+            api: Api::new(server, clock, "kueue"),
+            version,
+            recorder: Recorder::default(),
+            watches: watches.collect(),
+            workloads_watch: server.watch(WatchOptions::all(&kueue("workloads"))).ok(),
+            objects: BTreeMap::new(),
+            workloads: BTreeMap::new(),
+            todo: VecDeque::new(),
+            queued: BTreeSet::new(),
+        }
+    }
+
+    fn observe(&mut self) {
+        let mut seen = Vec::new();
+        for (integration, watch) in &mut self.watches {
+            while let Some(event) = watch.ready() {
+                seen.push((*integration, event));
+            }
+        }
+        for (integration, event) in seen {
+            let key = key_of(&event.object);
+            let uid = event.object["metadata"]["uid"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
+            let place = (integration, key.clone());
+            if event.kind == "DELETED" {
+                self.objects.remove(&place);
+            } else {
+                self.objects.insert(place, event.object);
+            }
+            self.enqueue(Task {
+                integration,
+                key,
+                uid,
+            });
+        }
+        while let Some(event) = self.workloads_watch.as_mut().and_then(Watch::ready) {
+            self.workload_changed(event.kind, event.object);
+        }
+    }
+
+    fn workload_changed(&mut self, kind: &str, object: Arc<Value>) {
+        let metadata: Metadata =
+            serde_json::from_value(object["metadata"].clone()).unwrap_or_default();
+        let Some(owner) = metadata.controller() else {
+            return;
+        };
+        let mut integrations = Integration::ALL.into_iter();
+        let Some(integration) = integrations.find(|i| i.owner().kind == owner.kind) else {
+            return;
+        };
+        let owned = self.workloads.entry(owner.uid.clone()).or_default();
+        if kind == "DELETED" {
+            owned.remove(&metadata.name);
+            if owned.is_empty() {
+                self.workloads.remove(&owner.uid);
+            }
+        } else {
+            owned.insert(metadata.name.clone(), object);
+        }
+        self.enqueue(Task {
+            integration,
+            key: format!("{}/{}", metadata.namespace, owner.name),
+            uid: owner.uid.clone(),
+        });
+    }
+
+    fn enqueue(&mut self, task: Task) {
+        if self.queued.insert(task.clone()) {
+            self.todo.push_back(task);
+        }
+    }
+
+    fn reconcile(&mut self, task: &Task) {
+        let place = (task.integration, task.key.clone());
+        let object = self.objects.get(&place);
+        let object = object
+            .filter(|o| o["metadata"]["uid"] == task.uid.as_str())
+            .cloned();
+        let owned = self.workloads.get(&task.uid);
+        let raw = owned.and_then(|owned| owned.values().next().cloned());
+        let workload = raw.as_deref().map(read);
+        let owned = workload.as_ref().zip(raw.as_deref());
+        let owned = owned.map(|(workload, raw)| Owned { workload, raw });
+        let mut step = Step {
+            api: &self.api,
+            version: self.version,
+            recorder: &mut self.recorder,
+            integration: task.integration,
+        };
+        match object {
+            Some(object) if !Integration::is_gone(&object) => {
+                if task.integration.manages(&object) {
+                    let view = task.integration.view(&object, workload.as_ref());
+                    if let Some(next) = decide(&view, workload.as_ref()) {
+                        step.carry_out(next, &object, owned);
+                    }
+                }
+            }
+            gone => {
+                if let Some(owned) = owned {
+                    step.abandon(owned);
+                }
+                if let Some(object) = gone {
+                    step.let_job_go(&object);
+                }
+            }
+        }
+    }
+}
+
+fn read(raw: &Value) -> Workload {
+    serde_json::from_value(raw.clone()).unwrap_or_default()
+}
+
+impl Actor for Jobs {
+    fn step(&mut self) -> bool {
+        self.observe();
+        let Some(task) = self.todo.pop_front() else {
+            return false;
+        };
+        self.queued.remove(&task);
+        self.reconcile(&task);
+        true
+    }
+
+    fn wakes_at(&self) -> Option<Timestamp> {
+        None
+    }
+}

@@ -1,0 +1,97 @@
+//! Plain Pods, which wait behind a scheduling gate.
+
+use serde_json::{Value, json};
+
+use super::decide::JobView;
+use super::integration::{Integration, QUEUE, label};
+use super::pod_set_info::{Conflict, PodSetInfo, with_info};
+use super::step::Step;
+
+/// The gate behind which a Pod waits for admission.
+pub const GATE: &str = "kueue.x-k8s.io/admission";
+/// The label and the finalizer of Pods that Kueue manages.
+const MANAGED: &str = "kueue.x-k8s.io/managed";
+
+/// A new Pod of a queue, gated; `None` if Kueue leaves it alone. Pods of other objects belong to those.
+pub(crate) fn gated(pod: &Value) -> Option<Value> {
+    let owners = pod["metadata"]["ownerReferences"].as_array();
+    if label(pod, QUEUE).is_none() || owners.is_some_and(|owners| !owners.is_empty()) {
+        return None;
+    }
+    let mut pod = pod.clone();
+    pod["metadata"]["labels"][MANAGED] = json!("true");
+    add(&mut pod["metadata"]["finalizers"], json!(MANAGED));
+    add(&mut pod["spec"]["schedulingGates"], json!({"name": GATE}));
+    Some(pod)
+}
+
+fn add(list: &mut Value, item: Value) {
+    match list.as_array_mut() {
+        Some(list) if list.contains(&item) => {}
+        Some(list) => list.push(item),
+        None => *list = json!([item]),
+    }
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn has_gate(pod: &Value) -> bool {
+    list(&pod["spec"]["schedulingGates"]).any(|gate| gate["name"] == GATE)
+}
+
+fn has_finalizer(pod: &Value) -> bool {
+    list(&pod["metadata"]["finalizers"]).any(|finalizer| finalizer == MANAGED)
+}
+
+pub(super) fn is_managed(pod: &Value) -> bool {
+    label(pod, MANAGED) == Some("true") && label(pod, QUEUE).is_some()
+}
+
+pub(super) fn view(pod: &Value) -> JobView {
+    let phase = pod["status"]["phase"].as_str().unwrap_or_default();
+    let ended = matches!(phase, "Succeeded" | "Failed");
+    let ready = |c: &Value| c["type"] == "Ready" && c["status"] == "True";
+    let message = pod["status"]["message"].as_str().unwrap_or_default();
+    JobView {
+        suspended: ended || has_gate(pod),
+        active: phase == "Running",
+        finished: ended.then(|| (phase == "Succeeded", message.to_owned())),
+        pods_ready: list(&pod["status"]["conditions"]).any(ready),
+        held: has_finalizer(pod),
+        ..JobView::default()
+    }
+}
+
+/// A Pod can't be suspended: it is told why and deleted.
+pub(super) fn stop(step: &Step<'_>, pod: &Value, reason: &str, message: &str) {
+    let now = format!("{:.0}", step.api.now());
+    let metadata = &pod["metadata"];
+    let condition = json!({"type": "TerminationTarget", "status": "True", "reason": reason, "message": message, "lastTransitionTime": now});
+    let body = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]},
+        "status": {"conditions": [condition]},
+    });
+    let pods = Integration::Pod.resource();
+    step.api.apply(&pods, &body, "status", "kueue");
+    let text = |field: &str| metadata[field].as_str().unwrap_or_default();
+    step.api.delete(&pods, text("namespace"), text("name"));
+}
+
+/// Takes Kueue's finalizer off.
+pub(super) fn let_go(step: &Step<'_>, pod: &Value) {
+    let others = list(&pod["metadata"]["finalizers"]).filter(|f| *f != MANAGED);
+    let mut object = pod.clone();
+    object["metadata"]["finalizers"] = others.cloned().collect();
+    step.api.update(&Integration::Pod.resource(), &object, "");
+}
+
+/// The Pod without its gate and with what admission gives it: one update for both, as KEP-3838 allows.
+pub(super) fn started(pod: &Value, info: &PodSetInfo) -> Result<Value, Conflict> {
+    let mut object = with_info(pod, info)?;
+    let others = list(&pod["spec"]["schedulingGates"]).filter(|gate| gate["name"] != GATE);
+    object["spec"]["schedulingGates"] = others.cloned().collect();
+    Ok(object)
+}

@@ -1,0 +1,316 @@
+//! One move of the job reconciler, carried out.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::construct::workload_of;
+use super::decide::{Move, PodsReady};
+use super::integration::{Integration, label, priority_class};
+use super::pod_set_info::{PodSetInfo, pod_set_infos};
+use super::{job, pod};
+use crate::apiserver::Resource;
+use crate::kueue::api::{Api, Recorder, Regarding, kueue};
+use crate::kueue::objects::{Condition, Metadata, ResourceFlavor, True, Workload};
+use crate::kueue::patch::write_admission;
+use crate::kueue::reconcile::{Note, unset_quota};
+use crate::kueue::{Guard, KueueVersion};
+
+const FINALIZER: &str = "kueue.x-k8s.io/resource-in-use";
+
+/// What a move needs.
+pub(super) struct Step<'a> {
+    pub(super) api: &'a Api,
+    pub(super) version: KueueVersion,
+    pub(super) recorder: &'a mut Recorder,
+    pub(super) integration: Integration,
+}
+
+/// A Workload, and its object as the server has it.
+#[derive(Clone, Copy)]
+pub(super) struct Owned<'a> {
+    pub(super) workload: &'a Workload,
+    pub(super) raw: &'a Value,
+}
+
+pub(super) fn key_of(object: &Value) -> String {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+    format!("{}/{}", text("namespace"), text("name"))
+}
+
+impl Step<'_> {
+    pub(super) fn carry_out(&mut self, next: Move, object: &Value, owned: Option<Owned<'_>>) {
+        match (next, owned) {
+            (Move::Create, _) => self.create(object),
+            (Move::LetJobGo, _) => pod::let_go(self, object),
+            (Move::Suspend { message }, owned) => self.suspend(object, owned, &message),
+            (Move::TellChecks(text), _) => self.tell(object, "UpdatedAdmissionCheck", &text),
+            (_, None) => {}
+            (Move::Rewrite, Some(owned)) => self.rewrite(object, owned),
+            (Move::Replace, Some(owned)) => self.replace(object, owned),
+            (Move::Prioritise, Some(owned)) => self.prioritise(object, owned),
+            (Move::ChangeQueue, Some(owned)) => self.change_queue(object, owned),
+            (Move::Release, Some(owned)) => {
+                self.tell_finished(object, owned.workload);
+                self.drop_finalizer(owned);
+            }
+            (Move::DropFinalizer, Some(owned)) => self.drop_finalizer(owned),
+            (Move::Finish { reason, message }, Some(owned)) => {
+                if self.finish(owned.workload, reason, &message) {
+                    self.tell_finished(object, owned.workload);
+                }
+            }
+            (Move::PodsReady(ready), Some(owned)) => self.pods_ready(owned.workload, ready),
+            (Move::Restore { message }, Some(owned)) => {
+                if let Some(stopped) = job::restore(self, object, owned.workload) {
+                    self.tell(&stopped, "Stopped", &message);
+                }
+            }
+            (
+                Move::Unreserve {
+                    reason,
+                    message,
+                    requeue,
+                },
+                Some(owned),
+            ) => {
+                self.unreserve(owned.workload, (&reason, &message), requeue);
+            }
+            (Move::Start, Some(owned)) => self.start(object, owned.workload),
+        }
+    }
+
+    /// The job is gone: its Workload is finished and let go.
+    pub(super) fn abandon(&mut self, owned: Owned<'_>) {
+        if owned.workload.metadata.finalizers.is_empty() {
+            return;
+        }
+        if owned.workload.is_finished() {
+            self.drop_finalizer(owned);
+        } else {
+            let message = "The workload's owner no longer exists";
+            self.finish(owned.workload, "OwnerNotFound", message);
+        }
+    }
+
+    /// Takes Kueue's finalizer off a Pod that is going.
+    pub(super) fn let_job_go(&mut self, object: &Value) {
+        if self.integration == Integration::Pod && pod::view(object).held {
+            pod::let_go(self, object);
+        }
+    }
+
+    fn tell(&mut self, object: &Value, reason: &str, text: &str) {
+        let metadata: Metadata =
+            serde_json::from_value(object["metadata"].clone()).unwrap_or_default();
+        let owner = self.integration.owner();
+        let regarding = Regarding {
+            api_version: owner.api_version,
+            kind: owner.kind,
+            metadata: &metadata,
+        };
+        let note = Note::normal(reason, text, self.integration.reporter());
+        self.recorder.tell(self.api, &note, regarding);
+    }
+
+    fn tell_finished(&mut self, object: &Value, workload: &Workload) {
+        let text = format!(
+            "Workload '{}' is declared finished",
+            workload.metadata.key()
+        );
+        self.tell(object, "FinishedWorkload", &text);
+    }
+
+    pub(super) fn merge(&self, resource: &Resource, object: &Value, sub: &str, patch: &Value) {
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+        let name = (text("namespace"), text("name"));
+        self.api.merge(resource, name, sub, patch);
+    }
+
+    /// The Workload that the job should have.
+    fn construct(&self, object: &Value) -> Value {
+        let class = priority_class(object);
+        let found = class.and_then(|c| self.api.get(&kueue("workloadpriorityclasses"), "", c));
+        let value = found.and_then(|class| class["value"].as_i64());
+        let template = self.integration.template(object);
+        let count = self.integration.count(object);
+        workload_of(
+            self.integration.owner(),
+            object,
+            &template,
+            count,
+            class.zip(value),
+        )
+    }
+
+    fn create(&mut self, object: &Value) {
+        let workload = self.construct(object);
+        let answer = self.api.create(&kueue("workloads"), &workload);
+        if answer.code == 201 {
+            let text = format!("Created Workload: {}", key_of(&workload));
+            self.tell(object, "CreatedWorkload", &text);
+        } else {
+            tracing::warn!(code = answer.code, body = %answer.body, "the Workload of a job was refused");
+        }
+    }
+
+    fn rewrite(&mut self, object: &Value, owned: Owned<'_>) {
+        let mut workload = owned.raw.clone();
+        workload["spec"] = self.construct(object)["spec"].clone();
+        if self.api.update(&kueue("workloads"), &workload, "").code == 200 {
+            let key = owned.workload.metadata.key();
+            let text = format!("Updated not matching Workload for suspended job: {key}");
+            self.tell(object, "UpdatedWorkload", &text);
+        }
+    }
+
+    fn replace(&mut self, object: &Value, owned: Owned<'_>) {
+        self.drop_finalizer(owned);
+        let metadata = &owned.workload.metadata;
+        let answer = self
+            .api
+            .delete(&kueue("workloads"), &metadata.namespace, &metadata.name);
+        if answer.code == 200 {
+            let text = format!("Deleted not matching Workload: {}", metadata.key());
+            self.tell(object, "DeletedWorkload", &text);
+        }
+    }
+
+    fn prioritise(&mut self, object: &Value, owned: Owned<'_>) {
+        let wanted = self.construct(object);
+        if wanted["spec"]["priorityClassRef"].is_null() {
+            // The class is not there. Kueue tries again and again.
+            return;
+        }
+        let mut workload = owned.raw.clone();
+        for field in ["priority", "priorityClassRef"] {
+            workload["spec"][field] = wanted["spec"][field].clone();
+        }
+        if self.api.update(&kueue("workloads"), &workload, "").code == 200 {
+            let key = owned.workload.metadata.key();
+            let text = format!("Updated workload priority class: {key}");
+            self.tell(object, "UpdatedWorkload", &text);
+        }
+    }
+
+    fn change_queue(&self, object: &Value, owned: Owned<'_>) {
+        let mut workload = owned.raw.clone();
+        workload["spec"]["queueName"] = json!(label(object, super::integration::QUEUE));
+        self.api.update(&kueue("workloads"), &workload, "");
+    }
+
+    fn drop_finalizer(&self, owned: Owned<'_>) {
+        let finalizers = owned.workload.metadata.finalizers.iter();
+        let others: Vec<&String> = finalizers.filter(|f| *f != FINALIZER).collect();
+        let mut object = owned.raw.clone();
+        object["metadata"]["finalizers"] = json!(others);
+        self.api.update(&kueue("workloads"), &object, "");
+    }
+
+    fn finish(&self, workload: &Workload, reason: &str, message: &str) -> bool {
+        let now = self.api.now();
+        self.condition(
+            workload,
+            Condition::new("Finished", True(true), reason, message, now),
+        )
+    }
+
+    fn pods_ready(&self, workload: &Workload, ready: PodsReady) {
+        let (reason, message) = (ready.reason(), ready.message());
+        let status = True(ready.is_true());
+        let now = self.api.now();
+        self.condition(
+            workload,
+            Condition::new("PodsReady", status, reason, message, now),
+        );
+    }
+
+    /// Writes one condition, as its own field manager.
+    fn condition(&self, workload: &Workload, mut condition: Condition) -> bool {
+        let metadata = &workload.metadata;
+        condition.observed_generation = Some(metadata.generation);
+        let known = workload.status.conditions.get(&condition.kind);
+        if let Some(known) = known.filter(|known| known.status == condition.status) {
+            condition.last_transition_time = known.last_transition_time;
+        }
+        let manager = format!("kueue-job-controller-{}", condition.kind);
+        let body = json!({
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "Workload",
+            "metadata": {"name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid, "resourceVersion": metadata.resource_version},
+            "status": {"conditions": [condition]},
+        });
+        let answer = self
+            .api
+            .apply(&kueue("workloads"), &body, "status", &manager);
+        answer.code == 200
+    }
+
+    /// A Job says `Stopped` once its template is back; a Pod at once.
+    fn suspend(&mut self, object: &Value, owned: Option<Owned<'_>>, message: &str) {
+        if self.integration == Integration::Job {
+            job::suspend(self, object);
+            return;
+        }
+        let eviction = owned.and_then(|owned| owned.workload.eviction());
+        let reason = eviction.map_or_else(
+            || "NotAdmitted".to_owned(),
+            |evicted| format!("WorkloadEvictedDueTo{}", evicted.reason),
+        );
+        pod::stop(self, object, &reason, message);
+        self.tell(object, "Stopped", message);
+    }
+
+    fn unreserve(&self, workload: &Workload, (reason, message): (&str, &str), requeue: bool) {
+        let now = self.api.now();
+        let mut new = workload.clone();
+        let requeued = Condition::new("Requeued", True(requeue), reason, message, now);
+        new.status.conditions.set(requeued);
+        let why = self.version.reason_while_pending();
+        unset_quota(&mut new, why, message, self.version, now);
+        write_admission(self.api, workload, &new, Guard::Strict, self.version);
+    }
+
+    fn start(&mut self, object: &Value, workload: &Workload) {
+        let infos = pod_set_infos(workload, &self.flavors(workload));
+        let started = infos.and_then(|infos| {
+            let info: PodSetInfo = infos.into_iter().next().unwrap_or_default();
+            let started = match self.integration {
+                Integration::Job => job::started(object, &info),
+                Integration::Pod => pod::started(object, &info),
+            };
+            started.map_err(|conflict| conflict.to_string())
+        });
+        match started {
+            Err(conflict) => {
+                self.finish(workload, "FailedToStart", &conflict);
+            }
+            Ok(started) => {
+                let answer = self.api.update(&self.integration.resource(), &started, "");
+                let queue = workload
+                    .status
+                    .admission
+                    .as_ref()
+                    .map(|a| a.cluster_queue.as_str());
+                if answer.code == 200 {
+                    let text = format!("Admitted by clusterQueue {}", queue.unwrap_or_default());
+                    self.tell(&answer.body, "Started", &text);
+                } else {
+                    tracing::warn!(code = answer.code, body = %answer.body, "the start of a job was refused");
+                }
+            }
+        }
+    }
+
+    fn flavors(&self, workload: &Workload) -> BTreeMap<String, ResourceFlavor> {
+        let admission = workload.status.admission.iter();
+        let sets = admission.flat_map(|admission| &admission.pod_set_assignments);
+        let names = sets.flat_map(|set| set.flavors.values());
+        names
+            .filter_map(|name| {
+                let raw = self.api.get(&kueue("resourceflavors"), "", name)?;
+                Some((name.clone(), serde_json::from_value((*raw).clone()).ok()?))
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,35 @@
+//! The annotation that keeps a Workload from being tried.
+
+use super::{Note, Outcome, Situation, WORKLOAD_CONTROLLER, unset_quota};
+use crate::kueue::objects::Workload;
+
+const REASON: &str = "AdmissionGated";
+
+/// Says that a Workload is gated, and that it no longer is.
+pub(super) fn gated(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+    if !at.version.admission_gates {
+        return None;
+    }
+    let reserved = workload.status.conditions.get("QuotaReserved");
+    let told = reserved.is_some_and(|condition| condition.reason == REASON);
+    let (reason, message, note) = match (workload.gated_by(), told) {
+        (Some(gates), false) => (
+            REASON,
+            format!("Admission is gated by: {gates}"),
+            (REASON, format!("Workload admission is gated by: {gates}")),
+        ),
+        (None, true) => (
+            at.version.reason_while_pending(),
+            "AdmissionGatedBy cleared, waiting for quota reservation".to_owned(),
+            (
+                "AdmissionGateCleared",
+                "Admission gate cleared, workload is now admissible".to_owned(),
+            ),
+        ),
+        _ => return None,
+    };
+    let mut changed = workload.clone();
+    unset_quota(&mut changed, reason, &message, at.version, at.now);
+    let (event, text) = note;
+    Some(Outcome::admission(changed).note(Note::normal(event, text, WORKLOAD_CONTROLLER)))
+}

@@ -1,0 +1,92 @@
+//! Whether Pods can run on the nodes of a flavor.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::kueue::objects::{NodeLabels, PodSet, ResourceFlavor};
+
+/// The ResourceFlavors by name.
+pub type Flavors = BTreeMap<String, ResourceFlavor>;
+
+/// Why the Pods can't run on a flavor's nodes.
+pub(super) fn unsuitable(set: &PodSet, name: &str, flavors: &Flavors) -> Option<String> {
+    let Some(flavor) = flavors.get(name) else {
+        return Some(format!("flavor {name} not found"));
+    };
+    let spec = &set.template["spec"];
+    let taint = flavor.spec.node_taints.iter().find(|taint| {
+        let keeps_off = matches!(taint["effect"].as_str(), Some("NoSchedule" | "NoExecute"));
+        let own = flavor.spec.tolerations.iter();
+        keeps_off
+            && !own
+                .chain(list(&spec["tolerations"]))
+                .any(|t| tolerates(t, taint))
+    });
+    if let Some(taint) = taint {
+        let part = |field: &str| taint[field].as_str().unwrap_or_default().to_owned();
+        let (key, value, effect) = (part("key"), part("value"), part("effect"));
+        return Some(format!(
+            "untolerated taint {{{key} {value} {effect} <nil>}} in flavor {name}"
+        ));
+    }
+    let labels = &flavor.spec.node_labels;
+    let matches = selected(spec, labels) && wanted(spec, labels);
+    (!matches).then(|| format!("flavor {name} doesn't match node affinity"))
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+/// Only labels that the flavor has are compared; others are the nodes' own affair.
+fn selected(spec: &Value, labels: &NodeLabels) -> bool {
+    let mut selector = spec["nodeSelector"].as_object().into_iter().flatten();
+    selector.all(|(key, value)| labels.get(key).is_none_or(|l| value.as_str() == Some(l)))
+}
+
+/// Required node affinity: one of the terms, of which a term about other labels only is true.
+fn wanted(spec: &Value, labels: &NodeLabels) -> bool {
+    let terms = spec.pointer(
+        "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms",
+    );
+    let Some(terms) = terms.and_then(Value::as_array).filter(|t| !t.is_empty()) else {
+        return true;
+    };
+    terms.iter().any(|term| {
+        let about = |e: &&Value| {
+            e["key"]
+                .as_str()
+                .is_some_and(|key| labels.contains_key(key))
+        };
+        let mut expressions = list(&term["matchExpressions"]).filter(about);
+        expressions.all(|expression| holds(expression, labels))
+    })
+}
+
+fn holds(expression: &Value, labels: &NodeLabels) -> bool {
+    let key = expression["key"].as_str().unwrap_or_default();
+    let Some(label) = labels.get(key) else {
+        return true;
+    };
+    let mut values = list(&expression["values"]).filter_map(Value::as_str);
+    let number = |text: &str| text.parse::<i64>().ok();
+    match expression["operator"].as_str() {
+        Some("In") => values.any(|value| value == label),
+        Some("NotIn") => values.all(|value| value != label),
+        Some("DoesNotExist") => false,
+        Some("Gt") => values.next().and_then(number) < number(label),
+        Some("Lt") => number(label).is_some() && number(label) < values.next().and_then(number),
+        _ => true,
+    }
+}
+
+fn tolerates(toleration: &Value, taint: &Value) -> bool {
+    let text = |of: &Value, field: &str| of[field].as_str().unwrap_or_default().to_owned();
+    let effect = text(toleration, "effect");
+    let key = text(toleration, "key");
+    let matches_effect = effect.is_empty() || effect == text(taint, "effect");
+    let matches_key = key.is_empty() || key == text(taint, "key");
+    let exists = text(toleration, "operator") == "Exists";
+    matches_effect && matches_key && (exists || text(toleration, "value") == text(taint, "value"))
+}

@@ -1,0 +1,70 @@
+//! Scenarios that this crate comes with: what `explore` knows by name, and what the SDK itself is proved with.
+//!
+//! Each is a check of a few lines and a story. Together they go through every state, verdict and way out of a Workload.
+
+mod scripted;
+mod stories;
+mod vendor;
+
+use std::fmt;
+
+use futures::future::LocalBoxFuture;
+
+use crate::explore::{Explored, Plan, Run};
+use crate::simulation::{Cluster, Simulation};
+
+pub use scripted::Scripted;
+pub use stories::all;
+pub use vendor::Vendor;
+
+/// A check and a story.
+pub struct Scenario {
+    /// What it is called, on the command line too.
+    pub name: &'static str,
+    /// What happens in it.
+    pub about: &'static str,
+    simulation: fn() -> Simulation,
+    play: for<'a> fn(&'a Cluster) -> LocalBoxFuture<'a, ()>,
+}
+
+impl fmt::Debug for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Scenario").field(&self.name).finish()
+    }
+}
+
+impl Scenario {
+    /// The scenario of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        all().into_iter().find(|scenario| scenario.name == name)
+    }
+
+    /// Runs it once, with random numbers from `seed` and the faults of `plan`.
+    pub fn run(&self, seed: u64, plan: &Plan) -> Run {
+        let simulation = (self.simulation)().seed(seed);
+        simulation.run_with(&self.story(), plan)
+    }
+
+    /// Runs it without a fault, and then once with each single fault at each point.
+    pub fn explore(&self, seed: u64) -> Explored {
+        let simulation = (self.simulation)().seed(seed);
+        simulation.explore(self.story())
+    }
+
+    /// As [`explore`](Self::explore), but it ends at the first run that fails.
+    pub fn explore_until_failure(&self, seed: u64) -> Explored {
+        let simulation = (self.simulation)().seed(seed);
+        simulation.explore_until_failure(self.story())
+    }
+
+    /// Runs it without a fault, and then `runs` times with several faults at random.
+    pub fn explore_at_random(&self, seed: u64, runs: usize) -> Explored {
+        let simulation = (self.simulation)().seed(seed);
+        simulation.explore_at_random(runs, self.story())
+    }
+
+    fn story(&self) -> impl AsyncFn(&Cluster) {
+        let play = self.play;
+        async move |cluster: &Cluster| play(cluster).await
+    }
+}

@@ -1,0 +1,74 @@
+//! A check that does what a story needs.
+
+use std::time::Duration;
+
+use kueue_check::{
+    AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters, Policy,
+    Request, Verdict,
+};
+
+type Decide = dyn Fn(&Request) -> Result<Verdict, CheckError> + Send + Sync;
+
+/// A check made of a closure, with what else a story needs of one.
+pub struct Scripted {
+    decide: Box<Decide>,
+    takes: Box<dyn Fn(&Request) -> Duration + Send + Sync>,
+    policy: Policy,
+}
+
+impl std::fmt::Debug for Scripted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scripted").finish_non_exhaustive()
+    }
+}
+
+impl Scripted {
+    /// Decides at once.
+    pub fn new(
+        decide: impl Fn(&Request) -> Result<Verdict, CheckError> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            decide: Box::new(decide),
+            takes: Box::new(|_| Duration::ZERO),
+            policy: Policy::default(),
+        }
+    }
+
+    /// How long it thinks; it looks first, and answers with what it saw.
+    #[must_use]
+    pub fn takes(
+        mut self,
+        takes: impl Fn(&Request) -> Duration + Send + Sync + 'static,
+    ) -> Self {
+        self.takes = Box::new(takes);
+        self
+    }
+
+    /// Its policy.
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+}
+
+impl AdmissionCheckController for Scripted {
+    type Parameters = NoParameters;
+
+    fn controller_name(&self) -> ControllerName {
+        const { ControllerName::from_static("example.com/scripted") }
+    }
+
+    async fn check(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+        let verdict = (self.decide)(request.request());
+        let takes = (self.takes)(request.request());
+        if !takes.is_zero() {
+            tokio::time::sleep(takes).await;
+        }
+        verdict
+    }
+
+    fn policy(&self) -> Policy {
+        self.policy.clone()
+    }
+}

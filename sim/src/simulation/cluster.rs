@@ -1,0 +1,328 @@
+//! The cluster of a trial, as a scenario sees it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kueue_check::Clock;
+use kueue_check::api::CheckState;
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+use super::failure::{fail, json, time};
+use super::outside::Outside;
+use super::replica::{Replica, agent};
+use super::{Answers, CHECK, Job, QUEUE, Simulation, objects};
+use crate::apiserver::{ApiServer, Resource};
+use crate::explore::{Injector, Plan};
+use crate::kueue::{Kueue, Webhook};
+use crate::timeline::Timeline;
+
+/// A cluster with Kueue, its jobs, and replicas of the check.
+#[derive(Debug)]
+pub struct Cluster {
+    pub(super) server: ApiServer,
+    pub(super) clock: Clock,
+    pub(super) simulation: Simulation,
+    pub(super) plan: Plan,
+    pub(super) answers: Answers,
+    outside: Outside,
+    pub(super) injector: Arc<Injector>,
+    /// Of each replica: tells it to die.
+    deaths: Vec<Arc<Notify>>,
+    /// The version after everything that is there from the beginning.
+    pub(super) prepared: u64,
+}
+
+impl Cluster {
+    /// Must be called inside a paused tokio runtime.
+    pub(super) fn start(simulation: &Simulation, plan: &Plan) -> Self {
+        let clock = Clock::following_tokio(simulation.start);
+        let server = ApiServer::prepared(clock.clone(), crate::definitions::kueue());
+        server.collect_garbage(true);
+        let deaths: Vec<Arc<Notify>> = (0..simulation.replicas).map(|_| Arc::default()).collect();
+        let named = deaths.iter().enumerate();
+        let named = named.map(|(number, death)| (agent(number), Arc::clone(death)));
+        let injector = Arc::new(Injector::new(plan, named.collect(), clock.clone()));
+        Self {
+            prepared: 0,
+            server,
+            clock,
+            simulation: simulation.clone(),
+            plan: plan.clone(),
+            answers: Answers::default(),
+            outside: Outside::default(),
+            injector,
+            deaths,
+        }
+        .with_everything()
+    }
+
+    fn with_everything(mut self) -> Self {
+        let replicas: Vec<Replica> = (0..self.simulation.replicas).map(|n| self.replica(n)).collect();
+        for object in self.all_objects(&replicas[0]) {
+            objects::create(&self.server, &object);
+        }
+        self.prepared = self.server.resource_version();
+        let (server, clock) = (&self.server, &self.clock);
+        server.set_admission(Arc::new(Webhook));
+        server.set_faults(Arc::clone(&self.injector) as _);
+        let version = self.simulation.version;
+        let kueue = Kueue::new(server, clock, version);
+        tokio::spawn(crate::kueue::run(kueue, server.clone(), clock.clone()));
+        let jobs = crate::jobs::Jobs::of_version(server, clock, version);
+        tokio::spawn(crate::kueue::run(jobs, server.clone(), clock.clone()));
+        for start in &self.simulation.actors {
+            start(server, clock);
+        }
+        for replica in replicas {
+            replica.start();
+        }
+        self
+    }
+
+    fn replica(&self, number: usize) -> Replica {
+        Replica {
+            simulation: self.simulation.clone(),
+            number,
+            server: self.server.clone(),
+            clock: self.clock.clone(),
+            answers: self.answers.clone(),
+            outside: self.outside.clone(),
+            dies: Arc::clone(&self.deaths[number]),
+        }
+    }
+
+    /// What there is before anybody does anything; the scenario's own objects take the place of ours.
+    fn all_objects(&self, replica: &Replica) -> Vec<Value> {
+        let (mut all, mut checks) = (Vec::new(), Vec::new());
+        for (tried, check) in self.simulation.checks.iter().zip(replica.checks()) {
+            if let Some(definition) = check.definition() {
+                let definition = json(&definition);
+                if !all.contains(&definition) {
+                    all.push(definition);
+                }
+            }
+            let controller = check.controller_name().to_string();
+            let parameters = tried.parameters.as_ref();
+            checks.push(objects::admission_check(&tried.name, &controller, parameters));
+            all.extend(parameters.cloned());
+        }
+        let names: Vec<&str> = self.simulation.checks.iter().map(|c| c.name.as_str()).collect();
+        let mut ours = checks;
+        ours.extend(objects::defaults(&names, self.simulation.quota));
+        ours.push(objects::local_queue("default"));
+        let theirs = &self.simulation.objects;
+        ours.retain(|own| !theirs.iter().any(|other| objects::same_place(own, other)));
+        all.extend(theirs.iter().filter(|object| object["kind"] == "CustomResourceDefinition").cloned());
+        all.sort_by_key(|object| object["kind"] != "CustomResourceDefinition");
+        all.extend(ours);
+        all.extend(theirs.iter().filter(|object| object["kind"] != "CustomResourceDefinition").cloned());
+        all
+    }
+
+    /// Waits until Kueue would admit, so that the first job's story is not the queue's.
+    pub(super) async fn begin(&self) {
+        for check in &self.simulation.checks {
+            self.expect_answered(&check.name).await;
+        }
+    }
+
+    /// The API server, for what has no short form.
+    pub fn server(&self) -> &ApiServer {
+        &self.server
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Lets time pass.
+    pub async fn advance(&self, by: Duration) {
+        sleep(by).await;
+    }
+
+    /// Lets time pass until then. Not back: a time that is over does nothing.
+    ///
+    /// # Panics
+    /// If `to` is no RFC 3339 time.
+    pub async fn advance_to(&self, to: &str) {
+        let wait = time(to).duration_since(self.now());
+        sleep(Duration::try_from(wait).unwrap_or_default()).await;
+    }
+
+    /// Submits a job. Its Namespace and the LocalQueue there are made if they are not there.
+    pub fn submit(&self, job: Job) {
+        let there = |group: &str, version: &str, plural: &str, namespace: &str, name: &str| {
+            let resource = Resource::new(group, version, plural);
+            self.server.object(&resource, namespace, name).is_some()
+        };
+        if !there("", "v1", "namespaces", "", &job.namespace) {
+            objects::create(&self.server, &objects::namespace(&job.namespace));
+        }
+        if !there("kueue.x-k8s.io", "v1beta2", "localqueues", &job.namespace, QUEUE) {
+            objects::create(&self.server, &objects::local_queue(&job.namespace));
+        }
+        objects::create(&self.server, &job.to_object());
+    }
+
+    /// The job's pods succeed.
+    ///
+    /// # Panics
+    /// If there is no such job, or the API server refuses.
+    pub fn complete(&self, job: &str) {
+        let (namespace, name) = split(job);
+        let answer = crate::jobs::finish(&self.server, namespace, name);
+        if answer.code != 200 {
+            fail(format!("`{job}` can't complete: {}", answer.body["message"]));
+        }
+    }
+
+    /// Creates an object, or changes an existing one to what is said here, as `kubectl apply --server-side` does.
+    ///
+    /// # Panics
+    /// If the API server refuses.
+    pub fn apply(&self, object: &impl Serialize) {
+        objects::apply(&self.server, &json(object));
+    }
+
+    /// Changes an object (of which kind, namespace and name are enough) by a merge patch.
+    ///
+    /// # Panics
+    /// If the API server refuses.
+    pub fn merge(&self, object: &impl Serialize, patch: &impl Serialize) {
+        objects::merge(&self.server, &json(object), &json(patch));
+    }
+
+    /// Deletes an object, of which kind, namespace and name are enough.
+    ///
+    /// # Panics
+    /// If the API server refuses.
+    pub fn delete(&self, object: &impl Serialize) {
+        objects::delete(&self.server, &json(object));
+    }
+
+    /// Changes the Workload of a job by a merge patch, such as `{"spec": {"active": false}}`.
+    ///
+    /// # Panics
+    /// If there is none, or the API server refuses.
+    pub fn merge_workload(&self, job: &str, patch: &impl Serialize) {
+        match self.workload(job) {
+            Some(workload) => objects::merge(&self.server, &workload, &json(patch)),
+            None => fail(format!("`{job}` has no Workload")),
+        }
+    }
+
+    /// A replica of the check dies; a second later it starts again. The first is 0.
+    ///
+    /// # Panics
+    /// If there is no such replica.
+    pub fn crash(&self, replica: usize) {
+        match self.deaths.get(replica) {
+            Some(death) => death.notify_one(),
+            None => fail(format!("there is no replica {replica}")),
+        }
+    }
+
+    /// The Workload of a job. The job is named as in `train`, or `team-a/train` if it is in another Namespace than `default`.
+    pub fn workload(&self, job: &str) -> Option<Arc<Value>> {
+        let (namespace, name) = split(job);
+        let all = self.server.objects(&workloads(), namespace);
+        let owned = |w: &&Arc<Value>| {
+            w.pointer("/metadata/ownerReferences/0/name").and_then(Value::as_str) == Some(name)
+        };
+        let own = |w: &&Arc<Value>| w["metadata"]["name"] == name;
+        all.iter().find(owned).or_else(|| all.iter().find(own)).cloned()
+    }
+
+    /// The check's state for a job, `None` if Kueue has not listed it.
+    pub fn state(&self, job: &str) -> Option<CheckState> {
+        self.state_of(CHECK, job)
+    }
+
+    /// The state of one of several checks.
+    pub fn state_of(&self, check: &str, job: &str) -> Option<CheckState> {
+        let entry = self.entry(check, job)?;
+        entry["state"].as_str().map(CheckState::new)
+    }
+
+    /// The check's message for a job; empty if there is none.
+    pub fn message(&self, job: &str) -> String {
+        self.message_of(CHECK, job)
+    }
+
+    /// The message of one of several checks.
+    pub fn message_of(&self, check: &str, job: &str) -> String {
+        let entry = self.entry(check, job);
+        let message = entry.as_ref().and_then(|entry| entry["message"].as_str());
+        message.unwrap_or_default().to_owned()
+    }
+
+    pub(super) fn entry(&self, check: &str, job: &str) -> Option<Value> {
+        let workload = self.workload(job)?;
+        let entries = workload["status"]["admissionChecks"].as_array()?;
+        entries.iter().find(|entry| entry["name"] == check).cloned()
+    }
+
+    /// Whether Kueue has admitted a job.
+    pub fn is_admitted(&self, job: &str) -> bool {
+        self.condition(job, "Admitted")
+    }
+
+    /// Whether a condition of a job's Workload is True, such as `QuotaReserved`, `Evicted`, `Finished`.
+    pub fn condition(&self, job: &str, condition: &str) -> bool {
+        self.workload(job).is_some_and(|workload| is_true(&workload, condition))
+    }
+
+    /// All verdicts of the checks so far.
+    pub fn answers(&self) -> &Answers {
+        &self.answers
+    }
+
+    /// The service outside the cluster that a check was given by [`Tools::outside`](super::Tools::outside).
+    ///
+    /// # Panics
+    /// If no check has asked for one of this type.
+    pub fn outside<T: Clone + Send + Sync + 'static>(&self) -> T {
+        match self.outside.get() {
+            Some(service) => service,
+            None => fail(format!("there is no {} outside", std::any::type_name::<T>())),
+        }
+    }
+
+    /// How many requests the replicas of the check have sent so far. `what` is the beginning of what they ask, such as `apply workloads/status`, `list`, or
+    /// empty for all.
+    pub fn requests(&self, what: &str) -> usize {
+        self.injector.requests(what)
+    }
+
+    /// The Workloads over time, so far.
+    pub fn timeline(&self) -> Timeline {
+        Timeline::of(&self.server, self.now())
+    }
+}
+
+/// `namespace/name`, or a name in `default`.
+fn split(job: &str) -> (&str, &str) {
+    job.split_once('/').unwrap_or(("default", job))
+}
+
+pub(crate) fn workloads() -> Resource {
+    Resource::new("kueue.x-k8s.io", "v1beta2", "workloads")
+}
+
+pub(crate) fn is_true(object: &Value, condition: &str) -> bool {
+    let conditions = object["status"]["conditions"].as_array();
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|found| found["type"] == condition && found["status"] == "True")
+}

@@ -1,0 +1,162 @@
+//! Expectations: what a scenario waits for.
+
+use std::time::Duration;
+
+use kueue_check::api::CheckState;
+use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
+
+use super::cluster::is_true;
+use super::failure::fail;
+use super::{CHECK, Cluster};
+use crate::apiserver::Resource;
+
+/// How long an expectation waits, in virtual time, for what should come by itself: longer than any fault delays it.
+pub const PATIENCE: Duration = Duration::from_secs(600);
+
+impl Cluster {
+    /// Waits until `holds`.
+    ///
+    /// # Panics
+    /// If it does not within [`PATIENCE`]. `what` says what did not come true.
+    pub async fn expect(&self, what: &str, holds: impl Fn(&Self) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        let mut changed = self.server.changed();
+        loop {
+            changed.borrow_and_update();
+            if holds(self) {
+                return;
+            }
+            if timeout_at(deadline, changed.changed()).await.is_err() {
+                fail(format!("{what}: not within {} minutes", PATIENCE.as_secs() / 60));
+            }
+        }
+    }
+
+    /// Waits until the job is admitted.
+    ///
+    /// # Panics
+    /// If it is not within [`PATIENCE`].
+    pub async fn expect_admitted(&self, job: &str) {
+        self.expect(&format!("`{job}` is admitted"), |cluster| cluster.is_admitted(job)).await;
+    }
+
+    /// Waits until the check has that state for the job.
+    ///
+    /// # Panics
+    /// If it has not within [`PATIENCE`].
+    pub async fn expect_state(&self, job: &str, state: CheckState) {
+        self.expect_state_of(CHECK, job, state).await;
+    }
+
+    /// Waits until one of several checks has that state for the job.
+    ///
+    /// # Panics
+    /// If it has not within [`PATIENCE`].
+    pub async fn expect_state_of(&self, check: &str, job: &str, state: CheckState) {
+        let what = format!("`{check}` is {state} for `{job}`");
+        self.expect(&what, |cluster| cluster.state_of(check, job).as_ref() == Some(&state)).await;
+    }
+
+    /// Waits until the check's message for the job contains `text`.
+    ///
+    /// # Panics
+    /// If it does not within [`PATIENCE`].
+    pub async fn expect_message(&self, job: &str, text: &str) {
+        let what = format!("the check says {text:?} of `{job}`");
+        self.expect(&what, |cluster| cluster.message(job).contains(text)).await;
+    }
+
+    /// Waits until the job has no quota.
+    ///
+    /// # Panics
+    /// If it has within [`PATIENCE`].
+    pub async fn expect_without_quota(&self, job: &str) {
+        let what = format!("`{job}` has no quota");
+        self.expect(&what, |cluster| !cluster.condition(job, "QuotaReserved")).await;
+    }
+
+    /// Waits until the job has been deactivated: a person must activate it again.
+    ///
+    /// # Panics
+    /// If it is not within [`PATIENCE`].
+    pub async fn expect_deactivated(&self, job: &str) {
+        let inactive = |w: &Value| w["spec"]["active"] == false && !is_true(w, "QuotaReserved");
+        self.expect(&format!("`{job}` is deactivated"), |cluster| {
+            cluster.workload(job).is_some_and(|workload| inactive(&workload))
+        })
+        .await;
+    }
+
+    /// Waits until the job's Workload is finished.
+    ///
+    /// # Panics
+    /// If it is not within [`PATIENCE`].
+    pub async fn expect_finished(&self, job: &str) {
+        self.expect(&format!("`{job}` is finished"), |cluster| cluster.condition(job, "Finished"))
+            .await;
+    }
+
+    /// Waits until the AdmissionCheck is active.
+    ///
+    /// # Panics
+    /// If it is not within [`PATIENCE`].
+    pub async fn expect_active(&self, check: &str) {
+        self.expect(&format!("AdmissionCheck `{check}` is active"), |cluster| {
+            cluster.admission_check(check).is_some_and(|found| is_true(&found, "Active"))
+        })
+        .await;
+    }
+
+    /// Waits until the AdmissionCheck is inactive, with a message that contains `text`.
+    ///
+    /// # Panics
+    /// If it is not within [`PATIENCE`].
+    pub async fn expect_inactive(&self, check: &str, text: &str) {
+        let says = |found: &Value| {
+            let conditions = found["status"]["conditions"].as_array();
+            conditions.into_iter().flatten().any(|condition| {
+                condition["type"] == "Active"
+                    && condition["status"] == "False"
+                    && condition["message"].as_str().is_some_and(|message| message.contains(text))
+            })
+        };
+        let what = format!("AdmissionCheck `{check}` is inactive and says {text:?}");
+        self.expect(&what, |cluster| cluster.admission_check(check).is_some_and(|found| says(&found)))
+            .await;
+    }
+
+    /// Lets time pass, in which the job must not be admitted.
+    ///
+    /// # Panics
+    /// If it is.
+    pub async fn expect_waiting(&self, job: &str, during: Duration) {
+        let deadline = Instant::now() + during;
+        let mut changed = self.server.changed();
+        loop {
+            changed.borrow_and_update();
+            if self.is_admitted(job) {
+                fail(format!("`{job}` is admitted, but should wait"));
+            }
+            if timeout_at(deadline, changed.changed()).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Waits until the check has said something about its AdmissionCheck.
+    pub(super) async fn expect_answered(&self, check: &str) {
+        self.expect(&format!("AdmissionCheck `{check}` has a condition"), |cluster| {
+            let found = cluster.admission_check(check);
+            found.is_none_or(|found| {
+                found["status"]["conditions"].as_array().is_some_and(|all| !all.is_empty())
+            })
+        })
+        .await;
+    }
+
+    fn admission_check(&self, name: &str) -> Option<std::sync::Arc<Value>> {
+        let resource = Resource::new("kueue.x-k8s.io", "v1beta2", "admissionchecks");
+        self.server.object(&resource, "", name)
+    }
+}

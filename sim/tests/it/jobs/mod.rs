@@ -1,0 +1,5 @@
+//! The job integrations.
+
+mod directives;
+mod pods;
+mod running;

@@ -1,0 +1,5 @@
+//! Checks on trial: the author's API, the explorer, and the runtime under every single fault.
+
+mod author;
+mod defects;
+mod scenarios;
