@@ -47,7 +47,7 @@ where
             Ok(Event::Apply(object)) => hand(Change::Is(object)),
             Ok(Event::Delete(object)) => hand(Change::Gone(object)),
             Err(error) => {
-                tracing::warn!(error = %kueue_check::Message::new(error.to_string()), "a watch of the budget check fails and is begun again")
+                tracing::warn!(error = %kueue_check::Message::new(error.to_string()), "a watch of the budget check fails and is begun again");
             }
         }
     }
@@ -64,7 +64,7 @@ pub(super) async fn budgets(shared: &Arc<Shared>, context: &Background) {
             }
         }
         Err(invalid) => {
-            tracing::warn!(budget = budget.name_any(), %invalid, "a Budget makes no sense")
+            tracing::warn!(budget = budget.name_any(), %invalid, "a Budget makes no sense");
         }
     };
     follow(api, |change| {
@@ -108,7 +108,7 @@ pub(super) async fn namespace_budgets(shared: &Arc<Shared>, context: &Background
                 known = objects
                     .iter()
                     .map(|object| (key(object), object.spec.clone()))
-                    .collect()
+                    .collect();
             }
         }
         shared.set_own_limits(&known);
@@ -139,7 +139,7 @@ pub(super) async fn namespaces(shared: &Arc<Shared>, context: &Background) {
                 known = all
                     .iter()
                     .map(|namespace| (namespace.name_any(), namespace.labels().clone()))
-                    .collect()
+                    .collect();
             }
         }
         shared.set_namespaces(&known);
@@ -187,7 +187,7 @@ async fn follow_dynamic(
             Ok(Event::Apply(object)) => hand(Change::Is(object)),
             Ok(Event::Delete(object)) => hand(Change::Gone(object)),
             Err(error) => {
-                tracing::warn!(error = %kueue_check::Message::new(error.to_string()), kind, "a watch of the budget check fails and is begun again")
+                tracing::warn!(error = %kueue_check::Message::new(error.to_string()), kind, "a watch of the budget check fails and is begun again");
             }
         }
     }
@@ -209,7 +209,7 @@ pub(super) async fn admission_checks(shared: &Arc<Shared>, context: &Background)
             let mut books = shared.books();
             match change {
                 Change::Is(check) => {
-                    books.refer(&check.name_any(), budget_of(&check).as_deref(), now)
+                    books.refer(&check.name_any(), budget_of(&check).as_deref(), now);
                 }
                 Change::Gone(check) => books.refer(&check.name_any(), None, now),
                 Change::Complete(checks) => {

@@ -123,10 +123,12 @@ fn by_result(
     name: &str,
     counts: std::collections::BTreeMap<(String, &'static str), u64>,
 ) -> String {
-    counts
-        .into_iter()
-        .map(|((budget, result), count)| {
-            format!("budget_{name}_total{{budget=\"{budget}\",result=\"{result}\"}} {count}\n")
-        })
-        .collect()
+    let mut lines = String::new();
+    for ((budget, result), count) in counts {
+        let _ = writeln!(
+            lines,
+            "budget_{name}_total{{budget=\"{budget}\",result=\"{result}\"}} {count}"
+        );
+    }
+    lines
 }

@@ -115,7 +115,9 @@ impl AdmissionCheckController for BudgetCheck {
             )));
         }
         drop(books);
-        self.shared.changed();
+        if decision != Decision::Unchanged {
+            self.shared.changed();
+        }
         let verdict = Words {
             terms: &terms,
             workload,
@@ -151,7 +153,7 @@ impl AdmissionCheckController for BudgetCheck {
     }
 
     async fn background(&self, context: Background) {
-        beside::run(&self.shared, context).await;
+        Box::pin(beside::run(&self.shared, context)).await;
     }
 
     fn watches(&self) -> Watches {

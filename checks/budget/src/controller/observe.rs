@@ -78,36 +78,35 @@ fn follow_budgets(shared: &Shared, paces: &mut BTreeMap<String, Pace>) {
             || pace.busy
     });
     for (name, terms) in known {
-        match paces.get_mut(&name) {
-            Some(pace) => {
-                // An activation waits for an answer to this generation.
-                let answered = shared
-                    .asked(&name)
-                    .is_some_and(|asked| asked.generation == terms.generation);
-                if !pace.busy && (!answered || !terms.measures_like(&pace.terms)) {
-                    if !terms.measures_like(&pace.terms) {
-                        pace.source = (shared.make)(&terms);
-                    }
-                    if pace.terms.generation != terms.generation || pace.failures > 0 {
-                        pace.next = Instant::now();
-                    }
-                }
-                pace.terms = terms;
+        let Some(pace) = paces.get_mut(&name) else {
+            let source = (shared.make)(&terms);
+            let next = Instant::now();
+            paces.insert(
+                name,
+                Pace {
+                    terms,
+                    source,
+                    next,
+                    failures: 0,
+                    busy: false,
+                },
+            );
+            continue;
+        };
+        // An activation waits for an answer to this generation.
+        let answered = shared
+            .asked(&name)
+            .is_some_and(|asked| asked.generation == terms.generation);
+        let measures_another = !terms.measures_like(&pace.terms);
+        if !pace.busy && (!answered || measures_another) {
+            if measures_another {
+                pace.source = (shared.make)(&terms);
             }
-            None => {
-                let source = (shared.make)(&terms);
-                paces.insert(
-                    name,
-                    Pace {
-                        terms,
-                        source,
-                        next: Instant::now(),
-                        failures: 0,
-                        busy: false,
-                    },
-                );
+            if pace.terms.generation != terms.generation || pace.failures > 0 {
+                pace.next = Instant::now();
             }
         }
+        pace.terms = terms;
     }
 }
 

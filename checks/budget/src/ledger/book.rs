@@ -536,27 +536,26 @@ impl Book {
             .collect();
         order.sort_unstable();
         let mut walked = Walked::default();
+        let mut tally = super::decide::Tally::default();
         for (_, _, uid) in order {
             let Some(held) = self.held.get(&uid).cloned() else {
                 continue;
             };
-            match self.judge(&held.run, now) {
-                Err(reason) => {
-                    if self.is_untrue(&held, &reason, now) {
-                        walked.retold.push(uid);
-                    }
+            if let Err(reason) = self.judge(&held.run, now, &mut tally) {
+                if Self::is_untrue(&held, &reason, now) {
+                    walked.retold.push(uid);
                 }
-                Ok(_) => {
-                    self.lien(&held.run, now);
-                    walked.granted.push(uid);
-                }
+            } else {
+                self.lien(&held.run, now);
+                tally = super::decide::Tally::default();
+                walked.granted.push(uid);
             }
         }
         walked
     }
 
     /// Whether `reason` differs so much from what `held` was told that it is told again.
-    pub(super) fn is_untrue(&self, held: &Held, reason: &Reason, now: Timestamp) -> bool {
+    pub(super) fn is_untrue(held: &Held, reason: &Reason, now: Timestamp) -> bool {
         let Some(said) = held.said else { return true };
         if said.code != reason.code() {
             return true;

@@ -13,7 +13,7 @@ use crate::terms::Terms;
 /// Everything that is known, on the leader and on standbys alike.
 #[derive(Debug, Default)]
 pub struct Books {
-    books: BTreeMap<String, Book>,
+    by_name: BTreeMap<String, Book>,
     /// Which Budget an AdmissionCheck refers to.
     checks: BTreeMap<String, String>,
     live: BTreeMap<Uid, Workload>,
@@ -30,22 +30,24 @@ const PARKED: i64 = 3600;
 impl Books {
     /// The book of the Budget `name`.
     pub fn book(&self, name: &str) -> Option<&Book> {
-        self.books.get(name)
+        self.by_name.get(name)
     }
 
     /// The same, to change it.
     pub fn book_mut(&mut self, name: &str) -> Option<&mut Book> {
-        self.books.get_mut(name)
+        self.by_name.get_mut(name)
     }
 
     /// All books, by Budget.
     pub fn all(&self) -> impl Iterator<Item = (&str, &Book)> {
-        self.books.iter().map(|(name, book)| (name.as_str(), book))
+        self.by_name
+            .iter()
+            .map(|(name, book)| (name.as_str(), book))
     }
 
     /// All books, to change them.
     pub fn all_mut(&mut self) -> impl Iterator<Item = (&str, &mut Book)> {
-        self.books
+        self.by_name
             .iter_mut()
             .map(|(name, book)| (name.as_str(), book))
     }
@@ -76,7 +78,7 @@ impl Books {
     /// Takes in the terms of a Budget, unless newer ones are known. Whether anything changed.
     pub fn adopt(&mut self, terms: Arc<Terms>, now: Timestamp) -> bool {
         let name = terms.budget.to_string();
-        match self.books.get_mut(&name) {
+        match self.by_name.get_mut(&name) {
             Some(book) if book.terms().uid == terms.uid => {
                 if book.terms().generation >= terms.generation {
                     return false;
@@ -89,7 +91,7 @@ impl Books {
                 if self.watched_since.is_some() {
                     book.watched_since(now);
                 }
-                self.books.insert(name.clone(), book);
+                self.by_name.insert(name.clone(), book);
             }
         }
         self.rebuild(&name, now);
@@ -98,7 +100,7 @@ impl Books {
 
     /// The Budget `name` is gone.
     pub fn remove(&mut self, name: &str) {
-        self.books.remove(name);
+        self.by_name.remove(name);
     }
 
     /// The AdmissionCheck `check` refers to the Budget `budget`, or to none any more.
@@ -115,7 +117,7 @@ impl Books {
         }
         // What ran under it and ended has not been seen by this book.
         let watched = self.watched_since.is_some();
-        if let Some(book) = budget.and_then(|budget| self.books.get_mut(budget))
+        if let Some(book) = budget.and_then(|budget| self.by_name.get_mut(budget))
             && watched
         {
             book.watched_since(now);
@@ -125,7 +127,7 @@ impl Books {
     /// Reads all Workloads again with the eyes of one book.
     fn rebuild(&mut self, name: &str, now: Timestamp) {
         let checks: Vec<String> = self.checks_of(name).map(str::to_owned).collect();
-        let Some(book) = self.books.get_mut(name) else {
+        let Some(book) = self.by_name.get_mut(name) else {
             return;
         };
         for workload in self.live.values() {
@@ -157,7 +159,7 @@ impl Books {
                 }
                 if !unbroken || self.watched_since.is_none() {
                     self.watched_since = Some(now);
-                    for book in self.books.values_mut() {
+                    for book in self.by_name.values_mut() {
                         book.watched_since(now);
                     }
                 }
@@ -173,7 +175,7 @@ impl Books {
         }
         let uid = workload.uid();
         self.parked.remove(uid);
-        for (name, book) in &mut self.books {
+        for (name, book) in &mut self.by_name {
             let checks: Vec<&str> = self
                 .checks
                 .iter()
@@ -196,7 +198,7 @@ impl Books {
         let uid = workload.uid();
         self.live.remove(uid);
         let evicted = workload.conditions().evicted().is_true();
-        for book in self.books.values_mut() {
+        for book in self.by_name.values_mut() {
             if evicted {
                 book.end(uid, now.as_second());
             } else {
@@ -211,7 +213,7 @@ impl Books {
     /// The runtime has found out that `reservation` is over, and has withdrawn what stood there.
     pub fn released(&mut self, reservation: &Reservation) {
         self.parked.remove(reservation.uid());
-        for book in self.books.values_mut() {
+        for book in self.by_name.values_mut() {
             book.released(reservation.uid(), reservation.since().as_second());
         }
     }
@@ -220,7 +222,7 @@ impl Books {
     pub fn parked(&self) -> Vec<Reservation> {
         let mut all = Vec::new();
         for (workload, _) in self.parked.values() {
-            for (name, book) in &self.books {
+            for (name, book) in &self.by_name {
                 let parked = book.parked().find(|(uid, _)| *uid == workload.uid());
                 let Some((uid, since)) = parked else { continue };
                 let since = Timestamp::from_second(since).unwrap_or_default();
@@ -249,7 +251,7 @@ impl Books {
             .collect();
         for uid in forgotten {
             self.parked.remove(&uid);
-            for book in self.books.values_mut() {
+            for book in self.by_name.values_mut() {
                 book.forget_parked(&uid);
             }
         }
@@ -269,18 +271,20 @@ fn keeps_our_word(workload: &Workload) -> bool {
 /// What `workload` means to one book.
 fn read(book: &mut Book, checks: &[impl AsRef<str>], workload: &Workload, now: Timestamp) {
     let (uid, conditions) = (workload.uid(), workload.conditions());
-    let second = |at: Option<Timestamp>| at.map_or(now, |at| at.min(now)).as_second();
+    // The API cuts fractions of a second off.
+    let second = |at: Option<Timestamp>| at.map_or(now, |at| at.min(now)).as_second() + 1;
     if conditions.finished().is_true() {
         return book.end(uid, second(conditions.finished().at()));
     }
     if !workload.holds_quota() {
         // The quota goes when the last pod has stopped, later than `Evicted`.
         let at = second(conditions.quota_reserved().at());
-        return if keeps_our_word(workload) {
-            book.lose(uid, at)
+        if keeps_our_word(workload) {
+            book.lose(uid, at);
         } else {
-            book.end(uid, at)
-        };
+            book.end(uid, at);
+        }
+        return;
     }
     match run_of(workload, book.terms(), checks.iter().map(AsRef::as_ref)) {
         Some(run) => book.see(&run, now),

@@ -3,6 +3,8 @@
 //! To decide and to write the decision down is one step: nothing happens in between. Between a look at the money and its commitment lies the overspending of every
 //! controller that asks and then acts.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 
 use super::{Balance, Book, Exemption, Run, RunState};
@@ -138,6 +140,10 @@ impl Reason {
     }
 }
 
+#[expect(
+    clippy::result_large_err,
+    reason = "a reason is made once for each decision, and moved"
+)]
 impl Book {
     /// Decides about `run`, and commits its estimate if it may start. Asked again about the same facts it says the same.
     pub fn decide(&mut self, run: &Run, now: Timestamp) -> Decision {
@@ -159,7 +165,7 @@ impl Book {
             self.no_longer_held(&run.uid);
             return Decision::NotGoverned;
         }
-        match self.judge(run, now) {
+        match self.judge(run, now, &mut Tally::default()) {
             Ok(why) => {
                 self.lien(run, now);
                 Decision::Admit(self.after(why, run, now))
@@ -187,7 +193,7 @@ impl Book {
             return Decision::Reject(reason);
         }
         let held = self.hold(run).clone();
-        if !self.is_untrue(&held, &reason, now) {
+        if !Self::is_untrue(&held, &reason, now) {
             return Decision::Unchanged;
         }
         let said = Said {
@@ -215,12 +221,19 @@ impl Book {
     }
 
     /// Whether `run` may start, as a pure question.
-    pub(super) fn judge(&self, run: &Run, now: Timestamp) -> Result<Why, Reason> {
+    pub(super) fn judge(
+        &self,
+        run: &Run,
+        now: Timestamp,
+        tally: &mut Tally,
+    ) -> Result<Why, Reason> {
         if let Some(exemption) = &run.exempt {
             return Ok(Why::Exempt(exemption.clone()));
         }
         if self.terms.enforcement == Enforcement::ReportOnly {
-            return Ok(Why::ReportOnly(self.strictly(run, now).err().map(Box::new)));
+            return Ok(Why::ReportOnly(
+                self.strictly(run, now, tally).err().map(Box::new),
+            ));
         }
         if let Some((resource, flavor)) = &run.quote.unpriced {
             if self.terms.on_unpriced == OnUnpriced::Admit {
@@ -231,7 +244,7 @@ impl Book {
                 flavor: flavor.clone(),
             });
         }
-        match self.strictly(run, now) {
+        match self.strictly(run, now, tally) {
             Ok(()) => Ok(Why::Fits(Vec::new())),
             Err(reason @ Reason::Stale { .. }) if self.terms.on_stale == HoldOrAdmit::Admit => {
                 Ok(Why::Stale(Box::new(reason)))
@@ -240,7 +253,7 @@ impl Book {
         }
     }
 
-    fn strictly(&self, run: &Run, now: Timestamp) -> Result<(), Reason> {
+    fn strictly(&self, run: &Run, now: Timestamp, tally: &mut Tally) -> Result<(), Reason> {
         let period = self.period(now).ok_or(Reason::NoPeriod)?;
         if !self.knows_namespaces() {
             return Err(Reason::ColdStart {
@@ -255,7 +268,7 @@ impl Book {
             self.is_known(account, now)?;
         }
         for account in &accounts {
-            self.fits(run, account, period, now)?;
+            self.fits(run, account, period, now, tally)?;
         }
         Ok(())
     }
@@ -326,8 +339,8 @@ impl Book {
         account: &Account,
         period: Period,
         now: Timestamp,
+        tally: &mut Tally,
     ) -> Result<(), Reason> {
-        let members = self.members(account);
         let own = |period: Period| {
             let claim =
                 super::book::Live::of(run, super::book::Approval::Given, now.as_second()).claim;
@@ -340,7 +353,7 @@ impl Book {
             )
             .total()
         };
-        let balance = self.balance(account, period, now);
+        let balance = tally.balance(self, account, period, now);
         if balance.spent > balance.limit {
             return Err(Reason::Overspent(balance));
         }
@@ -353,38 +366,34 @@ impl Book {
         if !fits(balance.used(), need) {
             return Err(Reason::DoesNotFit { need, balance });
         }
-        if self.terms.order == AdmitOrder::Strict && self.somebody_is_before(run, account) {
+        if self.terms.order == AdmitOrder::Strict && tally.somebody_is_before(self, run, account) {
             return Err(Reason::Behind(balance));
         }
         if let Some(next) = self.terms.schedule.at(period.end) {
             // What outlives this period must fit in the next one too.
             let need = own(next);
-            let committed = self.committed(&members, next, now);
-            if need > Amount::ZERO && !fits(committed.total(), need) {
-                let balance = Balance {
-                    period: next,
-                    spent: Amount::ZERO,
-                    committed,
-                    ..balance
-                };
+            if need == Amount::ZERO {
+                return Ok(());
+            }
+            let balance = tally.balance(self, account, next, now);
+            if !fits(balance.committed.total(), need) {
                 return Err(Reason::DoesNotFit { need, balance });
             }
         }
         Ok(())
     }
 
-    /// Whether a held run of the same account comes before `run`.
-    fn somebody_is_before(&self, run: &Run, account: &Account) -> bool {
+    /// The first of those that wait for money of `account`.
+    fn first_waiting(&self, account: &Account) -> Option<Place> {
         let members = self.members(account);
-        let place = |run: &Run| (-run.priority, run.since, run.uid.clone());
         // Who waits for something else than money stands in nobody's way.
         let waits_for_money =
             |held: &super::book::Held| held.said.is_none_or(|said| said.code <= 3);
-        self.held.values().any(|held| {
-            members.contain(&held.run.namespace)
-                && waits_for_money(held)
-                && place(&held.run) < place(run)
-        })
+        let waiting = self
+            .held
+            .values()
+            .filter(|held| members.contain(&held.run.namespace) && waits_for_money(held));
+        waiting.map(|held| place(&held.run)).min()
     }
 
     fn about_running(&mut self, run: &Run, now: Timestamp) -> Decision {
@@ -410,5 +419,43 @@ impl Book {
             }
         }
         Decision::Unchanged
+    }
+}
+
+/// Who comes first: by priority, then by the age of the reservation.
+type Place = (i32, i64, kueue_check::api::Uid);
+
+fn place(run: &Run) -> Place {
+    (-run.priority, run.since, run.uid.clone())
+}
+
+/// What has been added up while nothing changed: a walk over thousands of held runs adds up each account once.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    balances: BTreeMap<(Account, Timestamp), Balance>,
+    first: BTreeMap<Account, Option<Place>>,
+}
+
+impl Tally {
+    fn balance(
+        &mut self,
+        book: &Book,
+        account: &Account,
+        period: Period,
+        now: Timestamp,
+    ) -> Balance {
+        let key = (account.clone(), period.start);
+        self.balances
+            .entry(key)
+            .or_insert_with(|| book.balance(account, period, now))
+            .clone()
+    }
+
+    fn somebody_is_before(&mut self, book: &Book, run: &Run, account: &Account) -> bool {
+        let first = self
+            .first
+            .entry(account.clone())
+            .or_insert_with(|| book.first_waiting(account));
+        first.as_ref().is_some_and(|first| *first < place(run))
     }
 }

@@ -173,9 +173,13 @@ fn probe(spec: &PrometheusSource, elapsed: u64) -> String {
         None => format!("max(timestamp({metric}))"),
         Some(label) => format!("min(max by ({label}) (timestamp({metric})))"),
     };
-    let back = elapsed.saturating_sub(LOOK_BACK);
+    // An offset of nothing is refused, and Prometheus looks back that far by itself.
+    let back = match elapsed.saturating_sub(LOOK_BACK) {
+        0 => String::new(),
+        back => format!(" offset {back}s"),
+    };
     format!(
-        "{newest} or label_replace(max(timestamp({metric} offset {back}s)), \"{MARK}\", \"start\", \"\", \"\")"
+        "{newest} or label_replace(max(timestamp({metric}{back})), \"{MARK}\", \"start\", \"\", \"\")"
     )
 }
 

@@ -186,3 +186,19 @@ async fn a_namespace_budget_is_checked_too_and_the_columns_show_balances() {
         ]
     );
 }
+
+#[tokio::test]
+async fn what_is_to_be_deployed_is_accepted() {
+    let Some(stage) = stage().await else { return };
+    for file in ["example", "exemptions"] {
+        let path = format!("{}/deploy/{file}.yaml", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).unwrap();
+        for document in text.split("---\n") {
+            let mut document: Value = serde_saphyr::from_str(document).unwrap();
+            if document["metadata"].get("namespace").is_some() {
+                document["metadata"]["namespace"] = json!(stage.namespace);
+            }
+            assert_eq!(refusal(&stage, &document).await, None, "{document}");
+        }
+    }
+}

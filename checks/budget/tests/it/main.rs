@@ -6,6 +6,7 @@ mod definitions;
 mod end_to_end;
 mod program;
 mod prometheus;
+mod scenarios;
 mod server;
 mod sources;
 mod stage;

@@ -21,7 +21,10 @@ use super::stage::{eventually, passed_over, stage, timestamp, unique};
 fn programs() -> Option<(PathBuf, PathBuf)> {
     static UNPACKED: std::sync::OnceLock<Result<PathBuf, String>> = std::sync::OnceLock::new();
     match UNPACKED.get_or_init(unpack) {
-        Ok(folder) => Some((folder.join("usr/bin/prometheus"), folder.join("usr/bin/promtool"))),
+        Ok(folder) => Some((
+            folder.join("usr/bin/prometheus"),
+            folder.join("usr/bin/promtool"),
+        )),
         Err(why) => {
             passed_over("Prometheus", why);
             None
@@ -36,13 +39,28 @@ fn unpack() -> Result<PathBuf, String> {
     }
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     let run = |program: &str, arguments: &[&str]| {
-        let output = Command::new(program).args(arguments).current_dir(&folder).output().map_err(|error| format!("{program}: {error}"))?;
-        let failed = || format!("{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let output = Command::new(program)
+            .args(arguments)
+            .current_dir(&folder)
+            .output()
+            .map_err(|error| format!("{program}: {error}"))?;
+        let failed = || {
+            format!(
+                "{program} {arguments:?}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            )
+        };
         output.status.success().then_some(()).ok_or_else(failed)
     };
     run("apt-get", &["download", "prometheus"])?;
-    let package = std::fs::read_dir(&folder).map_err(|error| error.to_string())?.flatten().map(|entry| entry.path());
-    let package = package.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "deb")).ok_or("no package")?;
+    let package = std::fs::read_dir(&folder)
+        .map_err(|error| error.to_string())?
+        .flatten()
+        .map(|entry| entry.path());
+    let package = package
+        .into_iter()
+        .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
+        .ok_or("no package")?;
     run("dpkg", &["-x", package.to_str().unwrap_or_default(), "."])?;
     Ok(folder)
 }
@@ -67,37 +85,81 @@ async fn exporter(rates: Rates) -> String {
     let answer = async move || match &*rates.lock().unwrap() {
         None => (axum::http::StatusCode::SERVICE_UNAVAILABLE, String::new()),
         Some(rates) => {
-            let lines = rates.iter().map(|(name, rate)| format!("pod_cost_per_hour{{namespace=\"{name}\",pod=\"p\"}} {rate}\n"));
-            (axum::http::StatusCode::OK, format!("# TYPE pod_cost_per_hour gauge\n{}", lines.collect::<String>()))
+            let lines = rates.iter().map(|(name, rate)| {
+                format!("pod_cost_per_hour{{namespace=\"{name}\",pod=\"p\"}} {rate}\n")
+            });
+            (
+                axum::http::StatusCode::OK,
+                format!(
+                    "# TYPE pod_cost_per_hour gauge\n{}",
+                    lines.collect::<String>()
+                ),
+            )
         }
     };
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    tokio::spawn(async move { axum::serve(listener, Router::new().route("/metrics", get(answer))).await });
+    tokio::spawn(async move {
+        axum::serve(listener, Router::new().route("/metrics", get(answer))).await
+    });
     address
 }
 
 impl Prometheus {
     async fn start(rates: &[(&str, f64)], history: &str) -> Option<Self> {
         let (prometheus, promtool) = programs()?;
-        let rates: Rates = Arc::new(Mutex::new(Some(rates.iter().map(|(name, rate)| ((*name).to_owned(), *rate)).collect())));
+        let rates: Rates = Arc::new(Mutex::new(Some(
+            rates
+                .iter()
+                .map(|(name, rate)| ((*name).to_owned(), *rate))
+                .collect(),
+        )));
         let target = exporter(Arc::clone(&rates)).await;
-        let folder = std::env::temp_dir().join(format!("{}-{}", unique("budget-check-prometheus"), std::process::id()));
+        let folder = std::env::temp_dir().join(format!(
+            "{}-{}",
+            unique("budget-check-prometheus"),
+            std::process::id()
+        ));
         std::fs::create_dir_all(folder.join("data")).unwrap();
         std::fs::write(folder.join("rules.yml"), "groups:\n- name: cost\n  interval: 1s\n  rules:\n  - record: namespace:cost_per_hour:sum\n    expr: sum by (namespace) (pod_cost_per_hour)\n").unwrap();
         std::fs::write(folder.join("prometheus.yml"), format!("global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [rules.yml]\nscrape_configs:\n- job_name: exporter\n  honor_labels: true\n  static_configs: [{{targets: [\"{target}\"]}}]\n")).unwrap();
         if !history.is_empty() {
             std::fs::write(folder.join("history.om"), history).unwrap();
-            let status = Command::new(promtool).args(["tsdb", "create-blocks-from", "openmetrics", "history.om", "data"]).current_dir(&folder).stdout(Stdio::null()).status().unwrap();
+            let status = Command::new(promtool)
+                .args([
+                    "tsdb",
+                    "create-blocks-from",
+                    "openmetrics",
+                    "history.om",
+                    "data",
+                ])
+                .current_dir(&folder)
+                .stdout(Stdio::null())
+                .status()
+                .unwrap();
             assert!(status.success(), "back-fill");
         }
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
         let child = Command::new(prometheus)
-            .args(["--config.file=prometheus.yml", "--storage.tsdb.path=data", "--storage.tsdb.retention.time=60d", &format!("--web.listen-address=127.0.0.1:{port}"), "--log.level=error"])
+            .args([
+                "--config.file=prometheus.yml",
+                "--storage.tsdb.path=data",
+                "--storage.tsdb.retention.time=60d",
+                &format!("--web.listen-address=127.0.0.1:{port}"),
+                "--log.level=error",
+            ])
             .current_dir(&folder)
             .spawn()
             .unwrap();
-        Some(Self { child, url: format!("http://127.0.0.1:{port}"), rates })
+        Some(Self {
+            child,
+            url: format!("http://127.0.0.1:{port}"),
+            rates,
+        })
     }
 
     fn exporter_dies(&self) -> Option<BTreeMap<String, f64>> {
@@ -108,7 +170,12 @@ impl Prometheus {
         *self.rates.lock().unwrap() = Some(rates);
     }
 
-    async fn ask(&self, patch: serde_json::Value, back: i64, length: i64) -> Result<Answer, SourceError> {
+    async fn ask(
+        &self,
+        patch: serde_json::Value,
+        back: i64,
+        length: i64,
+    ) -> Result<Answer, SourceError> {
         let mut spec = json!({"url": self.url, "query": "namespace:cost_per_hour:sum", "sampleInterval": "1s", "freshness": "pod_cost_per_hour"});
         for (key, value) in patch.as_object().unwrap() {
             spec[key] = value.clone();
@@ -116,26 +183,50 @@ impl Prometheus {
         let spec: SourceSpec = serde_json::from_value(json!({"prometheus": spec})).unwrap();
         let at = timestamp().as_second() - back;
         let second = |second: i64| jiff::Timestamp::from_second(second).unwrap();
-        let period = Period { start: second(at - length), end: second(at + 86_400) };
-        source(&spec, &Http::new(Credentials::default())).ask(Question { period, at: second(at), namespaces: Vec::new() }).await
+        let period = Period {
+            start: second(at - length),
+            end: second(at + 86_400),
+        };
+        source(&spec, &Http::new(Credentials::default()))
+            .ask(Question {
+                period,
+                at: second(at),
+                namespaces: Vec::new(),
+            })
+            .await
     }
 }
 
 fn spent(answer: &Answer, namespace: &str) -> f64 {
-    answer.observation.spent.get(namespace).map_or(0.0, |spent| spent.as_f64())
+    answer
+        .observation
+        .spent
+        .get(namespace)
+        .map_or(0.0, |spent| spent.as_f64())
 }
 
 #[tokio::test]
 async fn what_is_measured_live_is_what_was_spent() {
-    let Some(prometheus) = Prometheus::start(&[("vision", 3600.0), ("nlp", 7200.0)], "").await else { return };
+    let Some(prometheus) = Prometheus::start(&[("vision", 3600.0), ("nlp", 7200.0)], "").await
+    else {
+        return;
+    };
     let first = eventually("figures", async || {
         let answer = prometheus.ask(json!({}), 1, 3600).await;
-        (answer.as_ref().is_ok_and(|answer| spent(answer, "vision") >= 3.0), answer)
+        (
+            answer
+                .as_ref()
+                .is_ok_and(|answer| spent(answer, "vision") >= 3.0),
+            answer,
+        )
     })
     .await
     .unwrap();
     // One unit a second; one sample of error.
-    assert!((spent(&first, "nlp") - 2.0 * spent(&first, "vision")).abs() <= 2.0, "{first:?}");
+    assert!(
+        (spent(&first, "nlp") - 2.0 * spent(&first, "vision")).abs() <= 2.0,
+        "{first:?}"
+    );
     tokio::time::sleep(Duration::from_secs(5)).await;
     let second = prometheus.ask(json!({}), 1, 3600).await.unwrap();
     let passed = second.observation.as_of.as_second() - first.observation.as_of.as_second();
@@ -143,7 +234,11 @@ async fn what_is_measured_live_is_what_was_spent() {
     #[expect(clippy::cast_precision_loss, reason = "seconds")]
     let expected = passed as f64;
     assert!((more - expected).abs() <= 2.0, "{more} in {passed} s");
-    assert_eq!(second.notes, [Note::PeriodNotCovered], "this server is younger than the period");
+    assert_eq!(
+        second.notes,
+        [Note::PeriodNotCovered],
+        "this server is younger than the period"
+    );
 
     // The exporter dies: its series end at once, and nothing is taken for zero.
     let rates = prometheus.exporter_dies().unwrap();
@@ -155,23 +250,54 @@ async fn what_is_measured_live_is_what_was_spent() {
     .unwrap_err();
     assert_eq!(error.reason(), "NotMeasured");
     // It comes back, with nonsense for one namespace.
-    prometheus.exporter_says(rates.into_iter().chain([("odd".to_owned(), f64::NAN)]).collect());
+    prometheus.exporter_says(
+        rates
+            .into_iter()
+            .chain([("odd".to_owned(), f64::NAN)])
+            .collect(),
+    );
     let back = eventually("figures again", async || {
         let answer = prometheus.ask(json!({}), 1, 3600).await;
-        (answer.as_ref().is_ok_and(|answer| !answer.observation.unknown.is_empty()), answer)
+        (
+            answer
+                .as_ref()
+                .is_ok_and(|answer| !answer.observation.unknown.is_empty()),
+            answer,
+        )
     })
     .await
     .unwrap();
-    assert!(back.observation.unknown.contains("odd") && spent(&back, "vision") > spent(&second, "vision"), "{back:?}");
+    assert!(
+        back.observation.unknown.contains("odd")
+            && spent(&back, "vision") > spent(&second, "vision"),
+        "{back:?}"
+    );
 
     // What Prometheus itself says of a query that makes no sense, and of one that fails.
-    let bad = prometheus.ask(json!({"shape": "PeriodToDate", "query": "sum by (namespace) (x[{{elapsed}}s]"}), 1, 3600).await.unwrap_err();
+    let bad = prometheus
+        .ask(
+            json!({"shape": "PeriodToDate", "query": "sum by (namespace) (x[{{elapsed}}s]"}),
+            1,
+            3600,
+        )
+        .await
+        .unwrap_err();
     assert_eq!(bad.reason(), "BadQuery");
     assert!(bad.to_string().contains("parse error"), "{bad}");
     let many = "pod_cost_per_hour * on (namespace) group_left () {__name__=~\"pod_cost_per_hour|namespace:cost_per_hour:sum\"} * 0 + {{elapsed}}";
-    let failed = prometheus.ask(json!({"shape": "PeriodToDate", "query": many}), 1, 3600).await.unwrap_err();
+    let failed = prometheus
+        .ask(json!({"shape": "PeriodToDate", "query": many}), 1, 3600)
+        .await
+        .unwrap_err();
     assert!(matches!(failed.reason(), "QueryFailed"), "{failed}");
-    let scalar = prometheus.ask(json!({"shape": "PeriodToDate", "query": "scalar(vector({{elapsed}}))"}), 1, 3600).await.unwrap_err();
+    let scalar = prometheus
+        .ask(
+            json!({"shape": "PeriodToDate", "query": "scalar(vector({{elapsed}}))"}),
+            1,
+            3600,
+        )
+        .await
+        .unwrap_err();
     assert_eq!(scalar.reason(), "WrongShape");
     let zero = prometheus.ask(json!({"shape": "PeriodToDate", "query": "sum by (namespace) (missing) * {{elapsed}} or vector(0)"}), 1, 3600).await.unwrap_err();
     assert_eq!(zero.reason(), "WrongShape");
@@ -188,8 +314,11 @@ async fn a_week_of_history_is_summed_to_one_sample() {
         }
     }
     history += "# EOF\n";
-    let Some(prometheus) = Prometheus::start(&[], &history).await else { return };
-    let week = json!({"query": "namespace_cost", "freshness": "namespace_cost", "sampleInterval": "1m"});
+    let Some(prometheus) = Prometheus::start(&[], &history).await else {
+        return;
+    };
+    let week =
+        json!({"query": "namespace_cost", "freshness": "namespace_cost", "sampleInterval": "1m"});
     let back = timestamp().as_second() - end;
     let answer = eventually("the history", async || {
         let answer = prometheus.ask(week.clone(), back, 7 * 86_400).await;
@@ -198,12 +327,21 @@ async fn a_week_of_history_is_summed_to_one_sample() {
     .await
     .unwrap();
     // 168 hours; a range of 7 days has one sample more on Prometheus 2.
-    assert!((spent(&answer, "vision") - 168.0 * 2.4).abs() <= 2.4 / 60.0 + 1e-6, "{answer:?}");
-    assert!((spent(&answer, "nlp") - 168.0 * 12.0).abs() <= 12.0 / 60.0 + 1e-6, "{answer:?}");
+    assert!(
+        (spent(&answer, "vision") - 168.0 * 2.4).abs() <= 2.4 / 60.0 + 1e-6,
+        "{answer:?}"
+    );
+    assert!(
+        (spent(&answer, "nlp") - 168.0 * 12.0).abs() <= 12.0 / 60.0 + 1e-6,
+        "{answer:?}"
+    );
     assert_eq!(answer.notes, [], "the beginning of the week is covered");
     // Asked about a time after the last sample, the watermark stays behind.
     let later = prometheus.ask(week, back - 240, 7 * 86_400).await.unwrap();
-    assert!((later.observation.as_of.as_second() - end).abs() <= 60, "{later:?}");
+    assert!(
+        (later.observation.as_of.as_second() - end).abs() <= 60,
+        "{later:?}"
+    );
 }
 
 #[tokio::test]
@@ -211,7 +349,9 @@ async fn a_real_prometheus_decides_workloads_end_to_end() {
     let _alone = super::end_to_end::ALONE.lock().await;
     let Some(stage) = stage().await else { return };
     // The namespace spends a unit in a second.
-    let Some(prometheus) = Prometheus::start(&[(&stage.namespace, 3600.0)], "").await else { return };
+    let Some(prometheus) = Prometheus::start(&[(&stage.namespace, 3600.0)], "").await else {
+        return;
+    };
     let name = unique("budget");
     let kubeconfig = super::program::install(&stage, &name).await;
     let spec = |limit: u32| {
@@ -230,13 +370,20 @@ async fn a_real_prometheus_decides_workloads_end_to_end() {
     let program = super::program::Program::start(&name, &kubeconfig, Path::new("/nowhere"));
     stage.wait_active(&name, "True", "Active").await;
     stage.job("a", &name, 1).await;
-    stage.wait("a", "Ready", "estimate 1.00 USD committed").await;
+    stage
+        .wait("a", "Ready", "estimate 1.00 USD committed")
+        .await;
     stage.set_condition("a", "Admitted").await;
     // After half a minute the limit is spent.
-    stage.wait_condition(&name, "Overspent", "True", "OverLimit").await;
+    stage
+        .wait_condition(&name, "Overspent", "True", "OverLimit")
+        .await;
     stage.job("b", &name, 1).await;
     let message = stage.wait("b", "Pending", "has spent").await;
-    assert!(message.contains("of 30.00 USD this period") && message.contains("for a top-up"), "{message}");
+    assert!(
+        message.contains("of 30.00 USD this period") && message.contains("for a top-up"),
+        "{message}"
+    );
     // More money, and it starts without being asked about by anybody.
     let mut more = first.clone();
     more["namespaceLimits"]["default"] = json!("3000");
@@ -244,14 +391,48 @@ async fn a_real_prometheus_decides_workloads_end_to_end() {
     stage.wait("b", "Ready", "committed").await;
     // The exporter dies. What is known grows old; then jobs wait.
     let rates = prometheus.exporter_dies().unwrap();
-    stage.wait_condition(&name, "Fresh", "False", "NotMeasured").await;
+    stage
+        .wait_condition(&name, "Fresh", "False", "NotMeasured")
+        .await;
     tokio::time::sleep(Duration::from_secs(45)).await;
     stage.job("c", &name, 1).await;
     stage.wait("c", "Pending", "is unknown since").await;
     prometheus.exporter_says(rates);
     stage.wait("c", "Ready", "committed").await;
-    let states: Vec<String> = stage.entries().await.into_iter().map(|(_, state, _)| state).collect();
+    let states: Vec<String> = stage
+        .entries()
+        .await
+        .into_iter()
+        .map(|(_, state, _)| state)
+        .collect();
     assert_eq!(states, ["Ready", "Ready", "Ready"], "nothing was evicted");
     assert_eq!(program.metric("kueue_check_evictions_total").await, 0.0);
-    println!("{}", program.get("/metrics").await.lines().filter(|line| line.starts_with("budget_")).collect::<Vec<_>>().join("\n"));
+    println!(
+        "{}",
+        program
+            .get("/metrics")
+            .await
+            .lines()
+            .filter(|line| line.starts_with("budget_"))
+            .collect::<Vec<_>>()
+            .join("\n")
+    );
+}
+
+#[tokio::test]
+async fn the_rules_are_valid() {
+    let Some((_, promtool)) = programs() else {
+        return;
+    };
+    let rules = format!("{}/deploy/rules.yaml", env!("CARGO_MANIFEST_DIR"));
+    let output = Command::new(promtool)
+        .args(["check", "rules", &rules])
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
