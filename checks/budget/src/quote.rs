@@ -75,7 +75,7 @@ impl PriceBook {
                     }
                     None => {
                         unpriced =
-                            unpriced.or_else(|| Some((resource.to_owned(), flavor.to_owned())))
+                            unpriced.or_else(|| Some((resource.to_owned(), flavor.to_owned())));
                     }
                 }
             }

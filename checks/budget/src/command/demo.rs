@@ -23,10 +23,13 @@ const HOURS: u32 = 4;
 
 /// The bill, as a monitoring system knows it: once an hour.
 #[derive(Clone, Default)]
-struct Meter(Arc<Mutex<(Timestamp, BTreeMap<Arc<str>, Amount>)>>);
+struct Meter(Arc<Mutex<Bill>>);
+
+/// Up to when, and what each namespace has spent.
+type Bill = (Timestamp, BTreeMap<Arc<str>, Amount>);
 
 impl Meter {
-    fn read(&self) -> (Timestamp, BTreeMap<Arc<str>, Amount>) {
+    fn read(&self) -> Bill {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -73,7 +73,7 @@ impl Shown {
                     );
                 }
                 Err(error) => {
-                    tracing::warn!(name, error = %kueue_check::Message::new(error.to_string()), "a balance could not be written and is tried again")
+                    tracing::warn!(name, error = %kueue_check::Message::new(error.to_string()), "a balance could not be written and is tried again");
                 }
             }
         }

@@ -13,6 +13,8 @@ use crate::quote::Quote;
 use crate::terms::{Account, Terms};
 
 const NOW: i64 = 1_795_251_600;
+/// How many decisions are timed.
+const DECISIONS: u32 = 200;
 
 fn time(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -568,7 +570,6 @@ fn a_decision_among_ten_thousand_takes_less_than_a_millisecond() {
         );
     }
     let began = std::time::Instant::now();
-    const DECISIONS: u32 = 200;
     for number in 0..DECISIONS {
         let asked = Run {
             namespace: "team-7".into(),

@@ -287,7 +287,7 @@ fn columns(reply: &Reply, label: &str) -> Result<BTreeMap<String, f64>, SourceEr
     for column in scalar.data.attributes.columns {
         match column {
             Column::Group { name, values } if name == label && names.is_none() => {
-                names = Some(values)
+                names = Some(values);
             }
             Column::Group { name, .. } => {
                 return Err(wrong(&format!("grouped by {}", brief(&name))));
