@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 use super::{
-    CheckError, CheckRequest, EventNote, Message, Parameters, Policy, ReleaseReason, Released,
-    Reservation, StateChange, Verdict, Watches,
+    Background, CheckError, CheckRequest, EventNote, Message, Parameters, Policy, ReleaseReason, Released,
+    Reservation, Seen, StateChange, Verdict, Watches,
 };
 use crate::api::AdmissionCheck;
 
@@ -113,6 +114,33 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
     /// What else wakes Workloads: other objects, or a stream of the author's. Default: nothing.
     fn watches(&self) -> Watches {
         Watches::none()
+    }
+
+    /// Shown what the runtime sees of Workloads, for a check that accounts for what it has approved. Default: it looks away.
+    ///
+    /// Called for each Workload that holds quota, also for those that this check is not asked about, by standbys too, and always before the check is asked
+    /// about what it shows. It is called from the runtime's loop, so it must return at once. See [`Seen`].
+    fn observe(&self, seen: Seen<'_>) {
+        let _ = seen;
+    }
+
+    /// Work beside the answers: to ask another system at its own pace, to write the parameters' status. Default: none.
+    ///
+    /// Begun once for each session with the cluster, on standbys too, and dropped with it; [`Background::is_acting`] says who leads. When it returns, it is
+    /// over. A panic ends the process, which is then started again.
+    fn background(&self, context: Background) -> impl Future<Output = ()> + Send {
+        let _ = context;
+        async {}
+    }
+
+    /// Lines in the OpenMetrics text format, without the final `# EOF`, that are added to `/metrics` each time it is read. Default: none.
+    fn metrics(&self) -> String {
+        String::new()
+    }
+
+    /// Definitions of resources that the check reads besides its parameters, for `manifests` and `crds`. Default: none.
+    fn definitions(&self) -> Vec<CustomResourceDefinition> {
+        Vec::new()
     }
 
     /// The policy where the parameters choose none.

@@ -11,8 +11,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use super::parameters::{AnyParameters, ParametersType};
 use super::watches::Start;
 use super::{
-    AdmissionCheckController, CheckError, ControllerName, EventNote, Inactive, ParametersProblem,
-    Policy, ReleaseReason, Released, Request, Reservation, StateChange, Verdict, Watches,
+    AdmissionCheckController, Background, CheckError, ControllerName, EventNote, Inactive,
+    ParametersProblem, Policy, ReleaseReason, Released, Request, Reservation, Seen, StateChange,
+    Verdict, Watches,
 };
 use crate::api::AdmissionCheck;
 
@@ -36,6 +37,10 @@ trait Erased: Send + Sync {
     ) -> BoxFuture<'a, Result<Released, CheckError>>;
     fn outstanding(&self) -> BoxFuture<'_, Result<Vec<Reservation>, CheckError>>;
     fn watches(&self) -> Watches;
+    fn observe(&self, seen: Seen<'_>);
+    fn background(&self, context: Background) -> BoxFuture<'_, ()>;
+    fn metrics(&self) -> String;
+    fn definitions(&self) -> Vec<CustomResourceDefinition>;
     fn policy(&self) -> Policy;
     fn annotations(&self) -> Vec<String>;
     fn timeout(&self) -> Option<Duration>;
@@ -91,6 +96,22 @@ impl<C: AdmissionCheckController> Erased for C {
 
     fn watches(&self) -> Watches {
         self.watches()
+    }
+
+    fn observe(&self, seen: Seen<'_>) {
+        self.observe(seen);
+    }
+
+    fn background(&self, context: Background) -> BoxFuture<'_, ()> {
+        Box::pin(AdmissionCheckController::background(self, context))
+    }
+
+    fn metrics(&self) -> String {
+        self.metrics()
+    }
+
+    fn definitions(&self) -> Vec<CustomResourceDefinition> {
+        self.definitions()
     }
 
     fn policy(&self) -> Policy {
@@ -166,6 +187,31 @@ impl Check {
 
     pub(crate) fn watches(&self) -> Watches {
         self.0.watches()
+    }
+
+    /// Shows it what is seen. A panic of the author's is the author's, not the loop's.
+    pub(crate) fn observe(&self, seen: Seen<'_>) {
+        let shown = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.0.observe(seen)));
+        if shown.is_err() {
+            tracing::error!(controller = %self.controller_name(), ?seen, "the check panicked when it was shown a Workload");
+        }
+    }
+
+    pub(crate) async fn background(&self, context: Background) {
+        self.0.background(context).await;
+    }
+
+    pub(crate) fn metrics(&self) -> String {
+        self.0.metrics()
+    }
+
+    /// Everything that it needs defined: its parameters, if they are its own, and its further
+    /// [`definitions`](AdmissionCheckController::definitions).
+    pub fn definitions(&self) -> Vec<CustomResourceDefinition> {
+        self.definition()
+            .into_iter()
+            .chain(self.0.definitions())
+            .collect()
     }
 
     pub(crate) fn policy(&self) -> Policy {

@@ -3,6 +3,7 @@
 //! A check is an [`AdmissionCheckController`], or a plain function ([`handler`](crate::handler)). It is given a [`CheckRequest`] and returns a [`Verdict`] or
 //! a [`CheckError`]; it writes nothing. Its [`Parameters`] are a custom resource, in which a [`Policy`] can be flattened.
 
+mod background;
 mod controller;
 mod duration;
 mod erased;
@@ -21,6 +22,7 @@ mod watches;
 pub use controller::{
     AdmissionCheckController, ControllerName, ControllerNameError, Inactive, ParametersProblem,
 };
+pub use background::{Background, Seen};
 pub use duration::{HumanDuration, HumanDurationError};
 pub use erased::Check;
 pub use error::{CheckError, ErrorKind};

@@ -43,7 +43,7 @@ pub(super) fn manifests(
 pub(super) fn crds(checks: &[Check]) -> Result<String> {
     let mut seen = BTreeSet::new();
     let mut text = String::new();
-    for definition in checks.iter().filter_map(Check::definition) {
+    for definition in checks.iter().flat_map(Check::definitions) {
         if seen.insert(definition.metadata.name.clone()) {
             text += &yaml(&definition)?;
         }

@@ -52,6 +52,9 @@ pub(crate) struct ResultLabels {
     pub(crate) result: &'static str,
 }
 
+/// What ends a text in the OpenMetrics format.
+const END: &str = "# EOF\n";
+
 type Durations = Family<CheckLabels, Histogram>;
 type StateDurations = Family<StateLabels, Histogram>;
 
@@ -245,11 +248,17 @@ impl Metrics {
         self.registry = registry;
     }
 
-    /// All metrics in the OpenMetrics text format.
-    pub(crate) fn text(&self) -> String {
+    /// All metrics in the OpenMetrics text format, and the checks' `own` before the end.
+    pub(crate) fn text(&self, own: &str) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = encode(&mut text, &self.registry);
+        if !own.is_empty() {
+            text.truncate(text.trim_end_matches(END).len());
+            text += own.trim_end();
+            text += "\n";
+            text += END;
+        }
         text
     }
 }
@@ -268,11 +277,14 @@ mod tests {
                 state: "Ready".to_owned(),
             })
             .inc();
-        let text = metrics.text();
+        let text = metrics.text("");
         assert!(
             text.contains("kueue_check_verdicts_total{check=\"budget\",state=\"Ready\"} 1"),
             "{text}"
         );
         assert!(text.ends_with("# EOF\n"));
+        let text = metrics.text("# TYPE budget gauge\nbudget 1\n");
+        assert!(text.ends_with("\nbudget 1\n# EOF\n"), "{text}");
+        assert_eq!(text.matches("# EOF").count(), 1, "{text}");
     }
 }

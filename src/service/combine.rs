@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all};
 use k8s_openapi::api::rbac::v1::PolicyRule;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 use crate::api::{AdmissionCheck, PodSetUpdate};
 use crate::check::{
-    AdmissionCheckController, Answer, CheckError, CheckRequest, ControllerName, Inactive,
-    Parameters, PodSetUpdates, ReleaseReason, Released, Reservation, Verdict, Watches,
+    AdmissionCheckController, Answer, Background, CheckError, CheckRequest, ControllerName,
+    Inactive, Parameters, PodSetUpdates, ReleaseReason, Released, Reservation, Seen, Verdict,
+    Watches,
 };
 
 /// A check that says what the strictest of its members says: Ready when all are. Their pod set updates are put together.
@@ -69,6 +71,10 @@ trait Member<P>: Send + Sync {
     ) -> BoxFuture<'a, Result<Released, CheckError>>;
     fn outstanding(&self) -> BoxFuture<'_, Result<Vec<Reservation>, CheckError>>;
     fn watches(&self) -> Watches;
+    fn observe(&self, seen: Seen<'_>);
+    fn background(&self, context: Background) -> BoxFuture<'_, ()>;
+    fn metrics(&self) -> String;
+    fn definitions(&self) -> Vec<CustomResourceDefinition>;
     fn annotations(&self) -> Vec<String>;
     fn outlives_reservation(&self) -> bool;
     fn permissions(&self) -> Vec<PolicyRule>;
@@ -104,6 +110,22 @@ impl<C: AdmissionCheckController> Member<C::Parameters> for C {
 
     fn watches(&self) -> Watches {
         AdmissionCheckController::watches(self)
+    }
+
+    fn observe(&self, seen: Seen<'_>) {
+        AdmissionCheckController::observe(self, seen);
+    }
+
+    fn background(&self, context: Background) -> BoxFuture<'_, ()> {
+        Box::pin(AdmissionCheckController::background(self, context))
+    }
+
+    fn metrics(&self) -> String {
+        AdmissionCheckController::metrics(self)
+    }
+
+    fn definitions(&self) -> Vec<CustomResourceDefinition> {
+        AdmissionCheckController::definitions(self)
     }
 
     fn annotations(&self) -> Vec<String> {
@@ -202,6 +224,32 @@ impl<P: Parameters> AdmissionCheckController for Combined<P> {
         )
     }
 
+    fn observe(&self, seen: Seen<'_>) {
+        for member in &self.members {
+            member.observe(seen);
+        }
+    }
+
+    async fn background(&self, context: Background) {
+        join_all(
+            self.members
+                .iter()
+                .map(|member| member.background(context.clone())),
+        )
+        .await;
+    }
+
+    fn metrics(&self) -> String {
+        self.members.iter().map(|member| member.metrics()).collect()
+    }
+
+    fn definitions(&self) -> Vec<CustomResourceDefinition> {
+        self.members
+            .iter()
+            .flat_map(|member| member.definitions())
+            .collect()
+    }
+
     fn annotations(&self) -> Vec<String> {
         self.members
             .iter()
@@ -230,6 +278,7 @@ fn strictness(answer: &Result<Verdict, CheckError>) -> u8 {
         Ok(verdict) => match verdict.answer {
             Answer::NotApplicable => 0,
             Answer::Ready => 1,
+            // It says only that what stands there may stay, which is no consent.
             Answer::Pending | Answer::Unchanged => 2,
             Answer::PreemptionRequired => 3,
             Answer::Retry { .. } => 5,

@@ -8,15 +8,16 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use k8s_openapi::api::rbac::v1::PolicyRule;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use tower::ServiceExt;
 use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::api::AdmissionCheck;
 use crate::check::{
-    AdmissionCheckController, CheckError, CheckRequest, ControllerName, EventNote, Inactive,
-    Parameters, ParametersProblem, Policy, ReleaseReason, Released, Reservation, StateChange,
-    Verdict, Watches,
+    AdmissionCheckController, Background, CheckError, CheckRequest, ControllerName, EventNote,
+    Inactive, Parameters, ParametersProblem, Policy, ReleaseReason, Released, Reservation, Seen,
+    StateChange, Verdict, Watches,
 };
 
 /// Asking a check, as a service. It is always ready: how many questions are asked together is the runtime's choice.
@@ -114,6 +115,22 @@ where
 
     fn watches(&self) -> Watches {
         self.check.watches()
+    }
+
+    fn observe(&self, seen: Seen<'_>) {
+        self.check.observe(seen);
+    }
+
+    async fn background(&self, context: Background) {
+        self.check.background(context).await;
+    }
+
+    fn metrics(&self) -> String {
+        self.check.metrics()
+    }
+
+    fn definitions(&self) -> Vec<CustomResourceDefinition> {
+        self.check.definitions()
     }
 
     fn policy(&self) -> Policy {

@@ -14,8 +14,8 @@ use kube::Client;
 use kube::client::Body;
 use kueue_check::runtime::{LeaseConfig, LeaseTimes, Runtime};
 use kueue_check::{
-    AdmissionCheckController, CheckError, CheckRequest, Clock, ControllerName, NoParameters,
-    Verdict,
+    AdmissionCheckController, Background, CheckError, CheckRequest, Clock, ControllerName,
+    NoParameters, Seen, Verdict,
 };
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
@@ -112,6 +112,7 @@ impl Server {
             ("get", "/apis/kueue.x-k8s.io") => json!({"versions": [{"version": "v1beta2"}]}),
             ("get", path) if path.starts_with("/openapi") => schema(),
             ("get", path) if path.ends_with("/workloads") => list(state.workloads.clone(), version),
+            ("get", path) if path.contains("/workloads/") => return not_found(),
             ("get", path) if path.ends_with("/admissionchecks") => {
                 list(vec![state.check.clone()], version)
             }
@@ -283,5 +284,94 @@ async fn an_hour_of_nothing_costs_no_request_but_the_watches_and_the_lease() {
         asked.rsplit(' ').next().unwrap().parse::<u32>().unwrap() > 99 * 59,
         "it did look: {asked}"
     );
+    assert!(!running.is_finished());
+}
+
+/// Writes down what it is shown, asked and told.
+#[derive(Clone, Default)]
+struct Diary(Arc<Mutex<Vec<String>>>);
+
+impl Diary {
+    fn note(&self, line: impl Into<String>) {
+        self.0.lock().unwrap().push(line.into());
+    }
+}
+
+impl AdmissionCheckController for Diary {
+    type Parameters = NoParameters;
+
+    fn controller_name(&self) -> ControllerName {
+        const { ControllerName::from_static("example.com/quiet") }
+    }
+
+    async fn check(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+        self.note(format!("asked about {}", request.workload().name()));
+        Ok(Verdict::ready("ok"))
+    }
+
+    fn observe(&self, seen: Seen<'_>) {
+        self.note(match seen {
+            Seen::Workload(workload) => {
+                let state = workload.check("quiet").unwrap().state().clone();
+                format!("saw {} {state}", workload.name())
+            }
+            other => format!("{other:?}"),
+        });
+        assert!(
+            !matches!(seen, Seen::Gone(_)),
+            "a panic here is not the runtime's"
+        );
+    }
+
+    async fn background(&self, mut context: Background) {
+        self.note(format!("begun, acting {}", context.is_acting()));
+        while !context.is_acting() {
+            context.acting_changed().await;
+        }
+        self.note("acting");
+    }
+
+    fn metrics(&self) -> String {
+        "# TYPE pages gauge\npages 1\n".to_owned()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_is_shown_what_is_seen_before_it_is_asked_and_works_beside() {
+    let server = Server::new(1);
+    let (diary, clock) = (
+        Diary::default(),
+        Clock::following_tokio("2026-11-21T09:00:05Z".parse().unwrap()),
+    );
+    let runtime = Runtime::builder(server.client())
+        .check(diary.clone())
+        .clock(clock)
+        .build()
+        .unwrap();
+    let handle = runtime.handle();
+    let running = tokio::spawn(runtime.run(std::future::pending()));
+    sleep(Duration::from_secs(5)).await;
+    let lines = std::mem::take(&mut *diary.0.lock().unwrap());
+    let place = |wanted: &str| {
+        let found = lines.iter().position(|line| line == wanted);
+        found.unwrap_or_else(|| panic!("no {wanted:?} in {lines:#?}"))
+    };
+    let order = [
+        place("Listing"),
+        place("saw w0 Pending"),
+        place("Listed { unbroken: false }"),
+        place("asked about w0"),
+        place("saw w0 Ready"),
+    ];
+    assert!(order.is_sorted(), "{lines:#?}");
+    assert!(place("begun, acting false") < place("acting"));
+    assert!(handle.metrics().await.ends_with("\npages 1\n# EOF\n"));
+    let mut gone = workload(0);
+    gone["metadata"]["resourceVersion"] = "90".into();
+    let _ = server
+        .1
+        .send(json!({"plural": "workloads", "event": {"type": "DELETED", "object": gone}}));
+    sleep(Duration::from_secs(1)).await;
+    assert!(diary.0.lock().unwrap()[0].starts_with("Gone("));
     assert!(!running.is_finished());
 }

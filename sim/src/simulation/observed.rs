@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::rbac::v1::PolicyRule;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kueue_check::api::AdmissionCheck;
 use kueue_check::{
-    AdmissionCheckController, CheckError, CheckRequest, Clock, ControllerName, EventNote, Inactive,
-    ParametersProblem, Policy, ReleaseReason, Released, Reservation, StateChange, Verdict, Watches,
+    AdmissionCheckController, Background, CheckError, CheckRequest, Clock, ControllerName, EventNote,
+    Inactive, ParametersProblem, Policy, ReleaseReason, Released, Reservation, Seen, StateChange,
+    Verdict, Watches,
 };
 
 /// A verdict, as the check gave it.
@@ -108,6 +110,22 @@ impl<C: AdmissionCheckController> AdmissionCheckController for Observed<C> {
 
     fn watches(&self) -> Watches {
         self.check.watches()
+    }
+
+    fn observe(&self, seen: Seen<'_>) {
+        self.check.observe(seen);
+    }
+
+    async fn background(&self, context: Background) {
+        self.check.background(context).await;
+    }
+
+    fn metrics(&self) -> String {
+        self.check.metrics()
+    }
+
+    fn definitions(&self) -> Vec<CustomResourceDefinition> {
+        self.check.definitions()
     }
 
     fn policy(&self) -> Policy {

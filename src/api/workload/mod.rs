@@ -34,9 +34,11 @@ struct Data {
     queue: Option<Name>,
     cluster_queue: Option<Name>,
     priority: i32,
+    priority_class: Option<Name>,
     active: bool,
     deleting: bool,
     max_execution_seconds: Option<u32>,
+    past_execution_seconds: u32,
     owner: Option<Owner>,
     labels: Box<[(Name, Box<str>)]>,
     annotations: Box<[(Name, Box<str>)]>,
@@ -189,6 +191,11 @@ impl Workload {
         self.0.priority
     }
 
+    /// The WorkloadPriorityClass or PriorityClass that it names (`spec.priorityClassRef.name`; `spec.priorityClassName` in v1beta1). Users choose it.
+    pub fn priority_class(&self) -> Option<&str> {
+        self.0.priority_class.as_deref()
+    }
+
     /// `spec.active`: false once somebody, or a Rejected check, has deactivated it.
     pub fn is_active(&self) -> bool {
         self.0.active
@@ -204,6 +211,12 @@ impl Workload {
         self.0
             .max_execution_seconds
             .map(|seconds| Duration::from_secs(seconds.into()))
+    }
+
+    /// For how long earlier runs of it count against [`max_execution_time`](Self::max_execution_time)
+    /// (`status.accumulatedPastExecutionTimeSeconds`).
+    pub fn past_execution_time(&self) -> Duration {
+        Duration::from_secs(self.0.past_execution_seconds.into())
     }
 
     /// The job it stands for; `None` for a bare Workload.
@@ -282,6 +295,7 @@ impl Workload {
         let inputs = |data: &Data| {
             (
                 data.priority,
+                data.priority_class.clone(),
                 data.queue.clone(),
                 data.cluster_queue.clone(),
                 data.max_execution_seconds,

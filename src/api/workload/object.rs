@@ -57,9 +57,17 @@ type List<T> = Lenient<Vec<Lenient<T>>>;
 pub(super) struct Spec {
     pub(super) queue_name: Lenient<Option<String>>,
     pub(super) priority: Lenient<Option<i32>>,
+    pub(super) priority_class_ref: Lenient<PriorityClassRef>,
+    pub(super) priority_class_name: Lenient<Option<String>>,
     pub(super) active: Lenient<Option<bool>>,
     pub(super) maximum_execution_time_seconds: Lenient<Option<u32>>,
     pub(super) pod_sets: List<SpecPodSet>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct PriorityClassRef {
+    pub(super) name: Lenient<Option<String>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -139,6 +147,9 @@ pub(super) struct Status {
     pub(super) admission: Lenient<Option<Admission>>,
     pub(super) admission_checks: List<Entry>,
     pub(super) reclaimable_pods: List<Reclaimable>,
+    // The older version has a spelling mistake.
+    #[serde(alias = "accumulatedPastExexcutionTimeSeconds")]
+    pub(super) accumulated_past_execution_time_seconds: Lenient<Option<u32>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -106,9 +106,21 @@ impl Projection {
                 .map(|name| self.names.intern(&name)),
             cluster_queue,
             priority: spec.priority.0.unwrap_or_default(),
+            priority_class: spec
+                .priority_class_ref
+                .0
+                .name
+                .0
+                .or(spec.priority_class_name.0)
+                .filter(|name| !name.is_empty())
+                .map(|name| self.names.intern(&name)),
             active: spec.active.0.unwrap_or(true),
             deleting: metadata.deletion_timestamp.is_some(),
             max_execution_seconds: spec.maximum_execution_time_seconds.0,
+            past_execution_seconds: status
+                .accumulated_past_execution_time_seconds
+                .0
+                .unwrap_or_default(),
             owner: self.owner(metadata.owner_references.unwrap_or_default()),
             labels: self.pairs(labels),
             annotations: self.pairs(kept),
@@ -445,6 +457,30 @@ mod tests {
         );
         assert_eq!(workload.check("budget").unwrap().fingerprints().count(), 1);
         assert!(workload.check("other").is_none());
+    }
+
+    #[test]
+    fn what_the_two_versions_name_differently_is_read_from_both() {
+        for (spec, status) in [
+            (
+                json!({"priorityClassRef": {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "high"}}),
+                json!({"accumulatedPastExecutionTimeSeconds": 90}),
+            ),
+            (
+                json!({"priorityClassName": "high", "priorityClassSource": "kueue.x-k8s.io/workloadpriorityclass"}),
+                json!({"accumulatedPastExexcutionTimeSeconds": 90}),
+            ),
+        ] {
+            let object = json!({"metadata": {}, "spec": spec, "status": status});
+            let workload = Workload::from_json(object).unwrap();
+            assert_eq!(
+                (
+                    workload.priority_class(),
+                    workload.past_execution_time().as_secs()
+                ),
+                (Some("high"), 90)
+            );
+        }
     }
 
     #[test]

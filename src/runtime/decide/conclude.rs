@@ -144,12 +144,16 @@ impl Draft<'_> {
                 .change_trouble(|trouble| trouble.retry_due = None);
         }
         let target = match verdict.answer {
-            Answer::Unchanged => return (None, again),
             Answer::Ready | Answer::NotApplicable => ready(verdict),
             Answer::Pending => Target::new(CheckState::Pending, verdict.message.clone()),
             Answer::PreemptionRequired => self.preemption_required(verdict),
             Answer::Retry { delay } => return self.retry(delay, verdict.message.clone()),
             Answer::Rejected => Target::new(CheckState::Rejected, verdict.message.clone()),
+            Answer::Unchanged => {
+                let stands_ready = self.facts.entry.state == CheckState::Ready;
+                self.memory.watched = stands_ready && verdict.recheck_in.is_some();
+                return (None, again);
+            }
         };
         (Some(target), again)
     }
@@ -170,7 +174,18 @@ impl Draft<'_> {
                         .map_or(LookAgain::OnChange, LookAgain::After),
                 )
             }
-            Answer::Pending | Answer::PreemptionRequired | Answer::Unchanged => {
+            Answer::Unchanged => {
+                self.memory.change_trouble(|trouble| trouble.objections = 0);
+                self.memory.watched = verdict.recheck_in.is_some();
+                self.memory.recheck = verdict.recheck_in;
+                (
+                    None,
+                    verdict
+                        .recheck_in
+                        .map_or(LookAgain::OnChange, LookAgain::After),
+                )
+            }
+            Answer::Pending | Answer::PreemptionRequired => {
                 self.memory.change_trouble(|trouble| trouble.objections = 0);
                 let recheck = verdict.recheck_in.or(self.memory.recheck);
                 let late = has(Defect::SaysPendingLate);

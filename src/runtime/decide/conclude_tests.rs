@@ -204,6 +204,38 @@ fn nothing_is_written_when_nothing_differs() {
 }
 
 #[test]
+fn what_is_unchanged_stands_whatever_it_says() {
+    for state in ["Pending", "Ready", "PreemptionRequired"] {
+        let again = Duration::from_secs(60);
+        let conclusion =
+            waiting(state, "numbers of then").verdict(Verdict::unchanged().recheck_in(again));
+        assert_eq!(
+            (conclusion.write, conclusion.notes, conclusion.look_again),
+            (None, Vec::new(), LookAgain::After(again)),
+            "{state}"
+        );
+        assert_eq!(conclusion.memory.watched, state == "Ready");
+    }
+    let conclusion = waiting("Ready", "").running().verdict(Verdict::unchanged());
+    assert_eq!((conclusion.write, conclusion.notes), (None, Vec::new()));
+    let bounded = Policy {
+        pending_timeout: Some(PendingTimeout {
+            after: "1m".parse().unwrap(),
+            then: OnTimeout::Reject,
+        }),
+        ..Policy::default()
+    };
+    let timed_out = waiting("Pending", "")
+        .policy(bounded)
+        .verdict(Verdict::unchanged());
+    assert_eq!(
+        timed_out.write.map(|patch| patch.state),
+        Some(CheckState::Rejected),
+        "a bound on waiting holds"
+    );
+}
+
+#[test]
 fn the_transition_time_changes_only_with_the_state() {
     let changed = waiting("Pending", "")
         .verdict(Verdict::ready("ok"))

@@ -99,6 +99,7 @@ pub(crate) enum Query {
 #[derive(Clone)]
 pub struct RuntimeHandle {
     queries: mpsc::Sender<Query>,
+    checks: Arc<[Check]>,
     metrics: Arc<Metrics>,
     health: Health,
 }
@@ -132,7 +133,8 @@ impl RuntimeHandle {
                 .get_or_create(&labels)
                 .set(watch.silent_seconds as f64);
         }
-        self.metrics.text()
+        self.metrics
+            .text(&self.checks.iter().map(Check::metrics).collect::<String>())
     }
 
     /// What the runtime knows and does; `None` if the loop is stuck or over.
@@ -160,6 +162,7 @@ impl Runtime {
     pub fn handle(&self) -> RuntimeHandle {
         RuntimeHandle {
             queries: self.queries.0.clone(),
+            checks: Arc::clone(&self.checks),
             metrics: Arc::clone(&self.metrics),
             health: self.health.clone(),
         }

@@ -217,6 +217,10 @@ impl Session {
             Ok(found) => found,
             Err(error) => return self.pay_later(name, &error.to_string(), None),
         };
+        // What was read is shown before anybody is told that the reservation is over: it may have been reserved again since.
+        if let Some(workload) = &found {
+            self.apply(workload);
+        }
         let outlives = self
             .slots
             .get(&name.check)

@@ -58,6 +58,10 @@ pub(super) struct Session {
     pub(super) synced: Synced,
     /// Whether this replica decides: it leads, and has read the lists since.
     pub(super) acting: bool,
+    /// The same, for the checks' background work.
+    pub(super) told_acting: watch::Sender<bool>,
+    /// Whether Workloads may have come and gone unseen since the last complete list.
+    pub(super) unseen: bool,
     leading: bool,
 
     pub(super) workloads: BTreeMap<Uid, Tracked>,
@@ -152,6 +156,8 @@ impl Session {
             workload_term: 0,
             synced: Synced::default(),
             acting: false,
+            told_acting: watch::Sender::new(false),
+            unseen: true,
             leading: false,
             workloads: BTreeMap::new(),
             listed_workloads: None,
@@ -283,6 +289,7 @@ impl Session {
             return;
         }
         self.acting = true;
+        self.told_acting.send_replace(true);
         self.restoring = Restoring {
             until: Some(Instant::now() + RESTORE),
             at_work: BTreeSet::new(),
@@ -297,6 +304,7 @@ impl Session {
 
     fn stop_acting(&mut self) {
         self.acting = false;
+        self.told_acting.send_replace(false);
         self.queue = Queue::default();
         self.timers.clear();
         for key in self

@@ -8,7 +8,7 @@ use tokio::task::AbortHandle;
 
 use super::session::Session;
 use crate::api::Served;
-use crate::check::{Check, Start, Wake};
+use crate::check::{Background, Check, Start, Wake};
 use crate::runtime::connection::guarded;
 use crate::runtime::intake::{
     self, CheckSource, FlavorSource, Incoming, ParametersSource, Source, WakeSource, WorkloadSource,
@@ -32,6 +32,7 @@ impl Session {
         self.start_workload_watch();
         for number in 0..self.checks.len() {
             self.start_author_watches(number);
+            self.start_background(number);
         }
     }
 
@@ -77,6 +78,15 @@ impl Session {
                 }
             }
         }
+    }
+
+    fn start_background(&mut self, check: usize) {
+        let client = guarded(&self.client, &self.metrics, None);
+        let clock = self.settings.clock.clone();
+        let context = Background::new(client, clock, self.told_acting.subscribe());
+        let check = self.checks[check].clone();
+        self.watches
+            .spawn(async move { check.background(context).await });
     }
 
     fn spawn<S: Source + 'static>(

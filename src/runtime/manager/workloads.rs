@@ -7,7 +7,7 @@ use kube::runtime::watcher::Event;
 use super::session::Session;
 use super::tracked::{Key, KeyState};
 use crate::api::{CheckState, Name, ResourceFlavor, Uid, Workload};
-use crate::check::ReleaseReason;
+use crate::check::{ReleaseReason, Seen};
 use crate::runtime::decide::{Standing, standing};
 use crate::runtime::defect::{Defect, has};
 use crate::runtime::metrics::CheckLabels;
@@ -20,7 +20,12 @@ const OVERWRITES_AT_ONCE: u32 = 3;
 impl Session {
     pub(super) fn take_workload(&mut self, event: Event<Workload>, selected: bool) {
         match event {
-            Event::Init => self.listed_workloads = Some(std::collections::BTreeSet::new()),
+            Event::Init => {
+                // Within one watch, a second list means that events were lost.
+                self.unseen |= self.synced.workloads;
+                self.listed_workloads = Some(std::collections::BTreeSet::new());
+                self.show(Seen::Listing);
+            }
             Event::InitApply(workload) => {
                 if let Some(listed) = &mut self.listed_workloads {
                     listed.insert(workload.uid().clone());
@@ -39,6 +44,10 @@ impl Session {
                 for uid in &vanished {
                     self.gone(uid, None);
                 }
+                self.show(Seen::Listed {
+                    unbroken: !self.unseen,
+                });
+                self.unseen = false;
                 self.synced.workloads = true;
                 self.act_if_ready();
             }
@@ -59,14 +68,18 @@ impl Session {
             return;
         }
         let tracked = self.workloads.entry(uid.clone()).or_default();
-        if tracked.workload.as_ref().is_some_and(|known| {
+        let newer = tracked.workload.as_ref().filter(|known| {
             workload
                 .resource_version()
                 .is_older_than(known.resource_version())
-        }) {
+        });
+        if let Some(newer) = newer.cloned() {
+            // It is in the list all the same.
+            self.show(Seen::Workload(&newer));
             return;
         }
         let before = tracked.workload.replace(workload.clone());
+        self.show(Seen::Workload(workload));
         self.observe(workload, before.as_ref());
         if !keep && let Some(tracked) = self.workloads.get_mut(&uid) {
             tracked.workload = None;
@@ -80,6 +93,12 @@ impl Session {
             return;
         };
         let last = tracked.workload.clone();
+        if let Some(workload) = &last {
+            self.show(Seen::Gone(workload));
+        }
+        let Some(tracked) = self.workloads.get(uid) else {
+            return;
+        };
         let checks: Vec<Name> = tracked.keys.iter().map(|key| key.check.clone()).collect();
         for check in checks {
             let answered = last
@@ -91,6 +110,13 @@ impl Session {
             tracked.workload = None;
         }
         self.tidy(uid);
+    }
+
+    /// Shows the checks what is seen.
+    fn show(&self, seen: Seen<'_>) {
+        for check in &*self.checks {
+            check.observe(seen);
+        }
     }
 
     /// Whether an answer stands on `workload` that must not serve its next reservation.

@@ -1,0 +1,187 @@
+//! `demo`: a week of two teams in a simulated cluster, in seconds. One runs out of money on Thursday and gets a top-up on Friday.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use kube::CustomResourceExt;
+use kueue_check_sim::{Cluster, Job, Simulation};
+use serde_json::{Value, json};
+
+use crate::controller::BudgetCheck;
+use crate::ledger::Observation;
+use crate::money::Amount;
+use crate::resource::NamespaceBudget;
+use crate::source::{Answer, Question, Source, SourceError};
+
+/// What each job costs in an hour, and how long it runs.
+const HOURS: u32 = 4;
+
+/// The bill, as a monitoring system knows it: once an hour.
+#[derive(Clone, Default)]
+struct Meter(Arc<Mutex<Bill>>);
+
+/// Up to when, and what each namespace has spent.
+type Bill = (Timestamp, BTreeMap<Arc<str>, Amount>);
+
+impl Meter {
+    fn read(&self) -> Bill {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn bill(&self, at: Timestamp, namespaces: &[&str]) {
+        let mut meter = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        meter.0 = at;
+        for namespace in namespaces {
+            let spent = meter.1.entry((*namespace).into()).or_default();
+            *spent = *spent + Amount::units(1);
+        }
+    }
+}
+
+impl Source for Meter {
+    fn ask(&self, question: Question) -> BoxFuture<'_, Result<Answer, SourceError>> {
+        let (at, spent) = self.read();
+        let as_of = at.max(question.period.start).min(question.at);
+        let observation = Observation {
+            period: question.period,
+            as_of,
+            spent,
+            unknown: BTreeSet::new(),
+        };
+        futures::future::ready(Ok(Answer {
+            observation,
+            notes: Vec::new(),
+        }))
+        .boxed()
+    }
+}
+
+fn budget() -> Value {
+    json!({"apiVersion": "budget.kueue-check.dev/v1alpha1", "kind": "Budget", "metadata": {"name": "weekly"}, "spec": {
+        "unit": "USD", "period": {"calendar": "Week"}, "source": {"fixed": {}, "settleDelay": "1s", "stalenessBound": "3h"},
+        "namespaceLimits": {"default": "100"}, "prices": [{"flavor": "*", "resources": {"cpu": "1"}}],
+        "estimate": {"safetyFactor": "1", "defaultDuration": "4h"},
+    }})
+}
+
+/// The week, drawn.
+pub fn demo() -> String {
+    let meter = Meter::default();
+    let source = meter.clone();
+    let text = Arc::new(Mutex::new(String::new()));
+    let simulation = Simulation::new(move || {
+        let source = source.clone();
+        BudgetCheck::with_sources(move |_| Arc::new(source.clone()))
+    });
+    let simulation = simulation
+        .parameters(&budget())
+        .object(&NamespaceBudget::crd())
+        .starting_at("2026-11-16T00:00:00Z");
+    let run = simulation.run(async |cluster: &Cluster| {
+        let week = week(cluster, &meter).await;
+        text.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push_str(&week);
+    });
+    let text = text.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    format!("{text}\n{}", run.timeline().chart(140))
+}
+
+async fn week(cluster: &Cluster, meter: &Meter) -> String {
+    let mut text = String::new();
+    let mut running: BTreeMap<String, u32> = BTreeMap::new();
+    for hour in 0..7 * 24_u32 {
+        let (day, time) = (hour / 24, hour % 24);
+        if time == 9 {
+            for (team, jobs) in [("vision", 7), ("nlp", 2)] {
+                for number in 0..jobs {
+                    let name = format!(
+                        "{team}-{}-{number}",
+                        ["mon", "tue", "wed", "thu", "fri", "sat", "sun"][day as usize]
+                    );
+                    cluster.submit(Job::new(&name).namespace(team));
+                    running.insert(format!("{team}/{name}"), 0);
+                }
+            }
+        }
+        if (day, time) == (4, 10) {
+            let top_up = json!([{"amount": "60", "validUntil": "2026-11-23T00:00:00Z", "reason": "paper deadline"}]);
+            cluster.apply(&json!({"apiVersion": "budget.kueue-check.dev/v1alpha1", "kind": "NamespaceBudget",
+                "metadata": {"name": "weekly", "namespace": "vision"}, "spec": {"budgetRef": "weekly", "topUps": top_up}}));
+            let _ = writeln!(text, "Fri 10:00  vision gets a top-up of 60 USD");
+        }
+        cluster.advance(Duration::from_secs(3600)).await;
+        let billed: Vec<String> = running
+            .iter_mut()
+            .filter(|(job, _)| cluster.is_admitted(job))
+            .map(|(job, hours)| {
+                *hours += 1;
+                job.clone()
+            })
+            .collect();
+        meter.bill(
+            cluster.now(),
+            &billed
+                .iter()
+                .filter_map(|job| job.split('/').next())
+                .collect::<Vec<_>>(),
+        );
+        let ended: Vec<String> = billed
+            .into_iter()
+            .filter(|job| running.get(job) >= Some(&HOURS))
+            .collect();
+        for job in &ended {
+            cluster.complete(job);
+            running.remove(job);
+        }
+        if time == 17 {
+            let waits = running
+                .keys()
+                .filter(|job| !cluster.is_admitted(job))
+                .collect::<Vec<_>>();
+            let (_, spent) = meter.read();
+            let spent: Vec<String> = spent
+                .iter()
+                .map(|(team, spent)| format!("{team} {}", spent.cents()))
+                .collect();
+            let _ = writeln!(
+                text,
+                "{} 18:00  spent: {}; {} wait",
+                ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"][day as usize],
+                spent.join(", "),
+                waits.len()
+            );
+            if let Some(job) = waits.first() {
+                let _ = writeln!(text, "           {job}: {}", cluster.message(job));
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn one_team_runs_out_on_thursday_and_goes_on_after_a_top_up_on_friday() {
+        let text = super::demo();
+        println!("{text}");
+        assert!(
+            text.contains("Wed 18:00")
+                && text.contains("Wed 18:00  spent: nlp 24.00, vision 84.00; 0 wait"),
+            "{text}"
+        );
+        assert!(
+            text.contains("Thu 18:00  spent: nlp 32.00, vision 100.00; 3 wait"),
+            "{text}"
+        );
+        assert!(text.contains("vision/vision-"), "{text}");
+    }
+}

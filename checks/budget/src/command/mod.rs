@@ -1,0 +1,87 @@
+//! Commands besides those of every check: `statement` and `quote`.
+
+#[cfg(feature = "demo")]
+mod demo;
+mod quote;
+mod statement;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+#[cfg(feature = "demo")]
+pub use demo::demo;
+pub use quote::quote;
+pub use statement::statement;
+
+/// The commands that this program has besides those of every check.
+#[derive(Debug, Parser)]
+#[command(name = "budget-check")]
+pub struct Own {
+    /// Which.
+    #[command(subcommand)]
+    pub command: OwnCommand,
+}
+
+/// One of them.
+#[derive(Debug, Subcommand)]
+pub enum OwnCommand {
+    /// Prints the balance of a namespace, and who holds what of it.
+    Statement(StatementArguments),
+    /// Shows a week of two teams in a simulated cluster.
+    #[cfg(feature = "demo")]
+    Demo,
+    /// Says what a job would cost, and what it would be told now.
+    Quote(QuoteArguments),
+}
+
+/// Whose statement.
+#[derive(Debug, Args)]
+pub struct StatementArguments {
+    /// The Budget.
+    pub budget: String,
+    /// The namespace. Default: all that the Budget shows.
+    #[arg(long, short)]
+    pub namespace: Option<String>,
+}
+
+/// Which job, in which Budget.
+#[derive(Debug, Args)]
+pub struct QuoteArguments {
+    /// A file with the Budget.
+    #[arg(long, short)]
+    pub budget: PathBuf,
+    /// A file with the job: a batch/v1 Job, or a Workload of Kueue's.
+    #[arg(long, short = 'f')]
+    pub job: PathBuf,
+    /// The ResourceFlavor that it would get.
+    #[arg(long, default_value = "default")]
+    pub flavor: String,
+    /// What its namespace has spent in this period.
+    #[arg(long, default_value = "0")]
+    pub spent: crate::money::Amount,
+}
+
+/// Whether the command line is one of these commands.
+pub fn is_own(command: Option<&str>) -> bool {
+    matches!(command, Some("statement" | "quote"))
+        || (cfg!(feature = "demo") && command == Some("demo"))
+}
+
+/// Why a command failed, in a sentence.
+#[derive(thiserror::Error)]
+#[error("{0}")]
+pub struct Failed(String);
+
+/// `main` returns it, and Rust prints its `Debug` form: that is for people too.
+impl std::fmt::Debug for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Failed {
+    pub(crate) fn new(what: &str, why: impl std::fmt::Display) -> Self {
+        Self(format!("{what}: {why}"))
+    }
+}

@@ -1,0 +1,71 @@
+//! The work beside the answers: to hear of Budgets, to ask sources, to give what becomes free to those who wait, to show balances.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::join;
+use kueue_check::Background;
+use tokio::time::{sleep, timeout};
+
+use super::shared::Shared;
+use super::{event, feeds, observe, queues, status};
+use crate::resource::Running;
+
+/// How often the books are walked if nothing happens: time alone frees money, at the end of a period.
+const WALK: Duration = Duration::from_secs(30);
+/// How soon a walk may follow the last: what happens together is walked once.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Does all of it, for as long as the session lasts.
+pub(super) async fn run(shared: &Arc<Shared>, context: Background) {
+    shared.set_clock(context.clock());
+    join!(
+        feeds::budgets(shared, &context),
+        feeds::namespace_budgets(shared, &context),
+        feeds::admission_checks(shared, &context),
+        feeds::namespaces(shared, &context),
+        feeds::cluster_queues(shared, &context),
+        observe::run(shared, context.clone()),
+        walks(shared, context.clone()),
+    );
+}
+
+/// Gives what becomes free to those who wait, and shows balances.
+async fn walks(shared: &Arc<Shared>, mut context: Background) {
+    let mut shown = status::Shown::default();
+    let mut told = event::Told::new(&context);
+    let mut queues = queues::Queues::default();
+    loop {
+        while !context.is_acting() {
+            shared.books().forget_old_parked(shared.now());
+            let _ = timeout(WALK, context.acting_changed()).await;
+        }
+        walk(shared);
+        told.warn(shared).await;
+        queues.open_and_close(shared, &context).await;
+        shown.show(shared, &context).await;
+        sleep(PAUSE).await;
+        let _ = timeout(WALK, shared.wait_for_change()).await;
+    }
+}
+
+fn walk(shared: &Shared) {
+    let now = shared.now();
+    let mut woken = Vec::new();
+    for (_, book) in shared.books().all_mut() {
+        let walked = book.walk(now);
+        woken.extend(walked.granted);
+        woken.extend(walked.retold);
+        // What was granted earlier and is not shown yet: its wake-up may have been missed.
+        woken.extend(book.late_liens(now).cloned());
+        woken.extend(book.may_yield().cloned());
+        if book.terms().overspent.0 == Running::Evict {
+            woken.extend(book.overspenders(now));
+        }
+    }
+    woken.sort_unstable();
+    woken.dedup();
+    for uid in &woken {
+        shared.wake(uid);
+    }
+}

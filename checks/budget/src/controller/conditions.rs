@@ -1,0 +1,169 @@
+//! Conditions of a Budget.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+use super::shared::Asked;
+use crate::ledger::{Balance, Book};
+use crate::source::Note;
+
+/// For how many seconds a job must have run before it is odd that nothing is spent.
+const UNMATCHED: i64 = 900;
+
+/// One condition, without its times.
+struct Says {
+    kind: &'static str,
+    status: bool,
+    reason: &'static str,
+    message: String,
+}
+
+/// The conditions of the Budget of `book`, whose times are those of `before` where the status is the same.
+pub(super) fn conditions(
+    book: &Book,
+    asked: Option<&Asked>,
+    balances: &[Balance],
+    before: &[Condition],
+    now: Timestamp,
+) -> Vec<Condition> {
+    let unpriced = book
+        .unpriced()
+        .next()
+        .and_then(|run| run.quote.unpriced.clone());
+    let names = |matches: &dyn Fn(&Balance) -> bool| {
+        let all: Vec<String> = balances
+            .iter()
+            .filter(|balance| matches(balance))
+            .take(10)
+            .map(|balance| balance.account.to_string())
+            .collect();
+        (!all.is_empty()).then(|| all.join(", "))
+    };
+    let exhausted = names(&|balance| {
+        book.held(&balance.account)
+            .1
+            .is_some_and(|smallest| smallest > balance.remaining())
+    });
+    let overspent = names(&|balance| balance.overspent().is_some());
+    let fresh = fresh(book, asked, now);
+    let says = |kind, status, reason, message: Option<String>| Says {
+        kind,
+        status,
+        reason,
+        message: message.unwrap_or_default(),
+    };
+    let all = [
+        says(
+            "Ready",
+            fresh.status,
+            if fresh.status { "Ready" } else { fresh.reason },
+            None,
+        ),
+        fresh,
+        match unpriced {
+            None => says("PricesComplete", true, "Complete", None),
+            Some((resource, flavor)) => says(
+                "PricesComplete",
+                false,
+                "PriceMissing",
+                Some(format!("no price for {resource} on flavor {flavor}")),
+            ),
+        },
+        says(
+            "Exhausted",
+            exhausted.is_some(),
+            if exhausted.is_some() {
+                "NothingFits"
+            } else {
+                "MoneyLeft"
+            },
+            exhausted.map(|names| format!("not even the smallest waiting job fits: {names}")),
+        ),
+        says(
+            "Overspent",
+            overspent.is_some(),
+            if overspent.is_some() {
+                "OverLimit"
+            } else {
+                "WithinLimits"
+            },
+            overspent,
+        ),
+    ];
+    all.into_iter()
+        .map(|says| with_times(says, book.terms().generation, before, now))
+        .collect()
+}
+
+/// Whether it is known what is spent.
+fn fresh(book: &Book, asked: Option<&Asked>, now: Timestamp) -> Says {
+    let says = |status, reason, message: String| Says {
+        kind: "Fresh",
+        status,
+        reason,
+        message,
+    };
+    let Some(asked) = asked else {
+        return says(
+            false,
+            "NotAskedYet",
+            "the source has not answered yet".to_owned(),
+        );
+    };
+    match &asked.result {
+        Err(error) => says(false, error.reason(), error.to_string()),
+        Ok(_) if !asked.decreased.is_empty() => says(
+            false,
+            "SpendDecreased",
+            format!(
+                "less was reported than before, and the higher figure stays: {}",
+                asked.decreased.join(", ")
+            ),
+        ),
+        Ok(notes) => {
+            let stale = book
+                .spend()
+                .watermarks()
+                .common
+                .is_none_or(|known| now.as_second() - known > book.terms().staleness);
+            let first = notes.iter().find_map(|note| noted(note, book, now));
+            match first {
+                Some((reason, message)) => says(false, reason, message),
+                None if stale => says(
+                    false,
+                    "Stale",
+                    "the newest known spending is older than stalenessBound".to_owned(),
+                ),
+                None => says(true, "Fresh", String::new()),
+            }
+        }
+    }
+}
+
+fn noted(note: &Note, book: &Book, now: Timestamp) -> Option<(&'static str, String)> {
+    match note {
+        Note::NotANumber(namespace) => Some(("NotANumber", format!("the figure of namespace {namespace} is no amount of money"))),
+        Note::ClockSkew(seconds) => Some(("ClockSkew", format!("the source's samples are {seconds} s ahead of this clock"))),
+        Note::PeriodNotCovered => Some(("PeriodNotCovered", "the source has nothing about the beginning of the period: what was spent then is not counted".to_owned())),
+        Note::NoSpendMatched if book.has_run_for(UNMATCHED, now) => Some(("NoSpendMatched", "jobs run, and the source has no figure for any namespace: see the query and its label".to_owned())),
+        Note::NoSpendMatched | Note::Duplicate(_) | Note::SlowDown => None,
+    }
+}
+
+fn with_times(says: Says, generation: i64, before: &[Condition], now: Timestamp) -> Condition {
+    let status = if says.status { "True" } else { "False" };
+    let known = before
+        .iter()
+        .find(|condition| condition.type_ == says.kind && condition.status == status);
+    let second = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    Condition {
+        last_transition_time: known.map_or(Time(second), |condition| {
+            condition.last_transition_time.clone()
+        }),
+        message: kueue_check::Message::new(says.message).as_str().to_owned(),
+        observed_generation: Some(generation),
+        reason: says.reason.to_owned(),
+        status: status.to_owned(),
+        type_: says.kind.to_owned(),
+    }
+}

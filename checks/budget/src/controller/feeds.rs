@@ -1,0 +1,294 @@
+//! What is watched besides Workloads. Standbys watch too: they must know everything when they take over.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::runtime::watcher::{Config, Event};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, Resource, ResourceExt};
+use kueue_check::Background;
+use serde::de::DeserializeOwned;
+use tokio::time::sleep;
+
+use super::CONTROLLER;
+use super::shared::Shared;
+use crate::resource::{Budget, NamespaceBudget, NamespaceBudgetSpec, Quota};
+use crate::terms::{OwnLimit, Terms};
+
+/// How long to wait for something that is not there yet.
+const LATER: Duration = Duration::from_secs(5);
+
+/// Something that changed: an object as it is now, or that it is gone.
+enum Change<K> {
+    Is(K),
+    Gone(K),
+    /// The list is complete, and what was not in it is gone.
+    Complete(Vec<K>),
+}
+
+/// Hands over each change of the objects of `api`, for ever.
+async fn follow<K>(api: Api<K>, mut hand: impl FnMut(Change<K>))
+where
+    K: Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
+    K::DynamicType: Default,
+{
+    let mut events = pin!(watcher(api, Config::default()).default_backoff());
+    let mut list = Vec::new();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Init) => list.clear(),
+            Ok(Event::InitApply(object)) => list.push(object),
+            Ok(Event::InitDone) => hand(Change::Complete(std::mem::take(&mut list))),
+            Ok(Event::Apply(object)) => hand(Change::Is(object)),
+            Ok(Event::Delete(object)) => hand(Change::Gone(object)),
+            Err(error) => {
+                tracing::warn!(error = %kueue_check::Message::new(error.to_string()), "a watch of the budget check fails and is begun again");
+            }
+        }
+    }
+}
+
+pub(super) async fn budgets(shared: &Arc<Shared>, context: &Background) {
+    let api: Api<Budget> = Api::all(context.client().clone());
+    let adopt = |budget: &Budget| match Terms::of(budget) {
+        Ok(terms) => {
+            let adopted = shared.books().adopt(Arc::new(terms), shared.now());
+            if adopted {
+                shared.dress();
+                shared.ask_now();
+            }
+        }
+        Err(invalid) => {
+            tracing::warn!(budget = budget.name_any(), %invalid, "a Budget makes no sense");
+        }
+    };
+    follow(api, |change| {
+        match change {
+            Change::Is(budget) => adopt(&budget),
+            Change::Gone(budget) => shared.books().remove(&budget.name_any()),
+            Change::Complete(budgets) => {
+                let names: Vec<String> = budgets.iter().map(ResourceExt::name_any).collect();
+                budgets.iter().for_each(adopt);
+                let gone: Vec<String> = shared
+                    .books()
+                    .all()
+                    .map(|(name, _)| name.to_owned())
+                    .filter(|name| !names.contains(name))
+                    .collect();
+                for name in gone {
+                    shared.books().remove(&name);
+                }
+            }
+        }
+        shared.changed();
+    })
+    .await;
+}
+
+pub(super) async fn namespace_budgets(shared: &Arc<Shared>, context: &Background) {
+    let api: Api<NamespaceBudget> = Api::all(context.client().clone());
+    // By Budget, namespace and name.
+    let mut known: BTreeMap<(String, String), NamespaceBudgetSpec> = BTreeMap::new();
+    let key =
+        |object: &NamespaceBudget| (object.namespace().unwrap_or_default(), object.name_any());
+    follow(api, |change| {
+        match change {
+            Change::Is(object) => {
+                known.insert(key(&object), object.spec.clone());
+            }
+            Change::Gone(object) => {
+                known.remove(&key(&object));
+            }
+            Change::Complete(objects) => {
+                known = objects
+                    .iter()
+                    .map(|object| (key(object), object.spec.clone()))
+                    .collect();
+            }
+        }
+        shared.set_own_limits(&known);
+        shared.changed();
+    })
+    .await;
+}
+
+pub(super) async fn namespaces(shared: &Arc<Shared>, context: &Background) {
+    while !shared
+        .books()
+        .all()
+        .any(|(_, book)| !book.terms().pools.is_empty())
+    {
+        sleep(LATER).await;
+    }
+    let api: Api<Namespace> = Api::all(context.client().clone());
+    let mut known: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    follow(api, |change| {
+        match change {
+            Change::Is(namespace) => {
+                known.insert(namespace.name_any(), namespace.labels().clone());
+            }
+            Change::Gone(namespace) => {
+                known.remove(&namespace.name_any());
+            }
+            Change::Complete(all) => {
+                known = all
+                    .iter()
+                    .map(|namespace| (namespace.name_any(), namespace.labels().clone()))
+                    .collect();
+            }
+        }
+        shared.set_namespaces(&known);
+        shared.changed();
+    })
+    .await;
+}
+
+/// A kind of Kueue's, in the newest version that the cluster serves.
+async fn kueue(client: &Client, kind: &str, plural: &str) -> ApiResource {
+    loop {
+        for version in ["v1beta2", "v1beta1"] {
+            let resource = ApiResource {
+                group: "kueue.x-k8s.io".to_owned(),
+                version: version.to_owned(),
+                api_version: format!("kueue.x-k8s.io/{version}"),
+                kind: kind.to_owned(),
+                plural: plural.to_owned(),
+            };
+            let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+            if api.list(&ListParams::default().limit(1)).await.is_ok() {
+                return resource;
+            }
+        }
+        sleep(LATER).await;
+    }
+}
+
+/// Objects whose type only the cluster knows.
+async fn follow_dynamic(
+    client: &Client,
+    kind: &str,
+    plural: &str,
+    mut hand: impl FnMut(Change<DynamicObject>),
+) {
+    let resource = kueue(client, kind, plural).await;
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let mut events = pin!(watcher(api, Config::default()).default_backoff());
+    let mut list = Vec::new();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Init) => list.clear(),
+            Ok(Event::InitApply(object)) => list.push(object),
+            Ok(Event::InitDone) => hand(Change::Complete(std::mem::take(&mut list))),
+            Ok(Event::Apply(object)) => hand(Change::Is(object)),
+            Ok(Event::Delete(object)) => hand(Change::Gone(object)),
+            Err(error) => {
+                tracing::warn!(error = %kueue_check::Message::new(error.to_string()), kind, "a watch of the budget check fails and is begun again");
+            }
+        }
+    }
+}
+
+/// Which AdmissionChecks refer to which Budget. The runtime tells the leader; a standby has to find out.
+pub(super) async fn admission_checks(shared: &Arc<Shared>, context: &Background) {
+    let budget_of = |check: &DynamicObject| {
+        let ours = check.data["spec"]["controllerName"] == CONTROLLER;
+        let name = check.data["spec"]["parameters"]["name"].as_str();
+        name.filter(|_| ours).map(str::to_owned)
+    };
+    follow_dynamic(
+        context.client(),
+        "AdmissionCheck",
+        "admissionchecks",
+        |change| {
+            let now = shared.now();
+            let mut books = shared.books();
+            match change {
+                Change::Is(check) => {
+                    books.refer(&check.name_any(), budget_of(&check).as_deref(), now);
+                }
+                Change::Gone(check) => books.refer(&check.name_any(), None, now),
+                Change::Complete(checks) => {
+                    let listed: BTreeMap<String, Option<String>> = checks
+                        .iter()
+                        .map(|check| (check.name_any(), budget_of(check)))
+                        .collect();
+                    for check in books
+                        .all_checks()
+                        .filter(|check| !listed.contains_key(check))
+                        .collect::<Vec<_>>()
+                    {
+                        books.refer(&check, None, now);
+                    }
+                    for (check, budget) in &listed {
+                        books.refer(check, budget.as_deref(), now);
+                    }
+                }
+            }
+            drop(books);
+            shared.changed();
+        },
+    )
+    .await;
+}
+
+/// How many Workloads wait in each ClusterQueue, where a Budget asks held ones to give quota back.
+pub(super) async fn cluster_queues(shared: &Arc<Shared>, context: &Background) {
+    while !shared
+        .books()
+        .all()
+        .any(|(_, book)| book.terms().quota == Quota::Yield)
+    {
+        sleep(LATER).await;
+    }
+    let pending = |queue: &DynamicObject| {
+        queue.data["status"]["pendingWorkloads"]
+            .as_u64()
+            .unwrap_or(0)
+    };
+    follow_dynamic(
+        context.client(),
+        "ClusterQueue",
+        "clusterqueues",
+        |change| match change {
+            Change::Is(queue) => shared.set_pending(&queue.name_any(), Some(pending(&queue))),
+            Change::Gone(queue) => shared.set_pending(&queue.name_any(), None),
+            Change::Complete(queues) => queues
+                .iter()
+                .for_each(|queue| shared.set_pending(&queue.name_any(), Some(pending(queue)))),
+        },
+    )
+    .await;
+}
+
+impl Shared {
+    fn set_own_limits(&self, known: &BTreeMap<(String, String), NamespaceBudgetSpec>) {
+        self.keep_own_limits(known.clone());
+        self.apply_own_limits();
+    }
+
+    /// Budgets that come later find what is known.
+    pub(super) fn apply_own_limits(&self) {
+        let known = self.own_limits();
+        for (name, book) in self.books().all_mut() {
+            let mut own: BTreeMap<&str, OwnLimit> = BTreeMap::new();
+            for ((namespace, of), spec) in &known {
+                if spec.budget_ref == name {
+                    own.entry(namespace)
+                        .or_default()
+                        .budgets
+                        .insert(of.clone(), spec.clone());
+                }
+            }
+            book.set_own_limits(
+                own.into_iter()
+                    .map(|(namespace, own)| (namespace.to_owned(), own))
+                    .collect(),
+            );
+        }
+    }
+}

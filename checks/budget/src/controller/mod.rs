@@ -1,0 +1,208 @@
+//! The admission check: it answers from the ledger, and works beside it.
+
+mod beside;
+mod conditions;
+mod event;
+mod feeds;
+mod metrics;
+mod observe;
+mod queues;
+mod shared;
+mod status;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{CustomResourceExt, ResourceExt};
+use kueue_check::api::AdmissionCheck;
+use kueue_check::{
+    AdmissionCheckController, Background, CheckError, CheckRequest, ControllerName, Inactive,
+    ReleaseReason, Released, Reservation, Seen, Verdict, Wake, Watches,
+};
+use tokio::sync::broadcast;
+
+use crate::ledger::{Decision, run_of};
+use crate::resource::{Budget, GROUP, NamespaceBudget, Quota, Running};
+use crate::source::{Credentials, Http, Source};
+use crate::terms::Terms;
+use crate::words::Words;
+use shared::Shared;
+
+/// Makes the source that a Budget describes.
+pub type MakeSource = dyn Fn(&Terms) -> Arc<dyn Source> + Send + Sync;
+
+/// `spec.controllerName` of the AdmissionChecks that it answers.
+pub const CONTROLLER: &str = "kueue-check.dev/budget";
+
+/// The check. One of them answers any number of AdmissionChecks; those that name one Budget share its ledger.
+pub struct BudgetCheck {
+    shared: Arc<Shared>,
+}
+
+impl BudgetCheck {
+    /// With the sources that Budgets describe; `credentials` says which files they may name.
+    pub fn new(credentials: Credentials) -> Self {
+        let http = Http::new(credentials);
+        Self::with_sources(move |terms| crate::source::source(&terms.source, &http))
+    }
+
+    /// With sources of one's own: for a monitoring system that is not known here, and for tests.
+    pub fn with_sources(make: impl Fn(&Terms) -> Arc<dyn Source> + Send + Sync + 'static) -> Self {
+        Self {
+            shared: Arc::new(Shared::new(Box::new(make))),
+        }
+    }
+}
+
+impl AdmissionCheckController for BudgetCheck {
+    type Parameters = Budget;
+
+    fn controller_name(&self) -> ControllerName {
+        const { ControllerName::from_static(CONTROLLER) }
+    }
+
+    async fn activate(&self, check: &AdmissionCheck, budget: &Arc<Budget>) -> Result<(), Inactive> {
+        let terms = Terms::of(budget)
+            .map_err(|invalid| Inactive::new("BudgetInvalid", invalid.to_string()))?;
+        self.shared.refer(check.name(), terms);
+        // Prometheus itself says what is wrong with a query, so it is asked before anybody waits for it.
+        match self
+            .shared
+            .first_answer(
+                &budget.name_any(),
+                budget.metadata.generation.unwrap_or_default(),
+            )
+            .await
+        {
+            Some(Err(error)) if error.is_configuration() => {
+                Err(Inactive::new(error.reason(), error.to_string())
+                    .recheck_in(Duration::from_mins(10)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn check(&self, request: CheckRequest<Budget>) -> Result<Verdict, CheckError> {
+        let (budget, now) = (request.parameters(), request.now());
+        let name = budget.name_any();
+        self.shared.learn(request.admission_check(), budget)?;
+        let workload = request.workload();
+        // From here to the end nothing is awaited: to decide and to commit is one step.
+        let mut books = self.shared.books();
+        let checks: Vec<String> = books.checks_of(&name).map(str::to_owned).collect();
+        let book = books
+            .book_mut(&name)
+            .ok_or_else(|| CheckError::transient("the Budget is not known yet"))?;
+        let terms = Arc::clone(book.terms());
+        let Some(run) = run_of(workload, &terms, checks.iter().map(String::as_str)) else {
+            return Ok(Verdict::unchanged());
+        };
+        let decision = book.decide(&run, now);
+        self.shared.count(&name, &decision);
+        let held =
+            matches!(decision, Decision::Hold(_) | Decision::Unchanged) && !workload.is_admitted();
+        if held
+            && terms.quota == Quota::Yield
+            && self
+                .shared
+                .may_yield(book, workload, request.attempt(), now)
+        {
+            return Ok(Verdict::retry_now(format!(
+                "gives its quota back for others while Budget {name} has nothing left for it"
+            )));
+        }
+        drop(books);
+        if decision != Decision::Unchanged {
+            self.shared.changed();
+        }
+        let verdict = Words {
+            terms: &terms,
+            workload,
+            run: &run,
+        }
+        .verdict(&decision);
+        let watched = terms.overspent.0 == Running::Evict && !verdict.is_pending();
+        Ok(if watched {
+            verdict.recheck_in(Duration::from_mins(1))
+        } else {
+            verdict
+        })
+    }
+
+    async fn release(
+        &self,
+        reservation: &Reservation,
+        _: ReleaseReason,
+    ) -> Result<Released, CheckError> {
+        self.shared.books().released(reservation);
+        self.shared.changed();
+        Ok(Released::Done)
+    }
+
+    async fn outstanding(&self) -> Result<Vec<Reservation>, CheckError> {
+        Ok(self.shared.books().parked())
+    }
+
+    fn observe(&self, seen: Seen<'_>) {
+        let now = self.shared.now();
+        self.shared.books().see(seen, now);
+        self.shared.changed();
+    }
+
+    async fn background(&self, context: Background) {
+        Box::pin(beside::run(&self.shared, context)).await;
+    }
+
+    fn watches(&self) -> Watches {
+        let woken = futures::stream::unfold(self.shared.woken(), async |mut woken| {
+            loop {
+                match woken.recv().await {
+                    Ok(uid) => return Some((Wake::Uid(uid), woken)),
+                    // Some were missed; what was granted is woken again with the next walk.
+                    Err(broadcast::error::RecvError::Lagged(_)) => {}
+                    Err(broadcast::error::RecvError::Closed) => return None,
+                }
+            }
+        });
+        Watches::none().stream("money", woken.boxed())
+    }
+
+    fn metrics(&self) -> String {
+        metrics::text(&self.shared)
+    }
+
+    fn definitions(&self) -> Vec<CustomResourceDefinition> {
+        vec![NamespaceBudget::crd()]
+    }
+
+    fn permissions(&self) -> Vec<PolicyRule> {
+        let rule = |group: &str, resources: &[&str], verbs: &[&str]| PolicyRule {
+            api_groups: Some(vec![group.to_owned()]),
+            resources: Some(
+                resources
+                    .iter()
+                    .map(|resource| (*resource).to_owned())
+                    .collect(),
+            ),
+            verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
+            ..PolicyRule::default()
+        };
+        vec![
+            rule(GROUP, &["namespacebudgets"], &["list", "watch"]),
+            rule(
+                GROUP,
+                &["budgets/status", "namespacebudgets/status"],
+                &["patch"],
+            ),
+            // Pools choose namespaces by their labels.
+            rule("", &["namespaces"], &["list", "watch"]),
+            // With `onExhausted.quota: Yield`: whether anybody waits for quota.
+            rule("kueue.x-k8s.io", &["clusterqueues"], &["list", "watch"]),
+            // With `onExhausted.quota: CloseLocalQueues`.
+            rule("kueue.x-k8s.io", &["localqueues"], &["list", "patch"]),
+        ]
+    }
+}

@@ -1,0 +1,215 @@
+//! Asking sources: each Budget's at its own pace, and only on the leader.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use kueue_check::Background;
+use tokio::time::{Instant, sleep_until};
+
+use super::shared::Shared;
+use crate::source::{Answer, Note, Question, Source, SourceError, moment};
+use crate::terms::Terms;
+
+/// How one Budget's source is asked.
+struct Pace {
+    terms: Arc<Terms>,
+    source: Arc<dyn Source>,
+    next: Instant,
+    failures: u32,
+    busy: bool,
+}
+
+type Outcome = (String, Arc<Terms>, Result<Answer, SourceError>);
+
+/// Asks, for ever.
+pub(super) async fn run(shared: &Arc<Shared>, mut context: Background) {
+    let mut paces: BTreeMap<String, Pace> = BTreeMap::new();
+    let mut asking: FuturesUnordered<BoxFuture<'static, Outcome>> = FuturesUnordered::new();
+    loop {
+        while !context.is_acting() {
+            paces.clear();
+            asking.clear();
+            context.acting_changed().await;
+        }
+        follow_budgets(shared, &mut paces);
+        for (name, pace) in &mut paces {
+            if !pace.busy && pace.next <= Instant::now() {
+                pace.busy = true;
+                asking.push(ask(shared, name, pace));
+            }
+        }
+        let next = paces
+            .values()
+            .filter(|pace| !pace.busy)
+            .map(|pace| pace.next)
+            .min();
+        tokio::select! {
+            Some((name, terms, result)) = asking.next(), if !asking.is_empty() => {
+                let pause = take(shared, &name, &terms, result, paces.get(&name));
+                if let Some(pace) = paces.get_mut(&name) {
+                    pace.busy = false;
+                    pace.failures = if pause.failed { pace.failures.saturating_add(1) } else { 0 };
+                    pace.next = Instant::now() + pause.length;
+                }
+            }
+            () = shared.wait_for_question() => {}
+            () = context.acting_changed() => {}
+            () = sleep_until(next.unwrap_or_else(|| Instant::now() + Duration::from_hours(1))) => {}
+        }
+    }
+}
+
+/// One pace for each Budget; a changed Budget is asked about at once.
+fn follow_budgets(shared: &Shared, paces: &mut BTreeMap<String, Pace>) {
+    let books = shared.books();
+    let known: BTreeMap<String, Arc<Terms>> = books
+        .all()
+        .map(|(name, book)| (name.to_owned(), Arc::clone(book.terms())))
+        .collect();
+    drop(books);
+    paces.retain(|name, pace| {
+        known
+            .get(name)
+            .is_some_and(|terms| terms.uid == pace.terms.uid && terms.measures_like(&pace.terms))
+            || pace.busy
+    });
+    for (name, terms) in known {
+        let Some(pace) = paces.get_mut(&name) else {
+            let source = (shared.make)(&terms);
+            let next = Instant::now();
+            paces.insert(
+                name,
+                Pace {
+                    terms,
+                    source,
+                    next,
+                    failures: 0,
+                    busy: false,
+                },
+            );
+            continue;
+        };
+        // An activation waits for an answer to this generation.
+        let answered = shared
+            .asked(&name)
+            .is_some_and(|asked| asked.generation == terms.generation);
+        let measures_another = !terms.measures_like(&pace.terms);
+        if !pace.busy && (!answered || measures_another) {
+            if measures_another {
+                pace.source = (shared.make)(&terms);
+            }
+            if pace.terms.generation != terms.generation || pace.failures > 0 {
+                pace.next = Instant::now();
+            }
+        }
+        pace.terms = terms;
+    }
+}
+
+fn ask(shared: &Shared, name: &str, pace: &Pace) -> BoxFuture<'static, Outcome> {
+    let (name, terms, source) = (
+        name.to_owned(),
+        Arc::clone(&pace.terms),
+        Arc::clone(&pace.source),
+    );
+    let now = shared.now();
+    let question = terms.schedule.at(now).map(|period| Question {
+        period,
+        at: moment(now, terms.source.settle_delay(), source.step()),
+        namespaces: if terms.governs_all() {
+            Vec::new()
+        } else {
+            terms.named_namespaces().map(str::to_owned).collect()
+        },
+    });
+    Box::pin(async move {
+        let result = match question {
+            Some(question) => source.ask(question).await,
+            None => Err(SourceError::NotMeasured(
+                "is not asked for: there is no period now".to_owned(),
+            )),
+        };
+        (name, terms, result)
+    })
+}
+
+struct Pause {
+    length: Duration,
+    failed: bool,
+}
+
+/// Writes an answer down.
+fn take(
+    shared: &Shared,
+    name: &str,
+    terms: &Terms,
+    result: Result<Answer, SourceError>,
+    pace: Option<&Pace>,
+) -> Pause {
+    let now = shared.now();
+    let (failures, step) = pace.map_or((1, 1), |pace| {
+        (pace.failures.saturating_add(1), pace.source.step())
+    });
+    let interval = terms.source.interval();
+    let mut books = shared.books();
+    // The Budget may measure something else by now.
+    let Some(book) = books
+        .book_mut(name)
+        .filter(|book| book.terms().measures_like(terms) && book.terms().uid == terms.uid)
+    else {
+        return Pause {
+            length: Duration::ZERO,
+            failed: false,
+        };
+    };
+    let pause = match result {
+        Ok(answer) => {
+            let taken = book.observe(&answer.observation, now);
+            // A cold start ends with the first answer about a time that was watched: it is asked for as soon as it can be had.
+            let settle = i64::try_from(terms.source.settle_delay().as_secs())
+                .unwrap_or(i64::MAX)
+                .saturating_add(step);
+            let cold = book
+                .cold_for(settle, now)
+                .and_then(|seconds| u64::try_from(seconds).ok());
+            drop(books);
+            let slow = answer.notes.contains(&Note::SlowDown);
+            let decreased = taken.decreased.iter().map(ToString::to_string).collect();
+            shared.answered(name, terms.generation, Ok(answer.notes), decreased);
+            Pause {
+                length: match cold {
+                    Some(seconds) => interval.min(Duration::from_secs(seconds)),
+                    None if slow => interval * 2,
+                    None => interval,
+                },
+                failed: false,
+            }
+        }
+        Err(error) => {
+            tracing::warn!(budget = name, reason = error.reason(), %error, "spending cannot be found out");
+            book.failed(error.to_string());
+            drop(books);
+            // Budgets of one name differ in their jitter, not in their retries.
+            let jitter = f64::from(
+                u8::try_from(
+                    name.bytes()
+                        .fold(0_u32, |sum, byte| sum * 31 % 251 + u32::from(byte))
+                        % 100,
+                )
+                .unwrap_or(0),
+            ) / 100.0;
+            let length = error.pause(failures, jitter);
+            shared.answered(name, terms.generation, Err(error), Vec::new());
+            Pause {
+                length,
+                failed: true,
+            }
+        }
+    };
+    shared.changed();
+    pause
+}

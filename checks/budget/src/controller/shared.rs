@@ -1,0 +1,298 @@
+//! What the check's answers and its work beside share.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kueue_check::api::{Uid, Workload};
+use kueue_check::{CheckError, Clock};
+use tokio::sync::{Notify, broadcast, watch};
+
+use super::MakeSource;
+use crate::ledger::{Book, Books, Decision};
+use crate::resource::{Budget, NamespaceBudgetSpec};
+use crate::source::{Note, SourceError};
+use crate::terms::Terms;
+
+/// How long an activation waits for the source's first answer. One that is down says nothing about the Budget.
+const FIRST_ANSWER: Duration = Duration::from_secs(10);
+
+pub(super) struct Shared {
+    books: Mutex<Books>,
+    pub(super) make: Box<MakeSource>,
+    clock: OnceLock<Clock>,
+    /// What came of asking each Budget's source.
+    answers: Mutex<BTreeMap<String, Asked>>,
+    answered: watch::Sender<u64>,
+    ask: Notify,
+    changed: Notify,
+    woken: broadcast::Sender<Uid>,
+    /// Questions to sources, by Budget and result.
+    questions: Mutex<BTreeMap<(String, &'static str), u64>>,
+    decisions: Mutex<BTreeMap<(String, &'static str), u64>>,
+    pub(super) status_writes: AtomicU64,
+    /// How many Workloads wait for quota, by ClusterQueue.
+    pending: Mutex<BTreeMap<String, u64>>,
+    own: Mutex<OwnLimits>,
+    namespaces: Mutex<Option<Labels>>,
+}
+
+/// NamespaceBudgets, by namespace and name.
+pub(super) type OwnLimits = BTreeMap<(String, String), NamespaceBudgetSpec>;
+type Labels = BTreeMap<String, BTreeMap<String, String>>;
+
+/// What came of asking a source.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    /// Of the Budget by which it was asked.
+    pub(super) generation: i64,
+    pub(super) result: Result<Vec<Note>, SourceError>,
+    /// Namespaces of which less was reported than before.
+    pub(super) decreased: Vec<String>,
+    pub(super) number: u64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    pub(super) fn new(make: Box<MakeSource>) -> Self {
+        Self {
+            books: Mutex::default(),
+            make,
+            clock: OnceLock::new(),
+            answers: Mutex::default(),
+            answered: watch::Sender::new(0),
+            ask: Notify::new(),
+            changed: Notify::new(),
+            woken: broadcast::channel(4096).0,
+            questions: Mutex::default(),
+            decisions: Mutex::default(),
+            status_writes: AtomicU64::new(0),
+            pending: Mutex::default(),
+            own: Mutex::default(),
+            namespaces: Mutex::default(),
+        }
+    }
+
+    pub(super) fn books(&self) -> MutexGuard<'_, Books> {
+        lock(&self.books)
+    }
+
+    /// The runtime's clock, as soon as it is known.
+    pub(super) fn set_clock(&self, clock: &Clock) {
+        let _ = self.clock.set(clock.clone());
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock
+            .get()
+            .map_or_else(|| Clock::system().now(), Clock::now)
+    }
+
+    /// The AdmissionCheck `check` refers to the Budget of `terms`.
+    pub(super) fn refer(&self, check: &str, terms: Terms) {
+        let (now, name) = (self.now(), terms.budget.to_string());
+        let mut books = self.books();
+        let adopted = books.adopt(Arc::new(terms), now);
+        books.refer(check, Some(&name), now);
+        drop(books);
+        if adopted {
+            self.dress();
+            self.ask.notify_one();
+        }
+        self.changed();
+    }
+
+    /// A book that is new finds what is known of namespaces.
+    pub(super) fn dress(&self) {
+        self.apply_own_limits();
+        if let Some(known) = &*lock(&self.namespaces) {
+            for (_, book) in self.books().all_mut() {
+                book.set_namespaces(known.clone());
+            }
+        }
+    }
+
+    pub(super) fn set_namespaces(&self, known: &Labels) {
+        *lock(&self.namespaces) = Some(known.clone());
+        self.dress();
+    }
+
+    pub(super) fn own_limits(&self) -> OwnLimits {
+        lock(&self.own).clone()
+    }
+
+    pub(super) fn keep_own_limits(&self, own: OwnLimits) {
+        *lock(&self.own) = own;
+    }
+
+    /// The same from a question, where it is known already almost always.
+    pub(super) fn learn(&self, check: &str, budget: &Budget) -> Result<(), CheckError> {
+        let name = budget.metadata.name.as_deref().unwrap_or_default();
+        let generation = budget.metadata.generation.unwrap_or_default();
+        let uid = budget.metadata.uid.as_deref().unwrap_or_default();
+        let known = {
+            let books = self.books();
+            let of_book = books.book(name).is_some_and(|book| {
+                book.terms().uid == uid && book.terms().generation >= generation
+            });
+            of_book && books.budget_of(check) == Some(name)
+        };
+        if !known {
+            self.refer(check, Terms::of(budget).map_err(CheckError::parameters)?);
+        }
+        Ok(())
+    }
+
+    /// Something in the books has changed.
+    pub(super) fn changed(&self) {
+        self.changed.notify_one();
+    }
+
+    pub(super) async fn wait_for_change(&self) {
+        self.changed.notified().await;
+    }
+
+    pub(super) async fn wait_for_question(&self) {
+        self.ask.notified().await;
+    }
+
+    pub(super) fn ask_now(&self) {
+        self.ask.notify_one();
+    }
+
+    pub(super) fn woken(&self) -> broadcast::Receiver<Uid> {
+        self.woken.subscribe()
+    }
+
+    pub(super) fn wake(&self, uid: &Uid) {
+        // Nobody listens while nothing waits.
+        let _ = self.woken.send(uid.clone());
+    }
+
+    /// What the source of `budget` said to this generation of it, for as long as an activation can wait.
+    pub(super) async fn first_answer(
+        &self,
+        budget: &str,
+        generation: i64,
+    ) -> Option<Result<Vec<Note>, SourceError>> {
+        let known = self
+            .asked(budget)
+            .filter(|asked| asked.generation == generation);
+        if let Some(Asked {
+            result: Ok(notes), ..
+        }) = known
+        {
+            return Some(Ok(notes));
+        }
+        let before = known.map_or(0, |asked| asked.number);
+        let mut answered = self.answered.subscribe();
+        self.forget_pause(budget);
+        self.ask_now();
+        let waited = tokio::time::timeout(FIRST_ANSWER, async {
+            loop {
+                let asked = self
+                    .asked(budget)
+                    .filter(|asked| asked.generation == generation && asked.number > before);
+                if let Some(asked) = asked {
+                    return asked.result;
+                }
+                if answered.changed().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+        });
+        waited.await.ok()
+    }
+
+    fn forget_pause(&self, budget: &str) {
+        lock(&self.answers)
+            .entry(budget.to_owned())
+            .and_modify(|asked| asked.generation = -1);
+    }
+
+    pub(super) fn asked(&self, budget: &str) -> Option<Asked> {
+        lock(&self.answers).get(budget).cloned()
+    }
+
+    /// Notes what came of asking.
+    pub(super) fn answered(
+        &self,
+        budget: &str,
+        generation: i64,
+        result: Result<Vec<Note>, SourceError>,
+        decreased: Vec<String>,
+    ) {
+        let word = match &result {
+            Ok(_) => "ok",
+            Err(error) => error.word(),
+        };
+        *lock(&self.questions)
+            .entry((budget.to_owned(), word))
+            .or_default() += 1;
+        let mut answers = lock(&self.answers);
+        let number = answers.get(budget).map_or(0, |asked| asked.number) + 1;
+        answers.insert(
+            budget.to_owned(),
+            Asked {
+                generation,
+                result,
+                decreased,
+                number,
+            },
+        );
+        drop(answers);
+        self.answered.send_modify(|count| *count += 1);
+    }
+
+    pub(super) fn count(&self, budget: &str, decision: &Decision) {
+        let word = match decision {
+            Decision::Unchanged => return,
+            Decision::NotGoverned => "not_governed",
+            Decision::Admit(_) => "admitted",
+            Decision::Hold(reason) | Decision::Reject(reason) => reason.word(),
+            Decision::Stop(_) => "stopped",
+        };
+        *lock(&self.decisions)
+            .entry((budget.to_owned(), word))
+            .or_default() += 1;
+    }
+
+    pub(super) fn questions(&self) -> BTreeMap<(String, &'static str), u64> {
+        lock(&self.questions).clone()
+    }
+
+    pub(super) fn decisions(&self) -> BTreeMap<(String, &'static str), u64> {
+        lock(&self.decisions).clone()
+    }
+
+    pub(super) fn status_written(&self) {
+        self.status_writes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_pending(&self, queue: &str, pending: Option<u64>) {
+        match pending {
+            Some(pending) => lock(&self.pending).insert(queue.to_owned(), pending),
+            None => lock(&self.pending).remove(queue),
+        };
+    }
+
+    /// Whether the held `workload` gives its quota back now: somebody waits for it, and nobody has given any back for a while.
+    pub(super) fn may_yield(
+        &self,
+        book: &mut Book,
+        workload: &Workload,
+        attempt: u32,
+        now: Timestamp,
+    ) -> bool {
+        let Some(queue) = workload.cluster_queue() else {
+            return false;
+        };
+        let waits = lock(&self.pending).get(queue).copied().unwrap_or(0);
+        waits > 0 && book.yield_turn(workload.uid(), queue, attempt, now)
+    }
+}

@@ -1,0 +1,280 @@
+//! Balances in the status of Budgets and NamespaceBudgets: written when they change, and not each time that a figure moves.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use kueue_check::Background;
+use serde_json::{Value, json};
+
+use super::conditions::conditions;
+use super::shared::Shared;
+use crate::ledger::{Balance, Book};
+use crate::resource::{
+    AccountStatus, Budget, BudgetStatus, CommittedStatus, NamespaceBudget, NamespaceBudgetStatus,
+    PeriodStatus,
+};
+use crate::terms::Account;
+
+/// The field manager of what is shown.
+const MANAGER: &str = "budget-check";
+/// How many accounts a Budget shows.
+const ACCOUNTS: usize = 128;
+/// How soon figures alone are shown again, in seconds.
+const FIGURES: i64 = 30;
+/// How soon it is shown again that nothing but time has passed.
+const TIME: i64 = 600;
+
+/// What was written last.
+#[derive(Default)]
+pub(super) struct Shown {
+    objects: BTreeMap<(String, String), Last>,
+}
+
+struct Last {
+    status: Value,
+    conditions: Value,
+    at: i64,
+}
+
+impl Shown {
+    /// Writes what has changed.
+    pub(super) async fn show(&mut self, shared: &Arc<Shared>, context: &Background) {
+        let now = shared.now();
+        for (namespace, name, status) in due(shared, now, &self.objects) {
+            let patch = |kind: &str| json!({"apiVersion": format!("{}/{}", crate::resource::GROUP, crate::resource::VERSION), "kind": kind, "metadata": {"name": name}, "status": status});
+            let parameters = PatchParams::apply(MANAGER).force();
+            let written = if namespace.is_empty() {
+                let api: Api<Budget> = Api::all(context.client().clone());
+                api.patch_status(&name, &parameters, &Patch::Apply(patch("Budget")))
+                    .await
+                    .map(drop)
+            } else {
+                let api: Api<NamespaceBudget> =
+                    Api::namespaced(context.client().clone(), &namespace);
+                api.patch_status(&name, &parameters, &Patch::Apply(patch("NamespaceBudget")))
+                    .await
+                    .map(drop)
+            };
+            match written {
+                Ok(()) => {
+                    shared.status_written();
+                    let conditions = status["conditions"].clone();
+                    self.objects.insert(
+                        (namespace, name),
+                        Last {
+                            status,
+                            conditions,
+                            at: now.as_second(),
+                        },
+                    );
+                }
+                Err(error) => {
+                    tracing::warn!(name, error = %kueue_check::Message::new(error.to_string()), "a balance could not be written and is tried again");
+                }
+            }
+        }
+    }
+}
+
+/// The objects to write: namespace (empty for a Budget), name, status.
+fn due(
+    shared: &Shared,
+    now: Timestamp,
+    before: &BTreeMap<(String, String), Last>,
+) -> Vec<(String, String, Value)> {
+    let own = shared.own_limits();
+    let books = shared.books();
+    let mut all = Vec::new();
+    for (name, book) in books.all() {
+        let key = (String::new(), name.to_owned());
+        let known: Option<Vec<Condition>> = before
+            .get(&key)
+            .map(|last| serde_json::from_value(last.conditions.clone()).unwrap_or_default());
+        let asked = shared.asked(name);
+        let status = budget_status(book, asked.as_ref(), &known.unwrap_or_default(), now);
+        for ((namespace, of), spec) in &own {
+            if spec.budget_ref == name {
+                let status = namespace_status(book, namespace, now);
+                all.push((
+                    namespace.clone(),
+                    of.clone(),
+                    serde_json::to_value(status).unwrap_or_default(),
+                ));
+            }
+        }
+        all.push((
+            String::new(),
+            name.to_owned(),
+            serde_json::to_value(status).unwrap_or_default(),
+        ));
+    }
+    drop(books);
+    all.retain(|(namespace, name, status)| {
+        is_due(
+            status,
+            before.get(&(namespace.clone(), name.clone())),
+            now.as_second(),
+        )
+    });
+    all
+}
+
+fn is_due(status: &Value, last: Option<&Last>, now: i64) -> bool {
+    let Some(last) = last else { return true };
+    if *status == last.status {
+        return false;
+    }
+    let without_time = |status: &Value| {
+        let mut status = status.clone();
+        status["asOf"] = Value::Null;
+        status
+    };
+    let said = |status: &Value| {
+        (
+            status["conditions"].clone(),
+            status["period"].clone(),
+            status["observedGeneration"].clone(),
+        )
+    };
+    if said(status) != said(&last.status) {
+        return true;
+    }
+    let wait = if without_time(status) == without_time(&last.status) {
+        TIME
+    } else {
+        FIGURES
+    };
+    now - last.at >= wait
+}
+
+fn text(at: Timestamp) -> String {
+    Timestamp::from_second(at.as_second())
+        .unwrap_or(at)
+        .to_string()
+}
+
+fn period_status(book: &Book, now: Timestamp) -> Option<PeriodStatus> {
+    let period = book.period(now)?;
+    Some(PeriodStatus {
+        start: text(period.start),
+        end: text(period.end),
+    })
+}
+
+/// An account as it is shown.
+pub(crate) fn account_status(book: &Book, balance: &Balance) -> AccountStatus {
+    let committed = balance.committed;
+    let as_of = book
+        .watermark(&balance.account)
+        .and_then(|at| Timestamp::from_second(at).ok());
+    AccountStatus {
+        name: balance.account.name().to_owned(),
+        pool: matches!(balance.account, Account::Pool(_)),
+        limit: balance.limit,
+        spent: balance.spent,
+        committed: CommittedStatus {
+            running: committed.running,
+            reserved: committed.reserved,
+            settling: committed.settling,
+        },
+        remaining: balance.remaining(),
+        overspent: balance.overspent(),
+        used_percent: balance.used_percent(),
+        held: book.held(&balance.account).0,
+        exhausted_at: as_of
+            .and_then(|as_of| balance.exhausted_at(as_of))
+            .map(text),
+        unbounded_rate: Some(committed.unbounded).filter(|rate| *rate > crate::money::Amount::ZERO),
+    }
+}
+
+fn budget_status(
+    book: &Book,
+    asked: Option<&super::shared::Asked>,
+    before: &[Condition],
+    now: Timestamp,
+) -> BudgetStatus {
+    let period = book.period(now);
+    let balances: Vec<Balance> = period
+        .map(|period| {
+            book.known_accounts(now)
+                .iter()
+                .map(|account| book.balance(account, period, now))
+                .collect()
+        })
+        .unwrap_or_default();
+    let mut accounts: Vec<AccountStatus> = balances
+        .iter()
+        .map(|balance| account_status(book, balance))
+        .collect();
+    let namespaces = accounts.iter().filter(|account| !account.pool);
+    let total = namespaces.fold(
+        AccountStatus {
+            name: "total".to_owned(),
+            ..AccountStatus::default()
+        },
+        |mut total, account| {
+            total.limit = total.limit + account.limit;
+            total.spent = total.spent + account.spent;
+            total.remaining = total.remaining + account.remaining;
+            total.committed.running = total.committed.running + account.committed.running;
+            total.committed.reserved = total.committed.reserved + account.committed.reserved;
+            total.committed.settling = total.committed.settling + account.committed.settling;
+            total.held += account.held;
+            total
+        },
+    );
+    let used =
+        total.spent + total.committed.running + total.committed.reserved + total.committed.settling;
+    let total = AccountStatus {
+        used_percent: used.percent_of(total.limit),
+        ..total
+    };
+    accounts.retain(|account| {
+        account.held > 0
+            || account.used_percent > 50
+            || account.committed != CommittedStatus::default()
+    });
+    accounts.sort_by_key(|account| {
+        (
+            std::cmp::Reverse(account.used_percent),
+            account.name.clone(),
+        )
+    });
+    accounts.truncate(ACCOUNTS);
+    BudgetStatus {
+        observed_generation: book.terms().generation,
+        period: period_status(book, now),
+        as_of: book
+            .spend()
+            .watermarks()
+            .common
+            .and_then(|at| Timestamp::from_second(at).ok())
+            .map(text),
+        total: Some(total),
+        accounts,
+        conditions: conditions(book, asked, &balances, before, now),
+    }
+}
+
+fn namespace_status(book: &Book, namespace: &str, now: Timestamp) -> NamespaceBudgetStatus {
+    let account = Account::Namespace(namespace.into());
+    let balance = book
+        .period(now)
+        .map(|period| book.balance(&account, period, now));
+    NamespaceBudgetStatus {
+        observed_generation: 0,
+        period: period_status(book, now),
+        as_of: book
+            .watermark(&account)
+            .filter(|at| *at > i64::MIN)
+            .and_then(|at| Timestamp::from_second(at).ok())
+            .map(text),
+        account: balance.map(|balance| account_status(book, &balance)),
+        conditions: Vec::new(),
+    }
+}

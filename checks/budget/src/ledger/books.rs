@@ -1,0 +1,293 @@
+//! All Budgets' books, and what is seen of Workloads, which each of them reads with its own eyes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kueue_check::api::{CheckState, Uid, Workload};
+use kueue_check::{Reservation, Seen};
+
+use super::{Book, run_of};
+use crate::terms::Terms;
+
+/// Everything that is known, on the leader and on standbys alike.
+#[derive(Debug, Default)]
+pub struct Books {
+    by_name: BTreeMap<String, Book>,
+    /// Which Budget an AdmissionCheck refers to.
+    checks: BTreeMap<String, String>,
+    live: BTreeMap<Uid, Workload>,
+    /// Workloads that lost their quota with our word, and when that was seen.
+    parked: BTreeMap<Uid, (Workload, Timestamp)>,
+    listing: Option<BTreeSet<Uid>>,
+    /// Since when all Workloads have been seen.
+    watched_since: Option<Timestamp>,
+}
+
+/// For how long a standby remembers what the leader has long settled, in seconds.
+const PARKED: i64 = 3600;
+
+impl Books {
+    /// The book of the Budget `name`.
+    pub fn book(&self, name: &str) -> Option<&Book> {
+        self.by_name.get(name)
+    }
+
+    /// The same, to change it.
+    pub fn book_mut(&mut self, name: &str) -> Option<&mut Book> {
+        self.by_name.get_mut(name)
+    }
+
+    /// All books, by Budget.
+    pub fn all(&self) -> impl Iterator<Item = (&str, &Book)> {
+        self.by_name
+            .iter()
+            .map(|(name, book)| (name.as_str(), book))
+    }
+
+    /// All books, to change them.
+    pub fn all_mut(&mut self) -> impl Iterator<Item = (&str, &mut Book)> {
+        self.by_name
+            .iter_mut()
+            .map(|(name, book)| (name.as_str(), book))
+    }
+
+    /// The AdmissionChecks of the Budget `name`.
+    pub fn checks_of(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.checks
+            .iter()
+            .filter(move |(_, budget)| *budget == name)
+            .map(|(check, _)| check.as_str())
+    }
+
+    /// The Budget of the AdmissionCheck `check`.
+    pub fn budget_of(&self, check: &str) -> Option<&str> {
+        self.checks.get(check).map(String::as_str)
+    }
+
+    /// All AdmissionChecks that refer to a Budget.
+    pub fn all_checks(&self) -> impl Iterator<Item = String> + use<> {
+        self.checks.keys().cloned().collect::<Vec<_>>().into_iter()
+    }
+
+    /// What is known of the Workload.
+    pub fn workload(&self, uid: &Uid) -> Option<&Workload> {
+        self.live.get(uid)
+    }
+
+    /// Takes in the terms of a Budget, unless newer ones are known. Whether anything changed.
+    pub fn adopt(&mut self, terms: Arc<Terms>, now: Timestamp) -> bool {
+        let name = terms.budget.to_string();
+        match self.by_name.get_mut(&name) {
+            Some(book) if book.terms().uid == terms.uid => {
+                if book.terms().generation >= terms.generation {
+                    return false;
+                }
+                book.change_terms(terms);
+            }
+            // Another Budget of the same name begins anew.
+            _ => {
+                let mut book = Book::new(terms);
+                if self.watched_since.is_some() {
+                    book.watched_since(now);
+                }
+                self.by_name.insert(name.clone(), book);
+            }
+        }
+        self.rebuild(&name, now);
+        true
+    }
+
+    /// The Budget `name` is gone.
+    pub fn remove(&mut self, name: &str) {
+        self.by_name.remove(name);
+    }
+
+    /// The AdmissionCheck `check` refers to the Budget `budget`, or to none any more.
+    pub fn refer(&mut self, check: &str, budget: Option<&str>, now: Timestamp) {
+        let before = match budget {
+            Some(budget) => self.checks.insert(check.to_owned(), budget.to_owned()),
+            None => self.checks.remove(check),
+        };
+        if before.as_deref() == budget {
+            return;
+        }
+        for name in before.iter().map(String::as_str).chain(budget) {
+            self.rebuild(name, now);
+        }
+        // What ran under it and ended has not been seen by this book.
+        let watched = self.watched_since.is_some();
+        if let Some(book) = budget.and_then(|budget| self.by_name.get_mut(budget))
+            && watched
+        {
+            book.watched_since(now);
+        }
+    }
+
+    /// Reads all Workloads again with the eyes of one book.
+    fn rebuild(&mut self, name: &str, now: Timestamp) {
+        let checks: Vec<String> = self.checks_of(name).map(str::to_owned).collect();
+        let Some(book) = self.by_name.get_mut(name) else {
+            return;
+        };
+        for workload in self.live.values() {
+            read(book, &checks, workload, now);
+        }
+    }
+
+    /// Takes in what the runtime shows.
+    pub fn see(&mut self, seen: Seen<'_>, now: Timestamp) {
+        match seen {
+            Seen::Listing => self.listing = Some(BTreeSet::new()),
+            Seen::Workload(workload) => {
+                if let Some(listing) = &mut self.listing {
+                    listing.insert(workload.uid().clone());
+                }
+                self.apply(workload, now);
+            }
+            Seen::Gone(workload) => self.gone(workload, now),
+            Seen::Listed { unbroken } => {
+                let listed = self.listing.take().unwrap_or_default();
+                let vanished: Vec<Workload> = self
+                    .live
+                    .values()
+                    .filter(|workload| !listed.contains(workload.uid()))
+                    .cloned()
+                    .collect();
+                for workload in &vanished {
+                    self.gone(workload, now);
+                }
+                if !unbroken || self.watched_since.is_none() {
+                    self.watched_since = Some(now);
+                    for book in self.by_name.values_mut() {
+                        book.watched_since(now);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn apply(&mut self, workload: &Workload, now: Timestamp) {
+        let holds = workload.holds_quota() && !workload.conditions().finished().is_true();
+        if holds && workload.checks().is_empty() && !self.live.contains_key(workload.uid()) {
+            return;
+        }
+        let uid = workload.uid();
+        self.parked.remove(uid);
+        for (name, book) in &mut self.by_name {
+            let checks: Vec<&str> = self
+                .checks
+                .iter()
+                .filter(|(_, budget)| *budget == name)
+                .map(|(check, _)| check.as_str())
+                .collect();
+            read(book, &checks, workload, now);
+        }
+        if holds {
+            self.live.insert(uid.clone(), workload.clone());
+        } else {
+            self.live.remove(uid);
+            if keeps_our_word(workload) {
+                self.parked.insert(uid.clone(), (workload.clone(), now));
+            }
+        }
+    }
+
+    fn gone(&mut self, workload: &Workload, now: Timestamp) {
+        let uid = workload.uid();
+        self.live.remove(uid);
+        let evicted = workload.conditions().evicted().is_true();
+        for book in self.by_name.values_mut() {
+            if evicted {
+                book.end(uid, now.as_second());
+            } else {
+                book.lose(uid, now.as_second());
+            }
+        }
+        if !evicted {
+            self.parked.insert(uid.clone(), (workload.clone(), now));
+        }
+    }
+
+    /// The runtime has found out that `reservation` is over, and has withdrawn what stood there.
+    pub fn released(&mut self, reservation: &Reservation) {
+        self.parked.remove(reservation.uid());
+        for book in self.by_name.values_mut() {
+            book.released(reservation.uid(), reservation.since().as_second());
+        }
+    }
+
+    /// What lost its quota with our word, for the runtime to find out about.
+    pub fn parked(&self) -> Vec<Reservation> {
+        let mut all = Vec::new();
+        for (workload, _) in self.parked.values() {
+            for (name, book) in &self.by_name {
+                let parked = book.parked().find(|(uid, _)| *uid == workload.uid());
+                let Some((uid, since)) = parked else { continue };
+                let since = Timestamp::from_second(since).unwrap_or_default();
+                all.extend(self.checks_of(name).map(|check| {
+                    Reservation::new(
+                        workload.namespace(),
+                        workload.name(),
+                        uid.clone(),
+                        check,
+                        since,
+                    )
+                }));
+            }
+        }
+        all
+    }
+
+    /// Forgets what another replica has settled long ago.
+    pub fn forget_old_parked(&mut self, now: Timestamp) {
+        let old = |(_, at): &(Workload, Timestamp)| now.as_second() - at.as_second() > PARKED;
+        let forgotten: Vec<Uid> = self
+            .parked
+            .iter()
+            .filter(|(_, entry)| old(entry))
+            .map(|(uid, _)| uid.clone())
+            .collect();
+        for uid in forgotten {
+            self.parked.remove(&uid);
+            for book in self.by_name.values_mut() {
+                book.forget_parked(&uid);
+            }
+        }
+    }
+}
+
+fn keeps_our_word(workload: &Workload) -> bool {
+    let conditions = workload.conditions();
+    let over = conditions.finished().is_true() || conditions.evicted().is_true();
+    !over
+        && workload
+            .checks()
+            .iter()
+            .any(|entry| *entry.state() == CheckState::Ready)
+}
+
+/// What `workload` means to one book.
+fn read(book: &mut Book, checks: &[impl AsRef<str>], workload: &Workload, now: Timestamp) {
+    let (uid, conditions) = (workload.uid(), workload.conditions());
+    // The API cuts fractions of a second off.
+    let second = |at: Option<Timestamp>| at.map_or(now, |at| at.min(now)).as_second() + 1;
+    if conditions.finished().is_true() {
+        return book.end(uid, second(conditions.finished().at()));
+    }
+    if !workload.holds_quota() {
+        // The quota goes when the last pod has stopped, later than `Evicted`.
+        let at = second(conditions.quota_reserved().at());
+        if keeps_our_word(workload) {
+            book.lose(uid, at);
+        } else {
+            book.end(uid, at);
+        }
+        return;
+    }
+    match run_of(workload, book.terms(), checks.iter().map(AsRef::as_ref)) {
+        Some(run) => book.see(&run, now),
+        None => book.end(uid, now.as_second()),
+    }
+}

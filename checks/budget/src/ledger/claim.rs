@@ -1,0 +1,162 @@
+//! Claims: what may still be spent, as a pure function of who may run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kueue_check::api::Uid;
+
+use crate::money::{Amount, Rate, Spending};
+use crate::period::Period;
+
+/// One run's claim on money.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The namespace that pays.
+    pub namespace: Arc<str>,
+    /// What it spends in an hour.
+    pub rate: Rate,
+    /// For how many seconds it is expected to.
+    pub seconds: u32,
+    /// Whether Kueue ends it then.
+    pub bounded: bool,
+    /// How far it is.
+    pub state: State,
+    /// The Workload of which it is one variant: of these one starts, so that only the largest claim counts.
+    pub variant_of: Option<Box<Uid>>,
+}
+
+/// How far a claim's run is. Times are seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It may start at any moment, and may have started at any since then without our having seen it.
+    Open(i64),
+    /// It runs since then.
+    Running(i64),
+    /// It ran from then to then, and that is not all known to the source yet.
+    Ended(i64, i64),
+}
+
+/// Up to when spending is known, of each namespace. Seconds since 1970.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Watermarks {
+    /// Of every namespace that is not named; `None` while nothing is known.
+    pub common: Option<i64>,
+    /// Of those of which the last answers were unusable.
+    pub behind: BTreeMap<Arc<str>, i64>,
+}
+
+impl Watermarks {
+    /// That of `namespace`.
+    pub fn of(&self, namespace: &str) -> Option<i64> {
+        self.behind.get(namespace).copied().or(self.common)
+    }
+}
+
+/// What is committed, by what kind of claim.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Committed {
+    /// By runs that go on.
+    pub running: Amount,
+    /// By those that may start.
+    pub reserved: Amount,
+    /// By those that have ended.
+    pub settling: Amount,
+    /// How many run or may start.
+    pub jobs: u32,
+    /// What those spend in an hour that nobody ends.
+    pub unbounded: Amount,
+    /// What all that run spend in an hour.
+    pub rate: Rate,
+}
+
+impl Committed {
+    /// All of it.
+    pub fn total(&self) -> Amount {
+        self.running + self.reserved + self.settling
+    }
+}
+
+impl Claim {
+    /// When it is expected to spend, from and to, seen at `now`.
+    pub fn window(&self, now: i64, overrun: i64) -> (i64, i64) {
+        let length = i64::from(self.seconds);
+        match self.state {
+            State::Open(since) => (since.min(now), now + length),
+            State::Running(since) => {
+                let end = since + length;
+                let late = if self.bounded { now } else { now + overrun };
+                (since, if now < end { end } else { late })
+            }
+            State::Ended(since, end) => (since, end),
+        }
+    }
+
+    /// For how many seconds it claims money of `period` beyond the watermark.
+    fn seconds_in(&self, period: Period, watermark: Option<i64>, now: i64, overrun: i64) -> i64 {
+        if matches!(self.state, State::Open(_)) && period.start.as_second() > now {
+            // It may start as late as that.
+            return i64::from(self.seconds).min(period.end.as_second() - period.start.as_second());
+        }
+        let (start, end) = self.window(now, overrun);
+        let known = watermark.unwrap_or(i64::MIN).max(period.start.as_second());
+        let seconds = end.min(period.end.as_second()) - start.max(known);
+        if matches!(self.state, State::Open(_)) {
+            seconds.min(self.seconds.into())
+        } else {
+            seconds
+        }
+    }
+}
+
+/// What `claims` may still spend in `period`, seen at `now`.
+pub fn committed<'a>(
+    claims: impl Iterator<Item = &'a Claim>,
+    period: Period,
+    watermarks: &Watermarks,
+    now: i64,
+    overrun: i64,
+) -> Committed {
+    let (mut running, mut reserved, mut settling) = (
+        Spending::default(),
+        Spending::default(),
+        Spending::default(),
+    );
+    let mut variants: BTreeMap<&Uid, (Rate, i64)> = BTreeMap::new();
+    let mut sum = Committed::default();
+    let mut unbounded = Rate::ZERO;
+    for claim in claims {
+        let seconds = claim
+            .seconds_in(period, watermarks.of(&claim.namespace), now, overrun)
+            .max(0);
+        match (claim.state, &claim.variant_of) {
+            (State::Running(_), _) => {
+                running = running.and(claim.rate, seconds);
+                sum.rate = sum.rate + claim.rate;
+                if !claim.bounded {
+                    unbounded = unbounded + claim.rate;
+                }
+            }
+            (State::Open(_), None) => reserved = reserved.and(claim.rate, seconds),
+            (State::Open(_), Some(of)) => {
+                let largest = variants.entry(of).or_default();
+                if claim.rate.cost(seconds) > largest.0.cost(largest.1) {
+                    *largest = (claim.rate, seconds);
+                }
+            }
+            (State::Ended(..), _) => settling = settling.and(claim.rate, seconds),
+        }
+        if !matches!(claim.state, State::Ended(..)) {
+            sum.jobs = sum.jobs.saturating_add(1);
+        }
+    }
+    for (rate, seconds) in variants.into_values() {
+        reserved = reserved.and(rate, seconds);
+    }
+    Committed {
+        running: running.total(),
+        reserved: reserved.total(),
+        settling: settling.total(),
+        unbounded: unbounded.per_hour(),
+        ..sum
+    }
+}

@@ -1,0 +1,31 @@
+//! The ledger: who may spend what.
+//!
+//! Nothing in it is a counter. What is committed is a pure function of the Workloads that may run, their prices, the watermark (the time up to which spending is
+//! known) and the clock: spending before the watermark comes from the source, spending after it from estimates. True-up, rollover, restart and outage follow
+//! from that one rule. One thing is written down: that a Workload has just been told Ready and the cluster does not show it yet.
+
+mod balance;
+mod book;
+mod books;
+mod claim;
+mod decide;
+mod run;
+mod spend;
+
+#[cfg(test)]
+mod mutants;
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;
+
+pub use balance::Balance;
+pub use book::Book;
+pub use books::Books;
+pub use claim::{Claim, Committed, State, Watermarks, committed};
+pub use decide::{Decision, Reason, Why};
+pub use run::{Exemption, Run, RunState, run_of};
+pub use spend::{Observation, Spend, Taken};
+
+#[cfg_attr(not(test), allow(unused_imports))]
+pub(crate) use book::Walked;

@@ -1,0 +1,113 @@
+//! A Workload as a Budget sees it.
+
+use std::sync::Arc;
+
+use kueue_check::api::{CheckState, Uid, Workload};
+
+use crate::quote::Quote;
+use crate::terms::Terms;
+
+/// A Workload that holds quota, and its price.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// Which.
+    pub uid: Uid,
+    /// When quota was reserved, in seconds since 1970: a run belongs to one reservation.
+    pub since: i64,
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// `spec.priority`.
+    pub priority: i32,
+    /// What it will cost.
+    pub quote: Quote,
+    /// How far it is.
+    pub state: RunState,
+    /// Why it is never held.
+    pub exempt: Option<Exemption>,
+    /// The Workload of which it is one variant: of these one runs.
+    pub variant_of: Option<Uid>,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunState {
+    /// It waits for our word.
+    Asking,
+    /// It has our word, since this second, and may start without asking again.
+    Approved(i64),
+    /// It was admitted, at this second.
+    Running(i64),
+}
+
+/// Why a Workload is never held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Exemption {
+    /// By its priority class.
+    PriorityClass(String),
+    /// By its namespace.
+    Namespace(String),
+}
+
+/// `workload` as the Budget with `terms` sees it, whose AdmissionChecks are `checks`; `None` if it has none of them, or no quota.
+pub fn run_of<'a>(
+    workload: &Workload,
+    terms: &Terms,
+    checks: impl Iterator<Item = &'a str>,
+) -> Option<Run> {
+    let conditions = workload.conditions();
+    if !workload.holds_quota() || conditions.finished().is_true() {
+        return None;
+    }
+    let since = conditions
+        .quota_reserved()
+        .at()
+        .unwrap_or_default()
+        .as_second();
+    let mut entries = checks.filter_map(|check| workload.check(check)).peekable();
+    entries.peek()?;
+    let approved = entries.find(|entry| *entry.state() == CheckState::Ready);
+    let state = if workload.is_admitted() {
+        RunState::Running(
+            conditions
+                .admitted()
+                .at()
+                .map_or(since, jiff::Timestamp::as_second),
+        )
+    } else if let Some(entry) = approved {
+        RunState::Approved(entry.since().map_or(since, jiff::Timestamp::as_second))
+    } else {
+        RunState::Asking
+    };
+    Some(Run {
+        uid: workload.uid().clone(),
+        since,
+        namespace: workload.namespace().into(),
+        priority: workload.priority(),
+        quote: terms.prices.quote(workload),
+        state,
+        exempt: exemption(workload, terms),
+        variant_of: workload
+            .owner()
+            .filter(|owner| owner.kind() == "Workload")
+            .map(|owner| owner.uid().clone()),
+    })
+}
+
+fn exemption(workload: &Workload, terms: &Terms) -> Option<Exemption> {
+    let class = workload.priority_class().filter(|class| {
+        terms
+            .exempt
+            .priority_classes
+            .iter()
+            .any(|exempt| exempt == class)
+    });
+    if let Some(class) = class {
+        return Some(Exemption::PriorityClass(class.to_owned()));
+    }
+    let namespace = terms
+        .exempt
+        .namespaces
+        .iter()
+        .find(|exempt| *exempt == workload.namespace());
+    namespace.map(|namespace| Exemption::Namespace(namespace.clone()))
+}

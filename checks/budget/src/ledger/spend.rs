@@ -1,0 +1,114 @@
+//! What the source has said.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::Watermarks;
+use crate::money::Amount;
+use crate::period::Period;
+
+/// One usable answer of a source.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observation {
+    /// About which period.
+    pub period: Period,
+    /// Up to when it is complete.
+    pub as_of: Timestamp,
+    /// What was spent since the period began, by namespace. One that is missing has spent nothing.
+    pub spent: BTreeMap<Arc<str>, Amount>,
+    /// Namespaces whose figure was unusable.
+    pub unknown: BTreeSet<Arc<str>>,
+}
+
+/// What is known of spending.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Spend {
+    period: Option<Period>,
+    spent: BTreeMap<Arc<str>, Amount>,
+    watermarks: Watermarks,
+}
+
+/// What was odd about an observation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Namespaces of which less was reported than before: the higher figure stays.
+    pub decreased: Vec<Arc<str>>,
+    /// Whether the observation was of use: it is not if it is about an earlier period.
+    pub used: bool,
+}
+
+impl Spend {
+    /// Takes in `observation`, seen at `now`. What is known never becomes less within a period, and the watermark never goes back.
+    pub fn take(&mut self, observation: &Observation, now: Timestamp) -> Taken {
+        let mut taken = Taken::default();
+        match self.period {
+            Some(known) if known == observation.period => {}
+            Some(known) if known.start >= observation.period.start => return taken,
+            _ => {
+                self.period = Some(observation.period);
+                self.spent.clear();
+            }
+        }
+        taken.used = true;
+        let as_of = observation.as_of.min(now).as_second();
+        for (namespace, spent) in &observation.spent {
+            let known = self.spent.entry(Arc::clone(namespace)).or_default();
+            if is_less(*spent, *known) {
+                taken.decreased.push(Arc::clone(namespace));
+            }
+            *known = (*known).max(*spent);
+        }
+        let missing = self.spent.iter().filter(|(namespace, spent)| {
+            is_less(Amount::ZERO, **spent)
+                && !observation.spent.contains_key(*namespace)
+                && !observation.unknown.contains(*namespace)
+        });
+        taken
+            .decreased
+            .extend(missing.map(|(namespace, _)| Arc::clone(namespace)));
+        // What became less is as unusable as what is no number: since the last good figure, only estimates are known.
+        let before = self.watermarks.common.unwrap_or(i64::MIN);
+        let unusable: BTreeSet<&Arc<str>> =
+            observation.unknown.iter().chain(&taken.decreased).collect();
+        self.watermarks
+            .behind
+            .retain(|namespace, _| unusable.contains(namespace));
+        for namespace in &unusable {
+            self.watermarks
+                .behind
+                .entry(Arc::clone(namespace))
+                .or_insert(before);
+        }
+        self.watermarks.common = self.watermarks.common.max(Some(as_of));
+        taken
+    }
+
+    /// What `namespace` has spent in `period`, as far as is known.
+    pub fn spent(&self, namespace: &str, period: Period) -> Amount {
+        if self.period == Some(period) {
+            self.spent.get(namespace).copied().unwrap_or_default()
+        } else {
+            Amount::ZERO
+        }
+    }
+
+    /// Up to when that is known.
+    pub fn watermarks(&self) -> &Watermarks {
+        &self.watermarks
+    }
+
+    /// The namespaces of which something is known in `period`.
+    pub fn namespaces(&self, period: Period) -> impl Iterator<Item = &Arc<str>> {
+        self.spent
+            .keys()
+            .filter(move |_| self.period == Some(period))
+    }
+}
+
+/// Whether `now` is less than `before` by more than the noise of a sum of floats.
+fn is_less(now: Amount, before: Amount) -> bool {
+    let noise = Amount::millionths((before.in_millionths() / 1000).max(10_000));
+    now + noise < before
+}

@@ -1,0 +1,25 @@
+//! A budget for Kueue: a job starts only while its namespace has money.
+//!
+//! What has been spent stands in a monitoring system ([`source`]); what a namespace may spend in a period stands in a custom resource ([`resource`]). Between the
+//! two lies a blind window of minutes, in which a naive check admits hundreds of jobs on the same money. The [`ledger`] closes it: what it has let start counts as
+//! committed, by its estimate ([`quote`]), until the source knows better.
+//!
+//! | room | what is in it |
+//! | --- | --- |
+//! | [`money`], [`period`], [`quote`] | exact amounts; periods of a calendar; what a job costs |
+//! | [`resource`], [`terms`] | `Budget` and `NamespaceBudget`; the same, compiled |
+//! | [`ledger`] | decisions, pure |
+//! | [`source`] | Prometheus, Datadog, fixed amounts |
+//! | [`controller`] | the admission check, and its work beside |
+//! | [`command`] | `demo`, `statement`, `quote` |
+
+pub mod command;
+pub mod controller;
+pub mod ledger;
+pub mod money;
+pub mod period;
+pub mod quote;
+pub mod resource;
+pub mod source;
+pub mod terms;
+pub mod words;

@@ -1,0 +1,310 @@
+//! What a job will cost: its price in an hour, and for how long.
+
+use std::collections::BTreeMap;
+
+use kueue_check::api::{PodSet, Quantity, Workload};
+
+use crate::money::{Amount, Rate};
+use crate::resource::Price;
+
+/// An estimate of one Workload.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Quote {
+    /// What it spends in an hour.
+    pub rate: Rate,
+    /// For how many seconds.
+    pub seconds: u32,
+    /// Whether Kueue ends it then; otherwise the time is a guess.
+    pub bounded: bool,
+    /// A resource and its flavor for which there is no price, if there is one for none.
+    pub unpriced: Option<(String, String)>,
+}
+
+impl Quote {
+    /// What it spends in all.
+    pub fn total(&self) -> Amount {
+        self.rate.cost(self.seconds.into())
+    }
+}
+
+/// What resources cost, and how long jobs run that don't say so.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PriceBook {
+    prices: Vec<Price>,
+    safety: Amount,
+    default_seconds: u32,
+}
+
+/// Resources that are priced by the GiB.
+const GIB: u64 = 1 << 30;
+
+impl PriceBook {
+    /// The book with `prices`, of which the first that fits a flavor counts.
+    pub fn new(prices: Vec<Price>, safety: Amount, default_seconds: u32) -> Self {
+        Self {
+            prices,
+            safety,
+            default_seconds,
+        }
+    }
+
+    fn of_flavor(&self, flavor: &str) -> Option<&BTreeMap<String, Amount>> {
+        let fits = |price: &&Price| price.flavor == "*" || price.flavor == flavor;
+        self.prices.iter().find(fits).map(|price| &price.resources)
+    }
+
+    /// What `workload` will cost in its current reservation. Rounded up throughout.
+    ///
+    /// Kueue's `resourceUsage` holds the total of a pod set, with overhead and defaults, and does not shrink when pods are reclaimable (Kueue 0.19), so that
+    /// is done here.
+    pub fn quote(&self, workload: &Workload) -> Quote {
+        let mut rate = Rate::ZERO;
+        let (mut priced, mut unpriced) = (false, None);
+        for pods in workload.pod_sets() {
+            let remaining = pods.count().saturating_sub(pods.reclaimable());
+            for (resource, flavor, price) in self.lines(pods) {
+                match price {
+                    Some(price) => {
+                        priced = true;
+                        let used = pods
+                            .resource(resource)
+                            .map(|resource| resource.usage())
+                            .unwrap_or_default();
+                        let full = Rate::of(thousandths(used), price, divisor(resource));
+                        rate = rate + full.part(remaining, pods.count());
+                    }
+                    None => {
+                        unpriced =
+                            unpriced.or_else(|| Some((resource.to_owned(), flavor.to_owned())));
+                    }
+                }
+            }
+        }
+        let past = workload.past_execution_time();
+        let limit = workload
+            .max_execution_time()
+            .map(|limit| limit.saturating_sub(past));
+        Quote {
+            rate: rate.times(self.safety),
+            seconds: limit.map_or(self.default_seconds, |limit| {
+                u32::try_from(limit.as_secs()).unwrap_or(u32::MAX)
+            }),
+            bounded: limit.is_some(),
+            unpriced: unpriced.filter(|_| !priced),
+        }
+    }
+
+    /// The assigned resources of `pods` that are used at all, each with its flavor and price.
+    fn lines<'a>(
+        &'a self,
+        pods: &'a PodSet,
+    ) -> impl Iterator<Item = (&'a str, &'a str, Option<Amount>)> {
+        pods.resources()
+            .filter(|resource| !resource.usage().is_zero())
+            .filter_map(|resource| {
+                let flavor = resource.flavor()?;
+                let prices = self.of_flavor(flavor);
+                Some((
+                    resource.name(),
+                    flavor,
+                    prices.and_then(|prices| prices.get(resource.name()).copied()),
+                ))
+            })
+    }
+
+    /// `workload`'s costly resources in words: `8× nvidia.com/gpu a100-spot for 24h`.
+    pub fn describe(&self, workload: &Workload, quote: &Quote) -> String {
+        let mut totals: BTreeMap<(&str, &str), (Quantity, Rate)> = BTreeMap::new();
+        for pods in workload.pod_sets() {
+            for (resource, flavor, price) in self.lines(pods) {
+                let used = pods
+                    .resource(resource)
+                    .map(|resource| resource.usage())
+                    .unwrap_or_default();
+                let rate = Rate::of(
+                    thousandths(used),
+                    price.unwrap_or_default(),
+                    divisor(resource),
+                );
+                let total = totals.entry((resource, flavor)).or_default();
+                *total = (total.0 + used, total.1 + rate);
+            }
+        }
+        let most = totals.into_iter().max_by_key(|(_, (_, rate))| *rate);
+        let time =
+            kueue_check::HumanDuration::from(std::time::Duration::from_secs(quote.seconds.into()));
+        match most {
+            None => format!("nothing for {time}"),
+            Some(((resource, flavor), (used, _))) if divisor(resource) == GIB => {
+                format!(
+                    "{} GiB {resource} {flavor} for {time}",
+                    used.units() / (1 << 30)
+                )
+            }
+            Some(((resource, flavor), (used, _))) => {
+                format!("{used}× {resource} {flavor} for {time}")
+            }
+        }
+    }
+}
+
+fn divisor(resource: &str) -> u64 {
+    let by_the_gib =
+        matches!(resource, "memory" | "ephemeral-storage") || resource.starts_with("hugepages-");
+    if by_the_gib { GIB } else { 1 }
+}
+
+/// In thousandths, also where they don't fit in 64 bits.
+fn thousandths(quantity: Quantity) -> i128 {
+    let units = quantity.units();
+    if units > i64::MAX / 2000 {
+        i128::from(units) * 1000
+    } else {
+        quantity.millis().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn book() -> PriceBook {
+        let prices = json!([
+            {"flavor": "a100-spot", "resources": {"nvidia.com/gpu": "1.20", "cpu": "0.012", "memory": "0.0016"}},
+            {"flavor": "free", "resources": {"nvidia.com/gpu": "0"}},
+            {"flavor": "*", "resources": {"nvidia.com/gpu": "2.90"}},
+        ]);
+        PriceBook::new(
+            serde_json::from_value(prices).unwrap(),
+            Amount::units(1),
+            14_400,
+        )
+    }
+
+    fn workload(spec: &Value, status: &Value) -> Workload {
+        let mut object = json!({
+            "metadata": {"namespace": "n", "name": "w", "uid": "u"},
+            "spec": {"podSets": [{"name": "main", "count": 8, "template": {}}]},
+            "status": {"admission": {"clusterQueue": "cq"}},
+        });
+        merge(&mut object["spec"], spec);
+        merge(&mut object["status"], status);
+        Workload::from_json(object).unwrap()
+    }
+
+    fn merge(object: &mut Value, patch: &Value) {
+        for (key, value) in patch.as_object().unwrap() {
+            match value {
+                Value::Object(_) if object[key].is_object() => merge(&mut object[key], value),
+                _ => object[key] = value.clone(),
+            }
+        }
+    }
+
+    fn assigned(flavors: &Value, usage: &Value) -> Value {
+        json!({"admission": {"podSetAssignments": [{"name": "main", "count": 8, "flavors": flavors, "resourceUsage": usage}]}})
+    }
+
+    #[test]
+    fn usage_times_price_of_the_assigned_flavor_is_the_rate() {
+        let all = |flavor: &str| json!({"nvidia.com/gpu": flavor, "cpu": flavor, "memory": flavor});
+        let usage = json!({"nvidia.com/gpu": "8", "cpu": "64", "memory": "512Gi"});
+        for (flavor, expected, unpriced) in [
+            ("a100-spot", "11.1872", false), // 9.6 + 0.768 + 0.8192
+            ("a100", "23.2", false),
+            ("free", "0", false),
+        ] {
+            let quote = book().quote(&workload(&json!({}), &assigned(&all(flavor), &usage)));
+            assert_eq!(
+                (quote.rate.per_hour(), quote.unpriced.is_some()),
+                (expected.parse().unwrap(), unpriced),
+                "{flavor}"
+            );
+            assert_eq!((quote.seconds, quote.bounded), (14_400, false));
+        }
+    }
+
+    #[test]
+    fn what_has_no_price_at_all_is_unpriced_and_not_free() {
+        let quote = book().quote(&workload(
+            &json!({}),
+            &assigned(&json!({"tpu": "a100"}), &json!({"tpu": "4"})),
+        ));
+        assert_eq!(quote.unpriced, Some(("tpu".to_owned(), "a100".to_owned())));
+        // Beside a priced resource it counts nothing: a price for GPUs alone gives GPU-hours.
+        let both = assigned(
+            &json!({"tpu": "a100", "nvidia.com/gpu": "a100"}),
+            &json!({"tpu": "4", "nvidia.com/gpu": "1"}),
+        );
+        let quote = book().quote(&workload(&json!({}), &both));
+        assert_eq!(
+            (quote.unpriced, quote.rate.per_hour()),
+            (None, "2.9".parse().unwrap())
+        );
+        // Nothing requested is nothing to price.
+        assert_eq!(
+            book().quote(&workload(&json!({}), &json!({}))).unpriced,
+            None
+        );
+    }
+
+    #[test]
+    fn reclaimable_pods_cost_nothing_more() {
+        let mut status = assigned(
+            &json!({"nvidia.com/gpu": "a100"}),
+            &json!({"nvidia.com/gpu": "8"}),
+        );
+        status["reclaimablePods"] = json!([{"name": "main", "count": 6}]);
+        let quote = book().quote(&workload(&json!({}), &status));
+        assert_eq!(quote.rate.per_hour(), "5.8".parse().unwrap());
+    }
+
+    #[test]
+    fn the_duration_is_what_kueue_enforces_less_what_has_run() {
+        let status = |past: u32| {
+            let mut status = assigned(
+                &json!({"nvidia.com/gpu": "a100"}),
+                &json!({"nvidia.com/gpu": "1"}),
+            );
+            status["accumulatedPastExecutionTimeSeconds"] = json!(past);
+            status
+        };
+        for (past, seconds) in [(0, 7200), (1800, 5400), (9000, 0)] {
+            let quote = book().quote(&workload(
+                &json!({"maximumExecutionTimeSeconds": 7200}),
+                &status(past),
+            ));
+            assert_eq!((quote.seconds, quote.bounded), (seconds, true));
+        }
+    }
+
+    #[test]
+    fn the_safety_factor_applies_to_the_rate() {
+        let book = PriceBook {
+            safety: "1.1".parse().unwrap(),
+            ..book()
+        };
+        let one = assigned(
+            &json!({"nvidia.com/gpu": "a100"}),
+            &json!({"nvidia.com/gpu": "1"}),
+        );
+        assert_eq!(
+            book.quote(&workload(&json!({}), &one)).total(),
+            "12.76".parse().unwrap()
+        );
+    }
+
+    #[test]
+    fn recorded_workloads_are_quoted() {
+        // 4 workers of 8 CPUs, 64 GiB and a GPU, and a driver of the same size.
+        let workload = Workload::from_json(kueue_check_testenv::workload(1, 4)).unwrap();
+        let quote = book().quote(&workload);
+        assert_eq!(quote.rate.per_hour(), "14.5".parse().unwrap());
+        assert_eq!(
+            book().describe(&workload, &quote),
+            "5× nvidia.com/gpu a100 for 4h"
+        );
+    }
+}

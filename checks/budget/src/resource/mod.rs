@@ -1,0 +1,46 @@
+//! The custom resources: `Budget`, which an AdmissionCheck refers to, and `NamespaceBudget`, with which a team has a limit and a balance of its own.
+
+mod namespace_budget;
+mod period;
+mod source;
+mod spec;
+mod status;
+mod validate;
+
+pub use namespace_budget::{NamespaceBudget, NamespaceBudgetSpec, TopUp};
+pub use period::{CalendarUnit, PeriodSpec, TermSpec};
+pub use source::{
+    Auth, BasicAuth, DatadogSource, FixedSource, PrometheusSource, Shape, SourceSpec,
+};
+pub use spec::{
+    AdmitOrder, Budget, BudgetSpec, Enforcement, EstimateSpec, EvictOrder, Exempt, HoldOrAdmit,
+    NamespaceLimit, NamespaceLimits, OnExhausted, OnOverspent, OnTooLarge, OnUnpriced, Pool, Price,
+    Quota, Running, Takeover,
+};
+pub use status::{
+    AccountStatus, BudgetStatus, CommittedStatus, NamespaceBudgetStatus, PeriodStatus,
+};
+
+/// The API group of both.
+pub const GROUP: &str = "budget.kueue-check.dev";
+/// Their version.
+pub const VERSION: &str = "v1alpha1";
+
+/// Where a value of the wrong form is, and what is expected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct Invalid {
+    /// The field, such as `spec.source.interval`.
+    pub field: String,
+    /// What is wrong and what to do.
+    pub problem: String,
+}
+
+impl Invalid {
+    fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self {
+            field: field.into(),
+            problem: problem.into(),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! `NamespaceBudget`: one team's limit, top-ups and balance.
+
+use jiff::Timestamp;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::NamespaceBudgetStatus;
+use crate::money::Amount;
+
+/// The limit of one namespace in a Budget, instead of the one that the Budget gives it. At most one for each Budget and namespace; of two the lower limit holds.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "budget.kueue-check.dev",
+    version = "v1alpha1",
+    kind = "NamespaceBudget",
+    namespaced,
+    shortname = "nsb",
+    status = "NamespaceBudgetStatus",
+    printcolumn = r#"{"name":"Budget","type":"string","jsonPath":".spec.budgetRef"}"#,
+    printcolumn = r#"{"name":"Limit","type":"string","jsonPath":".status.limit"}"#,
+    printcolumn = r#"{"name":"Spent","type":"string","jsonPath":".status.spent"}"#,
+    printcolumn = r#"{"name":"Remaining","type":"string","jsonPath":".status.remaining"}"#,
+    printcolumn = r#"{"name":"Used","type":"integer","jsonPath":".status.usedPercent","description":"Percent of the limit that is spent or committed"}"#,
+    printcolumn = r#"{"name":"Held","type":"integer","jsonPath":".status.held","description":"Workloads that wait for money"}"#,
+    printcolumn = r#"{"name":"Resets","type":"date","jsonPath":".status.period.end"}"#,
+    printcolumn = r#"{"name":"As-of","type":"date","jsonPath":".status.asOf"}"#
+)]
+#[serde(rename_all = "camelCase")]
+pub struct NamespaceBudgetSpec {
+    /// The Budget's name.
+    #[schemars(length(min = 1, max = 63))]
+    pub budget_ref: String,
+    /// The limit for each period. At most the Budget's `namespaceLimits.max`. Default: the Budget's limit for the namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Amount>,
+    /// Additions to the limit, each until a moment.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub top_ups: Vec<TopUp>,
+}
+
+/// An addition to a limit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TopUp {
+    /// How much.
+    pub amount: Amount,
+    /// From when on it no longer counts.
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub valid_until: Timestamp,
+    /// Why, for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 256))]
+    pub reason: String,
+}
+
+impl NamespaceBudgetSpec {
+    /// The top-ups that count at `now`.
+    pub fn topped_up(&self, now: Timestamp) -> Amount {
+        self.top_ups
+            .iter()
+            .filter(|top_up| now < top_up.valid_until)
+            .map(|top_up| top_up.amount)
+            .sum()
+    }
+}

@@ -1,0 +1,163 @@
+//! `spec.source`: where it is known what has been spent.
+
+use std::collections::BTreeMap;
+
+use kueue_check::HumanDuration;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::money::Amount;
+
+/// Where it is known what has been spent: exactly one of `prometheus`, `datadog` and `fixed`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "[has(self.prometheus), has(self.datadog), has(self.fixed)].exists_one(x, x)", "message": "exactly one of prometheus, datadog and fixed must be set"}
+]))]
+pub struct SourceSpec {
+    /// A Prometheus server, or one that speaks its query API.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prometheus: Option<PrometheusSource>,
+    /// Datadog's metrics.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datadog: Option<DatadogSource>,
+    /// Fixed amounts, for trials.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fixed: Option<FixedSource>,
+    /// The label (or tag) of the result that names the namespace. Default: `namespace`; with Datadog `kube_namespace`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(min = 1, max = 128),
+        regex(pattern = r"^[a-zA-Z_][a-zA-Z0-9_]*$")
+    )]
+    pub account_label: Option<String>,
+    /// How often to ask. Default: 1m; with Datadog 5m. At least 15s, with Datadog 60s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<HumanDuration>,
+    /// How far behind the present to ask: at least the source's lag. Default: 3m.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settle_delay: Option<HumanDuration>,
+    /// How old the newest known spending may be before `onStale` applies. Default: 30m. Longer than `settleDelay`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub staleness_bound: Option<HumanDuration>,
+}
+
+/// A Prometheus server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "self.shape != 'Rate' || has(self.sampleInterval)", "message": "shape Rate needs the sampleInterval of the recording rule"}
+]))]
+pub struct PrometheusSource {
+    /// The server's address, without a path of the API: `https://prometheus.monitoring:9090`.
+    #[schemars(length(min = 8, max = 512), regex(pattern = r"^https?://[^@?#\s]+$"))]
+    pub url: String,
+    /// What the query's result is.
+    #[serde(default)]
+    pub shape: Shape,
+    /// For Rate and Counter a selector; for `PeriodToDate` a whole query with `{{elapsed}}`.
+    #[schemars(length(min = 1, max = 4096))]
+    pub query: String,
+    /// How often the recording rule is evaluated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample_interval: Option<HumanDuration>,
+    /// The raw metric by whose newest sample it is known that spending is measured at all; never that of a recording rule.
+    #[schemars(length(min = 1, max = 1024))]
+    pub freshness: String,
+    /// With several clusters or cost exporters: the label that tells them apart, so that one that is dead does not hide behind another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(min = 1, max = 128),
+        regex(pattern = r"^[a-zA-Z_][a-zA-Z0-9_]*$")
+    )]
+    pub freshness_by: Option<String>,
+    /// How to be let in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth: Option<Auth>,
+    /// A file with the certificates of the authorities to trust instead of the system's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub ca_file: Option<String>,
+    /// Warnings in an answer that contain one of these are accepted. Others make it unusable, because it may be incomplete.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), inner(length(min = 3, max = 256)))]
+    pub allow_warnings: Vec<String>,
+}
+
+/// What a query's result is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Shape {
+    /// A gauge of units in an hour, recorded each `sampleInterval`: each sample stands for one interval.
+    #[default]
+    Rate,
+    /// A counter of units.
+    Counter,
+    /// What has been spent since the period began.
+    PeriodToDate,
+}
+
+/// How to be let in: exactly one of them. Files are read only below the folder that the operator of this program has chosen, so that a Budget can't send any
+/// other file to any server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "has(self.bearerTokenFile) != has(self.basic)", "message": "exactly one of bearerTokenFile and basic must be set"}
+]))]
+pub struct Auth {
+    /// A file with a bearer token; read again when the server refuses it, so that it can be rotated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    pub bearer_token_file: Option<String>,
+    /// A user and a file with the password.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basic: Option<BasicAuth>,
+}
+
+/// A user and a password.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BasicAuth {
+    /// The user.
+    #[schemars(length(min = 1, max = 256), regex(pattern = r"^[^:]+$"))]
+    pub user: String,
+    /// A file with the password.
+    #[schemars(length(min = 1, max = 1024))]
+    pub password_file: String,
+}
+
+/// Datadog's metrics. Written from its documentation; it has not been tried on the live service.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DatadogSource {
+    /// The site, such as `datadoghq.com` or `datadoghq.eu`.
+    #[schemars(length(min = 4, max = 253), regex(pattern = r"^[a-z0-9.-]+$"))]
+    pub site: String,
+    /// The metric query, grouped by the account tag and nothing else, such as
+    /// `sum:aws.cost.net.amortized.realtime.estimated{kube_cluster_name:x} by {kube_namespace}.as_count()`.
+    #[schemars(length(min = 1, max = 4096))]
+    pub query: String,
+    /// The same without a grouping, by whose newest value it is known that spending is measured at all.
+    #[schemars(length(min = 1, max = 4096))]
+    pub freshness: String,
+    /// A file with the API key. Default: `/var/run/secrets/datadog/api-key`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    pub api_key_file: Option<String>,
+    /// A file with the application key. Default: `/var/run/secrets/datadog/app-key`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    pub app_key_file: Option<String>,
+    /// The address of the API, where it is not `https://api.SITE`: a proxy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 8, max = 512), regex(pattern = r"^https?://[^@?#\s]+$"))]
+    pub url: Option<String>,
+}
+
+/// Fixed amounts, which are always fresh: for trials, and where only estimates are to be counted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FixedSource {
+    /// What each namespace has spent in the current period. Default: nothing.
+    #[serde(default)]
+    #[schemars(length(max = 256))]
+    pub spent: BTreeMap<String, Amount>,
+}

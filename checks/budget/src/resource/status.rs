@@ -1,0 +1,112 @@
+//! What is shown of accounts.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::money::Amount;
+
+/// A period as text.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PeriodStatus {
+    /// Its first instant.
+    #[schemars(extend("format" = "date-time"))]
+    pub start: String,
+    /// The first instant after it.
+    #[schemars(extend("format" = "date-time"))]
+    pub end: String,
+}
+
+/// What is estimated to be spent after `asOf` by what may run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CommittedStatus {
+    /// By jobs that run.
+    pub running: Amount,
+    /// By jobs that may start.
+    pub reserved: Amount,
+    /// By jobs that have ended, whose last cost is not measured yet.
+    pub settling: Amount,
+}
+
+/// The balance of an account.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AccountStatus {
+    /// The namespace, or the pool.
+    pub name: String,
+    /// Whether it is a pool of namespaces.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pool: bool,
+    /// The limit of a period, with the top-ups that count now.
+    pub limit: Amount,
+    /// What the source has measured in this period, up to `asOf`.
+    pub spent: Amount,
+    /// What is estimated on top of it.
+    pub committed: CommittedStatus,
+    /// What is left.
+    pub remaining: Amount,
+    /// By how much more than the limit has been spent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overspent: Option<Amount>,
+    /// Percent of the limit that is spent or committed.
+    pub used_percent: u32,
+    /// Workloads that wait for money.
+    pub held: u32,
+    /// When the limit will have been spent, if what runs goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub exhausted_at: Option<String>,
+    /// What jobs without a maximum execution time spend in an hour.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unbounded_rate: Option<Amount>,
+}
+
+/// The status of a Budget.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BudgetStatus {
+    /// The generation that it is about.
+    #[serde(default)]
+    pub observed_generation: i64,
+    /// The current period.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub period: Option<PeriodStatus>,
+    /// Up to when it is known what has been spent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub as_of: Option<String>,
+    /// The sums over all namespaces that the budget governs; for the columns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<AccountStatus>,
+    /// The accounts with commitments, held Workloads or more than half of their limit used, fullest first; the others are in the metrics.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 128))]
+    pub accounts: Vec<AccountStatus>,
+    /// Ready, Fresh, `PricesComplete`, Exhausted, Overspent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}
+
+/// The status of a NamespaceBudget.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NamespaceBudgetStatus {
+    /// The generation that it is about.
+    #[serde(default)]
+    pub observed_generation: i64,
+    /// The current period.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub period: Option<PeriodStatus>,
+    /// Up to when it is known what has been spent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub as_of: Option<String>,
+    /// The balance.
+    #[serde(flatten)]
+    pub account: Option<AccountStatus>,
+    /// Ready, Conflicting.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}

@@ -1,0 +1,415 @@
+//! Datadog's metrics API, as its documentation describes it. It has not been tried on the live service.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{HeaderMap, Method};
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::http::{Ask, Http, Reply, check_status, secret_header};
+use super::{Answer, Note, Question, Source, SourceError, brief};
+use crate::ledger::Observation;
+use crate::money::Amount;
+use crate::resource::DatadogSource;
+
+const WHO: &str = "Datadog";
+/// The buckets into which values are summed: a quarter of an hour divides every zone's offset, and a week has 672 of them (at most 1,500 are given).
+const BUCKET: i64 = 900;
+/// How far back the probe looks for a value.
+const PROBE: i64 = 6 * 3600;
+
+/// Datadog.
+pub struct Datadog {
+    spec: DatadogSource,
+    label: String,
+    http: Http,
+    /// Whether the newer of the two ways to ask is missing there.
+    only_v1: AtomicBool,
+}
+
+impl Datadog {
+    /// The organisation that `spec`'s keys belong to; results name the namespace in the tag `label`.
+    pub fn new(spec: DatadogSource, label: String, http: Http) -> Self {
+        Self {
+            spec,
+            label,
+            http,
+            only_v1: AtomicBool::new(false),
+        }
+    }
+
+    async fn send(&self, method: Method, path: &str, body: String) -> Result<Reply, SourceError> {
+        let credentials = self.http.credentials();
+        let api = credentials
+            .read(
+                self.spec
+                    .api_key_file
+                    .as_deref()
+                    .unwrap_or("/var/run/secrets/datadog/api-key"),
+            )
+            .await?;
+        let application = credentials
+            .read(
+                self.spec
+                    .app_key_file
+                    .as_deref()
+                    .unwrap_or("/var/run/secrets/datadog/app-key"),
+            )
+            .await?;
+        let base = self
+            .spec
+            .url
+            .clone()
+            .unwrap_or_else(|| format!("https://api.{}", self.spec.site));
+        let url = format!("{}{path}", base.trim_end_matches('/'));
+        let headers = vec![
+            secret_header(HeaderName::from_static("dd-api-key"), &api)?,
+            secret_header(HeaderName::from_static("dd-application-key"), &application)?,
+            (CONTENT_TYPE, HeaderValue::from_static("application/json")),
+        ];
+        self.http
+            .ask(Ask {
+                who: WHO,
+                method,
+                url: &url,
+                headers,
+                body,
+                ca_file: None,
+            })
+            .await
+    }
+
+    /// One number for each namespace, if the site has that.
+    async fn scalar(
+        &self,
+        question: &Question,
+    ) -> Result<Option<(BTreeMap<String, f64>, bool)>, SourceError> {
+        let query = json!({"data_source": "metrics", "name": "spent", "query": summed(&self.spec.query), "aggregator": "sum"});
+        let attributes = json!({
+            "from": question.period.start.as_millisecond(), "to": question.at.as_millisecond(),
+            "queries": [query], "formulas": [{"formula": "spent"}],
+        });
+        let body =
+            json!({"data": {"type": "scalar_request", "attributes": attributes}}).to_string();
+        let reply = self
+            .send(Method::POST, "/api/v2/query/scalar", body)
+            .await?;
+        if reply.status.as_u16() == 404 {
+            self.only_v1.store(true, Ordering::Relaxed);
+            return Ok(None);
+        }
+        Ok(Some((
+            columns(&reply, &self.label)?,
+            is_running_out(&reply.headers),
+        )))
+    }
+
+    async fn series(
+        &self,
+        query: &str,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<(Vec<Series>, bool), SourceError> {
+        let parameters = form_urlencoded::Serializer::new(String::new())
+            .append_pair("from", &from.as_second().to_string())
+            .append_pair("to", &to.as_second().to_string())
+            .append_pair("query", &summed(query))
+            .finish();
+        let reply = self
+            .send(
+                Method::GET,
+                &format!("/api/v1/query?{parameters}"),
+                String::new(),
+            )
+            .await?;
+        Ok((series(&reply)?, is_running_out(&reply.headers)))
+    }
+
+    async fn answer(&self, question: Question) -> Result<Answer, SourceError> {
+        let mut observation = Observation {
+            period: question.period,
+            as_of: question.at,
+            spent: BTreeMap::new(),
+            unknown: BTreeSet::new(),
+        };
+        if question.at <= question.period.start {
+            return Ok(Answer {
+                observation,
+                notes: Vec::new(),
+            });
+        }
+        let from = Timestamp::from_second(question.at.as_second() - PROBE).unwrap_or(question.at);
+        let (probe, mut slow) = self.series(&self.spec.freshness, from, question.at).await?;
+        let newest = probe.iter().filter_map(Series::newest).max();
+        let newest = newest
+            .ok_or_else(|| SourceError::NotMeasured(format!("is older than {} h", PROBE / 3600)))?;
+        observation.as_of = newest.min(question.at);
+        let scalar = if self.only_v1.load(Ordering::Relaxed) {
+            None
+        } else {
+            self.scalar(&question).await?
+        };
+        let amounts = if let Some((amounts, slow_too)) = scalar {
+            slow |= slow_too;
+            amounts
+        } else {
+            let (all, slow_too) = self
+                .series(&self.spec.query, question.period.start, question.at)
+                .await?;
+            slow |= slow_too;
+            sums(&all, &self.label)?
+        };
+        let mut notes = Vec::new();
+        for (namespace, value) in amounts {
+            let namespace: Arc<str> = namespace.into();
+            if let Some(amount) = Amount::measured(value) {
+                observation.spent.insert(namespace, amount);
+            } else {
+                notes.push(Note::NotANumber(namespace.to_string()));
+                observation.unknown.insert(namespace);
+            }
+        }
+        if observation.spent.is_empty() && observation.unknown.is_empty() {
+            notes.push(Note::NoSpendMatched);
+        }
+        notes.extend(slow.then_some(Note::SlowDown));
+        Ok(Answer { observation, notes })
+    }
+}
+
+impl Source for Datadog {
+    fn ask(&self, question: Question) -> BoxFuture<'_, Result<Answer, SourceError>> {
+        self.answer(question).boxed()
+    }
+
+    fn step(&self) -> i64 {
+        60
+    }
+}
+
+/// With its values summed into buckets: without that Datadog averages them.
+fn summed(query: &str) -> String {
+    if query.contains(".rollup(") {
+        query.to_owned()
+    } else {
+        format!("{query}.rollup(sum, {BUCKET})")
+    }
+}
+
+/// Whether fewer than a tenth of the questions are left that the organisation may ask.
+fn is_running_out(headers: &HeaderMap) -> bool {
+    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<u64>().ok();
+    match (number("x-ratelimit-remaining"), number("x-ratelimit-limit")) {
+        (Some(remaining), Some(limit)) => remaining.saturating_mul(10) < limit,
+        _ => false,
+    }
+}
+
+#[derive(Deserialize)]
+struct Errors {
+    #[serde(default)]
+    errors: Vec<serde_json::Value>,
+    #[serde(default)]
+    error: String,
+}
+
+fn check(reply: &Reply) -> Result<(), SourceError> {
+    let said = || {
+        let errors: Errors = serde_json::from_slice(&reply.body).unwrap_or(Errors {
+            errors: Vec::new(),
+            error: String::new(),
+        });
+        let all: Vec<String> = errors
+            .errors
+            .iter()
+            .map(|error| {
+                error
+                    .as_str()
+                    .map_or_else(|| error.to_string(), str::to_owned)
+            })
+            .collect();
+        brief(&if all.is_empty() {
+            errors.error
+        } else {
+            all.join("; ")
+        })
+    };
+    match reply.status.as_u16() {
+        400 => Err(SourceError::BadQuery(WHO, said())),
+        422 => Err(SourceError::QueryFailed(WHO, said())),
+        _ => check_status(WHO, reply),
+    }
+}
+
+fn bad(error: &dyn std::fmt::Display) -> SourceError {
+    SourceError::BadResponse(WHO, brief(&error.to_string()))
+}
+
+#[derive(Deserialize)]
+struct Scalar {
+    data: ScalarData,
+}
+
+#[derive(Deserialize)]
+struct ScalarData {
+    attributes: ScalarAttributes,
+}
+
+#[derive(Deserialize)]
+struct ScalarAttributes {
+    columns: Vec<Column>,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+enum Column {
+    Group {
+        name: String,
+        values: Vec<Vec<String>>,
+    },
+    Number {
+        values: Vec<Option<f64>>,
+    },
+}
+
+/// A scalar answer: one column of namespaces and one of numbers. A value that is missing is nothing.
+fn columns(reply: &Reply, label: &str) -> Result<BTreeMap<String, f64>, SourceError> {
+    check(reply)?;
+    let scalar: Scalar = serde_json::from_slice(&reply.body).map_err(|error| bad(&error))?;
+    let wrong = |what: &str| SourceError::WrongShape(what.to_owned(), label.to_owned());
+    let (mut names, mut numbers) = (None, None);
+    for column in scalar.data.attributes.columns {
+        match column {
+            Column::Group { name, values } if name == label && names.is_none() => {
+                names = Some(values);
+            }
+            Column::Group { name, .. } => {
+                return Err(wrong(&format!("grouped by {}", brief(&name))));
+            }
+            Column::Number { values } if numbers.is_none() => numbers = Some(values),
+            Column::Number { .. } => return Err(wrong("of several numbers")),
+        }
+    }
+    let Some(numbers) = numbers else {
+        return Ok(BTreeMap::new());
+    };
+    if numbers.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let names = names.ok_or_else(|| wrong("one number for all"))?;
+    if names.len() != numbers.len() {
+        return Err(bad(&"its columns have different lengths"));
+    }
+    let mut amounts: BTreeMap<String, f64> = BTreeMap::new();
+    for (name, number) in names.into_iter().zip(numbers) {
+        // `N/A` stands for series without the tag.
+        if let Some(name) = name.into_iter().next().filter(|name| name != "N/A") {
+            *amounts.entry(name).or_default() += number.unwrap_or_default();
+        }
+    }
+    Ok(amounts)
+}
+
+#[derive(Deserialize)]
+struct Timeseries {
+    #[serde(default)]
+    status: String,
+    #[serde(default)]
+    error: Option<String>,
+    #[serde(default)]
+    series: Vec<Series>,
+}
+
+#[derive(Deserialize)]
+struct Series {
+    #[serde(default)]
+    tag_set: Vec<String>,
+    #[serde(default)]
+    scope: String,
+    #[serde(default)]
+    interval: Option<i64>,
+    pointlist: Vec<(f64, Option<f64>)>,
+}
+
+impl Series {
+    /// The end of the newest bucket that has a value.
+    fn newest(&self) -> Option<Timestamp> {
+        let (at, _) = self
+            .pointlist
+            .iter()
+            .rev()
+            .find(|(_, value)| value.is_some_and(f64::is_finite))?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "milliseconds since 1970; a float that is too large becomes the largest"
+        )]
+        let second = (at / 1000.0) as i64;
+        Timestamp::from_second(second.checked_add(self.interval.unwrap_or(BUCKET))?).ok()
+    }
+
+    fn tag(&self, label: &str) -> Option<&str> {
+        let tags = self
+            .tag_set
+            .iter()
+            .map(String::as_str)
+            .chain(self.scope.split(','));
+        tags.filter_map(|tag| tag.split_once(':'))
+            .find(|(key, _)| *key == label)
+            .map(|(_, value)| value)
+    }
+}
+
+/// A time series answer. Datadog says 200 to failures too; its body tells.
+fn series(reply: &Reply) -> Result<Vec<Series>, SourceError> {
+    check(reply)?;
+    let answer: Timeseries = serde_json::from_slice(&reply.body).map_err(|error| bad(&error))?;
+    match answer.error {
+        Some(error) if !error.is_empty() => Err(SourceError::QueryFailed(WHO, brief(&error))),
+        _ if answer.status != "ok" => Err(SourceError::QueryFailed(
+            WHO,
+            brief(&format!("status {:?}", answer.status)),
+        )),
+        _ => Ok(answer.series),
+    }
+}
+
+fn sums(all: &[Series], label: &str) -> Result<BTreeMap<String, f64>, SourceError> {
+    let mut amounts: BTreeMap<String, f64> = BTreeMap::new();
+    for series in all {
+        let namespace = series.tag(label).ok_or_else(|| {
+            SourceError::WrongShape("not grouped by it".to_owned(), label.to_owned())
+        })?;
+        let sum: f64 = series
+            .pointlist
+            .iter()
+            .filter_map(|(_, value)| *value)
+            .sum();
+        if namespace != "N/A" {
+            *amounts.entry(namespace.to_owned()).or_default() += sum;
+        }
+    }
+    Ok(amounts)
+}
+
+pub(crate) fn validate(spec: &DatadogSource, label: &str) -> Result<(), (&'static str, String)> {
+    if !spec.query.contains(label) {
+        return Err((
+            "query",
+            format!("it must be grouped `by {{{label}}}`, the account label"),
+        ));
+    }
+    if spec.freshness.contains(" by {") {
+        return Err(("freshness", "it must not be grouped".to_owned()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "datadog_tests.rs"]
+mod tests;

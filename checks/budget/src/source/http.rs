@@ -1,0 +1,302 @@
+//! HTTP as a source needs it: one question, one bounded answer, no redirects, and credentials from files only.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+
+use super::{SourceError, brief};
+
+/// The largest answer that is read.
+const LARGEST: usize = 16 * 1024 * 1024;
+/// How long a question may take in all.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Which files a Budget may name, and which hosts it may ask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// The folder below which credentials are. A Budget is not trusted with any other file: it could send it to any server.
+    pub folder: PathBuf,
+    /// The hosts that may be asked; empty for all.
+    pub hosts: Vec<String>,
+}
+
+impl Default for Credentials {
+    fn default() -> Self {
+        Self {
+            folder: PathBuf::from("/var/run/secrets/budget-check"),
+            hosts: Vec::new(),
+        }
+    }
+}
+
+impl Credentials {
+    /// As the environment says: `BUDGET_CHECK_CREDENTIALS` is the folder, `BUDGET_CHECK_SOURCE_HOSTS` the hosts, separated by commas.
+    pub fn from_environment() -> Self {
+        let default = Self::default();
+        let hosts = std::env::var("BUDGET_CHECK_SOURCE_HOSTS").unwrap_or_default();
+        Self {
+            folder: std::env::var_os("BUDGET_CHECK_CREDENTIALS")
+                .map_or(default.folder, PathBuf::from),
+            hosts: hosts
+                .split(',')
+                .map(str::trim)
+                .filter(|host| !host.is_empty())
+                .map(str::to_owned)
+                .collect(),
+        }
+    }
+
+    /// What stands in `file`, without the space around it. It is read each time, so that it can be rotated.
+    pub(crate) async fn read(&self, file: &str) -> Result<String, SourceError> {
+        let refuse = |problem: String| SourceError::Credentials(format!("{file}: {problem}"));
+        let path = self.allowed(Path::new(file)).await.map_err(refuse)?;
+        let text = tokio::fs::read_to_string(path)
+            .await
+            .map_err(|error| refuse(error.kind().to_string()))?;
+        let text = text.trim();
+        if text.is_empty() || text.chars().any(char::is_control) {
+            return Err(refuse("it must have one line".to_owned()));
+        }
+        Ok(text.to_owned())
+    }
+
+    /// Links are followed before they are judged: mounted Secrets consist of links.
+    async fn allowed(&self, file: &Path) -> Result<PathBuf, String> {
+        let outside = || format!("credentials are read only below {}", self.folder.display());
+        let folder = tokio::fs::canonicalize(&self.folder)
+            .await
+            .map_err(|_| outside())?;
+        let path = tokio::fs::canonicalize(folder.join(file))
+            .await
+            .map_err(|error| error.kind().to_string())?;
+        if path.starts_with(&folder) {
+            Ok(path)
+        } else {
+            Err(outside())
+        }
+    }
+}
+
+/// Asks over HTTP. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Http {
+    credentials: Arc<Credentials>,
+}
+
+/// One answer.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// One question.
+pub(crate) struct Ask<'a> {
+    /// What is asked, in a word for errors.
+    pub(crate) who: &'static str,
+    pub(crate) method: Method,
+    pub(crate) url: &'a str,
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    pub(crate) body: String,
+    pub(crate) ca_file: Option<&'a str>,
+}
+
+type HttpsClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
+impl Http {
+    /// With `credentials`.
+    pub fn new(credentials: Credentials) -> Self {
+        Self {
+            credentials: Arc::new(credentials),
+        }
+    }
+
+    pub(crate) fn credentials(&self) -> &Credentials {
+        &self.credentials
+    }
+
+    /// Asks, and reads the whole answer. Redirects are not followed: credentials would follow them.
+    pub(crate) async fn ask(&self, ask: Ask<'_>) -> Result<Reply, SourceError> {
+        let who = ask.who;
+        match tokio::time::timeout(DEADLINE, self.ask_patiently(ask)).await {
+            Ok(reply) => reply,
+            Err(_) => Err(SourceError::TimedOut(who, DEADLINE)),
+        }
+    }
+
+    async fn ask_patiently(&self, ask: Ask<'_>) -> Result<Reply, SourceError> {
+        let who = ask.who;
+        let unreachable = |problem: String| SourceError::Unreachable(who, brief(&problem));
+        let uri: http::Uri = ask
+            .url
+            .parse()
+            .map_err(|_| unreachable("its URL makes no sense".to_owned()))?;
+        let host = uri.host().unwrap_or_default();
+        if !self.credentials.hosts.is_empty()
+            && !self.credentials.hosts.iter().any(|allowed| allowed == host)
+        {
+            return Err(unreachable(format!(
+                "the host {host} is not among those that may be asked"
+            )));
+        }
+        let mut request = Request::builder().method(ask.method).uri(uri);
+        for (name, value) in ask.headers {
+            request = request.header(name, value);
+        }
+        let request = request
+            .body(Full::from(ask.body))
+            .map_err(|error| unreachable(error.to_string()))?;
+        let client = self.client(ask.ca_file).await?;
+        let response = client
+            .request(request)
+            .await
+            .map_err(|error| unreachable(chain(&error)))?;
+        let (head, body) = response.into_parts();
+        if head.headers.contains_key(http::header::CONTENT_ENCODING) {
+            return Err(SourceError::BadResponse(
+                who,
+                "it is compressed, which was not asked for".to_owned(),
+            ));
+        }
+        let body = Limited::new(body, LARGEST).collect().await;
+        let body = body.map_err(|error| {
+            SourceError::BadResponse(who, brief(&format!("its body cannot be read: {error}")))
+        })?;
+        Ok(Reply {
+            status: head.status,
+            headers: head.headers,
+            body: body.to_bytes(),
+        })
+    }
+
+    /// A client for one question: once a minute, nothing is gained by keeping a connection.
+    async fn client(&self, ca_file: Option<&str>) -> Result<HttpsClient, SourceError> {
+        let builder = HttpsConnectorBuilder::new();
+        let builder = match ca_file {
+            None => builder
+                .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
+                .map_err(|error| {
+                    SourceError::Credentials(format!("the system's certificates: {error}"))
+                })?,
+            Some(file) => builder.with_tls_config(trusting(&self.authorities(file).await?)?),
+        };
+        let connector = builder.https_or_http().enable_http1().build();
+        Ok(Client::builder(TokioExecutor::new())
+            .pool_max_idle_per_host(0)
+            .build(connector))
+    }
+
+    async fn authorities(&self, file: &str) -> Result<Vec<u8>, SourceError> {
+        let refuse = |problem: String| SourceError::Credentials(format!("{file}: {problem}"));
+        let path = self
+            .credentials
+            .allowed(Path::new(file))
+            .await
+            .map_err(refuse)?;
+        tokio::fs::read(path)
+            .await
+            .map_err(|error| refuse(error.kind().to_string()))
+    }
+}
+
+fn trusting(pem: &[u8]) -> Result<ClientConfig, SourceError> {
+    let refuse = |problem: &dyn std::fmt::Display| {
+        SourceError::Credentials(format!("the certificates of caFile: {problem}"))
+    };
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let certificate = certificate.map_err(|error| refuse(&error))?;
+        roots.add(certificate).map_err(|error| refuse(&error))?;
+    }
+    if roots.is_empty() {
+        return Err(refuse(&"there is none"));
+    }
+    let config =
+        ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| refuse(&error))?;
+    Ok(config.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// An error with its causes; the outermost alone says only that something failed.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.contains(&next) {
+            text = format!("{text}: {next}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// A header whose value is not shown by `Debug`.
+pub(crate) fn secret_header(
+    name: HeaderName,
+    value: &str,
+) -> Result<(HeaderName, HeaderValue), SourceError> {
+    let mut value = HeaderValue::from_str(value)
+        .map_err(|_| SourceError::Credentials("they cannot stand in a header".to_owned()))?;
+    value.set_sensitive(true);
+    Ok((name, value))
+}
+
+/// What a status means that no API of ours explains: authentication, throttling, outage, and anything that is no answer.
+pub(crate) fn check_status(who: &'static str, reply: &Reply) -> Result<(), SourceError> {
+    let text = || {
+        brief(&String::from_utf8_lossy(
+            &reply.body[..reply.body.len().min(1024)],
+        ))
+    };
+    let status = reply.status;
+    match status.as_u16() {
+        200 => Ok(()),
+        401 | 403 => Err(SourceError::Unauthorized(who, status.as_u16())),
+        429 => Err(SourceError::Throttled(
+            who,
+            pause(&reply.headers).unwrap_or(Duration::from_secs(60)),
+        )),
+        503 if pause(&reply.headers).is_some() => Err(SourceError::Throttled(
+            who,
+            pause(&reply.headers).unwrap_or_default(),
+        )),
+        500..=599 => Err(SourceError::Unavailable(who, status.as_u16(), text())),
+        300..=399 => Err(SourceError::BadResponse(
+            who,
+            format!("it redirects ({}), which is not followed", status.as_u16()),
+        )),
+        _ => Err(SourceError::BadResponse(
+            who,
+            format!("{} {}", status.as_u16(), text()),
+        )),
+    }
+}
+
+/// The pause that an answer asks for.
+fn pause(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = |name: &str| {
+        headers
+            .get(name)?
+            .to_str()
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
+            .map(Duration::from_secs)
+    };
+    seconds("retry-after").or_else(|| seconds("x-ratelimit-reset"))
+}

@@ -1,0 +1,255 @@
+//! Where it is known what has been spent.
+//!
+//! A source is asked about a period up to a moment that lies a little in the past, and answers with what each namespace has spent. Money is never taken from a
+//! silent zero: an answer without a namespace means that it has spent nothing only if a probe of the raw metric says that spending is measured at all.
+
+mod datadog;
+mod fixed;
+mod http;
+mod prometheus;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+
+use crate::ledger::Observation;
+use crate::period::Period;
+use crate::resource::SourceSpec;
+
+pub use datadog::Datadog;
+pub use fixed::Fixed;
+pub use http::{Credentials, Http};
+pub use prometheus::Prometheus;
+
+/// One question to a source.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    /// About what has been spent since the start of this period,
+    pub period: Period,
+    /// up to this moment.
+    pub at: Timestamp,
+    /// The governed namespaces, if the source should look at no others; empty for all.
+    pub namespaces: Vec<String>,
+}
+
+/// A usable answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// What was spent.
+    pub observation: Observation,
+    /// What was odd about it.
+    pub notes: Vec<Note>,
+}
+
+/// What was odd about an answer that is of use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// A namespace was named several times, with different other labels. Its amounts were added.
+    Duplicate(String),
+    /// A namespace's figure is no money.
+    NotANumber(String),
+    /// The source's clock is ahead of ours by this many seconds.
+    ClockSkew(i64),
+    /// The source has nothing about the period's beginning: what was spent then is not counted.
+    PeriodNotCovered,
+    /// The source measures, and has no figure for any namespace.
+    NoSpendMatched,
+    /// The source asks for fewer questions.
+    SlowDown,
+}
+
+/// Why a source gives no usable answer. Nothing in it is secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SourceError {
+    /// It can't be reached.
+    #[error("{0} cannot be reached: {1}")]
+    Unreachable(&'static str, String),
+    /// It took too long.
+    #[error("{0} did not answer in {1:?}")]
+    TimedOut(&'static str, Duration),
+    /// It lets nobody in with these credentials.
+    #[error("{0} refused the credentials ({1})")]
+    Unauthorized(&'static str, u16),
+    /// Credentials can't be read.
+    #[error("the credentials cannot be used: {0}")]
+    Credentials(String),
+    /// The query makes no sense to it.
+    #[error("{0} refused the query (400): {1}")]
+    BadQuery(&'static str, String),
+    /// The query failed.
+    #[error("{0}: the query failed: {1}")]
+    QueryFailed(&'static str, String),
+    /// It is overloaded, or down.
+    #[error("{0}: {1} {2}")]
+    Unavailable(&'static str, u16, String),
+    /// It asks for a pause.
+    #[error("{0} asks for a pause of {1:?}")]
+    Throttled(&'static str, Duration),
+    /// What it says is no answer of its API.
+    #[error("{0} gave no answer of its API: {1}")]
+    BadResponse(&'static str, String),
+    /// The query's result is of another kind than spending by namespace.
+    #[error("the query's result is {0}; expected a vector with the label `{1}`")]
+    WrongShape(String, String),
+    /// The answer may be incomplete.
+    #[error("{0} warned that the answer may be incomplete: {1}")]
+    Incomplete(&'static str, String),
+    /// The probe says that spending is not measured.
+    #[error("nothing is measured: the newest sample of the freshness metric {0}")]
+    NotMeasured(String),
+}
+
+impl SourceError {
+    /// One word for conditions.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Unreachable(..) => "Unreachable",
+            Self::TimedOut(..) => "TimedOut",
+            Self::Unauthorized(..) => "Unauthorized",
+            Self::Credentials(_) => "CredentialsUnusable",
+            Self::BadQuery(..) => "BadQuery",
+            Self::QueryFailed(..) => "QueryFailed",
+            Self::Unavailable(..) => "Unavailable",
+            Self::Throttled(..) => "Throttled",
+            Self::BadResponse(..) => "BadResponse",
+            Self::WrongShape(..) => "WrongShape",
+            Self::Incomplete(..) => "Incomplete",
+            Self::NotMeasured(_) => "NotMeasured",
+        }
+    }
+
+    /// The same for metrics.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Unreachable(..) => "unreachable",
+            Self::TimedOut(..) => "timeout",
+            Self::Unauthorized(..) => "unauthorized",
+            Self::Credentials(_) => "credentials",
+            Self::BadQuery(..) => "bad_query",
+            Self::QueryFailed(..) => "query_failed",
+            Self::Unavailable(..) => "unavailable",
+            Self::Throttled(..) => "throttled",
+            Self::BadResponse(..) => "bad_response",
+            Self::WrongShape(..) => "wrong_shape",
+            Self::Incomplete(..) => "incomplete",
+            Self::NotMeasured(_) => "not_measured",
+        }
+    }
+
+    /// Whether the Budget is wrong, and not the source: asking again is of no use before the Budget changes.
+    pub fn is_configuration(&self) -> bool {
+        matches!(self, Self::BadQuery(..) | Self::WrongShape(..))
+    }
+
+    /// How long to wait after `failures` in a row: as told, or from a second to a minute; for a wrong configuration ten minutes. `jitter` is from 0 to 1.
+    pub fn pause(&self, failures: u32, jitter: f64) -> Duration {
+        match self {
+            Self::Throttled(_, after) => {
+                (*after).clamp(Duration::from_secs(1), Duration::from_hours(1))
+            }
+            error if error.is_configuration() => Duration::from_mins(10),
+            _ => {
+                let longest = Duration::from_secs(1 << failures.saturating_sub(1).min(6))
+                    .min(Duration::from_secs(60));
+                longest.mul_f64(0.5 + jitter.clamp(0.0, 1.0) / 2.0)
+            }
+        }
+    }
+}
+
+/// Something that knows what has been spent.
+pub trait Source: Send + Sync {
+    /// Asks it.
+    fn ask(&self, question: Question) -> BoxFuture<'_, Result<Answer, SourceError>>;
+
+    /// The seconds to which the moment of a question is rounded down.
+    fn step(&self) -> i64 {
+        1
+    }
+}
+
+/// The source that `spec` describes, reached with `http`.
+pub fn source(spec: &SourceSpec, http: &Http) -> Arc<dyn Source> {
+    let label = spec.account_label().to_owned();
+    match spec {
+        SourceSpec {
+            prometheus: Some(prometheus),
+            ..
+        } => Arc::new(Prometheus::new(prometheus.clone(), label, http.clone())),
+        SourceSpec {
+            datadog: Some(datadog),
+            ..
+        } => Arc::new(Datadog::new(datadog.clone(), label, http.clone())),
+        SourceSpec { fixed, .. } => Arc::new(Fixed::new(fixed.clone().unwrap_or_default())),
+    }
+}
+
+/// What a schema can't say: the field, and what is wrong with it.
+pub(crate) fn validate(spec: &SourceSpec) -> Result<(), (String, String)> {
+    if let Some(prometheus) = &spec.prometheus {
+        prometheus::validate(prometheus)
+            .map_err(|(field, problem)| (format!("prometheus.{field}"), problem))?;
+    }
+    if let Some(datadog) = &spec.datadog {
+        datadog::validate(datadog, spec.account_label())
+            .map_err(|(field, problem)| (format!("datadog.{field}"), problem))?;
+    }
+    Ok(())
+}
+
+/// The moment to ask about at `now`: `settle` ago, rounded down to `step` seconds.
+pub fn moment(now: Timestamp, settle: Duration, step: i64) -> Timestamp {
+    let settle = i64::try_from(settle.as_secs()).unwrap_or(i64::MAX);
+    let second = now.as_second().saturating_sub(settle);
+    Timestamp::from_second(second - second.rem_euclid(step.max(1))).unwrap_or(now)
+}
+
+/// Text of a server for a condition: one line, at most 256 characters.
+pub(crate) fn brief(text: &str) -> String {
+    let line: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(256)
+        .collect();
+    kueue_check::Message::new(line.trim()).as_str().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_moment_of_a_question_lies_behind_and_is_aligned() {
+        let now: Timestamp = "2026-11-21T09:03:47.9Z".parse().unwrap();
+        for (settle, step, expected) in [
+            (180, 60, "2026-11-21T09:00:00Z"),
+            (0, 1, "2026-11-21T09:03:47Z"),
+            (48, 60, "2026-11-21T09:02:00Z"),
+        ] {
+            assert_eq!(
+                moment(now, Duration::from_secs(settle), step).to_string(),
+                expected
+            );
+        }
+    }
+
+    #[test]
+    fn pauses_grow_to_a_minute_and_a_wrong_query_waits_longer() {
+        let down = SourceError::Unavailable("Prometheus", 503, String::new());
+        let seconds: Vec<u64> = (1..9)
+            .map(|failures| down.pause(failures, 1.0).as_secs())
+            .collect();
+        assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 60, 60]);
+        assert_eq!(down.pause(3, 0.0), Duration::from_secs(2));
+        assert_eq!(
+            SourceError::BadQuery("Prometheus", String::new()).pause(1, 0.5),
+            Duration::from_mins(10)
+        );
+        assert_eq!(
+            SourceError::Throttled("Datadog", Duration::from_secs(17)).pause(1, 0.5),
+            Duration::from_secs(17)
+        );
+    }
+}

@@ -1,0 +1,459 @@
+//! Prometheus, and what speaks its query API.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::Method;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::http::{Ask, Http, Reply, check_status, secret_header};
+use super::{Answer, Note, Question, Source, SourceError, brief};
+use crate::ledger::Observation;
+use crate::money::Amount;
+use crate::resource::{Auth, PrometheusSource, Shape};
+
+const WHO: &str = "Prometheus";
+/// How far a sample may lie ahead of our clock.
+const SKEW: i64 = 60;
+/// How many namespaces a query may name.
+const NAMED: usize = 200;
+/// For how long Prometheus looks back for a sample.
+const LOOK_BACK: u64 = 300;
+/// The mark on the part of the probe's answer that is about the period's beginning.
+const MARK: &str = "budget_check_probe";
+
+/// A Prometheus server.
+pub struct Prometheus {
+    spec: PrometheusSource,
+    label: String,
+    http: Http,
+}
+
+/// One element of a vector.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Sample {
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) value: f64,
+}
+
+impl Prometheus {
+    /// The server of `spec`, whose results name the namespace in `label`.
+    pub fn new(spec: PrometheusSource, label: String, http: Http) -> Self {
+        Self { spec, label, http }
+    }
+
+    fn sample_seconds(&self) -> u64 {
+        self.spec
+            .sample_interval
+            .map_or(60, |interval| Duration::from(interval).as_secs().max(1))
+    }
+
+    async fn query(&self, query: &str, at: Timestamp) -> Result<Vec<Sample>, SourceError> {
+        let reply = self.post(query, at).await?;
+        // A token may have been rotated between its reading and its use.
+        if matches!(reply.status.as_u16(), 401 | 403) && self.spec.auth.is_some() {
+            let again = self.post(query, at).await?;
+            return vector(&again, &self.label, &self.spec.allow_warnings);
+        }
+        vector(&reply, &self.label, &self.spec.allow_warnings)
+    }
+
+    async fn post(&self, query: &str, at: Timestamp) -> Result<Reply, SourceError> {
+        let url = format!("{}/api/v1/query", self.spec.url.trim_end_matches('/'));
+        let body = form_urlencoded::Serializer::new(String::new())
+            .append_pair("query", query)
+            .append_pair("time", &at.as_second().to_string())
+            .append_pair("timeout", "25s")
+            .finish();
+        let form = HeaderValue::from_static("application/x-www-form-urlencoded");
+        let headers = [Some((CONTENT_TYPE, form)), self.authorization().await?]
+            .into_iter()
+            .flatten()
+            .collect();
+        self.http
+            .ask(Ask {
+                who: WHO,
+                method: Method::POST,
+                url: &url,
+                headers,
+                body,
+                ca_file: self.spec.ca_file.as_deref(),
+            })
+            .await
+    }
+
+    async fn authorization(&self) -> Result<Option<(HeaderName, HeaderValue)>, SourceError> {
+        let credentials = self.http.credentials();
+        let value = match &self.spec.auth {
+            None => return Ok(None),
+            Some(Auth {
+                bearer_token_file: Some(file),
+                ..
+            }) => format!("Bearer {}", credentials.read(file).await?),
+            Some(Auth {
+                basic: Some(basic), ..
+            }) => {
+                let password = credentials.read(&basic.password_file).await?;
+                format!(
+                    "Basic {}",
+                    base64(format!("{}:{password}", basic.user).as_bytes())
+                )
+            }
+            Some(_) => return Err(SourceError::Credentials("auth names none".to_owned())),
+        };
+        secret_header(AUTHORIZATION, &value).map(Some)
+    }
+
+    async fn answer(&self, question: Question) -> Result<Answer, SourceError> {
+        let step = self.sample_seconds();
+        let elapsed = question.period.elapsed(question.at);
+        if elapsed < step {
+            // `[0s]` is no range; nothing can have been spent yet.
+            return Ok(Answer {
+                observation: nothing(&question, question.at.min(question.period.start)),
+                notes: Vec::new(),
+            });
+        }
+        let probe = self.query(&probe(&self.spec, elapsed), question.at).await?;
+        let freshness = Freshness::read(&probe, question.at)?;
+        let spent = self
+            .query(
+                &spend(&self.spec, &self.label, &question, elapsed),
+                question.at,
+            )
+            .await?;
+        read(&spent, &freshness, &self.label, &question)
+    }
+}
+
+impl Source for Prometheus {
+    fn ask(&self, question: Question) -> BoxFuture<'_, Result<Answer, SourceError>> {
+        self.answer(question).boxed()
+    }
+
+    fn step(&self) -> i64 {
+        i64::try_from(self.sample_seconds()).unwrap_or(60)
+    }
+}
+
+fn nothing(question: &Question, as_of: Timestamp) -> Observation {
+    Observation {
+        period: question.period,
+        as_of,
+        spent: BTreeMap::new(),
+        unknown: BTreeSet::new(),
+    }
+}
+
+/// The query for what was spent in the `elapsed` seconds since the period began.
+fn spend(spec: &PrometheusSource, label: &str, question: &Question, elapsed: u64) -> String {
+    let query = filled(&spec.query, question, elapsed);
+    match spec.shape {
+        Shape::Rate => {
+            let interval = spec
+                .sample_interval
+                .map_or(60, |interval| Duration::from(interval).as_secs().max(1));
+            // Each sample stands for one interval; an average times hours would stretch a job of an hour over the whole period.
+            format!("sum by ({label}) (sum_over_time({query}[{elapsed}s])) * {interval} / 3600")
+        }
+        Shape::Counter => format!("sum by ({label}) (increase({query}[{elapsed}s]))"),
+        Shape::PeriodToDate => query,
+    }
+}
+
+/// The probe: the newest sample of the raw metric, and whether there was one when the period began.
+fn probe(spec: &PrometheusSource, elapsed: u64) -> String {
+    let metric = &spec.freshness;
+    let newest = match &spec.freshness_by {
+        None => format!("max(timestamp({metric}))"),
+        Some(label) => format!("min(max by ({label}) (timestamp({metric})))"),
+    };
+    // An offset of nothing is refused, and Prometheus looks back that far by itself.
+    let back = match elapsed.saturating_sub(LOOK_BACK) {
+        0 => String::new(),
+        back => format!(" offset {back}s"),
+    };
+    format!(
+        "{newest} or label_replace(max(timestamp({metric}{back})), \"{MARK}\", \"start\", \"\", \"\")"
+    )
+}
+
+fn filled(query: &str, question: &Question, elapsed: u64) -> String {
+    query
+        .replace("{{elapsed}}", &elapsed.to_string())
+        .replace(
+            "{{periodStart}}",
+            &question.period.start.as_second().to_string(),
+        )
+        .replace("{{accounts}}", &accounts(&question.namespaces))
+}
+
+/// A regular expression of the namespaces. Names of namespaces need no escape, and get one all the same.
+fn accounts(namespaces: &[String]) -> String {
+    if namespaces.is_empty() || namespaces.len() > NAMED {
+        return ".*".to_owned();
+    }
+    let escape = |name: &String| -> String {
+        name.chars()
+            .flat_map(|c| {
+                if c.is_ascii_alphanumeric() || c == '-' {
+                    vec![c]
+                } else {
+                    vec!['\\', '\\', c]
+                }
+            })
+            .collect()
+    };
+    namespaces.iter().map(escape).collect::<Vec<_>>().join("|")
+}
+
+#[derive(Deserialize)]
+struct Body {
+    status: String,
+    #[serde(default)]
+    data: Option<Data>,
+    #[serde(default, rename = "errorType")]
+    error_type: String,
+    #[serde(default)]
+    error: String,
+    #[serde(default)]
+    warnings: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Data {
+    result_type: String,
+    result: serde_json::Value,
+}
+
+#[derive(Deserialize)]
+struct Element {
+    metric: BTreeMap<String, String>,
+    value: (f64, String),
+}
+
+/// The vector in `reply`.
+pub(crate) fn vector(
+    reply: &Reply,
+    label: &str,
+    allowed: &[String],
+) -> Result<Vec<Sample>, SourceError> {
+    let body: Result<Body, _> = serde_json::from_slice(&reply.body);
+    match (reply.status.as_u16(), &body) {
+        (400, Ok(body)) => return Err(SourceError::BadQuery(WHO, brief(&body.error))),
+        (422, Ok(body)) => return Err(SourceError::QueryFailed(WHO, brief(&body.error))),
+        (500..=599, Ok(body))
+            if !body.error.is_empty() && !reply.headers.contains_key("retry-after") =>
+        {
+            return Err(SourceError::Unavailable(
+                WHO,
+                reply.status.as_u16(),
+                brief(&body.error),
+            ));
+        }
+        _ => check_status(WHO, reply)?,
+    }
+    let body = body.map_err(|error| {
+        SourceError::BadResponse(WHO, brief(&format!("no JSON of a query: {error}")))
+    })?;
+    if body.status != "success" {
+        return Err(SourceError::BadResponse(
+            WHO,
+            brief(&format!(
+                "status {}: {} {}",
+                body.status, body.error_type, body.error
+            )),
+        ));
+    }
+    if let Some(warning) = body.warnings.iter().find(|warning| {
+        !allowed
+            .iter()
+            .any(|allowed| warning.contains(allowed.as_str()))
+    }) {
+        return Err(SourceError::Incomplete(WHO, brief(warning)));
+    }
+    let data = body
+        .data
+        .ok_or_else(|| SourceError::BadResponse(WHO, "there is no data".to_owned()))?;
+    if data.result_type != "vector" {
+        return Err(SourceError::WrongShape(
+            format!("a {}", brief(&data.result_type)),
+            label.to_owned(),
+        ));
+    }
+    let elements: Vec<Element> = serde_json::from_value(data.result)
+        .map_err(|error| SourceError::BadResponse(WHO, brief(&error.to_string())))?;
+    elements
+        .into_iter()
+        .map(|element| {
+            let value = element.value.1.parse().map_err(|_| {
+                SourceError::BadResponse(WHO, brief(&format!("`{}` is no number", element.value.1)))
+            })?;
+            Ok(Sample {
+                labels: element.metric,
+                value,
+            })
+        })
+        .collect()
+}
+
+/// What the probe says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Freshness {
+    as_of: Timestamp,
+    covered: bool,
+    skew: Option<i64>,
+}
+
+impl Freshness {
+    /// `at` is the moment that was asked about.
+    fn read(probe: &[Sample], at: Timestamp) -> Result<Self, SourceError> {
+        let marked = |sample: &&Sample| sample.labels.contains_key(MARK);
+        let newest = probe
+            .iter()
+            .find(|sample| !marked(sample))
+            .map(|sample| sample.value);
+        let Some(newest) = newest.filter(|newest| newest.is_finite()) else {
+            return Err(SourceError::NotMeasured("is missing".to_owned()));
+        };
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "seconds since 1970; a float that is too large becomes the largest"
+        )]
+        let newest = newest as i64;
+        let ahead = newest - at.as_second();
+        Ok(Self {
+            as_of: Timestamp::from_second(newest).unwrap_or(at).min(at),
+            covered: probe.iter().any(|sample| marked(&sample)),
+            skew: (ahead > SKEW).then_some(ahead),
+        })
+    }
+}
+
+/// What the vector says was spent.
+fn read(
+    spent: &[Sample],
+    freshness: &Freshness,
+    label: &str,
+    question: &Question,
+) -> Result<Answer, SourceError> {
+    let mut observation = nothing(question, freshness.as_of);
+    let mut notes = BTreeMap::new();
+    let mut unlabelled = false;
+    for sample in spent {
+        let Some(namespace) = sample
+            .labels
+            .get(label)
+            .filter(|namespace| !namespace.is_empty())
+        else {
+            // Pods outside of any namespace cost somebody else; a lone value comes from `or vector(0)` or a forgotten grouping.
+            unlabelled = true;
+            continue;
+        };
+        let namespace: Arc<str> = namespace.as_str().into();
+        let Some(amount) = Amount::measured(sample.value) else {
+            notes.insert(
+                format!("nan/{namespace}"),
+                Note::NotANumber(namespace.to_string()),
+            );
+            observation.unknown.insert(namespace);
+            continue;
+        };
+        if let Some(known) = observation.spent.get(&namespace).copied() {
+            notes.insert(
+                format!("twice/{namespace}"),
+                Note::Duplicate(namespace.to_string()),
+            );
+            observation.spent.insert(namespace, known + amount);
+        } else {
+            observation.spent.insert(namespace, amount);
+        }
+    }
+    for unknown in &observation.unknown {
+        observation.spent.remove(unknown);
+    }
+    let mut notes: Vec<Note> = notes.into_values().collect();
+    notes.extend(freshness.skew.map(Note::ClockSkew));
+    if !freshness.covered {
+        notes.push(Note::PeriodNotCovered);
+    }
+    if observation.spent.is_empty() && observation.unknown.is_empty() {
+        if unlabelled {
+            return Err(SourceError::WrongShape(
+                "a vector without that label".to_owned(),
+                label.to_owned(),
+            ));
+        }
+        notes.push(Note::NoSpendMatched);
+    }
+    Ok(Answer { observation, notes })
+}
+
+pub(crate) fn validate(spec: &PrometheusSource) -> Result<(), (&'static str, String)> {
+    let uri: http::Uri = spec
+        .url
+        .parse()
+        .map_err(|_| ("url", "it makes no sense".to_owned()))?;
+    let has_user = uri
+        .authority()
+        .is_some_and(|authority| authority.as_str().contains('@'));
+    if !matches!(uri.scheme_str(), Some("http" | "https"))
+        || uri.host().is_none()
+        || has_user
+        || uri.query().is_some()
+    {
+        return Err((
+            "url",
+            "expected http or https, a host, and neither a user nor a query".to_owned(),
+        ));
+    }
+    let name = spec.freshness.split('{').next().unwrap_or_default();
+    if name.contains(':') {
+        return Err((
+            "freshness",
+            "a recording rule's samples are always fresh: name a raw metric".to_owned(),
+        ));
+    }
+    match spec.shape {
+        Shape::Rate if spec.sample_interval.is_none() => Err((
+            "sampleInterval",
+            "shape Rate needs it: how often the recording rule is evaluated".to_owned(),
+        )),
+        Shape::PeriodToDate
+            if !spec.query.contains("{{elapsed}}") && !spec.query.contains("{{periodStart}}") =>
+        {
+            Err((
+                "query",
+                "shape PeriodToDate needs {{elapsed}} or {{periodStart}} in it".to_owned(),
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// RFC 4648, with padding.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let word = chunk
+            .iter()
+            .fold(0_u32, |word, byte| word << 8 | u32::from(*byte))
+            << (8 * (3 - chunk.len()));
+        for digit in 0..4 {
+            let index = (word >> (18 - 6 * digit) & 63) as usize;
+            text.push(if digit <= chunk.len() {
+                DIGITS[index] as char
+            } else {
+                '='
+            });
+        }
+    }
+    text
+}

@@ -1,0 +1,353 @@
+//! A Budget's spec as the ledger reads it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::ResourceExt;
+use kube::core::SelectorExt;
+use kueue_check::HumanDuration;
+
+use crate::money::Amount;
+use crate::period::Schedule;
+use crate::quote::PriceBook;
+use crate::resource::{
+    AdmitOrder, Budget, BudgetSpec, Enforcement, Exempt, HoldOrAdmit, Invalid, NamespaceBudgetSpec,
+    OnTooLarge, OnUnpriced, Quota, Running, SourceSpec, Takeover,
+};
+
+/// What one limit applies to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Account {
+    /// One namespace.
+    Namespace(Arc<str>),
+    /// Namespaces that share a limit.
+    Pool(Arc<str>),
+}
+
+impl Account {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Namespace(name) | Self::Pool(name) => name,
+        }
+    }
+}
+
+/// `namespace vision`, `pool research`.
+impl std::fmt::Display for Account {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Namespace(name) => write!(f, "namespace {name}"),
+            Self::Pool(name) => write!(f, "pool {name}"),
+        }
+    }
+}
+
+/// A label selector that makes sense.
+#[derive(Clone, Debug)]
+pub struct Selector(kube::core::Selector);
+
+impl Selector {
+    /// The selector `selector`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn new(selector: &LabelSelector) -> Result<Self, String> {
+        let parsed: kube::core::Selector = selector
+            .clone()
+            .try_into()
+            .map_err(|error: kube::core::ParseExpressionError| error.to_string())?;
+        Ok(Self(parsed))
+    }
+
+    /// Whether it selects what has `labels`.
+    pub fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.0.matches(labels)
+    }
+}
+
+/// A pool, without the namespaces.
+#[derive(Clone, Debug)]
+pub struct PoolTerms {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its limit.
+    pub limit: Amount,
+    /// Which namespaces.
+    pub selector: Selector,
+}
+
+/// A Budget, compiled: every choice made.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// The Budget's name.
+    pub budget: Arc<str>,
+    /// Its `metadata.uid`.
+    pub uid: String,
+    /// Its `metadata.generation`.
+    pub generation: i64,
+    /// What is spent.
+    pub unit: Arc<str>,
+    /// When periods begin.
+    pub schedule: Schedule,
+    /// Where it is known what has been spent.
+    pub source: SourceSpec,
+    /// How old the newest known spending may be, in seconds.
+    pub staleness: i64,
+    default_limit: Option<Amount>,
+    max_limit: Option<Amount>,
+    limits: BTreeMap<String, Amount>,
+    /// The pools.
+    pub pools: Vec<PoolTerms>,
+    /// What resources cost.
+    pub prices: PriceBook,
+    /// How many seconds a job goes on that has passed its guessed end.
+    pub overrun: i64,
+    /// The most that one job may cost.
+    pub max_per_workload: Option<Amount>,
+    /// What a limit does.
+    pub enforcement: Enforcement,
+    /// Who gets what is left.
+    pub order: AdmitOrder,
+    /// At which percentages to warn, rising.
+    pub warn_at: Vec<u32>,
+    /// Who is never held.
+    pub exempt: Exempt,
+    /// When spending is stale.
+    pub on_stale: HoldOrAdmit,
+    /// When a job is too large.
+    pub on_too_large: OnTooLarge,
+    /// When a job has no price.
+    pub on_unpriced: OnUnpriced,
+    /// What becomes of the quota of held jobs.
+    pub quota: Quota,
+    /// With Yield: the first and the longest pause, in seconds.
+    pub yields: (i64, i64),
+    /// What becomes of running jobs that have overspent, and after how many seconds.
+    pub overspent: (Running, i64),
+    /// How a process that knows no history begins.
+    pub takeover: Takeover,
+    /// What of the spec a change of which begins the observation anew.
+    measured: (String, String, String),
+}
+
+/// A namespace's own limit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OwnLimit {
+    /// The NamespaceBudgets of the namespace, by name.
+    pub budgets: BTreeMap<String, NamespaceBudgetSpec>,
+}
+
+fn seconds(duration: Option<HumanDuration>, default: i64) -> i64 {
+    duration.map_or(default, |duration| {
+        i64::try_from(std::time::Duration::from(duration).as_secs()).unwrap_or(i64::MAX)
+    })
+}
+
+impl Terms {
+    /// The terms of `budget`.
+    ///
+    /// # Errors
+    /// [`Invalid`] says what makes no sense.
+    pub fn of(budget: &Budget) -> Result<Self, Invalid> {
+        let terms = Self::of_spec(&budget.name_any(), &budget.spec)?;
+        Ok(Self {
+            uid: budget.uid().unwrap_or_default(),
+            generation: budget.metadata.generation.unwrap_or_default(),
+            ..terms
+        })
+    }
+
+    /// The terms of the Budget `name` with `spec`.
+    ///
+    /// # Errors
+    /// [`Invalid`] says what makes no sense.
+    pub fn of_spec(name: &str, spec: &BudgetSpec) -> Result<Self, Invalid> {
+        spec.check()?;
+        let limits = spec.namespace_limits.clone().unwrap_or_default();
+        let estimate = &spec.estimate;
+        let mut pools = Vec::new();
+        for pool in &spec.pools {
+            let selector = Selector::new(&pool.namespace_selector).map_err(|problem| Invalid {
+                field: "spec.pools".to_owned(),
+                problem,
+            })?;
+            pools.push(PoolTerms {
+                name: pool.name.as_str().into(),
+                limit: pool.limit,
+                selector,
+            });
+        }
+        let mut warn_at = spec.warn_at_percent.clone().unwrap_or_else(|| vec![80, 95]);
+        warn_at.sort_unstable();
+        let safety = estimate
+            .safety_factor
+            .or_else(|| "1.1".parse().ok())
+            .unwrap_or_default();
+        let default_seconds =
+            u32::try_from(seconds(estimate.default_duration, 4 * 3600)).unwrap_or(u32::MAX);
+        let text = |value: &dyn std::fmt::Debug| format!("{value:?}");
+        Ok(Self {
+            budget: name.into(),
+            uid: String::new(),
+            generation: 0,
+            unit: spec.unit.as_str().into(),
+            schedule: spec.period.schedule()?,
+            source: spec.source.clone(),
+            staleness: i64::try_from(spec.source.staleness_bound().as_secs()).unwrap_or(i64::MAX),
+            default_limit: limits.default,
+            max_limit: limits.max,
+            limits: limits
+                .namespaces
+                .into_iter()
+                .map(|limit| (limit.name, limit.limit))
+                .collect(),
+            pools,
+            prices: PriceBook::new(spec.prices.clone(), safety, default_seconds),
+            overrun: seconds(estimate.overrun_horizon, 3600),
+            max_per_workload: estimate.max_per_workload,
+            enforcement: spec.enforcement,
+            order: spec.admit_order,
+            warn_at,
+            exempt: spec.exempt.clone(),
+            on_stale: spec.on_stale,
+            on_too_large: spec.on_too_large,
+            on_unpriced: spec.on_unpriced,
+            quota: spec.on_exhausted.quota,
+            yields: (
+                seconds(spec.on_exhausted.every, 600),
+                seconds(spec.on_exhausted.max, 3600),
+            ),
+            overspent: (
+                spec.on_overspent.running,
+                seconds(spec.on_overspent.grace, 600),
+            ),
+            takeover: spec.takeover,
+            measured: (text(&spec.source), spec.unit.clone(), text(&spec.period)),
+        })
+    }
+
+    /// Whether `other` measures something else: what was known of spending is worth nothing then.
+    pub fn measures_like(&self, other: &Self) -> bool {
+        self.measured == other.measured
+    }
+
+    /// The limit of a namespace with its own NamespaceBudgets at `now`; `None` if it has no budget. Of two the lower holds.
+    pub fn namespace_limit(
+        &self,
+        namespace: &str,
+        own: Option<&OwnLimit>,
+        now: Timestamp,
+    ) -> Option<Amount> {
+        let given = self.limits.get(namespace).copied().or(self.default_limit);
+        let own = own.into_iter().flat_map(|own| own.budgets.values());
+        let lowest = own
+            .map(|budget| {
+                let limit = budget
+                    .limit
+                    .map(|limit| self.max_limit.map_or(limit, |max| limit.min(max)));
+                limit.or(given).unwrap_or_default() + budget.topped_up(now)
+            })
+            .min();
+        lowest.or(given)
+    }
+
+    /// The namespaces that are named in it.
+    pub fn named_namespaces(&self) -> impl Iterator<Item = &str> {
+        self.limits.keys().map(String::as_str)
+    }
+
+    /// Whether each namespace has a limit, unless it says otherwise.
+    pub fn governs_all(&self) -> bool {
+        self.default_limit.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn terms(limits: serde_json::Value) -> Terms {
+        let spec = json!({
+            "unit": "USD", "period": {"calendar": "Week"}, "source": {"fixed": {}}, "namespaceLimits": limits,
+            "prices": [{"flavor": "*", "resources": {"cpu": "1"}}],
+        });
+        Terms::of_spec("b", &serde_json::from_value(spec).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_limit_is_the_namespaces_own_within_the_maximum_and_the_lower_of_two() {
+        let now: Timestamp = "2026-11-21T09:00:00Z".parse().unwrap();
+        let own = |budgets: &[serde_json::Value]| OwnLimit {
+            budgets: budgets
+                .iter()
+                .enumerate()
+                .map(|(at, spec)| {
+                    let mut spec = spec.clone();
+                    spec["budgetRef"] = json!("b");
+                    (at.to_string(), serde_json::from_value(spec).unwrap())
+                })
+                .collect(),
+        };
+        let top_up = |until: &str| json!({"amount": "300", "validUntil": until});
+        let all = json!({"default": "500", "max": "5000", "namespaces": [{"name": "vision", "limit": "2000"}]});
+        for (limits, namespace, own, expected) in [
+            (&all, "vision", own(&[]), Some("2000")),
+            (&all, "tools", own(&[]), Some("500")),
+            (&json!({}), "tools", own(&[]), None),
+            (
+                &all,
+                "vision",
+                own(&[json!({"limit": "2500"})]),
+                Some("2500"),
+            ),
+            (
+                &all,
+                "vision",
+                own(&[json!({"limit": "9000"})]),
+                Some("5000"),
+            ),
+            (
+                &all,
+                "vision",
+                own(&[json!({"limit": "2500"}), json!({"limit": "100"})]),
+                Some("100"),
+            ),
+            (
+                &all,
+                "vision",
+                own(&[json!({"topUps": [top_up("2026-11-30T00:00:00Z")]})]),
+                Some("2300"),
+            ),
+            (
+                &all,
+                "vision",
+                own(&[json!({"topUps": [top_up("2026-11-21T09:00:00Z")]})]),
+                Some("2000"),
+            ),
+            (
+                &all,
+                "vision",
+                own(&[json!({"limit": "5000", "topUps": [top_up("2026-11-30T00:00:00Z")]})]),
+                Some("5300"),
+            ),
+            (
+                &json!({}),
+                "tools",
+                own(&[json!({"limit": "7"})]),
+                Some("7"),
+            ),
+        ] {
+            let limit = terms(limits.clone()).namespace_limit(namespace, Some(&own), now);
+            assert_eq!(
+                limit.map(|limit| limit.to_string()).as_deref(),
+                expected,
+                "{limits} {own:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Decisions in words: verdicts and messages.
+//!
+//! A message has the numbers of the moment in which it was decided. Live numbers stand in the status of the Budget: a message that changed with each of them would be
+//! a write and an event for each Workload and minute.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use kueue_check::Verdict;
+use kueue_check::api::Workload;
+
+use crate::ledger::{Balance, Decision, Exemption, Reason, Run, Why};
+use crate::money::Amount;
+use crate::terms::{Account, Terms};
+
+/// Says what the ledger has decided about `workload`.
+#[derive(Clone, Copy, Debug)]
+pub struct Words<'a> {
+    /// The Budget.
+    pub terms: &'a Terms,
+    /// The Workload.
+    pub workload: &'a Workload,
+    /// The same with its price.
+    pub run: &'a Run,
+}
+
+impl Words<'_> {
+    /// The verdict that says `decision`.
+    pub fn verdict(&self, decision: &Decision) -> Verdict {
+        match decision {
+            Decision::Unchanged => Verdict::unchanged(),
+            Decision::NotGoverned => Verdict::not_applicable(format!(
+                "namespace {} has no budget in Budget {}",
+                self.workload.namespace(),
+                self.terms.budget
+            )),
+            Decision::Admit(why) => Verdict::ready(self.admitted(why)),
+            Decision::Hold(reason) => Verdict::pending(self.reason(reason)),
+            Decision::Reject(reason) => Verdict::rejected(self.reason(reason)),
+            Decision::Stop(balance) => Verdict::retry_now(format!(
+                "evicted: {} is {}% over its limit; lowest priority first",
+                balance.account,
+                balance
+                    .overspent()
+                    .unwrap_or_default()
+                    .percent_of(balance.limit)
+            )),
+        }
+    }
+
+    fn estimate(&self) -> String {
+        self.money(self.run.quote.total())
+    }
+
+    fn money(&self, amount: Amount) -> String {
+        format!("{} {}", amount.cents(), self.terms.unit)
+    }
+
+    fn admitted(&self, why: &Why) -> String {
+        let estimate = self.estimate();
+        match why {
+            Why::Fits(balances) => {
+                match balances.iter().min_by_key(|balance| balance.remaining()) {
+                    Some(balance) => format!(
+                        "estimate {estimate} committed to {} ({} per {}); {} left until {}",
+                        balance.account,
+                        self.money(balance.limit),
+                        self.terms.schedule.word(),
+                        balance.remaining().cents(),
+                        self.time(balance.period.end)
+                    ),
+                    None => format!("estimate {estimate} committed"),
+                }
+            }
+            Why::Exempt(Exemption::PriorityClass(class)) => {
+                format!("exempt by priority class {class}; {estimate} committed")
+            }
+            Why::Exempt(Exemption::Namespace(namespace)) => {
+                format!("exempt by namespace {namespace}; {estimate} committed")
+            }
+            Why::ReportOnly(None) => format!("estimate {estimate} committed; nothing is enforced"),
+            Why::ReportOnly(Some(reason)) => format!(
+                "nothing is enforced; it would have waited: {}",
+                self.reason(reason)
+            ),
+            Why::Unpriced => {
+                "there is no price for it, and the budget lets such jobs start".to_owned()
+            }
+            Why::Stale(reason) => format!(
+                "the budget lets jobs start while spending is unknown: {}",
+                self.reason(reason)
+            ),
+        }
+    }
+
+    /// `reason` in a sentence.
+    pub fn reason(&self, reason: &Reason) -> String {
+        let word = self.terms.schedule.word();
+        match reason {
+            Reason::DoesNotFit { need, balance } => format!(
+                "needs about {}, {} is left of {}'s {} ({} spent, {} committed to {} running or starting jobs); starts when they end cheaper than \
+                 estimated, or after the reset on {}",
+                self.money(*need),
+                balance.remaining().cents(),
+                balance.account,
+                self.money(balance.limit),
+                balance.spent.cents(),
+                balance.committed.total().cents(),
+                balance.committed.jobs,
+                self.time(balance.period.end)
+            ),
+            Reason::Overspent(balance) => format!(
+                "{} has spent {} of {} this {word}; next reset {}. {}",
+                balance.account,
+                balance.spent.cents(),
+                self.money(balance.limit),
+                self.time(balance.period.end),
+                self.whom_to_ask(balance)
+            ),
+            Reason::Behind(balance) => format!(
+                "waits behind a job of {} that needs more than the {} that are left; the budget lets nobody pass",
+                balance.account,
+                self.money(balance.remaining())
+            ),
+            Reason::TooLarge {
+                estimate,
+                most,
+                account,
+            } => {
+                let whose = match account {
+                    None => format!("one job may cost ({})", self.money(*most)),
+                    Some(account) => {
+                        format!("the whole limit of {account} ({})", self.money(*most))
+                    }
+                };
+                format!(
+                    "estimate {} ({}) is more than {whose}. Lower maximumExecutionTimeSeconds or the request, then set spec.active=true",
+                    self.money(*estimate),
+                    self.terms.prices.describe(self.workload, &self.run.quote)
+                )
+            }
+            Reason::Unpriced { resource, flavor } => {
+                format!(
+                    "no price for {resource} on flavor {flavor} in Budget {}",
+                    self.terms.budget
+                )
+            }
+            Reason::ColdStart {
+                need,
+                have,
+                problem,
+            } => {
+                let clock = |at: &Timestamp| self.at(*at).strftime("%H:%M:%S").to_string();
+                let need = need.as_ref().map_or_else(
+                    || "the list of Workloads".to_owned(),
+                    |need| format!("spend data as of {}", clock(need)),
+                );
+                let have = have.as_ref().map_or_else(
+                    || "have none".to_owned(),
+                    |have| format!("have {}", clock(have)),
+                );
+                let problem = problem
+                    .as_ref()
+                    .map(|problem| format!("; {problem}"))
+                    .unwrap_or_default();
+                format!("waiting for {need} ({have}){problem}")
+            }
+            Reason::Stale {
+                account,
+                since,
+                problem,
+            } => format!(
+                "spend of {account} is unknown since {} ({}); jobs wait until data is back",
+                self.at(*since).strftime("%H:%M"),
+                problem.as_deref().unwrap_or("no newer data")
+            ),
+            Reason::NoPeriod => format!(
+                "the term of Budget {} is over or has not begun",
+                self.terms.budget
+            ),
+        }
+    }
+
+    fn whom_to_ask(&self, balance: &Balance) -> String {
+        match &balance.account {
+            Account::Namespace(namespace) => format!(
+                "Ask the owner of NamespaceBudget {namespace}/{} for a top-up",
+                self.terms.budget
+            ),
+            Account::Pool(_) => format!("Ask the owner of Budget {}", self.terms.budget),
+        }
+    }
+
+    fn at(&self, at: Timestamp) -> jiff::Zoned {
+        at.to_zoned(self.terms.schedule.zone())
+    }
+
+    fn time(&self, at: Timestamp) -> String {
+        when(at, &self.terms.schedule.zone())
+    }
+}
+
+/// `Mon 23 Nov 00:00 CET`.
+pub fn when(at: Timestamp, zone: &TimeZone) -> String {
+    at.to_zoned(zone.clone())
+        .strftime("%a %-d %b %H:%M %Z")
+        .to_string()
+}

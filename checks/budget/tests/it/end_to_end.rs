@@ -1,0 +1,296 @@
+//! The binary on a real API server, with the rights of its manifests; Prometheus is a strict stand-in.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+
+use super::program::{Program, install};
+use super::server::{Reply, Server};
+use super::stage::{Stage, eventually, stage, unique};
+
+/// A budget of `limit` a week, in which a CPU costs 1 for an hour.
+fn spec(server: &Server, limit: &str) -> Value {
+    json!({
+        "unit": "USD", "period": {"calendar": "Month"},
+        "source": {
+            "prometheus": {"url": server.url, "query": "namespace:cost:sum", "sampleInterval": "1s", "freshness": "raw", "auth": {"bearerTokenFile": "token"}},
+            "interval": "15s", "settleDelay": "1s", "stalenessBound": "20s",
+        },
+        "namespaceLimits": {"default": limit},
+        "prices": [{"flavor": "*", "resources": {"cpu": "1"}}], "estimate": {"safetyFactor": "1"},
+    })
+}
+
+fn credentials(token: &str) -> std::path::PathBuf {
+    let folder = std::env::temp_dir().join(format!(
+        "{}-{}",
+        unique("budget-check-credentials"),
+        std::process::id()
+    ));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("token"), format!("{token}\n")).unwrap();
+    folder
+}
+
+/// Each test has a lease of its own, so a second process would be a second leader: one test at a time.
+pub(super) static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+struct Play {
+    _alone: tokio::sync::MutexGuard<'static, ()>,
+    stage: Stage,
+    server: Server,
+    name: String,
+    kubeconfig: std::path::PathBuf,
+    credentials: std::path::PathBuf,
+}
+
+const TOKEN: &str = "canary-token-5f1c";
+
+async fn play(limit: &str) -> Option<(Play, Program)> {
+    let alone = ALONE.lock().await;
+    let stage = stage().await?;
+    let server = Server::start().await;
+    server.wants(TOKEN);
+    let name = unique("budget");
+    let kubeconfig = install(&stage, &name).await;
+    let credentials = credentials(TOKEN);
+    stage.budget(&name, &spec(&server, limit)).await;
+    let program = Program::start(&name, &kubeconfig, &credentials);
+    let play = Play {
+        _alone: alone,
+        stage,
+        server,
+        name,
+        kubeconfig,
+        credentials,
+    };
+    play.stage.wait_active(&play.name, "True", "Active").await;
+    play.stage
+        .wait_condition(&play.name, "Fresh", "True", "Fresh")
+        .await;
+    Some((play, program))
+}
+
+fn count(entries: &[(String, String, String)], state: &str) -> usize {
+    entries.iter().filter(|(_, is, _)| is == state).count()
+}
+
+#[tokio::test]
+async fn five_hundred_jobs_at_once_and_money_for_twenty() {
+    let Some((play, program)) = play("20").await else {
+        return;
+    };
+    let Play {
+        stage,
+        server,
+        name,
+        ..
+    } = &play;
+    // The first job shows that the cold start is over.
+    stage.job("first", name, 1).await;
+    stage
+        .wait("first", "Ready", "estimate 1.00 USD committed")
+        .await;
+    let before = server.asked().len();
+    let jobs: Vec<String> = (0..499).map(|number| format!("job-{number:03}")).collect();
+    join_all(jobs.iter().map(|job| stage.job(job, name, 1))).await;
+    let entries = eventually("500 answers", async || {
+        let entries = stage.entries().await;
+        let answered = entries
+            .iter()
+            .filter(|(_, state, message)| state == "Ready" || !message.is_empty())
+            .count();
+        (answered == 500, entries)
+    })
+    .await;
+    assert_eq!(
+        (count(&entries, "Ready"), count(&entries, "Pending")),
+        (20, 480)
+    );
+    let held = &entries
+        .iter()
+        .find(|(_, state, _)| state == "Pending")
+        .unwrap()
+        .2;
+    assert!(
+        held.contains("needs about 1.00 USD, 0.00 is left")
+            && held.contains("20.00 committed to 20 running or starting jobs"),
+        "{held}"
+    );
+    // The two questions of each interval and no more: T is the same for both.
+    let asked = server.asked()[before..].to_vec();
+    let mut by_moment: BTreeMap<i64, usize> = BTreeMap::new();
+    for (_, time, _) in &asked {
+        *by_moment.entry(*time).or_default() += 1;
+    }
+    println!(
+        "{} questions while 500 jobs were decided, at {by_moment:?}",
+        asked.len()
+    );
+    assert!(by_moment.values().all(|count| *count <= 2), "{by_moment:?}");
+    let moments: Vec<i64> = by_moment.into_keys().collect();
+    assert!(
+        moments.windows(2).all(|pair| pair[1] - pair[0] >= 14),
+        "{moments:?}"
+    );
+
+    // Nothing changes, so nothing is written.
+    let writes = "kueue_check_requests_total{verb=\"patch\"";
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let settled = program.metric(writes).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(
+        program.metric(writes).await - settled <= 1.0,
+        "at most a balance was written"
+    );
+    assert_eq!(count(&stage.entries().await, "Ready"), 20);
+
+    // One that ends makes room for one.
+    stage.set_condition("first", "Finished").await;
+    eventually("one more", async || {
+        let entries = stage.entries().await;
+        (count(&entries, "Ready") == 21, count(&entries, "Ready"))
+    })
+    .await;
+
+    // The money that is spent is no longer committed; a top-up lets two more start.
+    server.spent(&stage.namespace, 3.0);
+    let own = json!({"apiVersion": "budget.kueue-check.dev/v1alpha1", "kind": "NamespaceBudget", "metadata": {"name": "own", "namespace": stage.namespace},
+        "spec": {"budgetRef": name, "topUps": [{"amount": "5", "validUntil": "2999-01-01T00:00:00Z"}]}});
+    stage.apply(&own).await;
+    let balance = eventually("the balance of the namespace", async || {
+        let object = stage.get(&own).await;
+        (
+            object["status"]["limit"] == "25" && object["status"]["spent"] == "3",
+            object["status"].clone(),
+        )
+    })
+    .await;
+    assert!(balance["held"].as_u64().unwrap() > 450, "{balance}");
+}
+
+#[tokio::test]
+async fn a_new_process_keeps_what_was_given_and_gives_no_more() {
+    let Some((play, program)) = play("3").await else {
+        return;
+    };
+    let Play { stage, name, .. } = &play;
+    for job in ["a", "b", "c", "d"] {
+        stage.job(job, name, 1).await;
+    }
+    eventually("three", async || {
+        let entries = stage.entries().await;
+        (
+            count(&entries, "Ready") == 3 && count(&entries, "Pending") == 1,
+            entries,
+        )
+    })
+    .await;
+    program.kill();
+    let _program = Program::start(name, &play.kubeconfig, &play.credentials);
+    stage.job("e", name, 1).await;
+    stage.wait("e", "Pending", "0.00 is left").await;
+    assert_eq!(count(&stage.entries().await, "Ready"), 3);
+}
+
+#[tokio::test]
+async fn the_source_dies_and_comes_back_and_nothing_is_evicted() {
+    let Some((play, program)) = play("100").await else {
+        return;
+    };
+    let Play {
+        stage,
+        server,
+        name,
+        ..
+    } = &play;
+    server.spent(&stage.namespace, 0.5);
+    stage.job("before", name, 1).await;
+    stage.wait("before", "Ready", "committed").await;
+    stage.set_condition("before", "Admitted").await;
+    server.instead(Some(Reply::status(
+        503,
+        json!({"status": "error", "errorType": "timeout", "error": "query timed out"}).to_string(),
+    )));
+    stage
+        .wait_condition(name, "Fresh", "False", "Unavailable")
+        .await;
+    // Within the bound spending is modelled, and jobs go on to start.
+    stage.job("during", name, 1).await;
+    stage.wait("during", "Ready", "committed").await;
+    tokio::time::sleep(Duration::from_secs(22)).await;
+    stage.job("after", name, 1).await;
+    stage
+        .wait(
+            "after",
+            "Pending",
+            "query timed out); jobs wait until data is back",
+        )
+        .await;
+    // A rotated token is read again.
+    server.wants("canary-token-77aa");
+    std::fs::write(play.credentials.join("token"), "canary-token-77aa").unwrap();
+    server.instead(None);
+    stage.wait("after", "Ready", "committed").await;
+    stage.wait_condition(name, "Fresh", "True", "Fresh").await;
+    assert_eq!(
+        count(&stage.entries().await, "Ready"),
+        3,
+        "nothing was evicted"
+    );
+    assert_eq!(program.metric("kueue_check_evictions_total").await, 0.0);
+    // The token is nowhere to be seen.
+    let mut seen =
+        program.log() + &program.get("/metrics").await + &program.get("/diagnostics").await;
+    seen += &format!("{:?}", stage.entries().await);
+    seen += &stage
+        .get(&super::stage::budget(name, &Value::Null))
+        .await
+        .to_string();
+    let events: kube::Api<k8s_openapi::api::events::v1::Event> =
+        kube::Api::all(stage.client.clone());
+    let events = events
+        .list(&kube::api::ListParams::default())
+        .await
+        .unwrap();
+    seen += &serde_json::to_string(&events.items).unwrap();
+    assert!(!seen.contains("canary-token"), "a token was shown");
+    let outages = events.items.iter().filter(|event| {
+        event.reason.as_deref() == Some("SourceFailed")
+            && event
+                .regarding
+                .as_ref()
+                .is_some_and(|object| object.name.as_deref() == Some(name))
+    });
+    assert_eq!(outages.count(), 1, "one event for one outage");
+}
+
+#[tokio::test]
+async fn a_query_that_prometheus_refuses_makes_the_check_inactive() {
+    let _alone = ALONE.lock().await;
+    let Some(stage) = stage().await else { return };
+    let server = Server::start().await;
+    let name = unique("budget");
+    let kubeconfig = install(&stage, &name).await;
+    let mut spec = spec(&server, "20");
+    spec["source"]["prometheus"]["auth"] = Value::Null;
+    spec["source"]["prometheus"]["shape"] = json!("PeriodToDate");
+    spec["source"]["prometheus"]["query"] = json!("nonsense {{elapsed}}");
+    spec["source"]["prometheus"]
+        .as_object_mut()
+        .unwrap()
+        .remove("auth");
+    stage.budget(&name, &spec).await;
+    let _program = Program::start(&name, &kubeconfig, &credentials("x"));
+    let message = stage.wait_active(&name, "False", "BadQuery").await;
+    assert!(
+        message.contains("Prometheus refused the query (400): parse error at char 1"),
+        "{message}"
+    );
+    spec["source"]["prometheus"]["query"] =
+        json!("sum by (namespace) (spent{since=\"{{elapsed}}\"})");
+    stage.budget(&name, &spec).await;
+    stage.wait_active(&name, "True", "Active").await;
+}

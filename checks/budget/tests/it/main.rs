@@ -1,0 +1,12 @@
+//! The budget check against real servers and strict stand-ins: one binary, because linking is what takes time.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+
+mod definitions;
+mod end_to_end;
+mod program;
+mod prometheus;
+mod scenarios;
+mod server;
+mod sources;
+mod stage;

@@ -1,0 +1,161 @@
+//! The binary as a process, with the rights that its manifests give it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::Value;
+
+use super::stage::{Stage, eventually};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_budget-check");
+
+/// What the binary prints.
+pub(crate) fn output(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(BINARY)
+        .args(arguments)
+        .env_remove("KUBECONFIG")
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (
+        output.status.code(),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}
+
+/// Installs what `manifests` prints into a namespace of its own; a kubeconfig with exactly the rights of its ServiceAccount.
+pub(crate) async fn install(stage: &Stage, name: &str) -> PathBuf {
+    stage.namespace(name).await;
+    let (code, text, error) = output(&[
+        "manifests",
+        "--image",
+        "example.com/budget-check:1",
+        "--namespace",
+        name,
+        "--name",
+        name,
+    ]);
+    assert_eq!(code, Some(0), "{error}");
+    let documents = text
+        .split("---\n")
+        .filter(|document| !document.trim().is_empty());
+    for document in
+        documents.filter_map(|document| serde_saphyr::from_str::<Option<Value>>(document).unwrap())
+    {
+        stage.apply(&document).await;
+    }
+    let accounts: Api<ServiceAccount> = Api::namespaced(stage.client.clone(), name);
+    let request = TokenRequest {
+        spec: TokenRequestSpec {
+            expiration_seconds: Some(3600),
+            ..TokenRequestSpec::default()
+        },
+        ..TokenRequest::default()
+    };
+    let token = eventually("a token", async || {
+        let answer = accounts
+            .create_token_request(name, &PostParams::default(), &request)
+            .await;
+        let token = answer
+            .ok()
+            .and_then(|answer| answer.status)
+            .map(|status| status.token);
+        (token.is_some(), token)
+    })
+    .await;
+    stage
+        .access
+        .kubeconfig_with_token(name, &token.unwrap())
+        .unwrap()
+}
+
+/// A process that ends with the test. What it logs is kept.
+pub(crate) struct Program {
+    child: Child,
+    admin: u16,
+    log: Arc<Mutex<String>>,
+}
+
+impl Program {
+    pub(crate) fn start(name: &str, kubeconfig: &Path, credentials: &Path) -> Self {
+        let admin = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let mut child = Command::new(BINARY)
+            .args([
+                "run",
+                "--admin-address",
+                &format!("127.0.0.1:{admin}"),
+                "--lease-namespace",
+                name,
+                "--lease-name",
+                name,
+            ])
+            .env("KUEUE_CHECK_KUBECONFIG", kubeconfig)
+            .env("BUDGET_CHECK_CREDENTIALS", credentials)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = Arc::new(Mutex::new(String::new()));
+        let (kept, mut from) = (Arc::clone(&log), child.stderr.take().unwrap());
+        std::thread::spawn(move || {
+            use std::io::Read;
+            let mut buffer = [0; 4096];
+            while let Ok(length @ 1..) = from.read(&mut buffer) {
+                let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+                eprint!("{text}");
+                kept.lock().unwrap().push_str(&text);
+            }
+        });
+        Self { child, admin, log }
+    }
+
+    /// The body of a path of the admin endpoint.
+    pub(crate) async fn get(&self, path: &str) -> String {
+        use http_body_util::BodyExt;
+        use hyper_util::client::legacy::Client;
+        let client: Client<_, http_body_util::Empty<bytes::Bytes>> =
+            Client::builder(hyper_util::rt::TokioExecutor::new()).build_http();
+        let url = format!("http://127.0.0.1:{}{path}", self.admin);
+        match client.get(url.parse().unwrap()).await {
+            Ok(answer) => {
+                String::from_utf8_lossy(&answer.into_body().collect().await.unwrap().to_bytes())
+                    .into_owned()
+            }
+            Err(_) => String::new(),
+        }
+    }
+
+    /// The value of the metric whose line begins with `name`; 0 if there is none.
+    pub(crate) async fn metric(&self, name: &str) -> f64 {
+        let text = self.get("/metrics").await;
+        let line = text.lines().find(|line| line.starts_with(name));
+        line.and_then(|line| line.rsplit(' ').next()?.parse().ok())
+            .unwrap_or(0.0)
+    }
+
+    pub(crate) fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// Ends it without warning.
+    pub(crate) fn kill(mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

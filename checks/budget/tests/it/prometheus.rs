@@ -1,0 +1,438 @@
+//! A real Prometheus on loopback, fed by a small exporter and by back-fill.
+//!
+//! Debian's package is unpacked, not installed, into cargo's folder for tests.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::routing::get;
+use kueue_check_budget::period::Period;
+use kueue_check_budget::resource::SourceSpec;
+use kueue_check_budget::source::{Answer, Credentials, Http, Note, Question, SourceError, source};
+use serde_json::json;
+
+use super::stage::{eventually, passed_over, stage, timestamp, unique};
+
+/// The programs; `None`, with a word why, where they can't be had.
+fn programs() -> Option<(PathBuf, PathBuf)> {
+    static UNPACKED: std::sync::OnceLock<Result<PathBuf, String>> = std::sync::OnceLock::new();
+    match UNPACKED.get_or_init(unpack) {
+        Ok(folder) => Some((
+            folder.join("usr/bin/prometheus"),
+            folder.join("usr/bin/promtool"),
+        )),
+        Err(why) => {
+            passed_over("Prometheus", why);
+            None
+        }
+    }
+}
+
+fn unpack() -> Result<PathBuf, String> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("prometheus");
+    if folder.join("usr/bin/promtool").exists() {
+        return Ok(folder);
+    }
+    std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    let run = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program)
+            .args(arguments)
+            .current_dir(&folder)
+            .output()
+            .map_err(|error| format!("{program}: {error}"))?;
+        let failed = || {
+            format!(
+                "{program} {arguments:?}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            )
+        };
+        output.status.success().then_some(()).ok_or_else(failed)
+    };
+    run("apt-get", &["download", "prometheus"])?;
+    let package = std::fs::read_dir(&folder)
+        .map_err(|error| error.to_string())?
+        .flatten()
+        .map(|entry| entry.path());
+    let package = package
+        .into_iter()
+        .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
+        .ok_or("no package")?;
+    run("dpkg", &["-x", package.to_str().unwrap_or_default(), "."])?;
+    Ok(folder)
+}
+
+/// What the exporter says: units in an hour, by namespace; `None` while it is dead.
+type Rates = Arc<Mutex<Option<BTreeMap<String, f64>>>>;
+
+struct Prometheus {
+    child: Child,
+    url: String,
+    rates: Rates,
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+async fn exporter(rates: Rates) -> String {
+    let answer = async move || match &*rates.lock().unwrap() {
+        None => (axum::http::StatusCode::SERVICE_UNAVAILABLE, String::new()),
+        Some(rates) => {
+            let lines = rates.iter().map(|(name, rate)| {
+                format!("pod_cost_per_hour{{namespace=\"{name}\",pod=\"p\"}} {rate}\n")
+            });
+            (
+                axum::http::StatusCode::OK,
+                format!(
+                    "# TYPE pod_cost_per_hour gauge\n{}",
+                    lines.collect::<String>()
+                ),
+            )
+        }
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        axum::serve(listener, Router::new().route("/metrics", get(answer))).await
+    });
+    address
+}
+
+impl Prometheus {
+    async fn start(rates: &[(&str, f64)], history: &str) -> Option<Self> {
+        let (prometheus, promtool) = programs()?;
+        let rates: Rates = Arc::new(Mutex::new(Some(
+            rates
+                .iter()
+                .map(|(name, rate)| ((*name).to_owned(), *rate))
+                .collect(),
+        )));
+        let target = exporter(Arc::clone(&rates)).await;
+        let folder = std::env::temp_dir().join(format!(
+            "{}-{}",
+            unique("budget-check-prometheus"),
+            std::process::id()
+        ));
+        std::fs::create_dir_all(folder.join("data")).unwrap();
+        std::fs::write(folder.join("rules.yml"), "groups:\n- name: cost\n  interval: 1s\n  rules:\n  - record: namespace:cost_per_hour:sum\n    expr: sum by (namespace) (pod_cost_per_hour)\n").unwrap();
+        std::fs::write(folder.join("prometheus.yml"), format!("global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [rules.yml]\nscrape_configs:\n- job_name: exporter\n  honor_labels: true\n  static_configs: [{{targets: [\"{target}\"]}}]\n")).unwrap();
+        if !history.is_empty() {
+            std::fs::write(folder.join("history.om"), history).unwrap();
+            let status = Command::new(promtool)
+                .args([
+                    "tsdb",
+                    "create-blocks-from",
+                    "openmetrics",
+                    "history.om",
+                    "data",
+                ])
+                .current_dir(&folder)
+                .stdout(Stdio::null())
+                .status()
+                .unwrap();
+            assert!(status.success(), "back-fill");
+        }
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let child = Command::new(prometheus)
+            .args([
+                "--config.file=prometheus.yml",
+                "--storage.tsdb.path=data",
+                "--storage.tsdb.retention.time=60d",
+                &format!("--web.listen-address=127.0.0.1:{port}"),
+                "--log.level=error",
+            ])
+            .current_dir(&folder)
+            .spawn()
+            .unwrap();
+        Some(Self {
+            child,
+            url: format!("http://127.0.0.1:{port}"),
+            rates,
+        })
+    }
+
+    fn exporter_dies(&self) -> Option<BTreeMap<String, f64>> {
+        self.rates.lock().unwrap().take()
+    }
+
+    fn exporter_says(&self, rates: BTreeMap<String, f64>) {
+        *self.rates.lock().unwrap() = Some(rates);
+    }
+
+    async fn ask(
+        &self,
+        patch: serde_json::Value,
+        back: i64,
+        length: i64,
+    ) -> Result<Answer, SourceError> {
+        let mut spec = json!({"url": self.url, "query": "namespace:cost_per_hour:sum", "sampleInterval": "1s", "freshness": "pod_cost_per_hour"});
+        for (key, value) in patch.as_object().unwrap() {
+            spec[key] = value.clone();
+        }
+        let spec: SourceSpec = serde_json::from_value(json!({"prometheus": spec})).unwrap();
+        let at = timestamp().as_second() - back;
+        let second = |second: i64| jiff::Timestamp::from_second(second).unwrap();
+        let period = Period {
+            start: second(at - length),
+            end: second(at + 86_400),
+        };
+        source(&spec, &Http::new(Credentials::default()))
+            .ask(Question {
+                period,
+                at: second(at),
+                namespaces: Vec::new(),
+            })
+            .await
+    }
+}
+
+fn spent(answer: &Answer, namespace: &str) -> f64 {
+    answer
+        .observation
+        .spent
+        .get(namespace)
+        .map_or(0.0, |spent| spent.as_f64())
+}
+
+#[tokio::test]
+async fn what_is_measured_live_is_what_was_spent() {
+    let Some(prometheus) = Prometheus::start(&[("vision", 3600.0), ("nlp", 7200.0)], "").await
+    else {
+        return;
+    };
+    let first = eventually("figures", async || {
+        let answer = prometheus.ask(json!({}), 1, 3600).await;
+        (
+            answer
+                .as_ref()
+                .is_ok_and(|answer| spent(answer, "vision") >= 3.0),
+            answer,
+        )
+    })
+    .await
+    .unwrap();
+    // One unit a second; one sample of error.
+    assert!(
+        (spent(&first, "nlp") - 2.0 * spent(&first, "vision")).abs() <= 2.0,
+        "{first:?}"
+    );
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let second = prometheus.ask(json!({}), 1, 3600).await.unwrap();
+    let passed = second.observation.as_of.as_second() - first.observation.as_of.as_second();
+    let more = spent(&second, "vision") - spent(&first, "vision");
+    #[expect(clippy::cast_precision_loss, reason = "seconds")]
+    let expected = passed as f64;
+    assert!((more - expected).abs() <= 2.0, "{more} in {passed} s");
+    assert_eq!(
+        second.notes,
+        [Note::PeriodNotCovered],
+        "this server is younger than the period"
+    );
+
+    // The exporter dies: its series end at once, and nothing is taken for zero.
+    let rates = prometheus.exporter_dies().unwrap();
+    let error = eventually("nothing to be measured", async || {
+        let answer = prometheus.ask(json!({}), 1, 3600).await;
+        (answer.is_err(), answer)
+    })
+    .await
+    .unwrap_err();
+    assert_eq!(error.reason(), "NotMeasured");
+    // It comes back, with nonsense for one namespace.
+    prometheus.exporter_says(
+        rates
+            .into_iter()
+            .chain([("odd".to_owned(), f64::NAN)])
+            .collect(),
+    );
+    let back = eventually("figures again", async || {
+        let answer = prometheus.ask(json!({}), 1, 3600).await;
+        (
+            answer
+                .as_ref()
+                .is_ok_and(|answer| !answer.observation.unknown.is_empty()),
+            answer,
+        )
+    })
+    .await
+    .unwrap();
+    assert!(
+        back.observation.unknown.contains("odd")
+            && spent(&back, "vision") > spent(&second, "vision"),
+        "{back:?}"
+    );
+
+    // What Prometheus itself says of a query that makes no sense, and of one that fails.
+    let bad = prometheus
+        .ask(
+            json!({"shape": "PeriodToDate", "query": "sum by (namespace) (x[{{elapsed}}s]"}),
+            1,
+            3600,
+        )
+        .await
+        .unwrap_err();
+    assert_eq!(bad.reason(), "BadQuery");
+    assert!(bad.to_string().contains("parse error"), "{bad}");
+    let many = "pod_cost_per_hour * on (namespace) group_left () {__name__=~\"pod_cost_per_hour|namespace:cost_per_hour:sum\"} * 0 + {{elapsed}}";
+    let failed = prometheus
+        .ask(json!({"shape": "PeriodToDate", "query": many}), 1, 3600)
+        .await
+        .unwrap_err();
+    assert!(matches!(failed.reason(), "QueryFailed"), "{failed}");
+    let scalar = prometheus
+        .ask(
+            json!({"shape": "PeriodToDate", "query": "scalar(vector({{elapsed}}))"}),
+            1,
+            3600,
+        )
+        .await
+        .unwrap_err();
+    assert_eq!(scalar.reason(), "WrongShape");
+    let zero = prometheus.ask(json!({"shape": "PeriodToDate", "query": "sum by (namespace) (missing) * {{elapsed}} or vector(0)"}), 1, 3600).await.unwrap_err();
+    assert_eq!(zero.reason(), "WrongShape");
+}
+
+#[tokio::test]
+async fn a_week_of_history_is_summed_to_one_sample() {
+    let end = timestamp().as_second() - 4 * 3600;
+    let start = end - 8 * 86_400;
+    let mut history = String::from("# TYPE namespace_cost gauge\n");
+    for (name, rate) in [("vision", "2.4"), ("nlp", "12")] {
+        for at in (start..=end).step_by(60) {
+            history += &format!("namespace_cost{{namespace=\"{name}\"}} {rate} {at}\n");
+        }
+    }
+    history += "# EOF\n";
+    let Some(prometheus) = Prometheus::start(&[], &history).await else {
+        return;
+    };
+    let week =
+        json!({"query": "namespace_cost", "freshness": "namespace_cost", "sampleInterval": "1m"});
+    let back = timestamp().as_second() - end;
+    let answer = eventually("the history", async || {
+        let answer = prometheus.ask(week.clone(), back, 7 * 86_400).await;
+        (answer.is_ok(), answer)
+    })
+    .await
+    .unwrap();
+    // 168 hours; a range of 7 days has one sample more on Prometheus 2.
+    assert!(
+        (spent(&answer, "vision") - 168.0 * 2.4).abs() <= 2.4 / 60.0 + 1e-6,
+        "{answer:?}"
+    );
+    assert!(
+        (spent(&answer, "nlp") - 168.0 * 12.0).abs() <= 12.0 / 60.0 + 1e-6,
+        "{answer:?}"
+    );
+    assert_eq!(answer.notes, [], "the beginning of the week is covered");
+    // Asked about a time after the last sample, the watermark stays behind.
+    let later = prometheus.ask(week, back - 240, 7 * 86_400).await.unwrap();
+    assert!(
+        (later.observation.as_of.as_second() - end).abs() <= 60,
+        "{later:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_real_prometheus_decides_workloads_end_to_end() {
+    let _alone = super::end_to_end::ALONE.lock().await;
+    let Some(stage) = stage().await else { return };
+    // The namespace spends a unit in a second.
+    let Some(prometheus) = Prometheus::start(&[(&stage.namespace, 3600.0)], "").await else {
+        return;
+    };
+    let name = unique("budget");
+    let kubeconfig = super::program::install(&stage, &name).await;
+    let spec = |limit: u32| {
+        json!({
+            "unit": "USD", "period": {"every": "1h", "anchor": (timestamp() - jiff::SignedDuration::from_secs(30)).to_string()},
+            "source": {
+                "prometheus": {"url": prometheus.url, "query": "namespace:cost_per_hour:sum", "sampleInterval": "1s", "freshness": "pod_cost_per_hour"},
+                "interval": "15s", "settleDelay": "2s", "stalenessBound": "40s",
+            },
+            "namespaceLimits": {"default": limit.to_string()},
+            "prices": [{"flavor": "*", "resources": {"cpu": "1"}}], "estimate": {"safetyFactor": "1"},
+        })
+    };
+    let first = spec(30);
+    stage.budget(&name, &first).await;
+    let program = super::program::Program::start(&name, &kubeconfig, Path::new("/nowhere"));
+    stage.wait_active(&name, "True", "Active").await;
+    stage.job("a", &name, 1).await;
+    stage
+        .wait("a", "Ready", "estimate 1.00 USD committed")
+        .await;
+    stage.set_condition("a", "Admitted").await;
+    // After half a minute the limit is spent.
+    stage
+        .wait_condition(&name, "Overspent", "True", "OverLimit")
+        .await;
+    stage.job("b", &name, 1).await;
+    let message = stage.wait("b", "Pending", "has spent").await;
+    assert!(
+        message.contains("of 30.00 USD this period") && message.contains("for a top-up"),
+        "{message}"
+    );
+    // More money, and it starts without being asked about by anybody.
+    let mut more = first.clone();
+    more["namespaceLimits"]["default"] = json!("3000");
+    stage.budget(&name, &more).await;
+    stage.wait("b", "Ready", "committed").await;
+    // The exporter dies. What is known grows old; then jobs wait.
+    let rates = prometheus.exporter_dies().unwrap();
+    stage
+        .wait_condition(&name, "Fresh", "False", "NotMeasured")
+        .await;
+    tokio::time::sleep(Duration::from_secs(45)).await;
+    stage.job("c", &name, 1).await;
+    stage.wait("c", "Pending", "is unknown since").await;
+    prometheus.exporter_says(rates);
+    stage.wait("c", "Ready", "committed").await;
+    let states: Vec<String> = stage
+        .entries()
+        .await
+        .into_iter()
+        .map(|(_, state, _)| state)
+        .collect();
+    assert_eq!(states, ["Ready", "Ready", "Ready"], "nothing was evicted");
+    assert_eq!(program.metric("kueue_check_evictions_total").await, 0.0);
+    println!(
+        "{}",
+        program
+            .get("/metrics")
+            .await
+            .lines()
+            .filter(|line| line.starts_with("budget_"))
+            .collect::<Vec<_>>()
+            .join("\n")
+    );
+}
+
+#[tokio::test]
+async fn the_rules_are_valid() {
+    let Some((_, promtool)) = programs() else {
+        return;
+    };
+    let rules = format!("{}/deploy/rules.yaml", env!("CARGO_MANIFEST_DIR"));
+    let output = Command::new(promtool)
+        .args(["check", "rules", &rules])
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}

@@ -1,0 +1,171 @@
+//! A strict stand-in for Prometheus: it answers what a test tells it, and refuses what a Prometheus would not understand.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use axum::routing::post;
+use serde_json::{Value, json};
+
+/// One answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: String,
+}
+
+impl Reply {
+    pub(crate) fn ok(body: impl Into<String>) -> Self {
+        Self::status(200, body)
+    }
+
+    pub(crate) fn status(status: u16, body: impl Into<String>) -> Self {
+        Self {
+            status,
+            headers: Vec::new(),
+            body: body.into(),
+        }
+    }
+
+    pub(crate) fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+}
+
+#[derive(Default)]
+struct Told {
+    spent: BTreeMap<String, f64>,
+    /// Instead of what was spent.
+    instead: Option<Reply>,
+    /// The next answers, in this order.
+    queue: std::collections::VecDeque<Reply>,
+    asked: Vec<(String, i64, Option<String>)>,
+    token: Option<String>,
+}
+
+/// The stand-in. Clones are one.
+#[derive(Clone)]
+pub(crate) struct Server {
+    told: Arc<Mutex<Told>>,
+    pub(crate) url: String,
+}
+
+impl Server {
+    pub(crate) async fn start() -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = Self {
+            told: Arc::default(),
+            url: format!("http://{}", listener.local_addr().unwrap()),
+        };
+        let router = Router::new()
+            .route("/api/v1/query", post(answer))
+            .with_state(server.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        server
+    }
+
+    pub(crate) fn spent(&self, namespace: &str, amount: f64) {
+        self.told
+            .lock()
+            .unwrap()
+            .spent
+            .insert(namespace.to_owned(), amount);
+    }
+
+    /// Answers every query with this, until it is taken back.
+    pub(crate) fn instead(&self, reply: Option<Reply>) {
+        self.told.lock().unwrap().instead = reply;
+    }
+
+    /// The next answers, in this order.
+    pub(crate) fn queue(&self, replies: Vec<Reply>) {
+        self.told.lock().unwrap().queue.extend(replies);
+    }
+
+    /// Lets in only who has this token.
+    pub(crate) fn wants(&self, token: &str) {
+        self.told.lock().unwrap().token = Some(token.to_owned());
+    }
+
+    /// Query, time and authorization of each question so far.
+    pub(crate) fn asked(&self) -> Vec<(String, i64, Option<String>)> {
+        self.told.lock().unwrap().asked.clone()
+    }
+}
+
+fn refuse(problem: &str) -> Reply {
+    Reply::status(
+        400,
+        json!({"status": "error", "errorType": "bad_data", "error": problem}).to_string(),
+    )
+}
+
+async fn answer(State(server): State<Server>, headers: HeaderMap, body: String) -> Response {
+    let reply = server.reply(&headers, &body);
+    let mut response = Response::builder().status(StatusCode::from_u16(reply.status).unwrap());
+    for (name, value) in reply.headers {
+        response = response.header(name, value);
+    }
+    response.body(Body::from(reply.body)).unwrap()
+}
+
+impl Server {
+    fn reply(&self, headers: &HeaderMap, body: &str) -> Reply {
+        let form: BTreeMap<String, String> = form_urlencoded::parse(body.as_bytes())
+            .into_owned()
+            .collect();
+        let mut told = self.told.lock().unwrap();
+        let authorization = headers
+            .get("authorization")
+            .and_then(|value| value.to_str().ok())
+            .map(str::to_owned);
+        let (Some(query), Some(time)) = (
+            form.get("query").cloned(),
+            form.get("time").and_then(|time| time.parse::<i64>().ok()),
+        ) else {
+            return refuse("query and time are needed");
+        };
+        told.asked
+            .push((query.clone(), time, authorization.clone()));
+        if form.contains_key("limit") || !form.contains_key("timeout") {
+            return refuse("a limit truncates, and a timeout is needed");
+        }
+        if let Some(token) = &told.token
+            && authorization.as_deref() != Some(&format!("Bearer {token}"))
+        {
+            return Reply::status(401, "who are you?");
+        }
+        if let Some(reply) = told.queue.pop_front() {
+            return reply;
+        }
+        if let Some(reply) = &told.instead {
+            return reply.clone();
+        }
+        if query.contains("timestamp(") {
+            let newest = time;
+            let start = json!({"metric": {"budget_check_probe": "start"}, "value": [time, "1"]});
+            return vector(&[
+                start,
+                json!({"metric": {}, "value": [time, newest.to_string()]}),
+            ]);
+        }
+        if !query.starts_with("sum by (namespace) (") {
+            return refuse("parse error at char 1");
+        }
+        let result: Vec<Value> = told.spent.iter().map(|(name, spent)| json!({"metric": {"namespace": name}, "value": [time, spent.to_string()]})).collect();
+        vector(&result)
+    }
+}
+
+pub(crate) fn vector(result: &[Value]) -> Reply {
+    Reply::ok(
+        json!({"status": "success", "data": {"resultType": "vector", "result": result}})
+            .to_string(),
+    )
+}

@@ -1,0 +1,363 @@
+//! Every bad answer of a source, and what becomes of it: verdict, message, condition and metric.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kueue_check::api::Workload;
+use kueue_check_budget::ledger::{Book, Decision, Reason, run_of};
+use kueue_check_budget::period::Period;
+use kueue_check_budget::resource::SourceSpec;
+use kueue_check_budget::source::{Answer, Credentials, Http, Note, Question, SourceError, source};
+use kueue_check_budget::terms::Terms;
+use kueue_check_budget::words::Words;
+use serde_json::{Value, json};
+
+use super::server::{Reply, Server, vector};
+
+const AT: i64 = 1_795_251_600;
+
+fn time(second: i64) -> jiff::Timestamp {
+    jiff::Timestamp::from_second(second).unwrap()
+}
+
+fn question() -> Question {
+    Question {
+        period: Period {
+            start: time(AT - 86_400),
+            end: time(AT + 86_400),
+        },
+        at: time(AT),
+        namespaces: Vec::new(),
+    }
+}
+
+fn spec(url: &str, patch: &Value) -> SourceSpec {
+    let mut prometheus =
+        json!({"url": url, "query": "rule", "sampleInterval": "1m", "freshness": "raw"});
+    for (key, value) in patch.as_object().unwrap() {
+        prometheus[key] = value.clone();
+    }
+    serde_json::from_value(json!({"prometheus": prometheus})).unwrap()
+}
+
+async fn ask(
+    server: &Server,
+    patch: &Value,
+    credentials: Credentials,
+) -> Result<Answer, SourceError> {
+    source(&spec(&server.url, patch), &Http::new(credentials))
+        .ask(question())
+        .await
+}
+
+async fn answer_to(reply: Reply) -> Result<Answer, SourceError> {
+    let server = Server::start().await;
+    server.instead(Some(reply));
+    ask(&server, &json!({}), Credentials::default()).await
+}
+
+fn body(kind: &str, result: &Value) -> String {
+    json!({"status": "success", "data": {"resultType": kind, "result": result}}).to_string()
+}
+
+fn error(kind: &str, text: &str) -> String {
+    json!({"status": "error", "errorType": kind, "error": text}).to_string()
+}
+
+/// What a Workload is told when the source says nothing else: a job held by a stale account says why.
+fn told(problem: &SourceError) -> String {
+    let budget = json!({"unit": "USD", "period": {"calendar": "Week"}, "source": {"fixed": {}}, "namespaceLimits": {"default": "10"},
+        "prices": [{"flavor": "*", "resources": {"cpu": "1"}}]});
+    let terms = Arc::new(Terms::of_spec("b", &serde_json::from_value(budget).unwrap()).unwrap());
+    let workload = Workload::from_json(json!({
+        "metadata": {"namespace": "vision", "name": "w", "uid": "u"}, "spec": {"podSets": [{"name": "main", "count": 1, "template": {}}]},
+        "status": {"conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2026-11-21T09:00:00Z"}],
+            "admission": {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1, "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "1"}}]},
+            "admissionChecks": [{"name": "c", "state": "Pending"}]},
+    }))
+    .unwrap();
+    let mut book = Book::new(Arc::clone(&terms));
+    let now = time(AT);
+    book.watched_since(now - jiff::SignedDuration::from_hours(2));
+    let old = time(AT - 3600);
+    let observation = kueue_check_budget::ledger::Observation {
+        period: book.period(old).unwrap(),
+        as_of: old,
+        spent: BTreeMap::new(),
+        unknown: std::collections::BTreeSet::new(),
+    };
+    book.observe(&observation, old);
+    book.failed(problem.to_string());
+    let run = run_of(&workload, &terms, ["c"].into_iter()).unwrap();
+    let decision = book.decide(&run, now);
+    assert!(
+        matches!(decision, Decision::Hold(Reason::Stale { .. })),
+        "{decision:?}"
+    );
+    let verdict = Words {
+        terms: &terms,
+        workload: &workload,
+        run: &run,
+    }
+    .verdict(&decision);
+    assert!(verdict.is_pending());
+    verdict.message().to_owned()
+}
+
+#[tokio::test]
+async fn each_unusable_answer_has_its_reason_pause_and_message() {
+    let long = "x".repeat(2000);
+    for (reply, reason, word, inactive, says) in [
+        (Reply::status(503, error("timeout", "query timed out")), "Unavailable", "unavailable", false, "503 query timed out"),
+        (Reply::status(500, "oops"), "Unavailable", "unavailable", false, "500 oops"),
+        (Reply::status(502, "<html>bad gateway</html>"), "Unavailable", "unavailable", false, "502"),
+        (Reply::status(400, error("bad_data", "parse error at 1:5")), "BadQuery", "bad_query", true, "refused the query (400): parse error at 1:5"),
+        (Reply::status(401, ""), "Unauthorized", "unauthorized", false, "refused the credentials (401)"),
+        (Reply::status(403, "no"), "Unauthorized", "unauthorized", false, "(403)"),
+        (Reply::status(404, "not here"), "BadResponse", "bad_response", false, "404 not here"),
+        (Reply::status(302, "").header("location", "http://127.0.0.1:1/"), "BadResponse", "bad_response", false, "redirects (302)"),
+        (Reply::ok("<html>log in</html>"), "BadResponse", "bad_response", false, "no JSON"),
+        (Reply::ok(&body("vector", &json!([]))[..30]), "BadResponse", "bad_response", false, "no JSON"),
+        (Reply::ok(error("internal", "who knows")), "BadResponse", "bad_response", false, "status error"),
+        (Reply::ok(body("vector", &json!([]))).header("content-encoding", "gzip"), "BadResponse", "bad_response", false, "compressed"),
+        (Reply::ok(" ".repeat(17 * 1024 * 1024)), "BadResponse", "bad_response", false, "body cannot be read"),
+        (Reply::status(422, error("execution", "many-to-many matching not allowed")), "QueryFailed", "query_failed", false, "many-to-many"),
+        (Reply::status(429, "slow down").header("retry-after", "17"), "Throttled", "throttled", false, "pause of 17s"),
+        (Reply::status(503, error("unavailable", "later")).header("retry-after", "5"), "Throttled", "throttled", false, "pause of 5s"),
+        (Reply::ok(body("scalar", &json!([AT, "1"]))), "WrongShape", "wrong_shape", true, "a scalar"),
+        (Reply::ok(body("string", &json!([AT, "x"]))), "WrongShape", "wrong_shape", true, "a string"),
+        (Reply::ok(body("matrix", &json!([]))), "WrongShape", "wrong_shape", true, "a matrix"),
+        (vector(&[]), "NotMeasured", "not_measured", false, "is missing"),
+        (Reply::ok(json!({"status": "success", "warnings": ["results truncated due to limit"], "data": {"resultType": "vector", "result": []}}).to_string()), "Incomplete", "incomplete", false, "truncated due to limit"),
+        (Reply::status(500, long), "Unavailable", "unavailable", false, "xxx"),
+    ] {
+        let shown = format!("{} {:.60}", reply.status, reply.body);
+        let error = answer_to(reply).await.unwrap_err();
+        assert_eq!((error.reason(), error.word(), error.is_configuration()), (reason, word, inactive), "{shown}");
+        let text = error.to_string();
+        assert!(text.contains(says) && text.chars().count() < 400, "{shown}: {text}");
+        let message = told(&error);
+        assert!(message.starts_with("spend of namespace vision is unknown since") && message.contains(says), "{message}");
+    }
+    let gone = spec("http://127.0.0.1:1", &json!({}));
+    let error = source(&gone, &Http::new(Credentials::default()))
+        .ask(question())
+        .await
+        .unwrap_err();
+    assert_eq!(error.reason(), "Unreachable");
+    assert!(
+        told(&error).contains("Prometheus cannot be reached"),
+        "{error}"
+    );
+}
+
+/// A server whose probe is fresh, and which answers the other query with `result`.
+async fn spending(samples: &[(&str, &str)]) -> Result<Answer, SourceError> {
+    let server = Server::start().await;
+    let newest = json!({"metric": {}, "value": [AT, (AT - 7).to_string()]});
+    let start = json!({"metric": {"budget_check_probe": "start"}, "value": [AT, "1"]});
+    let of = |(name, value): &(&str, &str)| {
+        let metric = if name.is_empty() {
+            json!({})
+        } else {
+            json!({"namespace": name, "pod": value})
+        };
+        json!({"metric": metric, "value": [AT, value]})
+    };
+    server.queue(vec![
+        vector(&[newest, start]),
+        vector(&samples.iter().map(of).collect::<Vec<_>>()),
+    ]);
+    ask(&server, &json!({}), Credentials::default()).await
+}
+
+#[tokio::test]
+async fn what_is_missing_odd_or_doubled_has_its_meaning() {
+    let answer = spending(&[
+        ("vision", "12.5"),
+        ("nlp", "NaN"),
+        ("speech", "-3"),
+        ("ocr", "-0.001"),
+        ("big", "1e13"),
+        ("inf", "+Inf"),
+    ])
+    .await
+    .unwrap();
+    assert_eq!(
+        answer.observation.as_of,
+        time(AT - 7),
+        "as new as the newest sample"
+    );
+    let spent: Vec<(&str, String)> = answer
+        .observation
+        .spent
+        .iter()
+        .map(|(name, spent)| (&**name, spent.to_string()))
+        .collect();
+    assert_eq!(
+        spent,
+        [("ocr", "0".to_owned()), ("vision", "12.5".to_owned())]
+    );
+    let unknown: Vec<&str> = answer
+        .observation
+        .unknown
+        .iter()
+        .map(|name| &**name)
+        .collect();
+    assert_eq!(unknown, ["big", "inf", "nlp", "speech"]);
+
+    let answer = spending(&[("vision", "1"), ("vision", "2")]).await.unwrap();
+    assert_eq!(answer.observation.spent["vision"].to_string(), "3");
+    assert_eq!(answer.notes, [Note::Duplicate("vision".to_owned())]);
+
+    let answer = spending(&[]).await.unwrap();
+    assert_eq!(
+        (answer.observation.spent.len(), answer.notes),
+        (0, vec![Note::NoSpendMatched])
+    );
+    // `or vector(0)` turns no data into a zero without a name.
+    assert_eq!(
+        spending(&[("", "0")]).await.unwrap_err().reason(),
+        "WrongShape"
+    );
+    assert_eq!(
+        spending(&[("", "0"), ("vision", "1")])
+            .await
+            .unwrap()
+            .observation
+            .spent
+            .len(),
+        1
+    );
+    let text = spending(&[("vision", "many")]).await.unwrap_err();
+    assert_eq!(text.reason(), "BadResponse");
+}
+
+#[tokio::test]
+async fn a_source_that_knows_nothing_of_the_periods_beginning_says_so() {
+    let server = Server::start().await;
+    server.queue(vec![
+        vector(&[json!({"metric": {}, "value": [AT, AT.to_string()]})]),
+        vector(&[json!({"metric": {"namespace": "a"}, "value": [AT, "1"]})]),
+    ]);
+    let answer = ask(&server, &json!({}), Credentials::default())
+        .await
+        .unwrap();
+    assert_eq!(answer.notes, [Note::PeriodNotCovered]);
+}
+
+#[tokio::test]
+async fn the_queries_are_those_of_the_shapes_and_nothing_is_asked_before_there_can_be_anything() {
+    for (patch, expected) in [
+        (
+            json!({}),
+            "sum by (namespace) (sum_over_time(rule[86400s])) * 60 / 3600",
+        ),
+        (
+            json!({"shape": "Counter", "query": "spent_total"}),
+            "sum by (namespace) (increase(spent_total[86400s]))",
+        ),
+        (
+            json!({"shape": "PeriodToDate", "query": "sum by (namespace) (x{ns=~\"{{accounts}}\", s=\"{{elapsed}}\", p=\"{{periodStart}}\"})"}),
+            "sum by (namespace) (x{ns=~\".*\", s=\"86400\", p=\"1795165200\"})",
+        ),
+    ] {
+        let server = Server::start().await;
+        server.spent("a", 1.0);
+        ask(&server, &patch, Credentials::default()).await.unwrap();
+        let asked: Vec<(String, i64)> = server
+            .asked()
+            .into_iter()
+            .map(|(query, time, _)| (query, time))
+            .collect();
+        let probe = "max(timestamp(raw)) or label_replace(max(timestamp(raw offset 86100s)), \"budget_check_probe\", \"start\", \"\", \"\")";
+        assert_eq!(asked, [(probe.to_owned(), AT), (expected.to_owned(), AT)]);
+    }
+    let server = Server::start().await;
+    let early = Question {
+        at: time(AT - 86_400 + 59),
+        ..question()
+    };
+    let answer = source(
+        &spec(&server.url, &json!({})),
+        &Http::new(Credentials::default()),
+    )
+    .ask(early)
+    .await
+    .unwrap();
+    assert_eq!(
+        (answer.observation.as_of, server.asked().len()),
+        (time(AT - 86_400), 0)
+    );
+}
+
+#[tokio::test]
+async fn credentials_come_from_the_one_folder_and_follow_no_redirect() {
+    let folder = std::env::temp_dir().join(format!("budget-check-sources-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("token"), "canary-1\n").unwrap();
+    std::fs::write(folder.join("two"), "a\nb").unwrap();
+    let credentials = Credentials {
+        folder: folder.clone(),
+        hosts: Vec::new(),
+    };
+    let server = Server::start().await;
+    server.wants("canary-1");
+    let auth = |file: &str| json!({"auth": {"bearerTokenFile": file}});
+    ask(&server, &auth("token"), credentials.clone())
+        .await
+        .unwrap();
+    ask(
+        &server,
+        &auth(folder.join("token").to_str().unwrap()),
+        credentials.clone(),
+    )
+    .await
+    .unwrap();
+    for file in ["/etc/hostname", "../../etc/hostname", "missing", "two"] {
+        let error = ask(&server, &auth(file), credentials.clone())
+            .await
+            .unwrap_err();
+        assert_eq!(error.reason(), "CredentialsUnusable", "{file}: {error}");
+        assert!(!error.to_string().contains("canary"), "{error}");
+    }
+    // A redirect is an answer like any other bad one; nobody follows it with the token.
+    let thief = Server::start().await;
+    server.instead(Some(
+        Reply::status(307, "").header("location", format!("{}/api/v1/query", thief.url)),
+    ));
+    let error = ask(&server, &auth("token"), credentials.clone())
+        .await
+        .unwrap_err();
+    assert_eq!((error.reason(), thief.asked().len()), ("BadResponse", 0));
+    // Only the hosts that the operator allows.
+    let elsewhere = Credentials {
+        hosts: vec!["prometheus.monitoring".to_owned()],
+        ..credentials
+    };
+    let error = ask(&server, &json!({}), elsewhere).await.unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("not among those that may be asked"),
+        "{error}"
+    );
+    // A user and a password.
+    std::fs::write(folder.join("password"), "pass:word").unwrap();
+    let server = Server::start().await;
+    let basic = json!({"auth": {"basic": {"user": "me", "passwordFile": "password"}}});
+    ask(
+        &server,
+        &basic,
+        Credentials {
+            folder,
+            hosts: Vec::new(),
+        },
+    )
+    .await
+    .unwrap();
+    assert_eq!(
+        server.asked()[0].2.as_deref(),
+        Some("Basic bWU6cGFzczp3b3Jk")
+    );
+}

@@ -1,0 +1,336 @@
+//! A real API server with Kueue's and our definitions, and a corner of it for each test.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{
+    ApiResource, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams,
+};
+use kube::{Api, Client, CustomResourceExt};
+use kueue_check_budget::resource::{Budget, NamespaceBudget};
+use kueue_check_testenv::KueueVersion::V0_19_2;
+use kueue_check_testenv::{Access, Cluster, StartError, crds};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+use tokio::time::{Instant, sleep};
+
+/// How long anything may take that happens in another process.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+static CLUSTER: OnceCell<Option<Cluster>> = OnceCell::const_new();
+
+/// One test's corner.
+pub(crate) struct Stage {
+    pub(crate) access: Access,
+    pub(crate) client: Client,
+    pub(crate) namespace: String,
+}
+
+/// A name that no other test has.
+pub(crate) fn unique(prefix: &str) -> String {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    format!("{prefix}-{}", NUMBER.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A corner; `None`, with a word why, where there can be no API server.
+pub(crate) async fn stage() -> Option<Stage> {
+    let cluster = CLUSTER.get_or_init(start).await.as_ref()?;
+    let client = cluster.client().unwrap();
+    let namespace = unique("team");
+    let stage = Stage {
+        access: cluster.access(),
+        client,
+        namespace,
+    };
+    stage.namespace(&stage.namespace).await;
+    Some(stage)
+}
+
+async fn start() -> Option<Cluster> {
+    match Cluster::start().await {
+        Ok(cluster) => {
+            let client = cluster.client().unwrap();
+            cluster
+                .install(&client, crds(V0_19_2).unwrap())
+                .await
+                .unwrap();
+            cluster
+                .install(&client, vec![Budget::crd(), NamespaceBudget::crd()])
+                .await
+                .unwrap();
+            Some(cluster)
+        }
+        Err(StartError::Unavailable(why)) => {
+            passed_over("the real API server", &why.to_string());
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// A test that needs something real is passed over where it can't be had, unless it is required.
+pub(crate) fn passed_over(what: &str, why: &str) {
+    assert!(
+        std::env::var_os("KUEUE_CHECK_REQUIRE_TESTENV").is_none(),
+        "{what} is required here: {why}"
+    );
+    eprintln!("SKIPPED: what needs {what}: {why}");
+}
+
+fn kind_of(document: &Value) -> ApiResource {
+    let (kind, api_version) = (
+        document["kind"].as_str().unwrap(),
+        document["apiVersion"].as_str().unwrap(),
+    );
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let plural = match kind {
+        "NetworkPolicy" | "ValidatingAdmissionPolicy" => {
+            kind.to_lowercase().replace("policy", "policies")
+        }
+        _ => kind.to_lowercase() + "s",
+    };
+    ApiResource {
+        group: group.into(),
+        version: version.into(),
+        api_version: api_version.into(),
+        kind: kind.into(),
+        plural,
+    }
+}
+
+impl Stage {
+    pub(crate) async fn namespace(&self, name: &str) {
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        let metadata = ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        };
+        api.create(
+            &PostParams::default(),
+            &Namespace {
+                metadata,
+                ..Namespace::default()
+            },
+        )
+        .await
+        .unwrap();
+    }
+
+    fn api(&self, document: &Value) -> Api<DynamicObject> {
+        match document["metadata"]["namespace"].as_str() {
+            Some(namespace) => {
+                Api::namespaced_with(self.client.clone(), namespace, &kind_of(document))
+            }
+            None => Api::all_with(self.client.clone(), &kind_of(document)),
+        }
+    }
+
+    /// Applies a document as `kubectl apply` would.
+    pub(crate) async fn try_apply(&self, document: &Value) -> Result<(), kube::Error> {
+        let name = document["metadata"]["name"].as_str().unwrap();
+        self.api(document)
+            .patch(
+                name,
+                &PatchParams::apply("kubectl").force(),
+                &Patch::Apply(document),
+            )
+            .await
+            .map(drop)
+    }
+
+    pub(crate) async fn apply(&self, document: &Value) {
+        self.try_apply(document)
+            .await
+            .unwrap_or_else(|error| panic!("{document}: {error}"));
+    }
+
+    pub(crate) async fn get(&self, document: &Value) -> Value {
+        let name = document["metadata"]["name"].as_str().unwrap();
+        serde_json::to_value(self.api(document).get(name).await.unwrap()).unwrap()
+    }
+
+    /// A Budget with `spec`, and an AdmissionCheck of the same name that refers to it.
+    pub(crate) async fn budget(&self, name: &str, spec: &Value) {
+        self.apply(&budget(name, spec)).await;
+        self.apply(&json!({
+            "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": name},
+            "spec": {"controllerName": "kueue-check.dev/budget", "parameters": {"apiGroup": "budget.kueue-check.dev", "kind": "Budget", "name": name}},
+        }))
+        .await;
+    }
+
+    /// The Workload `name` as Kueue makes it and reserves quota for it: `cpus` CPUs of the flavor `default`, for at most an hour.
+    pub(crate) async fn job(&self, name: &str, check: &str, cpus: u32) {
+        let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": cpus.to_string()}}}]}});
+        let spec = json!({"queueName": "lq", "maximumExecutionTimeSeconds": 3600, "podSets": [{"name": "main", "count": 1, "template": template}]});
+        let workload = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": name, "namespace": self.namespace}, "spec": spec});
+        self.apply(&workload).await;
+        self.status(name, json!({
+            "conditions": [condition("QuotaReserved", "True")],
+            "admission": {"clusterQueue": "cq", "podSetAssignments": [
+                {"name": "main", "count": 1, "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": cpus.to_string()}}]},
+            "admissionChecks": [{"name": check, "state": "Pending", "message": "", "lastTransitionTime": now()}],
+        }))
+        .await;
+    }
+
+    fn workload(&self, name: &str) -> Value {
+        json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": name, "namespace": self.namespace}})
+    }
+
+    /// Writes the status as Kueue does.
+    pub(crate) async fn status(&self, name: &str, status: Value) {
+        let mut body = self.workload(name);
+        body["status"] = status;
+        let parameters = PatchParams::apply("kueue-admission").force();
+        self.api(&body)
+            .patch_status(name, &parameters, &Patch::Apply(body))
+            .await
+            .unwrap();
+    }
+
+    /// Sets a condition and leaves the others.
+    pub(crate) async fn set_condition(&self, name: &str, kind: &str) {
+        let object = self.get(&self.workload(name)).await;
+        let mut conditions = object["status"]["conditions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        conditions.retain(|known| known["type"] != kind);
+        conditions.push(condition(kind, "True"));
+        let patch = Patch::Merge(json!({"status": {"conditions": conditions}}));
+        self.api(&self.workload(name))
+            .patch_status(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+    }
+
+    /// State and message of the one check of each Workload in the corner.
+    pub(crate) async fn entries(&self) -> Vec<(String, String, String)> {
+        let api = self.api(&self.workload("any"));
+        let list = api.list(&ListParams::default()).await.unwrap();
+        let entry = |object: &DynamicObject| {
+            let entry = &object.data["status"]["admissionChecks"][0];
+            let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
+            (
+                object.metadata.name.clone().unwrap_or_default(),
+                text("state"),
+                text("message"),
+            )
+        };
+        list.items.iter().map(entry).collect()
+    }
+
+    /// Waits until the check of `name` is in `state` and says `text`; its message.
+    pub(crate) async fn wait(&self, name: &str, state: &str, text: &str) -> String {
+        let (.., message) = eventually(
+            &format!("{name} to be {state}, saying {text:?}"),
+            async || {
+                let object = self.get(&self.workload(name)).await;
+                let entry = object["status"]["admissionChecks"][0].clone();
+                let message = entry["message"].as_str().unwrap_or_default().to_owned();
+                (
+                    entry["state"] == state && message.contains(text),
+                    (entry["state"].clone(), message),
+                )
+            },
+        )
+        .await;
+        message
+    }
+
+    /// Waits until a condition of the Budget has that status and reason; its message.
+    pub(crate) async fn wait_condition(
+        &self,
+        budget_name: &str,
+        kind: &str,
+        status: &str,
+        reason: &str,
+    ) -> String {
+        let seen = eventually(
+            &format!("{budget_name} to be {kind}={status} because of {reason}"),
+            async || {
+                let object = self.get(&budget(budget_name, &Value::Null)).await;
+                let found = conditions(&object)
+                    .into_iter()
+                    .find(|condition| condition["type"] == kind)
+                    .unwrap_or_default();
+                (
+                    found["status"] == status && found["reason"] == reason,
+                    found,
+                )
+            },
+        )
+        .await;
+        seen["message"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Waits until the AdmissionCheck's condition Active has that status and reason; its message.
+    pub(crate) async fn wait_active(&self, name: &str, status: &str, reason: &str) -> String {
+        let check = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": name}});
+        let seen = eventually(
+            &format!("{name} to be Active={status} because of {reason}"),
+            async || {
+                let object = self.get(&check).await;
+                let found = conditions(&object)
+                    .into_iter()
+                    .find(|condition| condition["type"] == "Active")
+                    .unwrap_or_default();
+                (
+                    found["status"] == status && found["reason"] == reason,
+                    found,
+                )
+            },
+        )
+        .await;
+        seen["message"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+fn conditions(object: &Value) -> Vec<Value> {
+    object["status"]["conditions"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default()
+}
+
+pub(crate) fn budget(name: &str, spec: &Value) -> Value {
+    json!({"apiVersion": "budget.kueue-check.dev/v1alpha1", "kind": "Budget", "metadata": {"name": name}, "spec": spec})
+}
+
+pub(crate) fn condition(kind: &str, status: &str) -> Value {
+    json!({"type": kind, "status": status, "reason": kind, "message": "", "lastTransitionTime": now()})
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the test plays another process, which has its own clock"
+)]
+pub(crate) fn timestamp() -> jiff::Timestamp {
+    jiff::Timestamp::now()
+}
+
+pub(crate) fn now() -> String {
+    timestamp().round(jiff::Unit::Second).unwrap().to_string()
+}
+
+/// Asks until the answer is yes; then what came with it. Says what was last seen if it never is.
+pub(crate) async fn eventually<T: std::fmt::Debug, F: Future<Output = (bool, T)>>(
+    what: &str,
+    mut look: impl FnMut() -> F,
+) -> T {
+    let began = Instant::now();
+    loop {
+        let (yes, seen) = look().await;
+        if yes {
+            return seen;
+        }
+        assert!(
+            began.elapsed() < PATIENCE,
+            "waited {PATIENCE:?} for {what}; last seen: {seen:#?}"
+        );
+        sleep(Duration::from_millis(50)).await;
+    }
+}
