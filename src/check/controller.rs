@@ -10,8 +10,8 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 use super::{
-    Background, CheckError, CheckRequest, EventNote, Message, Parameters, Policy, ReleaseReason, Released,
-    Reservation, Seen, StateChange, Verdict, Watches,
+    Background, CheckError, CheckRequest, EventNote, Message, Parameters, Policy, ReleaseReason,
+    Released, Reservation, Seen, StateChange, Verdict, Watches,
 };
 use crate::api::AdmissionCheck;
 

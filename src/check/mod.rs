@@ -19,10 +19,10 @@ mod updates;
 mod verdict;
 mod watches;
 
+pub use background::{Background, Seen};
 pub use controller::{
     AdmissionCheckController, ControllerName, ControllerNameError, Inactive, ParametersProblem,
 };
-pub use background::{Background, Seen};
 pub use duration::{HumanDuration, HumanDurationError};
 pub use erased::Check;
 pub use error::{CheckError, ErrorKind};

@@ -8,7 +8,13 @@ use kueue_check_sim::{Job, Simulation};
 
 /// The hours in which jobs may start.
 #[derive(
-    kube::CustomResource, Parameters, serde::Serialize, serde::Deserialize, schemars::JsonSchema, Clone, Debug,
+    kube::CustomResource,
+    Parameters,
+    serde::Serialize,
+    serde::Deserialize,
+    schemars::JsonSchema,
+    Clone,
+    Debug,
 )]
 #[kube(group = "example.com", version = "v1alpha1", kind = "Window")]
 #[serde(rename_all = "camelCase")]
@@ -21,7 +27,11 @@ struct WindowSpec {
 /// Jobs start only inside the window.
 #[admission_check(controller = "example.com/window")]
 async fn window(Params(window): Params<Window>, Now(now): Now) -> Result<Verdict, CheckError> {
-    let WindowSpec { opens, closes, time_zone } = &window.spec;
+    let WindowSpec {
+        opens,
+        closes,
+        time_zone,
+    } = &window.spec;
     let zone = TimeZone::get(time_zone).map_err(CheckError::parameters)?;
     if (*opens..*closes).contains(&now.to_zoned(zone).time()) {
         return Ok(Verdict::ready("inside the window"));
@@ -40,7 +50,9 @@ fn workday(time_zone: &str) -> Window {
 
 #[test]
 fn a_window_opens_whatever_goes_wrong() {
-    let trial = Simulation::new(|| window).parameters(&workday("UTC")).starting_at("2026-11-21T06:55:00Z");
+    let trial = Simulation::new(|| window)
+        .parameters(&workday("UTC"))
+        .starting_at("2026-11-21T06:55:00Z");
     let explored = trial.every_single_fault(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_message("train", "jobs start at").await;
@@ -52,7 +64,9 @@ fn a_window_opens_whatever_goes_wrong() {
 
 #[test]
 fn parameters_that_make_no_sense_are_said_and_mended() {
-    let trial = Simulation::new(|| window).parameters(&workday("Mars/Olympus")).starting_at("2026-11-21T08:00:00Z");
+    let trial = Simulation::new(|| window)
+        .parameters(&workday("Mars/Olympus"))
+        .starting_at("2026-11-21T08:00:00Z");
     trial.run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_inactive("check", "Mars/Olympus").await;

@@ -11,7 +11,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let text = match Own::parse().command {
             OwnCommand::Statement(arguments) => command::statement(&arguments).await?,
             #[cfg(feature = "demo")]
-            OwnCommand::Demo => tokio::task::spawn_blocking(command::demo).await?,
+            OwnCommand::Demo(shown) => {
+                // The simulation has a runtime of its own, whose time is virtual.
+                let story = tokio::task::spawn_blocking(move || command::demo(&shown));
+                story.await??;
+                String::new()
+            }
             OwnCommand::Quote(arguments) => command::quote(&arguments)?,
         };
         print!("{text}");

@@ -6,6 +6,7 @@ use kueue_check::{
     AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters, Verdict,
 };
 use kueue_check_sim::autoscaler::{Autoscaler, Behaviour, NodePool, Profile, Selector, Settings};
+use kueue_check_sim::demo::{Demo, DemoError};
 use kueue_check_sim::explore::Run;
 use kueue_check_sim::{Cluster, Job, Simulation};
 use serde_json::json;
@@ -41,6 +42,19 @@ impl AdmissionCheckController for SignOff {
 /// # Panics
 /// If the story does not go as it should.
 pub fn run() -> Run {
+    simulation().run(async |cluster| story(cluster).await)
+}
+
+/// The same, shown.
+///
+/// # Errors
+/// If the story does not go as it should, a file can't be written, or the port is taken.
+pub fn show(demo: &Demo) -> Result<(), DemoError> {
+    let title = "Six training jobs on a pool of one node that can grow to four";
+    demo.show(title, &simulation(), async |cluster| story(cluster).await)
+}
+
+fn simulation() -> Simulation {
     let config = json!({
         "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ProvisioningRequestConfig", "metadata": {"name": "demo"},
         "spec": {"provisioningClassName": CLASS, "retryStrategy": {"backoffLimitCount": 2, "backoffBaseSeconds": 60}},
@@ -50,7 +64,6 @@ pub fn run() -> Run {
         .parameters(&config)
         .and("sign-off", |_| SignOff)
         .quota(32)
-        .run(async |cluster| story(cluster).await)
 }
 
 async fn story(cluster: &Cluster) {

@@ -22,7 +22,7 @@ enum Command {
     Check(kueue_check::cli::Command),
     /// Shows the check on a simulated cluster with an autoscaler: a retry, a booking that expires, capacity that is revoked.
     #[cfg(feature = "demo")]
-    Demo,
+    Demo(kueue_check_sim::demo::Demo),
 }
 
 #[tokio::main]
@@ -31,24 +31,27 @@ async fn main() -> kueue_check::Result<()> {
         controller_name,
         command,
     } = Arguments::parse();
+    #[cfg_attr(
+        not(feature = "demo"),
+        expect(
+            clippy::infallible_destructuring_match,
+            reason = "the feature adds a command"
+        )
+    )]
     let command = match command {
-        Command::Check(command) => command,
         #[cfg(feature = "demo")]
-        Command::Demo => return demo().await,
+        Command::Demo(shown) => {
+            // The simulation has a runtime of its own, whose time is virtual.
+            let story =
+                tokio::task::spawn_blocking(move || kueue_check_provisioning::demo::show(&shown));
+            let told = story.await.map_err(std::io::Error::other)?;
+            return Ok(told.map_err(std::io::Error::other)?);
+        }
+        Command::Check(command) => command,
     };
     App::new()
         .name("provisioning-check")
         .check_on(move |client| ProvisioningCheck::new(client, controller_name.clone()))
         .execute(command)
         .await
-}
-
-/// The simulation has a runtime of its own, whose time is virtual.
-#[cfg(feature = "demo")]
-async fn demo() -> kueue_check::Result<()> {
-    let shown =
-        tokio::task::spawn_blocking(|| kueue_check_provisioning::demo::run().timeline().table(140));
-    let text = shown.await.map_err(std::io::Error::other)?;
-    println!("{text}");
-    Ok(())
 }

@@ -233,9 +233,9 @@ impl Watch {
             return None;
         }
         let matches =
-            |object: &Option<&Arc<Value>>| object.is_some_and(|o| self.selector.matches(o));
-        let before = matches(&change.previous.as_ref());
-        let after = change.verb != ChangeVerb::Deleted && matches(&Some(&change.object));
+            |object: Option<&Arc<Value>>| object.is_some_and(|o| self.selector.matches(o));
+        let before = matches(change.previous.as_ref());
+        let after = change.verb != ChangeVerb::Deleted && matches(Some(&change.object));
         match (before, after) {
             (false, false) => None,
             (false, true) => Some(self.event("ADDED", &change.object)),

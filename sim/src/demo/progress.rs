@@ -40,6 +40,10 @@ pub(super) async fn show(server: ApiServer, clock: Clock, speed: u32) {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "time is virtual; this is for the person who looks on"
+)]
 fn pace(passed: Duration, speed: u32) {
     if let Some(wait) = passed.checked_div(speed) {
         std::thread::sleep(wait.min(LONGEST));

@@ -75,8 +75,12 @@ impl Fault {
     pub(super) fn at(point: &Point) -> Vec<Self> {
         let writes = !point.event && !["get", "list", "watch"].contains(&point.verb());
         let possible = |fault: &Self| match fault {
-            Self::Close | Self::Break | Self::Duplicate | Self::Late | Self::Expire => point.event,
-            Self::CrashOnEvent => point.event,
+            Self::Close
+            | Self::Break
+            | Self::Duplicate
+            | Self::Late
+            | Self::Expire
+            | Self::CrashOnEvent => point.event,
             _ if point.event => false,
             Self::Conflict | Self::CrashAfter | Self::LoseReply | Self::GatewayTimeout => writes,
             Self::Gone => !writes,

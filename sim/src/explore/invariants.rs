@@ -121,11 +121,10 @@ fn written(change: &Change, evidence: &Evidence<'_>, found: &mut Vec<String>) {
     }
     for name in evidence.checks {
         match (entry(before, name), entry(after, name)) {
-            (None, None) => {}
             (Some(was), Some(is)) if was != is => {
                 entry_written(change, before, name, (was, is), evidence, found);
             }
-            (Some(_), Some(_)) => {}
+            (None, None) | (Some(_), Some(_)) => {}
             (None, Some(_)) => found.push(format!(
                 "own entry: `{name}` was made, not listed by Kueue, at {at}"
             )),

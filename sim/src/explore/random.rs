@@ -74,7 +74,7 @@ fn shrunk(failed: Run, runs: &mut usize, tried: &impl Fn(&Plan) -> Run) -> Run {
     smallest
 }
 
-/// SplitMix64: small, and the same everywhere.
+/// `SplitMix64`: small, and the same everywhere.
 struct Random(u64);
 
 impl Random {

@@ -4,6 +4,7 @@ use crate::kueue::objects::{State, Workload};
 
 /// A job, as far as the order of things depends on it.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct JobView {
     /// Whether it is suspended, or has its gate.
     pub suspended: bool,

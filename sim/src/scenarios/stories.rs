@@ -129,7 +129,7 @@ fn approve(request: &Request) -> Result<Verdict, CheckError> {
         .workload()
         .pod_sets()
         .iter()
-        .map(|pod_set| pod_set.name());
+        .map(kueue_check::api::PodSet::name);
     let updates = PodSetUpdates::builder()
         .pod_sets(names, |pods| pods.annotation("example.com/approved", "yes"))
         .build()?;

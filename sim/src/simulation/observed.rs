@@ -9,9 +9,9 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kueue_check::api::AdmissionCheck;
 use kueue_check::{
-    AdmissionCheckController, Background, CheckError, CheckRequest, Clock, ControllerName, EventNote,
-    Inactive, ParametersProblem, Policy, ReleaseReason, Released, Reservation, Seen, StateChange,
-    Verdict, Watches,
+    AdmissionCheckController, Background, CheckError, CheckRequest, Clock, ControllerName,
+    EventNote, Inactive, ParametersProblem, Policy, ReleaseReason, Released, Reservation, Seen,
+    StateChange, Verdict, Watches,
 };
 
 /// A verdict, as the check gave it.

@@ -8,7 +8,7 @@ use kueue_check_testenv::KueueVersion::V0_19_2;
 use serde_json::{Value, json};
 
 use super::process::{Program, apply, binary, install};
-use super::world::{on_the_box, World, unique, wait, world};
+use super::world::{World, on_the_box, unique, wait, world};
 
 const EXAMPLE: &str = "maintenance_window";
 

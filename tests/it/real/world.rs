@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::{Mutex, OnceLock};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use kube::Client;
@@ -52,9 +52,7 @@ pub(crate) async fn world(version: KueueVersion) -> Option<World> {
         .get_or_init(|| start(version))
         .await
         .as_ref()?;
-    Some(
-        corner(cluster, served(version)).await,
-    )
+    Some(corner(cluster, served(version)).await)
 }
 
 fn served(version: KueueVersion) -> &'static str {

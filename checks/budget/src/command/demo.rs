@@ -9,6 +9,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kube::CustomResourceExt;
+use kueue_check_sim::demo::{Demo, DemoError};
 use kueue_check_sim::{Cluster, Job, Simulation};
 use serde_json::{Value, json};
 
@@ -72,11 +73,23 @@ fn budget() -> Value {
     }})
 }
 
-/// The week, drawn.
-pub fn demo() -> String {
+/// The week, shown; then what was spent, day by day.
+///
+/// # Errors
+/// If a file can't be written, or the port is taken.
+pub fn demo(shown: &Demo) -> Result<(), DemoError> {
+    let (simulation, meter) = simulation();
+    let title =
+        "A week of two teams; one runs out of money on Thursday and gets a top-up on Friday";
+    shown.show(title, &simulation, async |cluster: &Cluster| {
+        let text = week(cluster, &meter).await;
+        println!("\n{text}");
+    })
+}
+
+fn simulation() -> (Simulation, Meter) {
     let meter = Meter::default();
     let source = meter.clone();
-    let text = Arc::new(Mutex::new(String::new()));
     let simulation = Simulation::new(move || {
         let source = source.clone();
         BudgetCheck::with_sources(move |_| Arc::new(source.clone()))
@@ -85,14 +98,7 @@ pub fn demo() -> String {
         .parameters(&budget())
         .object(&NamespaceBudget::crd())
         .starting_at("2026-11-16T00:00:00Z");
-    let run = simulation.run(async |cluster: &Cluster| {
-        let week = week(cluster, &meter).await;
-        text.lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push_str(&week);
-    });
-    let text = text.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    format!("{text}\n{}", run.timeline().chart(140))
+    (simulation, meter)
 }
 
 async fn week(cluster: &Cluster, meter: &Meter) -> String {
@@ -171,8 +177,14 @@ async fn week(cluster: &Cluster, meter: &Meter) -> String {
 mod tests {
     #[test]
     fn one_team_runs_out_on_thursday_and_goes_on_after_a_top_up_on_friday() {
-        let text = super::demo();
-        println!("{text}");
+        let (simulation, meter) = super::simulation();
+        let text = std::sync::Mutex::new(String::new());
+        let run = simulation.run(async |cluster: &super::Cluster| {
+            let week = super::week(cluster, &meter).await;
+            text.lock().unwrap().push_str(&week);
+        });
+        let text = text.into_inner().unwrap();
+        println!("{text}\n{}", run.timeline().chart(140));
         assert!(
             text.contains("Wed 18:00")
                 && text.contains("Wed 18:00  spent: nlp 24.00, vision 84.00; 0 wait"),

@@ -30,7 +30,7 @@ pub enum OwnCommand {
     Statement(StatementArguments),
     /// Shows a week of two teams in a simulated cluster.
     #[cfg(feature = "demo")]
-    Demo,
+    Demo(kueue_check_sim::demo::Demo),
     /// Says what a job would cost, and what it would be told now.
     Quote(QuoteArguments),
 }

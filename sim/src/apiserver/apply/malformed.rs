@@ -82,14 +82,13 @@ fn items(list: &[Value], schema: &Schema, path: &str) -> Option<String> {
 /// Why an item cannot be told from its neighbours.
 fn nameless(item: &Value, list: &ListKind, schema: &Schema) -> Option<String> {
     let why = match (list, item) {
-        (ListKind::Atomic, _) => return None,
         (ListKind::Set, Value::Object(_)) => {
             "associative list without keys has an element that's a map type".to_owned()
         }
         (ListKind::Set, Value::Null) => {
             "associative list without keys has an element that's an explicit null".to_owned()
         }
-        (ListKind::Set, _) => return None,
+        (ListKind::Atomic | ListKind::Set, _) => return None,
         (ListKind::Map(_), Value::Null) => {
             "associative list with keys may not have a null element".to_owned()
         }

@@ -13,7 +13,7 @@ pub(crate) struct Column {
     pub(crate) path: Path,
 }
 
-/// A path in the small JSONPath that definitions may use: fields, indices, and `[?(@.field=="value")]`.
+/// A path in the small `JSONPath` that definitions may use: fields, indices, and `[?(@.field=="value")]`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Path {
     steps: Vec<Step>,
@@ -137,7 +137,7 @@ fn find<'a>(steps: &[Step], value: &'a Value) -> Option<&'a Value> {
                 let found = item.get(field)?;
                 let same = match found {
                     Value::String(text) => text == wanted,
-                    other => other.to_string() == *wanted,
+                    other => &other.to_string() == wanted,
                 };
                 same.then(|| find(rest, item)).flatten()
             })

@@ -38,21 +38,11 @@ pub(crate) struct Store {
 }
 
 /// The objects of one kind, by `namespace/name` as the real server orders them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Table {
     objects: BTreeMap<String, Arc<Value>>,
     log: VecDeque<Arc<Change>>,
     changed: Bell,
-}
-
-impl Default for Table {
-    fn default() -> Self {
-        Self {
-            objects: BTreeMap::new(),
-            log: VecDeque::new(),
-            changed: Bell::default(),
-        }
-    }
 }
 
 /// The place of an object among those of its kind.

@@ -349,12 +349,12 @@ fn quality(spec: &Value) -> &'static str {
             .collect()
     };
     let nothing = |c: &&Value| part(c, "requests").is_empty() && part(c, "limits").is_empty();
-    if containers.iter().all(|c| nothing(c)) {
+    if containers.iter().all(nothing) {
         return "BestEffort";
     }
     let full =
         |c: &&Value| part(c, "limits").len() == 2 && part(c, "limits") == part(c, "requests");
-    if containers.iter().all(|c| full(c)) {
+    if containers.iter().all(full) {
         "Guaranteed"
     } else {
         "Burstable"

@@ -53,10 +53,7 @@ impl Context<'_> {
     /// The name under which fields are owned.
     fn manager(&self) -> String {
         let default = || self.call.agent.split('/').next().unwrap_or("unknown");
-        let name = self
-            .call
-            .parameter("fieldManager")
-            .map_or_else(default, |m| m);
+        let name = self.call.parameter("fieldManager").unwrap_or_else(default);
         name.chars().take(128).collect()
     }
 

@@ -208,7 +208,8 @@ impl Kueue {
         let Some(name) = local.map(|q| q.spec.cluster_queue.clone()) else {
             return;
         };
-        let stopped = local.is_some_and(|q| q.spec.stop_policy != Default::default());
+        let stopped = local
+            .is_some_and(|q| q.spec.stop_policy != crate::kueue::objects::StopPolicy::default());
         let waits = workload.is_active()
             && !workload.is_finished()
             && !workload.has_quota()

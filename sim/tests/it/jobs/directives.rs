@@ -168,7 +168,7 @@ fn said(code: u16, status: &Value) -> String {
         .map(|cause| {
             let message = cause["message"].as_str().unwrap_or_default();
             // What differs is shown after the words.
-            let message = message.split("\n").next().unwrap_or_default();
+            let message = message.split('\n').next().unwrap_or_default();
             format!("{} {} {message}", cause["field"], cause["reason"])
         })
         .collect();
