@@ -67,11 +67,12 @@ fn parameters_that_make_no_sense_are_said_and_mended() {
     let trial = Simulation::new(|| window)
         .parameters(&workday("Mars/Olympus"))
         .starting_at("2026-11-21T08:00:00Z");
-    trial.run(async |cluster| {
+    let run = trial.run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_inactive("check", "Mars/Olympus").await;
         cluster.apply(&workday("UTC"));
         cluster.expect_active("check").await;
         cluster.expect_admitted("train").await;
     });
+    assert!(run.requests > 0);
 }

@@ -127,7 +127,6 @@ fn single_faults(points: Vec<Point>) -> impl Iterator<Item = (Point, Fault)> {
     })
 }
 
-#[expect(clippy::disallowed_methods, reason = "the time that a person waits")]
 fn alone(
     simulation: &Simulation,
     scenario: &impl AsyncFn(&Cluster),

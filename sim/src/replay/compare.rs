@@ -59,7 +59,9 @@ fn overlooked(
         return (states, events);
     };
     for ((kind, _), states) in &mut states {
-        states.iter_mut().for_each(|state| overlook(kind, state));
+        for state in states.iter_mut() {
+            overlook(kind, state);
+        }
     }
     for step in &mut events {
         step.retain(|line| {

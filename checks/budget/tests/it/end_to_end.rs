@@ -240,7 +240,7 @@ async fn the_source_dies_and_comes_back_and_nothing_is_evicted() {
         3,
         "nothing was evicted"
     );
-    assert_eq!(program.metric("kueue_check_evictions_total").await, 0.0);
+    assert!(program.metric("kueue_check_evictions_total").await < 0.5);
     // The token is nowhere to be seen.
     let mut seen =
         program.log() + &program.get("/metrics").await + &program.get("/diagnostics").await;

@@ -406,7 +406,7 @@ async fn a_real_prometheus_decides_workloads_end_to_end() {
         .map(|(_, state, _)| state)
         .collect();
     assert_eq!(states, ["Ready", "Ready", "Ready"], "nothing was evicted");
-    assert_eq!(program.metric("kueue_check_evictions_total").await, 0.0);
+    assert!(program.metric("kueue_check_evictions_total").await < 0.5);
     println!(
         "{}",
         program

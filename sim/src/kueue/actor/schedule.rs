@@ -121,7 +121,7 @@ impl Kueue {
         if all_there && (!self.version.kep993 || needed.is_empty()) {
             sync_admitted(&mut new, self.version, now);
         }
-        let since = self.waiting_since(old);
+        let since = waiting_since(old);
         let waited = now.duration_since(since).as_secs_f64();
         let mut text = format!(
             "Quota reserved in ClusterQueue {}, wait time since queued was {waited:.0}s",
@@ -139,14 +139,6 @@ impl Kueue {
             self.queue(&queue.metadata.name)
                 .requeue(&old.metadata.key(), Requeue::Other);
         }
-    }
-
-    fn waiting_since(&self, workload: &Workload) -> jiff::Timestamp {
-        let requeued = workload.status.conditions.get("Requeued");
-        let requeued = requeued
-            .filter(|c| c.is_true())
-            .map(|c| c.last_transition_time);
-        requeued.unwrap_or(workload.metadata.creation_timestamp)
     }
 
     /// The Workloads that hold quota of a ClusterQueue.
@@ -291,4 +283,12 @@ impl Kueue {
         };
         self.tell(&Note::warning("Pending", why, SCHEDULER), &metadata);
     }
+}
+
+fn waiting_since(workload: &Workload) -> jiff::Timestamp {
+    let requeued = workload.status.conditions.get("Requeued");
+    let requeued = requeued
+        .filter(|c| c.is_true())
+        .map(|c| c.last_transition_time);
+    requeued.unwrap_or(workload.metadata.creation_timestamp)
 }

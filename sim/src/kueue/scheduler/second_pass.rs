@@ -37,20 +37,14 @@ pub fn preempts_now(workload: &Workload, checks: &BTreeMap<String, AdmissionChec
 }
 
 /// `fits`: whether the Workload is within the quota beside what others have. `can_preempt`: whether others could make room.
+#[expect(clippy::fn_params_excessive_bools, reason = "a table of four facts")]
 pub fn next(preempts_now: bool, all_ready: bool, fits: bool, can_preempt: bool) -> Next {
     match (fits, all_ready) {
         (true, true) => Next::Admit,
-        (true, false) => Next::Wait,
-        (false, _) if !can_preempt => {
-            if all_ready {
-                Next::Lose
-            } else {
-                Next::Wait
-            }
-        }
+        (false, true) if !can_preempt => Next::Lose,
         (false, true) => Next::Preempt,
-        (false, false) if preempts_now => Next::Preempt,
-        (false, false) => Next::Wait,
+        (false, false) if preempts_now && can_preempt => Next::Preempt,
+        (true | false, false) => Next::Wait,
     }
 }
 
