@@ -82,7 +82,9 @@ fn a_raised_limit_lets_the_next_one_start() {
         cluster.expect_admitted("a").await;
         cluster.submit(Job::new("b"));
         cluster.expect_state("b", CheckState::Pending).await;
-        cluster.expect_message("b", "is left of namespace default").await;
+        cluster
+            .expect_message("b", "is left of namespace default")
+            .await;
         cluster.apply(&budget("budget", &spec("2")));
         cluster.expect_admitted("b").await;
     });
