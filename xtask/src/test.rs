@@ -10,7 +10,7 @@ const REQUIRE: &str = "KUEUE_CHECK_REQUIRE_TESTENV";
 type Step = (&'static str, fn() -> Result<(), Failure>);
 
 /// From cheap to dear, so that a mistake shows early.
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     ("format", || tools::cargo(&["fmt", "--all", "--check"], &[])),
     ("lints", || {
         tools::cargo(
@@ -18,6 +18,7 @@ const STEPS: [Step; 8] = [
                 "clippy",
                 "--workspace",
                 "--all-targets",
+                "--all-features",
                 "--",
                 "-D",
                 "warnings",
@@ -50,7 +51,24 @@ const STEPS: [Step; 8] = [
     ("API server", servers),
     ("tests", || {
         // Tests wait for a server more than they compute.
-        tools::cargo(&["test", "--workspace"], &[("RUST_TEST_THREADS", "4")])
+        tools::cargo(
+            &["test", "--workspace", "--all-features"],
+            &[("RUST_TEST_THREADS", "4")],
+        )
+    }),
+    ("the SDK's suite on the box", || {
+        tools::cargo(
+            &[
+                "test",
+                "--all-features",
+                "--workspace",
+                "--test",
+                "it",
+                "--",
+                "real::",
+            ],
+            &[("RUST_TEST_THREADS", "8"), ("KUEUE_CHECK_ON", "box")],
+        )
     }),
     ("example", example),
 ];

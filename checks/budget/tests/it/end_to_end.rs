@@ -240,11 +240,13 @@ async fn the_source_dies_and_comes_back_and_nothing_is_evicted() {
         3,
         "nothing was evicted"
     );
-    assert!(program.metric("kueue_check_evictions_total").await < 0.5);
+    assert!(program.metric("kueue_check_evictions_total").await < 1.0);
     // The token is nowhere to be seen.
     let mut seen =
         program.log() + &program.get("/metrics").await + &program.get("/diagnostics").await;
-    seen += &format!("{:?}", stage.entries().await);
+    for (name, state, message) in stage.entries().await {
+        seen += &[name, state, message].concat();
+    }
     seen += &stage
         .get(&super::stage::budget(name, &Value::Null))
         .await

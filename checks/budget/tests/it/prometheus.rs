@@ -3,6 +3,7 @@
 //! Debian's package is unpacked, not installed, into cargo's folder for tests.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -310,7 +311,10 @@ async fn a_week_of_history_is_summed_to_one_sample() {
     let mut history = String::from("# TYPE namespace_cost gauge\n");
     for (name, rate) in [("vision", "2.4"), ("nlp", "12")] {
         for at in (start..=end).step_by(60) {
-            history += &format!("namespace_cost{{namespace=\"{name}\"}} {rate} {at}\n");
+            let _ = writeln!(
+                history,
+                "namespace_cost{{namespace=\"{name}\"}} {rate} {at}"
+            );
         }
     }
     history += "# EOF\n";
@@ -406,7 +410,7 @@ async fn a_real_prometheus_decides_workloads_end_to_end() {
         .map(|(_, state, _)| state)
         .collect();
     assert_eq!(states, ["Ready", "Ready", "Ready"], "nothing was evicted");
-    assert!(program.metric("kueue_check_evictions_total").await < 0.5);
+    assert!(program.metric("kueue_check_evictions_total").await < 1.0);
     println!(
         "{}",
         program
