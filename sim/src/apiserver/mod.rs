@@ -1,7 +1,7 @@
 //! An API server in memory.
 //!
 //! It answers as kube-apiserver 1.36 does: one table of requests runs on both (`tests/it/apiserver`). The same calls give the same history, byte for byte:
-//! maps are ordered, uids are counted, and time is that of one [`Clock`].
+//! maps are ordered, uids are counted, and time is that of one [`Clock`](kueue_check::Clock).
 //!
 //! [`ApiServer::call`] is the whole of it, in process; [`ApiServer::client`] and [`ApiServer::serve`] put HTTP around it, and faults where they are wished for.
 
