@@ -12,7 +12,7 @@ use super::integration::Integration;
 use super::step::{Owned, Step, key_of};
 use crate::apiserver::{ApiServer, Watch, WatchOptions};
 use crate::kueue::api::{Api, Recorder, kueue};
-use crate::kueue::objects::{Metadata, Workload};
+use crate::kueue::objects::{Metadata, Workload, read};
 use crate::kueue::{Actor, KueueVersion};
 
 /// Kueue's job integrations: what makes a Workload for a job, starts it, and stops it. Jobs are batch/v1 Jobs with a queue, and Pods that the
@@ -104,8 +104,7 @@ impl Jobs {
     }
 
     fn workload_changed(&mut self, kind: &str, object: Arc<Value>) {
-        let metadata: Metadata =
-            serde_json::from_value(object["metadata"].clone()).unwrap_or_default();
+        let metadata: Metadata = read(&object["metadata"]);
         let Some(owner) = metadata.controller() else {
             return;
         };
@@ -143,7 +142,7 @@ impl Jobs {
             .cloned();
         let owned = self.workloads.get(&task.uid);
         let raw = owned.and_then(|owned| owned.values().next().cloned());
-        let workload = raw.as_deref().map(read);
+        let workload = raw.as_deref().map(read::<Workload>);
         let owned = workload.as_ref().zip(raw.as_deref());
         let owned = owned.map(|(workload, raw)| Owned { workload, raw });
         let mut step = Step {
@@ -171,10 +170,6 @@ impl Jobs {
             }
         }
     }
-}
-
-fn read(raw: &Value) -> Workload {
-    serde_json::from_value(raw.clone()).unwrap_or_default()
 }
 
 impl Actor for Jobs {

@@ -11,7 +11,7 @@ use super::pod_set_info::{PodSetInfo, pod_set_infos};
 use super::{job, pod};
 use crate::apiserver::Resource;
 use crate::kueue::api::{Api, Recorder, Regarding, kueue};
-use crate::kueue::objects::{Condition, Metadata, ResourceFlavor, True, Workload};
+use crate::kueue::objects::{Condition, Metadata, ResourceFlavor, True, Workload, read};
 use crate::kueue::patch::write_admission;
 use crate::kueue::reconcile::{Note, unset_quota};
 use crate::kueue::{Guard, KueueVersion};
@@ -101,8 +101,7 @@ impl Step<'_> {
     }
 
     fn tell(&mut self, object: &Value, reason: &str, text: &str) {
-        let metadata: Metadata =
-            serde_json::from_value(object["metadata"].clone()).unwrap_or_default();
+        let metadata: Metadata = read(&object["metadata"]);
         let owner = self.integration.owner();
         let regarding = Regarding {
             api_version: owner.api_version,
@@ -309,7 +308,7 @@ impl Step<'_> {
         names
             .filter_map(|name| {
                 let raw = self.api.get(&kueue("resourceflavors"), "", name)?;
-                Some((name.clone(), serde_json::from_value((*raw).clone()).ok()?))
+                Some((name.clone(), read(&raw)))
             })
             .collect()
     }

@@ -1,10 +1,12 @@
-//! Whether a ClusterQueue takes Workloads.
+//! Whether queues take Workloads.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::objects::{AdmissionCheck, ClusterQueue, Condition, ResourceFlavor, StopPolicy, True};
+use super::objects::{
+    AdmissionCheck, ClusterQueue, Condition, LocalQueue, ResourceFlavor, StopPolicy, True,
+};
 
 /// The condition Active of a ClusterQueue: the reason is the first that holds, the message names all.
 pub fn active(
@@ -60,4 +62,31 @@ pub fn active(
     let all: Vec<&str> = why.iter().map(|(_, message)| message.as_str()).collect();
     let message = format!("Can't admit new workloads: {}.", all.join(", "));
     Condition::new("Active", True(false), *reason, message, now)
+}
+
+/// The condition Active of a LocalQueue before this ClusterQueue.
+pub fn local_active(
+    queue: &LocalQueue,
+    behind: Option<&ClusterQueue>,
+    now: Timestamp,
+) -> Condition {
+    let (active, reason, message) = match behind {
+        _ if queue.spec.stop_policy != StopPolicy::None => {
+            (false, "Stopped", "LocalQueue is stopped")
+        }
+        None => (
+            false,
+            "ClusterQueueDoesNotExist",
+            "Can't submit new workloads to clusterQueue",
+        ),
+        Some(behind) if behind.status.conditions.is_true("Active") => {
+            (true, "Ready", "Can submit new workloads to localQueue")
+        }
+        Some(_) => (
+            false,
+            "ClusterQueueIsInactive",
+            "Can't submit new workloads to clusterQueue",
+        ),
+    };
+    Condition::new("Active", True(active), reason, message, now)
 }

@@ -8,7 +8,9 @@ use serde_json::Value;
 
 use crate::apiserver::{ApiServer, Watch, WatchOptions};
 use crate::kueue::api::kueue;
-use crate::kueue::objects::{AdmissionCheck, ClusterQueue, LocalQueue, ResourceFlavor, Workload};
+use crate::kueue::objects::{
+    AdmissionCheck, ClusterQueue, LocalQueue, ResourceFlavor, Workload, read,
+};
 use crate::kueue::scheduler::{Usage, usage_of};
 
 /// A Workload as it was last seen.
@@ -110,8 +112,7 @@ impl Cache {
 
     pub(super) fn next_workload(&mut self) -> Option<Change<Known>> {
         let event = self.watches.workloads.as_mut()?.ready()?;
-        let workload: Workload =
-            serde_json::from_value((*event.object).clone()).unwrap_or_default();
+        let workload: Workload = read(&event.object);
         let key = workload.metadata.key();
         let old = self.workloads.remove(&key);
         if let Some(old) = &old {
@@ -198,7 +199,7 @@ fn next<T: DeserializeOwned + Default + Clone + HasKey>(
     known: &mut BTreeMap<String, T>,
 ) -> Option<Change<T>> {
     let event = watch.as_mut()?.ready()?;
-    let object: T = serde_json::from_value((*event.object).clone()).unwrap_or_default();
+    let object: T = read(&event.object);
     let key = object.key();
     if event.kind == "DELETED" {
         known.remove(&key);

@@ -7,7 +7,7 @@ use super::cache::{Change, holds, queue_key};
 use super::{Kueue, Task};
 use crate::kueue::active::active;
 use crate::kueue::api::kueue;
-use crate::kueue::objects::{AdmissionCheck, ClusterQueue, LocalQueue, QueueingStrategy};
+use crate::kueue::objects::{AdmissionCheck, ClusterQueue, QueueingStrategy};
 
 const FINALIZER: &str = "kueue.x-k8s.io/resource-in-use";
 
@@ -89,17 +89,8 @@ impl Kueue {
         self.wake_workloads(&name);
     }
 
-    fn local_queue_changed(&mut self, change: &Change<LocalQueue>) {
-        let (Change::Now { new: queue, .. } | Change::Gone(queue)) = change;
-        let keys = self.cache.of_queue.get(&queue.metadata.key());
-        let keys: Vec<String> = keys.into_iter().flatten().cloned().collect();
-        for key in keys {
-            self.place(&key);
-            self.enqueue(Task::Workload(key));
-        }
-    }
-
     fn wake_workloads(&mut self, cluster_queue: &str) {
+        self.wake_local_queues(cluster_queue);
         for key in self.cache.workloads_of(cluster_queue) {
             self.place(&key);
             self.enqueue(Task::Workload(key));

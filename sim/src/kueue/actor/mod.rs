@@ -2,6 +2,7 @@
 
 mod cache;
 mod cluster_queues;
+mod local_queues;
 mod run;
 mod schedule;
 mod second_pass;
@@ -28,6 +29,8 @@ enum Task {
     Check(String),
     /// A ClusterQueue.
     ClusterQueue(String),
+    /// A LocalQueue.
+    LocalQueue(String),
     /// A Workload.
     Workload(String),
     /// The Workloads of a ClusterQueue that did not fit may be tried again.
@@ -108,6 +111,7 @@ impl Actor for Kueue {
         match task {
             Task::Check(name) => self.reconcile_check(&name),
             Task::ClusterQueue(name) => self.reconcile_cluster_queue(&name),
+            Task::LocalQueue(key) => self.reconcile_local_queue(&key),
             Task::Workload(key) => self.reconcile_workload(&key),
             Task::RetryInadmissible(name) => self.retry_inadmissible(&name),
         }

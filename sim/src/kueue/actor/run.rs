@@ -1,5 +1,7 @@
 //! Actors in virtual time.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use kueue_check::Clock;
 
@@ -14,13 +16,28 @@ pub trait Actor {
     fn wakes_at(&self) -> Option<Timestamp>;
 }
 
+/// So many steps are free.
+const BURST: u32 = 64;
+/// The longest pause.
+const LONGEST: Duration = Duration::from_millis(100);
+
 /// Runs an actor for ever. Between steps others may run.
+///
+/// A short burst of steps takes no time. An actor that does not come to rest pauses after each burst, for longer each time, up to 100 ms: controllers that undo each
+/// other's work would else keep virtual time from ever passing.
 pub async fn run(mut actor: impl Actor, server: ApiServer, clock: Clock) {
     let mut changed = server.changed();
     loop {
         changed.mark_seen();
+        let (mut steps, mut pause) = (0, Duration::from_millis(1));
         while actor.step() {
-            tokio::task::yield_now().await;
+            steps += 1;
+            if steps % BURST == 0 {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST);
+            } else {
+                tokio::task::yield_now().await;
+            }
             changed.mark_seen();
         }
         let timer = async {
@@ -38,7 +55,7 @@ pub async fn run(mut actor: impl Actor, server: ApiServer, clock: Clock) {
 }
 
 /// How long from now until then; timers have milliseconds.
-fn until(at: Timestamp, now: Timestamp) -> std::time::Duration {
+fn until(at: Timestamp, now: Timestamp) -> Duration {
     let wait = at.duration_since(now);
-    std::time::Duration::try_from(wait).unwrap_or_default() + std::time::Duration::from_millis(1)
+    Duration::try_from(wait).unwrap_or_default() + Duration::from_millis(1)
 }

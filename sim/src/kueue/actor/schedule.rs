@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Kueue;
 use super::cache::Known;
-use crate::kueue::objects::{ClusterQueue, Condition, State, True, Workload};
+use crate::kueue::objects::{ClusterQueue, Condition, State, True, Workload, read};
 use crate::kueue::patch::{Guard, write_admission};
 use crate::kueue::queue::Requeue;
 use crate::kueue::reconcile::admitted_note;
@@ -277,7 +277,7 @@ impl Kueue {
         let mut new = workload.clone();
         let metadata = if unset_quota(&mut new, reason, why, self.version, now) {
             let answer = write_admission(&self.api, workload, &new, Guard::Loose, self.version);
-            serde_json::from_value(answer.body["metadata"].clone()).unwrap_or_default()
+            read(&answer.body["metadata"])
         } else {
             workload.metadata.clone()
         };

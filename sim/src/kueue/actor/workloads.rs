@@ -7,7 +7,7 @@ use super::{Kueue, Task};
 use crate::apiserver::Answer;
 use crate::kueue::active::active;
 use crate::kueue::api::{Regarding, kueue};
-use crate::kueue::objects::{Metadata, Workload};
+use crate::kueue::objects::{Metadata, Workload, read};
 use crate::kueue::patch::{Guard, write_admission};
 use crate::kueue::reconcile::{Note, Outcome, Situation, Write, reconcile};
 
@@ -113,8 +113,7 @@ impl Kueue {
             tracing::debug!(workload = workload.metadata.key(), code = answer.code, body = %answer.body, "write refused");
             return false;
         }
-        let metadata: Metadata =
-            serde_json::from_value(answer.body["metadata"].clone()).unwrap_or_default();
+        let metadata: Metadata = read(&answer.body["metadata"]);
         for note in notes {
             self.tell(note, &metadata);
         }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Metadata, StopPolicy};
+use super::{Conditions, Metadata, StopPolicy};
 
 /// A LocalQueue.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -12,6 +12,8 @@ pub struct LocalQueue {
     pub metadata: Metadata,
     /// What is wanted.
     pub spec: LocalQueueSpec,
+    /// How it is.
+    pub status: LocalQueueStatus,
 }
 
 /// What is wanted.
@@ -22,4 +24,12 @@ pub struct LocalQueueSpec {
     pub cluster_queue: String,
     /// Whether it takes Workloads.
     pub stop_policy: StopPolicy,
+}
+
+/// How it is.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct LocalQueueStatus {
+    /// `Active`.
+    pub conditions: Conditions,
 }

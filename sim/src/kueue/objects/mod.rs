@@ -29,3 +29,8 @@ pub use workload::{
 pub fn whole_seconds(at: jiff::Timestamp) -> jiff::Timestamp {
     jiff::Timestamp::from_second(at.as_second()).unwrap_or(at)
 }
+
+/// An object as one of these views; what does not fit it is as if it were not there.
+pub(crate) fn read<'a, T: serde::Deserialize<'a> + Default>(object: &'a serde_json::Value) -> T {
+    T::deserialize(object).unwrap_or_default()
+}

@@ -14,9 +14,10 @@ fn end_of_delays(workload: &Workload) -> Option<Timestamp> {
     delayed.max()
 }
 
-/// A Retry with a delay is kept as requeueAt, which never gets shorter.
+/// A Retry with a delay is kept as requeueAt, which never gets shorter. Of a Workload that is not active Kueue sets it and clears it again in turn, as fast as the
+/// API server answers, until the delay is over; here it is not set.
 pub(super) fn delay_of_retries(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
-    if !at.version.delays_retries {
+    if !at.version.delays_retries || !workload.is_active() {
         return None;
     }
     let end = whole_seconds(end_of_delays(workload)?);

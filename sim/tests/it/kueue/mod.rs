@@ -1,7 +1,9 @@
 //! The model of Kueue.
 
 pub(crate) mod cluster;
+mod determinism;
 mod kep993;
 mod scenarios;
+mod speed;
 mod versions;
 mod webhook;

@@ -382,3 +382,70 @@ fn only_selected_namespaces_are_served() {
         );
     });
 }
+
+#[test]
+fn a_local_queue_says_whether_it_takes_workloads() {
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19);
+        let reason = || {
+            let queues = super::cluster::kueue("localqueues");
+            let queue = cluster.server.get(&queues, "t", "lq").unwrap();
+            queue["status"]["conditions"][0]["reason"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        };
+        cluster.pass(1.0).await;
+        assert_eq!(reason(), "ClusterQueueDoesNotExist");
+        cluster.queue("1", &["c"], &json!({}));
+        cluster.pass(1.0).await;
+        assert_eq!(reason(), "Ready");
+        carry_out(&cluster, &Active("c", false)).await;
+        assert_eq!(reason(), "ClusterQueueIsInactive");
+        carry_out(&cluster, &LocalQueue(json!({"stopPolicy": "Hold"}))).await;
+        cluster.pass(1.0).await;
+        assert_eq!(reason(), "Stopped");
+    });
+}
+
+#[test]
+fn a_delay_on_an_inactive_workload_does_not_keep_time_from_passing() {
+    scenario("inactive and Retry", "1", &["c"])
+        .step(Job("a", "1"), "a:R(c=Pending)")
+        .step(
+            Change("a", json!({"spec": {"active": false}})),
+            "a:EWI(c=Pending)",
+        )
+        .step(RetryAfter("a", "c", 5), "a:EWI(c=Retry)")
+        .step(Pass(60.0), "a:EWI(c=Retry)")
+        .run();
+}
+
+#[test]
+fn a_check_that_always_says_retry_does_not_keep_time_from_passing() {
+    use kueue_check_sim::kueue::{Actor, run};
+
+    struct Contrary(Cluster);
+
+    impl Actor for Contrary {
+        fn step(&mut self) -> bool {
+            let asked = self.0.line().starts_with("a:R(c=Pending");
+            asked && self.0.verdict("a", "c", "Retry", 0).code == 200
+        }
+
+        fn wakes_at(&self) -> Option<jiff::Timestamp> {
+            None
+        }
+    }
+
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19);
+        cluster.queue("1", &["c"], &json!({}));
+        let (server, clock) = (cluster.server.clone(), cluster.clock.clone());
+        cluster.job("a", "1", None);
+        tokio::spawn(run(Contrary(cluster), server.clone(), clock.clone()));
+        let before = clock.now();
+        tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+        assert!(clock.now().duration_since(before).as_secs() >= 5);
+    });
+}

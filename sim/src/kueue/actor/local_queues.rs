@@ -1,0 +1,64 @@
+//! LocalQueues: the condition Active, and who is woken by their changes.
+
+use serde_json::json;
+
+use super::cache::Change;
+use super::{Kueue, Task};
+use crate::kueue::active::local_active;
+use crate::kueue::api::kueue;
+use crate::kueue::objects::LocalQueue;
+
+impl Kueue {
+    pub(super) fn local_queue_changed(&mut self, change: &Change<LocalQueue>) {
+        let (queue, old, gone) = match change {
+            Change::Now { old, new } => (new, old.as_ref(), false),
+            Change::Gone(gone) => (gone, None, true),
+        };
+        let key = queue.metadata.key();
+        if !gone {
+            self.enqueue(Task::LocalQueue(key.clone()));
+        }
+        // Its own status is nobody's business.
+        if old.is_some_and(|old| {
+            old.spec == queue.spec
+                && old.metadata.deletion_timestamp == queue.metadata.deletion_timestamp
+        }) {
+            return;
+        }
+        let workloads = self.cache.of_queue.get(&key);
+        let workloads: Vec<String> = workloads.into_iter().flatten().cloned().collect();
+        for workload in workloads {
+            self.place(&workload);
+            self.enqueue(Task::Workload(workload));
+        }
+    }
+
+    pub(super) fn wake_local_queues(&mut self, cluster_queue: &str) {
+        let all = self.cache.local_queues.iter();
+        let before = all.filter(|(_, local)| local.spec.cluster_queue == cluster_queue);
+        let keys: Vec<String> = before.map(|(key, _)| key.clone()).collect();
+        for key in keys {
+            self.enqueue(Task::LocalQueue(key));
+        }
+    }
+
+    /// Writes Active.
+    pub(super) fn reconcile_local_queue(&mut self, key: &str) {
+        let Some(queue) = self.cache.local_queues.get(key) else {
+            return;
+        };
+        let behind = self.cache.cluster_queues.get(&queue.spec.cluster_queue);
+        let mut condition = local_active(queue, behind, self.api.now());
+        condition.observed_generation = Some(queue.metadata.generation);
+        let mut conditions = queue.status.conditions.clone();
+        if conditions.set(condition) {
+            let name = (
+                queue.metadata.namespace.as_str(),
+                queue.metadata.name.as_str(),
+            );
+            let patch = json!({"status": {"conditions": conditions}});
+            self.api
+                .merge(&kueue("localqueues"), name, "status", &patch);
+        }
+    }
+}
