@@ -119,9 +119,7 @@ impl Core {
         if !self.collects.load(Ordering::Relaxed) {
             return;
         }
-        if gone || object.pointer("/metadata/deletionTimestamp").is_some() {
-            verbs::collect(self, kind, object, gone);
-        }
+        verbs::collect(self, kind, object, gone);
         let namespace = object
             .pointer("/metadata/namespace")
             .and_then(Value::as_str);

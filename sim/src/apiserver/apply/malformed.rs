@@ -41,18 +41,18 @@ fn unexpected(value: &Value, schema: &Schema) -> Option<String> {
     if schema.int_or_string {
         return None;
     }
-    let (fits, wanted, got) = match schema.kind {
+    let (fits, wanted, got): (bool, &str, fn(&Value) -> String) = match schema.kind {
         Type::Any => return None,
-        Type::Object => (value.is_object(), "map", go_value(value)),
-        Type::Array => (value.is_array(), "list", go_value(value)),
-        Type::Boolean => (value.is_boolean(), "boolean", go_value(value)),
-        Type::String => (value.is_string(), "string", go_syntax(value)),
+        Type::Object => (value.is_object(), "map", go_value),
+        Type::Array => (value.is_array(), "list", go_value),
+        Type::Boolean => (value.is_boolean(), "boolean", go_value),
+        Type::String => (value.is_string(), "string", go_syntax),
         Type::Integer | Type::Number => {
-            let got = go_type(value).to_owned();
+            let got = |value: &Value| go_type(value).to_owned();
             (value.is_number(), "numeric (int or float)", got)
         }
     };
-    (!fits).then(|| format!("expected {wanted}, got {got}"))
+    (!fits).then(|| format!("expected {wanted}, got {}", got(value)))
 }
 
 fn items(list: &[Value], schema: &Schema, path: &str) -> Option<String> {

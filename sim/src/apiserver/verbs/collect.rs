@@ -1,8 +1,10 @@
 //! The garbage collector and the namespace controller: what happens to others when an object goes.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use super::meta::{finalizers, text};
+use super::meta::{finalizers, is_deleting, text};
 use crate::apiserver::Core;
 use crate::apiserver::call::{Call, Patch, Resource, Verb};
 use crate::apiserver::kinds::{Kind, TableKey};
@@ -10,53 +12,124 @@ use crate::apiserver::store::owners;
 
 const COLLECTOR: &str = "generic-garbage-collector";
 
-/// Does what follows from `object` being gone, or being marked to go.
+/// Does what follows from `object` being new or changed, being marked to go, or being gone.
 pub(crate) fn collect(core: &Core, kind: &Kind, object: &Value, gone: bool) {
-    if kind.is("", "namespaces") && !gone {
+    if kind.is("", "namespaces") && is_deleting(object) && !gone {
         empty_namespace(core, object);
         return;
     }
-    let dependents = core.store().dependents(text(object, "uid"));
     if gone {
-        for (table, dependent) in dependents {
-            drop_owner(core, &table, &dependent);
+        for (table, dependent) in dependents(core, object) {
+            settle(core, &table, &dependent);
         }
+        end_foreground(core, object);
     } else if finalizers(object).contains(&"orphan") {
-        for (table, dependent) in dependents {
-            orphan(core, &table, &dependent, text(object, "uid"));
+        for (table, dependent) in dependents(core, object) {
+            forget_owners(core, &table, &dependent, &[text(object, "uid")]);
         }
         remove_finalizer(core, &kind.table(), object, "orphan");
-    } else if finalizers(object).contains(&"foregroundDeletion") {
-        for (table, dependent) in dependents {
-            delete(core, &table, &dependent, "Foreground");
+    } else if waits_for_dependents(object) {
+        for (table, dependent) in dependents(core, object) {
+            settle(core, &table, &dependent);
         }
-        if core.store().dependents(text(object, "uid")).is_empty() {
-            remove_finalizer(core, &kind.table(), object, "foregroundDeletion");
-        }
-    }
-    if gone {
-        end_foreground(core, object);
+        end_wait(core, &kind.table(), object);
+    } else if owners(object).any(|uid| !core.lives(uid)) {
+        settle(core, &kind.table(), object);
     }
 }
 
-/// A dependent goes with the last of its owners; before that it loses this one.
-fn drop_owner(core: &Core, table: &TableKey, dependent: &Value) {
-    let all_gone = owners(dependent).all(|uid| !core.lives(uid));
-    if all_gone {
-        delete(core, table, dependent, "Background");
+/// Those that this object owns. The store is free again when this returns: what follows writes to it.
+fn dependents(core: &Core, owner: &Value) -> Vec<(TableKey, Arc<Value>)> {
+    core.store().dependents(text(owner, "uid"))
+}
+
+/// Whether an object goes only after those that it owns.
+fn waits_for_dependents(object: &Value) -> bool {
+    is_deleting(object) && finalizers(object).contains(&"foregroundDeletion")
+}
+
+/// What an owner is to one of its dependents.
+enum Owner {
+    /// It is there and stays.
+    Solid,
+    /// It is gone.
+    Gone,
+    /// It waits for this dependent to go.
+    Waiting,
+}
+
+fn owner_of(core: &Core, reference: &Value) -> Owner {
+    let uid = reference["uid"].as_str().unwrap_or_default();
+    match core.find(uid) {
+        None => Owner::Gone,
+        Some((_, owner)) if waits_for_dependents(&owner) && blocks(reference) => Owner::Waiting,
+        Some(_) => Owner::Solid,
     }
 }
 
-/// An owner that waits for its last dependent can go.
+/// Whether a reference keeps its owner from going first.
+fn blocks(reference: &Value) -> bool {
+    reference.get("blockOwnerDeletion") == Some(&Value::Bool(true))
+}
+
+fn references(object: &Value) -> &[Value] {
+    let list = object.pointer("/metadata/ownerReferences");
+    list.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// A dependent with a solid owner forgets the others; one without goes.
+fn settle(core: &Core, table: &TableKey, dependent: &Value) {
+    let (mut solid, mut waiting, mut others) = (false, false, Vec::new());
+    for reference in references(dependent) {
+        match owner_of(core, reference) {
+            Owner::Solid => solid = true,
+            Owner::Gone => others.push(reference),
+            Owner::Waiting => {
+                waiting = true;
+                others.push(reference);
+            }
+        }
+    }
+    if others.is_empty() {
+        return;
+    }
+    if solid {
+        let uids: Vec<&str> = others.iter().filter_map(|o| o["uid"].as_str()).collect();
+        forget_owners(core, table, dependent, &uids);
+        return;
+    }
+    let has_dependents = !dependents(core, dependent).is_empty();
+    let asked = finalizers(dependent);
+    let policy = if (waiting && has_dependents) || asked.contains(&"foregroundDeletion") {
+        "Foreground"
+    } else if asked.contains(&"orphan") {
+        "Orphan"
+    } else {
+        "Background"
+    };
+    delete(core, table, dependent, policy);
+}
+
+/// Owners of what is gone may have waited for it.
 fn end_foreground(core: &Core, gone: &Value) {
     for uid in owners(gone) {
-        let Some((table, owner)) = core.find(uid) else {
-            continue;
-        };
-        let waits = finalizers(&owner).contains(&"foregroundDeletion");
-        if waits && core.store().dependents(uid).is_empty() {
-            remove_finalizer(core, &table, &owner, "foregroundDeletion");
+        if let Some((table, owner)) = core.find(uid)
+            && waits_for_dependents(&owner)
+        {
+            end_wait(core, &table, &owner);
         }
+    }
+}
+
+/// Lets an owner go that no dependent keeps.
+fn end_wait(core: &Core, table: &TableKey, owner: &Value) {
+    let uid = text(owner, "uid");
+    let kept = dependents(core, owner).iter().any(|(_, dependent)| {
+        let mut own = references(dependent).iter();
+        own.any(|reference| reference["uid"] == uid && blocks(reference))
+    });
+    if !kept {
+        remove_finalizer(core, table, owner, "foregroundDeletion");
     }
 }
 
@@ -82,10 +155,9 @@ fn patch_metadata(core: &Core, table: &TableKey, object: &Value, metadata: Value
     }
 }
 
-fn orphan(core: &Core, table: &TableKey, dependent: &Value, uid: &str) {
-    let list = dependent.pointer("/metadata/ownerReferences");
-    let mut list = list.and_then(Value::as_array).cloned().unwrap_or_default();
-    list.retain(|owner| owner.get("uid").and_then(Value::as_str) != Some(uid));
+fn forget_owners(core: &Core, table: &TableKey, dependent: &Value, uids: &[&str]) {
+    let mut list = references(dependent).to_vec();
+    list.retain(|owner| owner["uid"].as_str().is_none_or(|uid| !uids.contains(&uid)));
     patch_metadata(core, table, dependent, json!({"ownerReferences": list}));
 }
 
@@ -100,7 +172,8 @@ fn remove_finalizer(core: &Core, table: &TableKey, object: &Value, finalizer: &s
 /// Deletes what is in a Namespace, then lets it go. What has finalizers keeps it waiting.
 fn empty_namespace(core: &Core, namespace: &Value) {
     let name = text(namespace, "name");
-    for (table, object) in core.store().contents(name) {
+    let contents = core.store().contents(name);
+    for (table, object) in contents {
         delete(core, &table, &object, "Background");
     }
     core.end_namespace(name);
