@@ -347,7 +347,7 @@ async fn rule_7_an_older_copy_forced_over_our_entry_is_answered_again() {
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
     // As Kueue's scheduler does: without a version, with what it saw before.
-    fixture.world.reserve("a", &[&fixture.name]).await;
+    fixture.world.reserve_again("a", &[&fixture.name]).await;
     fixture.wait_state("a", "Ready").await;
     let metrics = fixture.running.handle.metrics().await;
     assert!(

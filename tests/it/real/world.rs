@@ -404,8 +404,16 @@ impl World {
 
     /// Does as Kueue when it reserves quota: one forced apply of conditions, admission and all check entries.
     pub(crate) async fn reserve(&self, name: &str, checks: &[&str]) {
-        let entries: Vec<Value> = checks.iter().map(|check| json!({"name": check, "state": "Pending", "message": "", "lastTransitionTime": now()})).collect();
-        self.apply_status(name, reserved(&entries)).await;
+        self.apply_status(name, reserved(&pending(checks))).await;
+    }
+
+    /// Applies the reservation that stands once more, with the checks as they were when it was made.
+    pub(crate) async fn reserve_again(&self, name: &str, checks: &[&str]) {
+        let stands = self.get("Workload", name).await["status"]["conditions"].clone();
+        // On a slow machine a second may have passed, and another time would be another reservation.
+        let mut status = reserved(&pending(checks));
+        status["conditions"] = stands;
+        self.apply_status(name, status).await;
     }
 
     /// Writes `status` as Kueue's manager does.
@@ -531,6 +539,11 @@ impl World {
         )
         .await
     }
+}
+
+/// The entries of `checks` as Kueue adds them.
+fn pending(checks: &[&str]) -> Vec<Value> {
+    checks.iter().map(|check| json!({"name": check, "state": "Pending", "message": "", "lastTransitionTime": now()})).collect()
 }
 
 /// The status of a Workload that holds quota for `entries`.
