@@ -39,7 +39,11 @@ fn status() -> Value {
 }
 
 fn entry(n: u32) -> Value {
-    let state = if n % 2 == 0 { "Ready" } else { "Pending" };
+    let state = if n.is_multiple_of(2) {
+        "Ready"
+    } else {
+        "Pending"
+    };
     json!({
         "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": "w", "namespace": "default"},
         "status": {"admissionChecks": [{"name": "a", "state": state, "message": format!("message {n}"), "lastTransitionTime": "2025-03-01T09:00:00Z", "podSetUpdates": []}]},

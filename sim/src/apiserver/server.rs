@@ -6,10 +6,10 @@ use std::sync::Arc;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kueue_check::Clock;
 use serde_json::Value;
-use tokio::sync::watch;
 
 use super::Core;
 use super::call::{Answer, Call, Resource, Verb};
+use super::changes::Changes;
 use super::hooks::{Admission, Faults};
 use super::kinds::{Registry, builtin, custom_kinds, table_of};
 use super::status::Status;
@@ -125,7 +125,7 @@ impl ApiServer {
     }
 
     /// Tells the newest version, whenever anything changes.
-    pub fn changed(&self) -> watch::Receiver<u64> {
+    pub fn changed(&self) -> Changes {
         self.core.store().changed()
     }
 

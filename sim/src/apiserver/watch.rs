@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
 use super::Core;
 use super::call::Resource;
+use super::changes::Changes;
 use super::kinds::Kind;
 use super::select::Selector;
 use super::status::{FieldError, Status};
@@ -64,7 +64,7 @@ pub struct Watch {
     selector: Selector,
     version: u64,
     ready: VecDeque<Event>,
-    changed: watch::Receiver<u64>,
+    changed: Changes,
     ended: bool,
 }
 
@@ -233,9 +233,9 @@ impl Watch {
             return None;
         }
         let matches =
-            |object: &Option<&Arc<Value>>| object.is_some_and(|o| self.selector.matches(o));
-        let before = matches(&change.previous.as_ref());
-        let after = change.verb != ChangeVerb::Deleted && matches(&Some(&change.object));
+            |object: Option<&Arc<Value>>| object.is_some_and(|o| self.selector.matches(o));
+        let before = matches(change.previous.as_ref());
+        let after = change.verb != ChangeVerb::Deleted && matches(Some(&change.object));
         match (before, after) {
             (false, false) => None,
             (false, true) => Some(self.event("ADDED", &change.object)),

@@ -130,16 +130,14 @@ impl Lines {
     }
 
     async fn event(&mut self) -> Option<Event> {
-        loop {
-            tokio::select! {
-                biased;
-                event = self.watch.next() => return event,
-                () = tokio::time::sleep_until(self.end) => return None,
-                () = tokio::time::sleep_until(self.next_bookmark), if self.bookmarks => {
-                    let left = self.end.saturating_duration_since(self.next_bookmark);
-                    self.next_bookmark += next_bookmark(left);
-                    return Some(self.watch.bookmark(false));
-                }
+        tokio::select! {
+            biased;
+            event = self.watch.next() => event,
+            () = tokio::time::sleep_until(self.end) => None,
+            () = tokio::time::sleep_until(self.next_bookmark), if self.bookmarks => {
+                let left = self.end.saturating_duration_since(self.next_bookmark);
+                self.next_bookmark += next_bookmark(left);
+                Some(self.watch.bookmark(false))
             }
         }
     }

@@ -40,7 +40,7 @@ fn group_entry(registry: &Registry, name: &str) -> Option<Value> {
         .filter(|k| k.resource.group == name)
         .map(|k| k.resource.version.as_str())
         .collect();
-    versions.sort_by(|a, b| order(b).cmp(&order(a)));
+    versions.sort_by_key(|version| std::cmp::Reverse(order(version)));
     versions.dedup();
     let list: Vec<Value> = versions
         .iter()

@@ -110,7 +110,7 @@ fn no_such_key(key: &dyn Val) -> ExecutionError {
     }
 }
 
-impl<'v> Val for Object<'v> {
+impl Val for Object<'_> {
     fn get_type(&self) -> &CelType {
         &TYPE
     }
@@ -173,7 +173,7 @@ impl Container for Object<'_> {
     }
 }
 
-impl<'v> Indexer for Object<'v> {
+impl Indexer for Object<'_> {
     fn get<'b, 'w>(&'b self, key: &dyn Val) -> Result<CowVal<'b, 'w>, ExecutionError>
     where
         Self: 'w,
@@ -189,11 +189,14 @@ impl<'v> Indexer for Object<'v> {
     {
         let name = key.downcast_ref::<CelString<'_>>();
         let child = name.and_then(|name| self.child(name.inner()));
-        child.map_or_else(|| Err(no_such_key(key)), |child| Ok(child))
+        match child {
+            Some(child) => Ok(child),
+            None => Err(no_such_key(key)),
+        }
     }
 }
 
-impl<'v> Iterable for Object<'v> {
+impl Iterable for Object<'_> {
     fn iter<'b, 'w>(&'b self) -> Box<dyn Iterator<'b, 'w> + 'b>
     where
         Self: 'w,

@@ -64,6 +64,10 @@ pub(crate) enum ListKind {
 
 /// One node of a schema.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are what definitions say, one by one"
+)]
 pub(crate) struct Schema {
     /// The Go type of a built-in schema, such as `v1.PodSpec`; empty if it has none of its own.
     pub(crate) name: String,

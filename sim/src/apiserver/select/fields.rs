@@ -159,8 +159,7 @@ fn value_at(object: &Value, path: &str) -> String {
     }
     match at {
         Value::String(text) => text.clone(),
-        Value::Null => String::new(),
-        Value::Object(_) | Value::Array(_) => String::new(),
+        Value::Null | Value::Object(_) | Value::Array(_) => String::new(),
         other => other.to_string(),
     }
 }

@@ -7,9 +7,9 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tokio::sync::watch;
 
 use super::call::Resource;
+use super::changes::{Changes, Teller};
 use super::kinds::{Kind, Registry, TableKey, builtin};
 
 pub use history::{Change, ChangeVerb};
@@ -27,7 +27,7 @@ pub(crate) struct Store {
     log: VecDeque<Arc<Change>>,
     /// How many changes are kept.
     limit: usize,
-    changed: watch::Sender<u64>,
+    changed: Teller,
     /// Who is owned by whom: places of objects by the uid of an owner.
     dependents: BTreeMap<String, BTreeSet<(TableKey, String)>>,
     /// Places by uid.
@@ -39,7 +39,7 @@ pub(crate) struct Store {
 struct Table {
     objects: BTreeMap<String, Arc<Value>>,
     log: VecDeque<Arc<Change>>,
-    changed: watch::Sender<u64>,
+    changed: Teller,
 }
 
 impl Default for Table {
@@ -47,7 +47,7 @@ impl Default for Table {
         Self {
             objects: BTreeMap::new(),
             log: VecDeque::new(),
-            changed: watch::Sender::new(0),
+            changed: Teller::new(0),
         }
     }
 }
@@ -72,7 +72,7 @@ impl Store {
             names: 0,
             log: VecDeque::new(),
             limit: usize::MAX,
-            changed: watch::Sender::new(1),
+            changed: Teller::new(1),
             dependents: BTreeMap::new(),
             places: BTreeMap::new(),
         }
@@ -97,12 +97,12 @@ impl Store {
         self.trim();
     }
 
-    pub(crate) fn changed(&self) -> watch::Receiver<u64> {
+    pub(crate) fn changed(&self) -> Changes {
         self.changed.subscribe()
     }
 
     /// Wakes when an object of this kind changes.
-    pub(crate) fn table_changed(&mut self, table: &TableKey) -> watch::Receiver<u64> {
+    pub(crate) fn table_changed(&mut self, table: &TableKey) -> Changes {
         self.table(table).changed.subscribe()
     }
 
@@ -231,9 +231,9 @@ impl Store {
         self.log.push_back(change);
         self.trim();
         if let Some(table) = self.tables.get(&write.kind.table()) {
-            table.changed.send_replace(version);
+            table.changed.tell(version);
         }
-        self.changed.send_replace(version);
+        self.changed.tell(version);
         object
     }
 

@@ -112,12 +112,10 @@ pub(super) fn bare_finalizers(
 
 fn check_namespace(context: &Context<'_>, body: &Value) -> Result<(), Status> {
     let given = text(body, "namespace");
-    if context.kind.namespaced {
-        if !given.is_empty() && given != context.namespace {
-            return Err(Status::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request",
-            ));
-        }
+    if context.kind.namespaced && !given.is_empty() && given != context.namespace {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
     }
     Ok(())
 }

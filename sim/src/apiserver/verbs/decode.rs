@@ -1,5 +1,7 @@
 //! From a body to an object of its kind: type checked, unknown fields dropped, defaults filled in.
 
+use std::fmt::Write as _;
+
 use serde_json::{Map, Value};
 
 use super::{Context, builtin, meta};
@@ -244,7 +246,11 @@ pub(crate) fn unrecognized(kind: &str, why: &str, body: &str) -> Status {
     let text = match bytes.first() {
         None => "<empty>".to_owned(),
         Some(b'{') => String::from_utf8_lossy(cut).into_owned(),
-        Some(_) => cut.iter().map(|byte| format!("{byte:02x}")).collect(),
+        Some(_) => cut.iter().fold(String::new(), |mut text, byte| {
+            // Writing to memory cannot fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        }),
     };
     let more = if bytes.len() > SHOWN { " ..." } else { "" };
     Status::bad_request(format!(

@@ -9,7 +9,9 @@ mod finish;
 pub(crate) mod list;
 mod meta;
 pub(crate) mod names;
+mod own;
 mod patch;
+mod split;
 mod update;
 
 use std::sync::Arc;
@@ -53,10 +55,7 @@ impl Context<'_> {
     /// The name under which fields are owned.
     fn manager(&self) -> String {
         let default = || self.call.agent.split('/').next().unwrap_or("unknown");
-        let name = self
-            .call
-            .parameter("fieldManager")
-            .map_or_else(default, |m| m);
+        let name = self.call.parameter("fieldManager").unwrap_or_else(default);
         name.chars().take(128).collect()
     }
 

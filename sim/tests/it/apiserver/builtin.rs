@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::harness::{Row, delete, delete_with, get, jsonpatch, merge, post, put, row, ssa, strategic};
+use super::harness::{
+    Row, delete, delete_with, get, jsonpatch, merge, post, put, row, ssa, strategic,
+};
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/{ns}/leases";
 const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/{ns}/events";
@@ -34,7 +36,8 @@ fn job(spec: Value) -> Value {
 }
 
 fn pod(spec: Value) -> Value {
-    let mut object = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}});
+    let mut object =
+        json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}});
     for (name, value) in spec.as_object().into_iter().flatten() {
         object["spec"][name] = value.clone();
     }
@@ -45,40 +48,336 @@ pub(super) fn rows() -> Vec<Row> {
     let l = format!("{LEASES}/a");
     let spec = || json!({"holderIdentity": "x", "leaseDurationSeconds": 15, "acquireTime": "2025-03-01T09:00:00.000000Z", "renewTime": "2025-03-01T09:00:00.123456Z", "leaseTransitions": 1});
     vec![
-        row("a Lease is renewed", [post(201, LEASES, lease("", spec())), put(200, &l, lease("{rv}", json!({"holderIdentity": "x", "renewTime": "2025-03-01T09:00:05.000000Z"}))), get(200, &l)]),
-        row("a Lease that somebody else renewed", [post(201, LEASES, lease("", spec())), merge(200, &l, json!({"spec": {"holderIdentity": "y"}})), put(409, &l, lease("{first}", spec())), merge(409, &l, json!({"metadata": {"resourceVersion": "{first}"}, "spec": {"holderIdentity": "z"}}))]),
-        row("a Lease needs a version", [post(201, LEASES, lease("", spec())), put(422, &l, lease("", spec()))]),
-        row("a Lease is made by replacing nothing", [put(201, &l, lease("", spec())), get(200, &l)]),
-        row("a Lease is applied", [ssa(201, format!("{l}?fieldManager=a"), lease("", spec())), ssa(409, format!("{l}?fieldManager=b"), lease("", json!({"holderIdentity": "y"}))), ssa(200, format!("{l}?fieldManager=b&force=true"), lease("", json!({"holderIdentity": "y"}))), ssa(200, format!("{l}?fieldManager=a"), lease("", json!({"leaseDurationSeconds": 15})))]),
-        row("a Lease is taken with a JSON patch", [post(201, LEASES, lease("", spec())), jsonpatch(200, &l, json!([{"op": "test", "path": "/spec/holderIdentity", "value": "x"}, {"op": "replace", "path": "/spec/holderIdentity", "value": "y"}])), jsonpatch(422, &l, json!([{"op": "test", "path": "/spec/holderIdentity", "value": "x"}, {"op": "replace", "path": "/spec/holderIdentity", "value": "z"}]))]),
-        row("a Lease is given back", [post(201, LEASES, lease("", spec())), strategic(200, &l, json!({"spec": {"holderIdentity": null}})), delete(200, &l), get(404, &l)]),
-        row("Leases in a list and a watch", [post(201, LEASES, lease("", spec())), merge(200, &l, json!({"spec": {"holderIdentity": "y"}})), get(200, LEASES), get(200, format!("{LEASES}?watch=true&timeoutSeconds=2&resourceVersion={{first}}&fieldSelector=metadata.name%3Da"))]),
-        row("a Lease without a spec", [post(201, LEASES, json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a"}}))]),
-        row("an Event is made and counted up", [
-            post(201, EVENTS, event("a", "R")),
-            merge(200, format!("{EVENTS}/a"), json!({"series": {"count": 2, "lastObservedTime": "2025-03-01T09:01:00.000000Z"}})),
-            get(200, format!("{EVENTS}/a")),
-            get(200, "/api/v1/namespaces/{ns}/events/a"),
-        ]),
-        row("Events by their fields", [post(201, EVENTS, event("a", "R")), post(201, EVENTS, event("b", "S")), get(200, format!("{EVENTS}?fieldSelector=reason%3DR")), get(200, format!("{EVENTS}?fieldSelector=regarding.name%3Dw,type%3DNormal&limit=1")), get(400, format!("{EVENTS}?fieldSelector=note%3Dn"))]),
-        row("an Event of the old sort", [post(201, "/api/v1/namespaces/{ns}/events", json!({"metadata": {"name": "a"}, "involvedObject": {"kind": "Pod", "namespace": "{ns}", "name": "p"}, "reason": "R", "message": "m", "type": "Warning", "source": {"component": "c"}, "count": 1, "firstTimestamp": "2025-03-01T09:00:00Z", "lastTimestamp": "2025-03-01T09:00:00Z"})), get(200, "/api/v1/namespaces/{ns}/events?fieldSelector=involvedObject.name%3Dp"), get(200, format!("{EVENTS}/a"))]),
-        row("a suspended Job", [post(201, JOBS, job(json!({"suspend": true, "parallelism": 2, "completions": 2}))), merge(200, format!("{JOBS}/j"), json!({"spec": {"suspend": false}})), merge(200, format!("{JOBS}/j/status"), json!({"status": {"active": 1}})), get(200, format!("{JOBS}/j"))]),
-        row("a Job that is none", [post(422, JOBS, json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": []}}}}))]),
-        row("a Job leaves its Pods", [post(201, JOBS, job(json!({}))), delete(200, format!("{JOBS}/j"))]),
-        row("a Job goes with its Pods", [post(201, JOBS, job(json!({}))), delete_with(200, format!("{JOBS}/j"), json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"})), get(404, format!("{JOBS}/j"))]),
-        row("a Pod", [post(201, PODS, pod(json!({}))), get(200, format!("{PODS}?fieldSelector=status.phase%3DPending,spec.nodeName%3D")), get(200, format!("{PODS}?fieldSelector=spec.schedulerName!%3Ddefault-scheduler"))]),
-        row("a Pod with requests", [post(201, PODS, pod(json!({"containers": [{"name": "c", "image": "i", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}], "tolerations": [{"key": "k", "operator": "Exists"}], "nodeSelector": {"a": "b"}, "priority": 0})))]),
-        row("a Pod goes at once", [post(201, PODS, pod(json!({}))), delete(200, format!("{PODS}/p")), get(404, format!("{PODS}/p"))]),
-        row("a Pod's status", [post(201, PODS, pod(json!({}))), merge(200, format!("{PODS}/p/status"), json!({"status": {"phase": "Running"}})), strategic(200, format!("{PODS}/p/status"), json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}))]),
-        row("a Secret of texts", [post(201, "/api/v1/namespaces/{ns}/secrets", json!({"metadata": {"name": "a"}, "stringData": {"k": "v"}, "data": {"l": "dg=="}})), get(200, "/api/v1/namespaces/{ns}/secrets?fieldSelector=type%3DOpaque")]),
-        row("a ServiceAccount", [post(201, "/api/v1/namespaces/{ns}/serviceaccounts", json!({"metadata": {"name": "a"}})), delete(200, "/api/v1/namespaces/{ns}/serviceaccounts/a")]),
-        row("a Role and its binding", [
-            post(201, "/apis/rbac.authorization.k8s.io/v1/namespaces/{ns}/roles", json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "a"}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]})),
-            post(201, "/apis/rbac.authorization.k8s.io/v1/namespaces/{ns}/rolebindings", json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "a"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "a"}, "subjects": [{"kind": "ServiceAccount", "name": "a", "namespace": "{ns}"}]})),
-            get(200, "/apis/rbac.authorization.k8s.io/v1/namespaces/{ns}/roles"),
-        ]),
-        row("a PodTemplate", [post(201, "/api/v1/namespaces/{ns}/podtemplates", json!({"metadata": {"name": "a"}, "template": {"metadata": {"labels": {"x": "y"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}], "restartPolicy": "Never"}}})), delete(200, "/api/v1/namespaces/{ns}/podtemplates/a")]),
-        row("a PriorityClass", [post(201, "/apis/scheduling.k8s.io/v1/priorityclasses", json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "{ns}-high"}, "value": 100})), get(200, "/apis/scheduling.k8s.io/v1/priorityclasses/{ns}-high")]),
-        row("a Node", [post(201, "/api/v1/nodes", json!({"metadata": {"name": "{ns}-node", "labels": {"a": "b"}}})), strategic(200, "/api/v1/nodes/{ns}-node/status", json!({"status": {"capacity": {"cpu": "4"}, "conditions": [{"type": "Ready", "status": "True"}]}})), strategic(200, "/api/v1/nodes/{ns}-node", json!({"spec": {"unschedulable": true}})), delete(200, "/api/v1/nodes/{ns}-node")]),
+        row(
+            "a Lease is renewed",
+            [
+                post(201, LEASES, lease("", spec())),
+                put(
+                    200,
+                    &l,
+                    lease(
+                        "{rv}",
+                        json!({"holderIdentity": "x", "renewTime": "2025-03-01T09:00:05.000000Z"}),
+                    ),
+                ),
+                get(200, &l),
+            ],
+        ),
+        row(
+            "a Lease that somebody else renewed",
+            [
+                post(201, LEASES, lease("", spec())),
+                merge(200, &l, json!({"spec": {"holderIdentity": "y"}})),
+                put(409, &l, lease("{first}", spec())),
+                merge(
+                    409,
+                    &l,
+                    json!({"metadata": {"resourceVersion": "{first}"}, "spec": {"holderIdentity": "z"}}),
+                ),
+            ],
+        ),
+        row(
+            "a Lease needs a version",
+            [
+                post(201, LEASES, lease("", spec())),
+                put(422, &l, lease("", spec())),
+            ],
+        ),
+        row(
+            "a Lease is made by replacing nothing",
+            [put(201, &l, lease("", spec())), get(200, &l)],
+        ),
+        row(
+            "a Lease is applied",
+            [
+                ssa(201, format!("{l}?fieldManager=a"), lease("", spec())),
+                ssa(
+                    409,
+                    format!("{l}?fieldManager=b"),
+                    lease("", json!({"holderIdentity": "y"})),
+                ),
+                ssa(
+                    200,
+                    format!("{l}?fieldManager=b&force=true"),
+                    lease("", json!({"holderIdentity": "y"})),
+                ),
+                ssa(
+                    200,
+                    format!("{l}?fieldManager=a"),
+                    lease("", json!({"leaseDurationSeconds": 15})),
+                ),
+            ],
+        ),
+        row(
+            "a Lease is taken with a JSON patch",
+            [
+                post(201, LEASES, lease("", spec())),
+                jsonpatch(
+                    200,
+                    &l,
+                    json!([{"op": "test", "path": "/spec/holderIdentity", "value": "x"}, {"op": "replace", "path": "/spec/holderIdentity", "value": "y"}]),
+                ),
+                jsonpatch(
+                    422,
+                    &l,
+                    json!([{"op": "test", "path": "/spec/holderIdentity", "value": "x"}, {"op": "replace", "path": "/spec/holderIdentity", "value": "z"}]),
+                ),
+            ],
+        ),
+        row(
+            "a Lease is given back",
+            [
+                post(201, LEASES, lease("", spec())),
+                strategic(200, &l, json!({"spec": {"holderIdentity": null}})),
+                delete(200, &l),
+                get(404, &l),
+            ],
+        ),
+        row(
+            "Leases in a list and a watch",
+            [
+                post(201, LEASES, lease("", spec())),
+                merge(200, &l, json!({"spec": {"holderIdentity": "y"}})),
+                get(200, LEASES),
+                get(
+                    200,
+                    format!(
+                        "{LEASES}?watch=true&timeoutSeconds=2&resourceVersion={{first}}&fieldSelector=metadata.name%3Da"
+                    ),
+                ),
+            ],
+        ),
+        row(
+            "a Lease without a spec",
+            [post(
+                201,
+                LEASES,
+                json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a"}}),
+            )],
+        ),
+        row(
+            "an Event is made and counted up",
+            [
+                post(201, EVENTS, event("a", "R")),
+                merge(
+                    200,
+                    format!("{EVENTS}/a"),
+                    json!({"series": {"count": 2, "lastObservedTime": "2025-03-01T09:01:00.000000Z"}}),
+                ),
+                get(200, format!("{EVENTS}/a")),
+                get(200, "/api/v1/namespaces/{ns}/events/a"),
+            ],
+        ),
+        row(
+            "Events by their fields",
+            [
+                post(201, EVENTS, event("a", "R")),
+                post(201, EVENTS, event("b", "S")),
+                get(200, format!("{EVENTS}?fieldSelector=reason%3DR")),
+                get(
+                    200,
+                    format!("{EVENTS}?fieldSelector=regarding.name%3Dw,type%3DNormal&limit=1"),
+                ),
+                get(400, format!("{EVENTS}?fieldSelector=note%3Dn")),
+            ],
+        ),
+        row(
+            "an Event of the old sort",
+            [
+                post(
+                    201,
+                    "/api/v1/namespaces/{ns}/events",
+                    json!({"metadata": {"name": "a"}, "involvedObject": {"kind": "Pod", "namespace": "{ns}", "name": "p"}, "reason": "R", "message": "m", "type": "Warning", "source": {"component": "c"}, "count": 1, "firstTimestamp": "2025-03-01T09:00:00Z", "lastTimestamp": "2025-03-01T09:00:00Z"}),
+                ),
+                get(
+                    200,
+                    "/api/v1/namespaces/{ns}/events?fieldSelector=involvedObject.name%3Dp",
+                ),
+                get(200, format!("{EVENTS}/a")),
+            ],
+        ),
+        row(
+            "a suspended Job",
+            [
+                post(
+                    201,
+                    JOBS,
+                    job(json!({"suspend": true, "parallelism": 2, "completions": 2})),
+                ),
+                merge(
+                    200,
+                    format!("{JOBS}/j"),
+                    json!({"spec": {"suspend": false}}),
+                ),
+                merge(
+                    200,
+                    format!("{JOBS}/j/status"),
+                    json!({"status": {"active": 1}}),
+                ),
+                get(200, format!("{JOBS}/j")),
+            ],
+        ),
+        row(
+            "a Job that is none",
+            [post(
+                422,
+                JOBS,
+                json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": []}}}}),
+            )],
+        ),
+        row(
+            "a Job leaves its Pods",
+            [
+                post(201, JOBS, job(json!({}))),
+                delete(200, format!("{JOBS}/j")),
+            ],
+        ),
+        row(
+            "a Job goes with its Pods",
+            [
+                post(201, JOBS, job(json!({}))),
+                delete_with(
+                    200,
+                    format!("{JOBS}/j"),
+                    json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}),
+                ),
+                get(404, format!("{JOBS}/j")),
+            ],
+        ),
+        row(
+            "a Pod",
+            [
+                post(201, PODS, pod(json!({}))),
+                get(
+                    200,
+                    format!("{PODS}?fieldSelector=status.phase%3DPending,spec.nodeName%3D"),
+                ),
+                get(
+                    200,
+                    format!("{PODS}?fieldSelector=spec.schedulerName!%3Ddefault-scheduler"),
+                ),
+            ],
+        ),
+        row(
+            "a Pod with requests",
+            [post(
+                201,
+                PODS,
+                pod(
+                    json!({"containers": [{"name": "c", "image": "i", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}], "tolerations": [{"key": "k", "operator": "Exists"}], "nodeSelector": {"a": "b"}, "priority": 0}),
+                ),
+            )],
+        ),
+        row(
+            "a Pod goes at once",
+            [
+                post(201, PODS, pod(json!({}))),
+                delete(200, format!("{PODS}/p")),
+                get(404, format!("{PODS}/p")),
+            ],
+        ),
+        row(
+            "a Pod's status",
+            [
+                post(201, PODS, pod(json!({}))),
+                merge(
+                    200,
+                    format!("{PODS}/p/status"),
+                    json!({"status": {"phase": "Running"}}),
+                ),
+                strategic(
+                    200,
+                    format!("{PODS}/p/status"),
+                    json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
+                ),
+            ],
+        ),
+        row(
+            "a Secret of texts",
+            [
+                post(
+                    201,
+                    "/api/v1/namespaces/{ns}/secrets",
+                    json!({"metadata": {"name": "a"}, "stringData": {"k": "v"}, "data": {"l": "dg=="}}),
+                ),
+                get(
+                    200,
+                    "/api/v1/namespaces/{ns}/secrets?fieldSelector=type%3DOpaque",
+                ),
+            ],
+        ),
+        row(
+            "a ServiceAccount",
+            [
+                post(
+                    201,
+                    "/api/v1/namespaces/{ns}/serviceaccounts",
+                    json!({"metadata": {"name": "a"}}),
+                ),
+                delete(200, "/api/v1/namespaces/{ns}/serviceaccounts/a"),
+            ],
+        ),
+        row(
+            "a Role and its binding",
+            [
+                post(
+                    201,
+                    "/apis/rbac.authorization.k8s.io/v1/namespaces/{ns}/roles",
+                    json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "a"}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}),
+                ),
+                post(
+                    201,
+                    "/apis/rbac.authorization.k8s.io/v1/namespaces/{ns}/rolebindings",
+                    json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "a"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "a"}, "subjects": [{"kind": "ServiceAccount", "name": "a", "namespace": "{ns}"}]}),
+                ),
+                get(
+                    200,
+                    "/apis/rbac.authorization.k8s.io/v1/namespaces/{ns}/roles",
+                ),
+            ],
+        ),
+        row(
+            "a PodTemplate",
+            [
+                post(
+                    201,
+                    "/api/v1/namespaces/{ns}/podtemplates",
+                    json!({"metadata": {"name": "a"}, "template": {"metadata": {"labels": {"x": "y"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}], "restartPolicy": "Never"}}}),
+                ),
+                delete(200, "/api/v1/namespaces/{ns}/podtemplates/a"),
+            ],
+        ),
+        row(
+            "a PriorityClass",
+            [
+                post(
+                    201,
+                    "/apis/scheduling.k8s.io/v1/priorityclasses",
+                    json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "{ns}-high"}, "value": 100}),
+                ),
+                get(200, "/apis/scheduling.k8s.io/v1/priorityclasses/{ns}-high"),
+            ],
+        ),
+        row(
+            "a Node",
+            [
+                post(
+                    201,
+                    "/api/v1/nodes",
+                    json!({"metadata": {"name": "{ns}-node", "labels": {"a": "b"}}}),
+                ),
+                strategic(
+                    200,
+                    "/api/v1/nodes/{ns}-node/status",
+                    json!({"status": {"capacity": {"cpu": "4"}, "conditions": [{"type": "Ready", "status": "True"}]}}),
+                ),
+                strategic(
+                    200,
+                    "/api/v1/nodes/{ns}-node",
+                    json!({"spec": {"unschedulable": true}}),
+                ),
+                delete(200, "/api/v1/nodes/{ns}-node"),
+            ],
+        ),
     ]
 }

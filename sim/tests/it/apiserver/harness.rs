@@ -449,7 +449,7 @@ fn plain_text(text: &str) -> String {
     });
     static TIME: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z").expect("pattern"));
-    let now = Timestamp::now();
+    let now = kueue_check::Clock::system().now();
     let recent = |found: &regex::Captures<'_>| {
         let time: Option<Timestamp> = found[0].parse().ok();
         let near = time.is_some_and(|time| now.duration_since(time).abs().as_mins() < 60);

@@ -4,7 +4,9 @@ use http::Method;
 use serde_json::json;
 
 use super::definitions::{WIDGETS, widget, widget_path};
-use super::harness::{Row, Step, call, delete, get, jsonpatch, merge, post, put, row, ssa, strategic};
+use super::harness::{
+    Row, Step, call, delete, get, jsonpatch, merge, post, put, row, ssa, strategic,
+};
 
 const CONFIGS: &str = "/api/v1/namespaces/{ns}/configmaps";
 
