@@ -221,7 +221,7 @@ impl Recorder {
 }
 
 fn micros(at: Timestamp) -> String {
-    format!("{:.6}", at)
+    format!("{at:.6}")
 }
 
 /// Kueue cuts the text of events.

@@ -26,7 +26,8 @@ pub struct Trace {
 #[derive(Clone, Debug, Deserialize)]
 pub struct Step {
     /// What it is.
-    pub step: String,
+    #[serde(rename = "step")]
+    pub name: String,
     /// Seconds from the start.
     pub t: f64,
     /// The answer to its last request.

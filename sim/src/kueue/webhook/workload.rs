@@ -15,14 +15,14 @@ pub(super) fn errors(new: &Value, old: &Value) -> Vec<FieldError> {
     errors.extend(admission::errors(new));
     errors.extend(reclaimable(new));
     errors.extend(updates::errors(new));
-    if !old.is_null() {
+    if old.is_null() {
+        errors.extend(super::gates::errors(new));
+    } else {
         errors.extend(changed_pod_sets(new, old));
         errors.extend(admission::changed(new, old));
         errors.extend(updates::changed_while_ready(new, old));
         errors.extend(super::gates::changed(new, old));
         errors.extend(cluster_name(new));
-    } else {
-        errors.extend(super::gates::errors(new));
     }
     errors
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::kueue::cluster::{Cluster, KUEUE, in_virtual_time};
 
-async fn cluster() -> Cluster {
+fn cluster() -> Cluster {
     let cluster = Cluster::new(KueueVersion::V0_19).with_nodes();
     cluster.queue("4", &[], &json!({}));
     cluster
@@ -21,7 +21,7 @@ fn job(cluster: &Cluster, name: &str) -> Value {
 #[test]
 fn a_started_job_has_its_pods_and_a_stopped_one_none() {
     in_virtual_time(async {
-        let cluster = cluster().await;
+        let cluster = cluster();
         cluster.job("a", "1", None);
         cluster.pass(1.0).await;
         assert_eq!(job(&cluster, "a")["status"]["ready"], 1);
@@ -42,7 +42,7 @@ fn a_started_job_has_its_pods_and_a_stopped_one_none() {
 #[test]
 fn a_job_ends_well_or_badly() {
     in_virtual_time(async {
-        let cluster = cluster().await;
+        let cluster = cluster();
         for name in ["good", "bad"] {
             cluster.job(name, "1", None);
         }
@@ -62,7 +62,7 @@ fn a_job_ends_well_or_badly() {
 #[test]
 fn another_class_is_another_priority() {
     in_virtual_time(async {
-        let cluster = cluster().await;
+        let cluster = cluster();
         for (name, value) in [("low", 1), ("high", 9)] {
             cluster.create(&json!({"apiVersion": KUEUE, "kind": "WorkloadPriorityClass", "metadata": {"name": name}, "value": value}));
         }
@@ -90,7 +90,7 @@ fn another_class_is_another_priority() {
 #[test]
 fn a_suspended_job_takes_its_workload_along_when_it_changes() {
     in_virtual_time(async {
-        let cluster = cluster().await;
+        let cluster = cluster();
         let hold = json!({"spec": {"stopPolicy": "Hold"}});
         cluster.merge("clusterqueues", "", "cq", "", &hold);
         cluster.job("a", "1", None);
@@ -112,7 +112,7 @@ fn a_suspended_job_takes_its_workload_along_when_it_changes() {
 #[test]
 fn with_quota_a_workload_that_does_not_match_is_replaced() {
     in_virtual_time(async {
-        let cluster = cluster().await;
+        let cluster = cluster();
         cluster.job("a", "1", None);
         cluster.pass(1.0).await;
         let before = cluster.get("a")["metadata"]["uid"].clone();
