@@ -3,10 +3,16 @@
 //! It answers as kube-apiserver 1.36 does: one table of requests runs on both (`tests/it/apiserver`). The same calls give the same history, byte for byte:
 //! maps are ordered, uids are counted, and time is that of one [`Clock`](kueue_check::Clock).
 //!
+//! What is not there: users and their rights, protobuf, webhooks that convert between versions (only the stored version of such a kind is served), columns of
+//! built-in kinds in tables (name and age are), duplicate fields in strict validation, pages of discovery in one document, and most of what the real server
+//! checks in built-in kinds: what a model of Kueue and its jobs could break is checked, and the types of all fields. Rules of definitions (CEL) run; what of
+//! the language is missing stands in the module `rules`. Reads are never behind writes: a lagging view is a fault that a test asks for ([`Faults::view`]).
+//!
 //! [`ApiServer::call`] is the whole of it, in process; [`ApiServer::client`] and [`ApiServer::serve`] put HTTP around it, and faults where they are wished for.
 
 mod apply;
 mod call;
+mod changes;
 mod core;
 mod hooks;
 mod http;
@@ -24,10 +30,11 @@ mod watch;
 use self::core::Core;
 
 pub use call::{Answer, Call, Patch, Resource, Verb};
+pub use changes::Changes;
 pub use hooks::{
     Admission, Delivery, EventFault, Faults, Operation, Phase, Request, RequestFault, Review,
 };
 pub use server::{ApiServer, Prepared};
 pub use status::{FieldError, Status};
-pub use store::{Change, ChangeVerb, Changes};
+pub use store::{Change, ChangeVerb};
 pub use watch::{Event, Watch, WatchOptions};

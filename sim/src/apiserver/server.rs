@@ -9,10 +9,11 @@ use serde_json::Value;
 
 use super::Core;
 use super::call::{Answer, Call, Resource, Verb};
+use super::changes::Changes;
 use super::hooks::{Admission, Faults};
 use super::kinds::{Registry, builtin, custom_kinds, table_of};
 use super::status::Status;
-use super::store::{Change, Changes};
+use super::store::Change;
 use super::watch::{Watch, WatchOptions};
 
 /// An API server in memory. Clones are handles of the same server.

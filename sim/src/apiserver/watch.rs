@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 
 use super::Core;
 use super::call::Resource;
+use super::changes::Changes;
 use super::kinds::Kind;
 use super::select::Selector;
 use super::status::{FieldError, Status};
-use super::store::{Change, ChangeVerb, Changes};
+use super::store::{Change, ChangeVerb};
 use super::verbs::{no_such_resource, parse_version, show, zero};
 
 /// What is watched, and from where on.

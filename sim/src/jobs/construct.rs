@@ -39,7 +39,7 @@ pub fn workload_name(owner: Owner<'_>, name: &str, uid: &str) -> String {
     format!("{prefix}-{}", &hash[..5])
 }
 
-/// The Workload of an object that runs `count` Pods of a template. `priority` is that of its WorkloadPriorityClass.
+/// The Workload of an object that runs `count` Pods of a template. `priority` is that of its `WorkloadPriorityClass`.
 pub fn workload_of(
     owner: Owner<'_>,
     object: &Value,

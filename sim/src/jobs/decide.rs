@@ -4,7 +4,10 @@ use crate::kueue::objects::{State, Workload};
 
 /// A job, as far as the order of things depends on it.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own about the job"
+)]
 pub struct JobView {
     /// Whether it is suspended, or has its gate.
     pub suspended: bool,
@@ -20,7 +23,7 @@ pub struct JobView {
     pub differs: bool,
     /// Its LocalQueue.
     pub queue: String,
-    /// Its WorkloadPriorityClass.
+    /// Its `WorkloadPriorityClass`.
     pub priority_class: Option<String>,
     /// Whether it has Kueue's own finalizer, as Pods have.
     pub held: bool,

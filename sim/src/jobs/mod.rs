@@ -13,6 +13,7 @@ mod job;
 mod nodes;
 mod pod;
 mod pod_set_info;
+mod start;
 mod step;
 
 #[cfg(test)]

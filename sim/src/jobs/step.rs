@@ -1,17 +1,14 @@
 //! One move of the job reconciler, carried out.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
 
 use super::construct::workload_of;
 use super::decide::{Move, PodsReady};
 use super::integration::{Integration, label, priority_class};
-use super::pod_set_info::{PodSetInfo, pod_set_infos};
 use super::{job, pod};
 use crate::apiserver::Resource;
 use crate::kueue::api::{Api, Recorder, Regarding, kueue};
-use crate::kueue::objects::{Condition, Metadata, ResourceFlavor, True, Workload, read};
+use crate::kueue::objects::{Condition, Metadata, True, Workload, read};
 use crate::kueue::patch::write_admission;
 use crate::kueue::reconcile::{Note, unset_quota};
 use crate::kueue::{Guard, KueueVersion};
@@ -100,7 +97,7 @@ impl Step<'_> {
         }
     }
 
-    fn tell(&mut self, object: &Value, reason: &str, text: &str) {
+    pub(super) fn tell(&mut self, object: &Value, reason: &str, text: &str) {
         let metadata: Metadata = read(&object["metadata"]);
         let owner = self.integration.owner();
         let regarding = Regarding {
@@ -206,7 +203,7 @@ impl Step<'_> {
         self.api.update(&kueue("workloads"), &object, "");
     }
 
-    fn finish(&self, workload: &Workload, reason: &str, message: &str) -> bool {
+    pub(super) fn finish(&self, workload: &Workload, reason: &str, message: &str) -> bool {
         let now = self.api.now();
         self.condition(
             workload,
@@ -245,21 +242,6 @@ impl Step<'_> {
         answer.code == 200
     }
 
-    /// A Job says `Stopped` once its template is back; a Pod at once.
-    fn suspend(&mut self, object: &Value, owned: Option<Owned<'_>>, message: &str) {
-        if self.integration == Integration::Job {
-            job::suspend(self, object);
-            return;
-        }
-        let eviction = owned.and_then(|owned| owned.workload.eviction());
-        let reason = eviction.map_or_else(
-            || "NotAdmitted".to_owned(),
-            |evicted| format!("WorkloadEvictedDueTo{}", evicted.reason),
-        );
-        pod::stop(self, object, &reason, message);
-        self.tell(object, "Stopped", message);
-    }
-
     fn unreserve(&self, workload: &Workload, (reason, message): (&str, &str), requeue: bool) {
         let now = self.api.now();
         let mut new = workload.clone();
@@ -268,48 +250,5 @@ impl Step<'_> {
         let why = self.version.reason_while_pending();
         unset_quota(&mut new, why, message, self.version, now);
         write_admission(self.api, workload, &new, Guard::Strict, self.version);
-    }
-
-    fn start(&mut self, object: &Value, workload: &Workload) {
-        let infos = pod_set_infos(workload, &self.flavors(workload));
-        let started = infos.and_then(|infos| {
-            let info: PodSetInfo = infos.into_iter().next().unwrap_or_default();
-            let started = match self.integration {
-                Integration::Job => job::started(object, &info),
-                Integration::Pod => pod::started(object, &info),
-            };
-            started.map_err(|conflict| conflict.to_string())
-        });
-        match started {
-            Err(conflict) => {
-                self.finish(workload, "FailedToStart", &conflict);
-            }
-            Ok(started) => {
-                let answer = self.api.update(&self.integration.resource(), &started, "");
-                let queue = workload
-                    .status
-                    .admission
-                    .as_ref()
-                    .map(|a| a.cluster_queue.as_str());
-                if answer.code == 200 {
-                    let text = format!("Admitted by clusterQueue {}", queue.unwrap_or_default());
-                    self.tell(&answer.body, "Started", &text);
-                } else {
-                    tracing::warn!(code = answer.code, body = %answer.body, "the start of a job was refused");
-                }
-            }
-        }
-    }
-
-    fn flavors(&self, workload: &Workload) -> BTreeMap<String, ResourceFlavor> {
-        let admission = workload.status.admission.iter();
-        let sets = admission.flat_map(|admission| &admission.pod_set_assignments);
-        let names = sets.flat_map(|set| set.flavors.values());
-        names
-            .filter_map(|name| {
-                let raw = self.api.get(&kueue("resourceflavors"), "", name)?;
-                Some((name.clone(), read(&raw)))
-            })
-            .collect()
     }
 }

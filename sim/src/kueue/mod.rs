@@ -5,7 +5,7 @@
 //! [`KueueVersion`] has what differs between releases and feature gates.
 //!
 //! It reproduces what was recorded of Kueue 0.19.2 (`tests/it/traces.rs`). Not in it: cohorts and fair sharing, topologies, `MultiKueue`, workload slices, partial
-//! admission, reclaimable Pods, timeouts of Pods that do not get ready, `LimitRanges`, the counts in the status of queues, metrics, and the two built-in
+//! admission, reclaimable Pods, timeouts of Pods that do not get ready, `LimitRange`s, the counts in the status of queues, metrics, and the two built-in
 //! checks.
 
 mod active;

@@ -98,7 +98,7 @@ fn answers(trace: &Trace, played: &Played) -> Vec<Difference> {
             }
             if then != now {
                 differences.push(Difference {
-                    at: format!("answer to {:?}", step.step),
+                    at: format!("answer to {:?}", step.name),
                     recorded: then,
                     simulated: now,
                 });
@@ -273,7 +273,7 @@ fn event_difference(
         }
     };
     (then != now).then(|| Difference {
-        at: format!("events of {:?}", step.step),
+        at: format!("events of {:?}", step.name),
         recorded: join(then, now),
         simulated: join(now, then),
     })

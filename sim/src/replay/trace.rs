@@ -24,10 +24,10 @@ pub struct Trace {
 
 /// One thing that was done, and what came of it.
 #[derive(Clone, Debug, Deserialize)]
-#[expect(clippy::struct_field_names, reason = "the recordings call it so")]
 pub struct Step {
     /// What it is.
-    pub step: String,
+    #[serde(rename = "step")]
+    pub name: String,
     /// Seconds from the start.
     pub t: f64,
     /// The answer to its last request.

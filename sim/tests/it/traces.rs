@@ -1,5 +1,6 @@
 //! What a real Kueue 0.19.2 did, and what the model does.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use kueue_check_sim::replay::{Replay, Trace};
@@ -37,7 +38,7 @@ fn every_recorded_trace_is_reproduced() {
     for path in &recordings {
         let differences = Replay::new(Trace::read(path).unwrap()).run().unwrap();
         for difference in &differences {
-            report += &format!("{}: {difference}\n", path.display());
+            writeln!(report, "{}: {difference}", path.display()).unwrap();
         }
     }
     assert!(report.is_empty(), "{report}");

@@ -81,32 +81,29 @@ fn items(list: &[Value], schema: &Schema, path: &str) -> Option<String> {
 
 /// Why an item cannot be told from its neighbours.
 fn nameless(item: &Value, list: &ListKind, schema: &Schema) -> Option<String> {
-    let why = match (list, item) {
-        (ListKind::Set, Value::Object(_)) => {
-            "associative list without keys has an element that's a map type".to_owned()
-        }
-        (ListKind::Set, Value::Null) => {
-            "associative list without keys has an element that's an explicit null".to_owned()
-        }
-        (ListKind::Atomic | ListKind::Set, _) => return None,
-        (ListKind::Map(_), Value::Null) => {
-            "associative list with keys may not have a null element".to_owned()
-        }
-        (ListKind::Map(keys), Value::Object(_)) => {
-            if !key_of(item, keys, schema).is_empty() {
-                return None;
-            }
+    let ListKind::Map(keys) = list else {
+        let what = match item {
+            Value::Object(_) => "a map type",
+            Value::Null => "an explicit null",
+            _ => return None,
+        };
+        return Some(format!(
+            "associative list without keys has an element that's {what}"
+        ));
+    };
+    let why = match item {
+        Value::Null => "may not have a null element".to_owned(),
+        Value::Object(_) if key_of(item, keys, schema).is_empty() => {
             let names: Vec<String> = keys.iter().map(|key| format!("{key:?}")).collect();
             format!(
-                "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
+                "has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
                 names.join(" ")
             )
         }
-        (ListKind::Map(_), _) => {
-            "associative list with keys may not have non-map elements".to_owned()
-        }
+        Value::Object(_) => return None,
+        _ => "may not have non-map elements".to_owned(),
     };
-    Some(why)
+    Some(format!("associative list with keys {why}"))
 }
 
 fn go_type(value: &Value) -> &'static str {

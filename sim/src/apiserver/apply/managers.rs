@@ -190,3 +190,49 @@ impl Managers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(manager: &str, operation: &str, time: &str) -> Value {
+        json!({"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {format!("f:{manager}"): {}}, "time": time})
+    }
+
+    fn names(managers: &Managers) -> Vec<String> {
+        let entries = managers.encode();
+        let name = |entry: &Value| entry["manager"].as_str().unwrap_or_default().to_owned();
+        entries.iter().map(name).collect()
+    }
+
+    #[test]
+    fn appliers_come_first_and_then_who_wrote_first() {
+        let entries = [
+            entry("a", "Update", "2025-03-01T09:00:02Z"),
+            entry("b", "Update", "2025-03-01T09:00:01Z"),
+            entry("d", "Apply", "2025-03-01T09:00:09Z"),
+            entry("c", "Apply", "2025-03-01T09:00:09Z"),
+        ];
+        let managers = Managers::of(&json!({"metadata": {"managedFields": entries}}));
+        assert_eq!(names(&managers), ["c", "d", "b", "a"]);
+    }
+
+    #[test]
+    fn the_oldest_of_many_are_put_together() {
+        let entries: Vec<Value> = (0..12)
+            .map(|n| {
+                entry(
+                    &format!("m{n:02}"),
+                    "Update",
+                    &format!("2025-03-01T09:00:{n:02}Z"),
+                )
+            })
+            .collect();
+        let mut managers = Managers::of(&json!({"metadata": {"managedFields": entries}}));
+        managers.cap();
+        let names = names(&managers);
+        assert_eq!(names.len(), 10);
+        assert_eq!(names[0], "ancient-changes");
+        assert_eq!(names[1], "m03");
+    }
+}

@@ -135,10 +135,11 @@ fn find<'a>(steps: &[Step], value: &'a Value) -> Option<&'a Value> {
             let mut items = value.as_array()?.iter();
             items.find_map(|item| {
                 let found = item.get(field)?;
-                let same = match found {
-                    Value::String(text) => text == wanted,
-                    other => &other.to_string() == wanted,
+                let shown = match found {
+                    Value::String(text) => text.clone(),
+                    other => other.to_string(),
                 };
+                let same = shown == *wanted;
                 same.then(|| find(rest, item)).flatten()
             })
         }

@@ -24,7 +24,7 @@ pub(crate) use openapi::{document, index};
 
 /// One version of a kind.
 #[derive(Debug)]
-#[expect(clippy::struct_field_names, reason = "they are called so in discovery")]
+#[expect(clippy::struct_field_names, reason = "as in discovery")]
 pub(crate) struct Kind {
     pub(crate) resource: Resource,
     pub(crate) kind: String,

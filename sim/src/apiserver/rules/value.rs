@@ -189,7 +189,10 @@ impl Indexer for Object<'_> {
     {
         let name = key.downcast_ref::<CelString<'_>>();
         let child = name.and_then(|name| self.child(name.inner()));
-        child.map_or_else(|| Err(no_such_key(key)), Ok)
+        match child {
+            Some(child) => Ok(child),
+            None => Err(no_such_key(key)),
+        }
     }
 }
 

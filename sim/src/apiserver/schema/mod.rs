@@ -66,7 +66,7 @@ pub(crate) enum ListKind {
 #[derive(Debug)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is a keyword of the schema"
+    reason = "they are what definitions say, one by one"
 )]
 pub(crate) struct Schema {
     /// The Go type of a built-in schema, such as `v1.PodSpec`; empty if it has none of its own.

@@ -1,6 +1,5 @@
 //! Objects and their history.
 
-mod bell;
 mod history;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -10,11 +9,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::call::Resource;
+use super::changes::{Changes, Teller};
 use super::kinds::{Kind, Registry, TableKey, builtin};
 
-use bell::Bell;
-
-pub use bell::Changes;
 pub use history::{Change, ChangeVerb};
 
 /// Everything that the server holds.
@@ -30,7 +27,7 @@ pub(crate) struct Store {
     log: VecDeque<Arc<Change>>,
     /// How many changes are kept.
     limit: usize,
-    changed: Bell,
+    changed: Teller,
     /// Who is owned by whom: places of objects by the uid of an owner.
     dependents: BTreeMap<String, BTreeSet<(TableKey, String)>>,
     /// Places by uid.
@@ -38,11 +35,21 @@ pub(crate) struct Store {
 }
 
 /// The objects of one kind, by `namespace/name` as the real server orders them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Table {
     objects: BTreeMap<String, Arc<Value>>,
     log: VecDeque<Arc<Change>>,
-    changed: Bell,
+    changed: Teller,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            log: VecDeque::new(),
+            changed: Teller::new(0),
+        }
+    }
 }
 
 /// The place of an object among those of its kind.
@@ -65,7 +72,7 @@ impl Store {
             names: 0,
             log: VecDeque::new(),
             limit: usize::MAX,
-            changed: Bell::default(),
+            changed: Teller::new(1),
             dependents: BTreeMap::new(),
             places: BTreeMap::new(),
         }
@@ -91,12 +98,12 @@ impl Store {
     }
 
     pub(crate) fn changed(&self) -> Changes {
-        self.changed.listen()
+        self.changed.subscribe()
     }
 
     /// Wakes when an object of this kind changes.
     pub(crate) fn table_changed(&mut self, table: &TableKey) -> Changes {
-        self.table(table).changed.listen()
+        self.table(table).changed.subscribe()
     }
 
     fn table(&mut self, key: &TableKey) -> &mut Table {
@@ -224,9 +231,9 @@ impl Store {
         self.log.push_back(change);
         self.trim();
         if let Some(table) = self.tables.get(&write.kind.table()) {
-            table.changed.ring(version);
+            table.changed.tell(version);
         }
-        self.changed.ring(version);
+        self.changed.tell(version);
         object
     }
 

@@ -1,7 +1,8 @@
 //! From a body to an object of its kind: type checked, unknown fields dropped, defaults filled in.
 
-use serde_json::{Map, Value};
 use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
 
 use super::{Context, builtin, meta};
 use crate::apiserver::apply::go_map;
@@ -245,18 +246,14 @@ pub(crate) fn unrecognized(kind: &str, why: &str, body: &str) -> Status {
     let text = match bytes.first() {
         None => "<empty>".to_owned(),
         Some(b'{') => String::from_utf8_lossy(cut).into_owned(),
-        Some(_) => hex(cut),
+        Some(_) => cut.iter().fold(String::new(), |mut text, byte| {
+            // Writing to memory cannot fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        }),
     };
     let more = if bytes.len() > SHOWN { " ..." } else { "" };
     Status::bad_request(format!(
         "the object provided is unrecognized (must be of type {kind}): {why} ({text}{more})"
     ))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

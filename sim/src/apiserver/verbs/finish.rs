@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::meta::{self, finalizers, is_deleting, text};
+use super::own::{keep_times, own};
+use super::split::split;
 use super::{Context, builtin, decode};
-use crate::apiserver::apply::{self, Managers, Owner};
 use crate::apiserver::call::Answer;
 use crate::apiserver::hooks::{Operation, Phase, Review};
 use crate::apiserver::rules::broken_rules;
@@ -24,16 +25,6 @@ pub(super) struct Prepared {
     pub(super) applied: bool,
     /// What the client should know.
     pub(super) warnings: Vec<String>,
-}
-
-/// Who owns what this request writes.
-pub(super) fn owner(context: &Context<'_>, applies: bool) -> Owner {
-    Owner {
-        manager: context.manager(),
-        applies,
-        api_version: context.kind.api_version(),
-        subresource: context.subresource().to_owned(),
-    }
 }
 
 /// Ends a write.
@@ -105,127 +96,6 @@ fn review(
         dry_run: context.dry_run,
         agent: context.call.agent.clone(),
     })
-}
-
-/// Gives the writer the fields that it changed.
-fn own(context: &Context<'_>, prepared: &mut Prepared) {
-    let kind = &context.kind;
-    let sent = prepared
-        .new
-        .pointer("/metadata/managedFields")
-        .and_then(Value::as_array);
-    // One empty entry clears all owners; clients that know nothing of owners send none, and mean no change.
-    let cleared = sent.is_some_and(|s| s.len() == 1 && s[0].as_object().is_some_and(Map::is_empty));
-    let managers = match (&prepared.old, sent) {
-        (Some(_), _) if cleared => Managers::default(),
-        (Some(old), _) => Managers::of(old),
-        (None, Some(_)) => Managers::of(&prepared.new),
-        _ => Managers::default(),
-    };
-    // Owners that were cleared stay so until somebody applies.
-    if prepared.old.is_some() && managers.owners.is_empty() {
-        managers.write_to(&mut prepared.new);
-        return;
-    }
-    let empty;
-    let old = if let Some(old) = prepared.old.as_deref() {
-        old
-    } else {
-        empty = builtin::zero(kind);
-        &empty
-    };
-    let next = apply::update(
-        old,
-        &prepared.new,
-        &kind.schema,
-        &managers,
-        &owner(context, false),
-        &context.now,
-        apply::reset_fields(kind.status, context.subresource()),
-    );
-    next.write_to(&mut prepared.new);
-}
-
-/// Keeps status out of writes of the object and the rest out of writes of the status, and counts generations.
-fn split(context: &Context<'_>, prepared: &mut Prepared) {
-    let kind = &context.kind;
-    let Prepared { old, new, .. } = prepared;
-    let Some(map) = new.as_object_mut() else {
-        return;
-    };
-    match old.as_deref() {
-        None => {
-            if kind.status && !kind.is("", "nodes") {
-                map.remove("status");
-            }
-            builtin::on_create(kind, new);
-        }
-        Some(old) if context.subresource() == "status" => keep_all_but_status(old, map),
-        Some(old) => {
-            if kind.status {
-                match old.get("status") {
-                    Some(status) => map.insert("status".to_owned(), status.clone()),
-                    None => map.remove("status"),
-                };
-            }
-            builtin::on_update(kind, old, new);
-            if (kind.custom || builtin::has_generation(kind)) && differs(kind.status, old, new) {
-                let generation = old
-                    .pointer("/metadata/generation")
-                    .and_then(Value::as_i64)
-                    .unwrap_or(0);
-                new["metadata"]["generation"] = json!(generation + 1);
-            }
-        }
-    }
-}
-
-/// What a write of the status leaves as it is: everything but the status, and who owns it.
-fn keep_all_but_status(old: &Value, new: &mut Map<String, Value>) {
-    let old = old.as_object();
-    let kept = |name: &str| name == "status" || name == "metadata";
-    new.retain(|name, _| kept(name) || old.is_some_and(|old| old.contains_key(name)));
-    for (name, value) in old.into_iter().flatten().filter(|(name, _)| !kept(name)) {
-        if new.get(name) != Some(value) {
-            new.insert(name.clone(), value.clone());
-        }
-    }
-    let Some(metadata) = new.get_mut("metadata").and_then(Value::as_object_mut) else {
-        return;
-    };
-    let managed = metadata.remove("managedFields");
-    let old = old.and_then(|old| old.get("metadata")?.as_object());
-    let apart = |name: &str| name == "managedFields";
-    metadata.retain(|name, _| old.is_some_and(|old| old.contains_key(name)));
-    for (name, value) in old.into_iter().flatten().filter(|(name, _)| !apart(name)) {
-        if metadata.get(name) != Some(value) {
-            metadata.insert(name.clone(), value.clone());
-        }
-    }
-    let managed = managed.or_else(|| old?.get("managedFields").cloned());
-    if let Some(managed) = managed {
-        metadata.insert("managedFields".to_owned(), managed);
-    }
-}
-
-/// Whether anything but metadata (and status, where it is apart) differs.
-fn differs(status: bool, old: &Value, new: &Value) -> bool {
-    let counts =
-        |name: &str| !(name == "metadata" || name == "apiVersion" || (status && name == "status"));
-    let fields = |value: &'_ Value| {
-        value
-            .as_object()
-            .into_iter()
-            .flatten()
-            .filter(|(n, _)| counts(n))
-            .count()
-    };
-    fields(old) != fields(new)
-        || old
-            .as_object()
-            .into_iter()
-            .flatten()
-            .any(|(name, value)| counts(name) && new.get(name) != Some(value))
 }
 
 fn check(context: &Context<'_>, prepared: &Prepared) -> Vec<FieldError> {
@@ -331,33 +201,4 @@ fn waits(object: &Value) -> bool {
         .pointer("/metadata/deletionGracePeriodSeconds")
         .and_then(Value::as_i64)
         .is_some_and(|s| s > 0)
-}
-
-/// If only the times of the owners differ, nothing was written: they keep their times.
-fn keep_times(old: &Value, new: &mut Value) {
-    fn entries(object: &Value) -> &[Value] {
-        let list = object.pointer("/metadata/managedFields");
-        list.and_then(Value::as_array).map_or(&[], Vec::as_slice)
-    }
-    let timeless = |a: &Value, b: &Value| {
-        let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else {
-            return false;
-        };
-        let has = |map: &Map<String, Value>| usize::from(map.contains_key("time"));
-        a.len() - has(a) == b.len() - has(b)
-            && a.iter()
-                .all(|(name, value)| name == "time" || b.get(name) == Some(value))
-    };
-    let (before, after) = (entries(old), entries(new));
-    let same = before.len() == after.len()
-        // The order of entries depends on their times.
-        && before.iter().all(|entry| after.iter().any(|other| timeless(entry, other)));
-    if !same || before == after {
-        return;
-    }
-    let with = Value::Array(before.to_vec());
-    let taken = std::mem::replace(&mut new["metadata"]["managedFields"], with);
-    if new != old {
-        new["metadata"]["managedFields"] = taken;
-    }
 }

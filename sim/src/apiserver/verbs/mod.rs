@@ -9,7 +9,9 @@ mod finish;
 pub(crate) mod list;
 mod meta;
 pub(crate) mod names;
+mod own;
 mod patch;
+mod split;
 mod update;
 
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::decode::{self, Decoded, Source};
 use super::meta::text;
 use super::update::check_identity;
-use super::{Context, builtin, create, finish, update};
+use super::{Context, builtin, create, own, update};
 use crate::apiserver::apply::{self, Managers, Owner};
 use crate::apiserver::call::{Answer, Patch};
 use crate::apiserver::http::body::unknown_patch;
@@ -104,7 +104,7 @@ fn apply(context: &Context<'_>) -> Result<Answer, Status> {
     }
     let request = apply::Request {
         schema: &kind.schema,
-        owner: &finish::owner(context, true),
+        owner: &own::owner(context, true),
         force: context.call.parameter("force") == Some("true"),
         now: &context.now,
         reset,

@@ -1,7 +1,5 @@
 //! SHA-1, which Kueue names Workloads with (FIPS 180-4, 6.1).
 
-use std::fmt::Write;
-
 /// The hash in hexadecimal digits.
 pub(super) fn hex(message: &[u8]) -> String {
     let mut padded = message.to_vec();
@@ -18,14 +16,14 @@ pub(super) fn hex(message: &[u8]) -> String {
         0xc3d2_e1f0,
     ];
     let state = padded.chunks_exact(64).fold(start, block);
-    state.iter().fold(String::new(), |mut text, word| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{word:08x}");
-        text
-    })
+    let words: Vec<String> = state.iter().map(|word| format!("{word:08x}")).collect();
+    words.concat()
 }
 
-#[expect(clippy::many_single_char_names, reason = "RFC 3174 names them so")]
+#[expect(
+    clippy::many_single_char_names,
+    reason = "the standard calls them a to e"
+)]
 fn block(state: [u32; 5], block: &[u8]) -> [u32; 5] {
     let mut words = [0_u32; 80];
     for (word, bytes) in words.iter_mut().zip(block.chunks_exact(4)) {

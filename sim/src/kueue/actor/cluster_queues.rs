@@ -7,7 +7,7 @@ use super::cache::{Change, holds, queue_key};
 use super::{Kueue, Task};
 use crate::kueue::active::active;
 use crate::kueue::api::kueue;
-use crate::kueue::objects::{AdmissionCheck, ClusterQueue, QueueingStrategy};
+use crate::kueue::objects::{AdmissionCheck, ClusterQueue, QueueingStrategy, StopPolicy};
 
 const FINALIZER: &str = "kueue.x-k8s.io/resource-in-use";
 
@@ -199,8 +199,7 @@ impl Kueue {
         let Some(name) = local.map(|q| q.spec.cluster_queue.clone()) else {
             return;
         };
-        let stopped = local
-            .is_some_and(|q| q.spec.stop_policy != crate::kueue::objects::StopPolicy::default());
+        let stopped = local.is_some_and(|q| q.spec.stop_policy != StopPolicy::None);
         let waits = workload.is_active()
             && !workload.is_finished()
             && !workload.has_quota()

@@ -3,6 +3,7 @@
 mod cache;
 mod cluster_queues;
 mod local_queues;
+mod make_room;
 mod run;
 mod schedule;
 mod second_pass;

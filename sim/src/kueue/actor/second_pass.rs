@@ -4,7 +4,7 @@ use super::Kueue;
 use super::cache::Known;
 use crate::kueue::patch::{Guard, write_admission};
 use crate::kueue::reconcile::{admitted_note, sync_admitted, unset_quota};
-use crate::kueue::scheduler::second_pass::{Next, next, preempts_now};
+use crate::kueue::scheduler::second_pass::{Next, Room, next, preempts_now};
 use crate::kueue::scheduler::{SCHEDULER, usage_of, within_quota};
 
 impl Kueue {
@@ -45,14 +45,14 @@ impl Kueue {
         } else {
             self.targets(known, &queue, &wanted)
         };
+        let room = match (fits, targets.is_empty()) {
+            (true, _) => Room::Enough,
+            (false, false) => Room::Possible,
+            (false, true) => Room::None,
+        };
         let now_or_later = preempts_now(workload, &self.cache.checks);
         let leaving = !targets.is_empty() && targets.iter().all(|t| t.is_evicted());
-        match next(
-            now_or_later,
-            workload.all_checks_ready(),
-            fits,
-            !targets.is_empty(),
-        ) {
+        match next(now_or_later, workload.all_checks_ready(), room) {
             Next::Wait => false,
             Next::Preempt if leaving => false,
             Next::Preempt => {

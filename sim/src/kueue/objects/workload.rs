@@ -101,7 +101,7 @@ pub struct WorkloadSpec {
 }
 
 impl WorkloadSpec {
-    /// The WorkloadPriorityClass, if the priority is from one.
+    /// The `WorkloadPriorityClass`, if the priority is from one.
     pub fn priority_class(&self) -> Option<&str> {
         let class = self.priority_class_ref.as_ref()?;
         (class.kind == "WorkloadPriorityClass").then_some(class.name.as_str())

@@ -36,15 +36,25 @@ pub fn preempts_now(workload: &Workload, checks: &BTreeMap<String, AdmissionChec
             .all(|e| e.state == State::Ready)
 }
 
-/// `fits`: whether the Workload is within the quota beside what others have. `can_preempt`: whether others could make room.
-#[expect(clippy::fn_params_excessive_bools, reason = "a table of four facts")]
-pub fn next(preempts_now: bool, all_ready: bool, fits: bool, can_preempt: bool) -> Next {
-    match (fits, all_ready) {
-        (true, true) => Next::Admit,
-        (false, true) if !can_preempt => Next::Lose,
-        (false, true) => Next::Preempt,
-        (false, false) if preempts_now && can_preempt => Next::Preempt,
-        (true | false, false) => Next::Wait,
+/// The room that a Workload with quota has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// It is within the quota, beside what others have.
+    Enough,
+    /// Others could make room.
+    Possible,
+    /// Nobody could.
+    None,
+}
+
+/// The rule of KEP-993. `preempts_now`: as [`preempts_now`] says.
+pub fn next(preempts_now: bool, all_ready: bool, room: Room) -> Next {
+    match (room, all_ready) {
+        (Room::Enough, true) => Next::Admit,
+        (Room::Possible, true) => Next::Preempt,
+        (Room::None, true) => Next::Lose,
+        (Room::Possible, false) if preempts_now => Next::Preempt,
+        (_, false) => Next::Wait,
     }
 }
 

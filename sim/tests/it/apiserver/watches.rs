@@ -180,3 +180,28 @@ pub(super) fn rows() -> Vec<Row> {
         ),
     ]
 }
+
+/// When they come is not promised by the real server, so both are not compared in this.
+#[tokio::test(start_paused = true)]
+async fn bookmarks_come_every_minute_and_before_the_end() {
+    use http_body_util::BodyExt;
+
+    let clock = kueue_check::Clock::system();
+    let server = kueue_check_sim::apiserver::ApiServer::new(clock);
+    let client = server.client();
+    let path = "/api/v1/namespaces/default/configmaps?watch=true&allowWatchBookmarks=true&resourceVersion=1&timeoutSeconds=130";
+    let request = http::Request::get(path)
+        .body(kube::client::Body::empty())
+        .unwrap();
+    let began = tokio::time::Instant::now();
+    let mut body = client.send(request).await.unwrap().into_body();
+    let mut seen = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let bytes = frame.unwrap().into_data().unwrap();
+        let event: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+        assert_eq!(event["type"], "BOOKMARK");
+        seen.push(began.elapsed().as_secs());
+    }
+    assert_eq!(seen, [60, 120, 128]);
+    assert_eq!(began.elapsed().as_secs(), 130);
+}

@@ -1,5 +1,6 @@
 //! KEP-3838: what may change on a Pod, gated or not, on both servers.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -236,9 +237,7 @@ async fn both_servers_let_the_same_change() {
     for ((row, ours), theirs) in rows().iter().zip(&ours).zip(&theirs) {
         if ours != theirs {
             let (gated, released, old, new) = row;
-            report += &format!(
-                "gated: {gated}, released: {released}: {old} -> {new}\n  real: {theirs}\n  ours: {ours}\n"
-            );
+            writeln!(report, "gated: {gated}, released: {released}: {old} -> {new}\n  real: {theirs}\n  ours: {ours}").unwrap();
         }
     }
     assert!(report.is_empty(), "{report}");

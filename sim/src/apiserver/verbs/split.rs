@@ -1,0 +1,88 @@
+//! What of an object a write may change: the status by itself, or everything but the status.
+
+use serde_json::{Map, Value, json};
+
+use super::finish::Prepared;
+use super::{Context, builtin};
+
+/// Keeps status out of writes of the object and the rest out of writes of the status, and counts generations.
+pub(super) fn split(context: &Context<'_>, prepared: &mut Prepared) {
+    let kind = &context.kind;
+    let Prepared { old, new, .. } = prepared;
+    let Some(map) = new.as_object_mut() else {
+        return;
+    };
+    match old.as_deref() {
+        None => {
+            if kind.status && !kind.is("", "nodes") {
+                map.remove("status");
+            }
+            builtin::on_create(kind, new);
+        }
+        Some(old) if context.subresource() == "status" => keep_all_but_status(old, map),
+        Some(old) => {
+            if kind.status {
+                match old.get("status") {
+                    Some(status) => map.insert("status".to_owned(), status.clone()),
+                    None => map.remove("status"),
+                };
+            }
+            builtin::on_update(kind, old, new);
+            if (kind.custom || builtin::has_generation(kind)) && differs(kind.status, old, new) {
+                let generation = old
+                    .pointer("/metadata/generation")
+                    .and_then(Value::as_i64)
+                    .unwrap_or(0);
+                new["metadata"]["generation"] = json!(generation + 1);
+            }
+        }
+    }
+}
+
+/// What a write of the status leaves as it is: everything but the status, and who owns it.
+fn keep_all_but_status(old: &Value, new: &mut Map<String, Value>) {
+    let old = old.as_object();
+    let kept = |name: &str| name == "status" || name == "metadata";
+    new.retain(|name, _| kept(name) || old.is_some_and(|old| old.contains_key(name)));
+    for (name, value) in old.into_iter().flatten().filter(|(name, _)| !kept(name)) {
+        if new.get(name) != Some(value) {
+            new.insert(name.clone(), value.clone());
+        }
+    }
+    let Some(metadata) = new.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return;
+    };
+    let managed = metadata.remove("managedFields");
+    let old = old.and_then(|old| old.get("metadata")?.as_object());
+    let apart = |name: &str| name == "managedFields";
+    metadata.retain(|name, _| old.is_some_and(|old| old.contains_key(name)));
+    for (name, value) in old.into_iter().flatten().filter(|(name, _)| !apart(name)) {
+        if metadata.get(name) != Some(value) {
+            metadata.insert(name.clone(), value.clone());
+        }
+    }
+    let managed = managed.or_else(|| old?.get("managedFields").cloned());
+    if let Some(managed) = managed {
+        metadata.insert("managedFields".to_owned(), managed);
+    }
+}
+
+/// Whether anything but metadata (and status, where it is apart) differs.
+fn differs(status: bool, old: &Value, new: &Value) -> bool {
+    let counts =
+        |name: &str| !(name == "metadata" || name == "apiVersion" || (status && name == "status"));
+    let fields = |value: &'_ Value| {
+        value
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(n, _)| counts(n))
+            .count()
+    };
+    fields(old) != fields(new)
+        || old
+            .as_object()
+            .into_iter()
+            .flatten()
+            .any(|(name, value)| counts(name) && new.get(name) != Some(value))
+}
