@@ -12,7 +12,6 @@ use serde_json::json;
 
 use super::{Scenario, Scripted, Vendor};
 use crate::apiserver::{Call, Patch, Verb};
-use crate::explore::Fault;
 use crate::simulation::{CHECK, Cluster, Job, QUEUE, Simulation};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -103,9 +102,7 @@ pub fn all() -> Vec<Scenario> {
             simulation: || {
                 let first =
                     || Scripted::new(|r| Ok(until_five_past(r))).takes(longer_after_five_past);
-                let trial = Simulation::new(first).and("second", |_| AfterFivePast);
-                // A process that dies between the loss of quota and the withdrawal leaves its Ready behind: the next one does not see Workloads without quota.
-                trial.spare(Fault::CrashBefore).spare(Fault::CrashOnEvent)
+                Simulation::new(first).and("second", |_| AfterFivePast)
             },
             play: |cluster| Box::pin(held(cluster)),
         },

@@ -3,6 +3,7 @@
 //! kube's `watcher` does the watching. This closes what it leaves open: a refused selector, a 410 in answer to a watch (not inside one), requests that hang,
 //! errors without a pause between them. Streaming lists are not used, so they need no fallback; objects cannot fail to decode.
 
+mod left_behind;
 mod sources;
 
 use std::time::Duration;
@@ -19,6 +20,7 @@ use super::metrics::{Metrics, WatchLabels};
 use crate::api::{AdmissionCheck, ResourceFlavor, Workload};
 use crate::check::Wake;
 
+pub(crate) use left_behind::search;
 pub(crate) use sources::{
     CheckSource, FlavorSource, ParametersSource, StoredParameters, WakeSource, WorkloadSource,
 };
@@ -32,6 +34,11 @@ pub(crate) enum Incoming {
     Workloads {
         event: Event<Workload>,
         selected: bool,
+        term: u64,
+    },
+    /// A Workload without quota on which an answer stands, seen by the search of this term.
+    LeftBehind {
+        workload: Workload,
         term: u64,
     },
     Flavors(Event<ResourceFlavor>),

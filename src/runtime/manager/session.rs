@@ -52,6 +52,8 @@ pub(super) struct Session {
     pub(super) incoming: (mpsc::Sender<Incoming>, mpsc::Receiver<Incoming>),
     pub(super) watches: JoinSet<()>,
     pub(super) workload_watch: Option<AbortHandle>,
+    /// Looks once in each term for answers that an earlier leader left behind.
+    pub(super) search: Option<AbortHandle>,
     /// Which watch of Workloads counts: events of an earlier one may still be on their way.
     pub(super) workload_term: u64,
 
@@ -153,6 +155,7 @@ impl Session {
             incoming: mpsc::channel(1024),
             watches: JoinSet::new(),
             workload_watch: None,
+            search: None,
             workload_term: 0,
             synced: Synced::default(),
             acting: false,
@@ -300,11 +303,15 @@ impl Session {
         for controller in 0..self.checks.len() {
             self.ask_outstanding(controller);
         }
+        self.search_left_behind();
     }
 
     fn stop_acting(&mut self) {
         self.acting = false;
         self.told_acting.send_replace(false);
+        if let Some(search) = self.search.take() {
+            search.abort();
+        }
         self.queue = Queue::default();
         self.timers.clear();
         for key in self
@@ -329,7 +336,10 @@ impl Session {
                 selected,
                 term,
             } if term == self.workload_term => self.take_workload(event, selected),
-            Incoming::Workloads { .. } | Incoming::ApiChanged => {}
+            Incoming::LeftBehind { workload, term } if term == self.workload_term => {
+                self.take_left_behind(&workload);
+            }
+            Incoming::Workloads { .. } | Incoming::LeftBehind { .. } | Incoming::ApiChanged => {}
             Incoming::Flavors(event) => self.take_flavor(event),
             Incoming::Parameters { kind, event } => self.take_parameters(kind, event),
             Incoming::ParametersFailed { kind, failure } => self.parameters_failed(kind, failure),

@@ -51,6 +51,21 @@ impl Session {
         }));
     }
 
+    /// Looks for answers that a leader before us could not withdraw any more (rule 15).
+    pub(super) fn search_left_behind(&mut self) {
+        let client = guarded(&self.client, &self.metrics, None);
+        let search = intake::search(
+            client,
+            self.served,
+            self.workload_term,
+            self.settings.seed,
+            self.incoming.0.clone(),
+        );
+        if let Some(earlier) = self.search.replace(self.watches.spawn(search)) {
+            earlier.abort();
+        }
+    }
+
     fn start_author_watches(&mut self, check: usize) {
         let controller = self.checks[check].controller_name();
         for source in self.checks[check].watches().0 {

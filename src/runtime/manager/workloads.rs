@@ -87,6 +87,17 @@ impl Session {
         self.tidy(&uid);
     }
 
+    /// Withdraws what stands on a Workload that lost its quota before this replica led. Of a Workload that is known already, the watch knows better.
+    pub(super) fn take_left_behind(&mut self, workload: &Workload) {
+        let uid = workload.uid();
+        if !self.acting || self.workloads.contains_key(uid) {
+            return;
+        }
+        self.workloads.entry(uid.clone()).or_default();
+        self.observe(workload, None);
+        self.tidy(uid);
+    }
+
     /// The Workload is no longer among those that are watched.
     fn gone(&mut self, uid: &Uid, why: Option<ReleaseReason>) {
         let Some(tracked) = self.workloads.get(uid) else {

@@ -23,6 +23,15 @@ struct State {
 pub(crate) struct Seen {
     pub(crate) verb: &'static str,
     pub(crate) path: String,
+    pub(crate) query: String,
+}
+
+impl Seen {
+    /// Whether it is the search of a new leader for answers that were left behind.
+    pub(crate) fn searches(&self) -> bool {
+        self.query
+            .contains("fieldSelector=status.admission.clusterQueue%3D")
+    }
 }
 
 struct Rule {
@@ -124,6 +133,7 @@ async fn send(
     let seen = Seen {
         verb,
         path: request.uri().path().to_owned(),
+        query: request.uri().query().unwrap_or_default().to_owned(),
     };
     match faults.next(seen) {
         None => Ok(client.send(request).await?),

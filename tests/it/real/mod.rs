@@ -8,6 +8,7 @@ mod duties;
 mod examples;
 mod faults;
 mod gated_pods;
+mod left_behind;
 mod ownership;
 mod process;
 mod program;

@@ -15,7 +15,7 @@ fn watches_workloads(seen: &Seen) -> bool {
 }
 
 fn lists_workloads(seen: &Seen) -> bool {
-    seen.verb == "get" && seen.path.ends_with("/workloads")
+    seen.verb == "get" && seen.path.ends_with("/workloads") && !seen.searches()
 }
 
 #[tokio::test]
