@@ -74,7 +74,6 @@ impl {{ kind }}Spec {
 
 #[cfg(test)]
 mod tests {
-    use kueue_check::Parameters;
     use serde_json::{Value, json};
 
     use super::*;

@@ -64,7 +64,10 @@ impl Source {
     /// # Errors
     /// An outage, an answer that makes no sense, a URL that is none.
     pub async fn room(&self, {% if parameters %}url: &str, {% endif %}namespace: &str) -> Result<u32, CheckError> {
-        let address = format!("{}?namespace={namespace}", {% if parameters %}url{% else %}self.url{% endif %});
+{%- unless parameters %}
+        let url = &self.url;
+{%- endunless %}
+        let address = format!("{url}?namespace={namespace}");
         {{- ask }}
 {% else %}
     /// The pods for which there is room.

@@ -40,6 +40,24 @@ pub fn all() -> Vec<Variant> {
     all
 }
 
+/// Six of them, in which every answer to one question meets every answer to each other.
+pub fn covering() -> Vec<Variant> {
+    let variant = |source, parameters, state, cleanup| Variant {
+        parameters,
+        source,
+        state,
+        cleanup,
+    };
+    vec![
+        variant("none", false, false, false),
+        variant("none", true, true, true),
+        variant("http", false, true, true),
+        variant("http", true, false, false),
+        variant("prometheus", false, false, true),
+        variant("prometheus", true, true, false),
+    ]
+}
+
 impl Variant {
     /// A name that says what it is.
     pub fn name(&self) -> String {
@@ -88,10 +106,8 @@ pub fn write_workspace(repository: &Path, folder: &Path) -> Result<usize, Error>
     for variant in &variants {
         let project = variant.render(&template, repository)?;
         let mut project = without_profiles(project);
-        // The workspace has one.
-        project
-            .files
-            .remove(Path::new("rust-toolchain.toml"));
+        // The repository has one, and the workspace is inside it.
+        project.files.remove(Path::new("rust-toolchain.toml"));
         project.write(&folder.join(variant.name()))?;
     }
     let manifest = repository.join("Cargo.toml");
@@ -105,10 +121,10 @@ pub fn write_workspace(repository: &Path, folder: &Path) -> Result<usize, Error>
 
 /// Members of a workspace have no profiles of their own.
 fn without_profiles(mut project: Project) -> Project {
-    if let Some(manifest) = project.files.get_mut(Path::new("Cargo.toml")) {
-        if let Some(at) = manifest.find("[profile.") {
-            manifest.truncate(at);
-        }
+    if let Some(manifest) = project.files.get_mut(Path::new("Cargo.toml"))
+        && let Some(at) = manifest.find("[profile.")
+    {
+        manifest.truncate(at);
     }
     project
 }
@@ -170,5 +186,30 @@ mod tests {
         names.sort();
         names.dedup();
         assert_eq!(names.len(), 24);
+    }
+
+    #[test]
+    fn the_tests_that_run_see_every_pair_of_answers() {
+        let answers = |one: &Variant| {
+            [
+                one.source.to_owned(),
+                format!("parameters={}", one.parameters),
+                format!("state={}", one.state),
+                format!("cleanup={}", one.cleanup),
+            ]
+        };
+        let pairs = |variants: &[Variant]| {
+            let mut pairs = std::collections::BTreeSet::new();
+            for variant in variants {
+                let answers = answers(variant);
+                for (at, one) in answers.iter().enumerate() {
+                    for other in &answers[at + 1..] {
+                        pairs.insert((one.clone(), other.clone()));
+                    }
+                }
+            }
+            pairs
+        };
+        assert_eq!(pairs(&covering()), pairs(&all()));
     }
 }

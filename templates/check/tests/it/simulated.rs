@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use kueue_check::api::CheckState;
-use kueue_check_sim::{Job, Simulation};
 use {{ crate_name }}::check;
 {%- if source != "none" %}
 use {{ crate_name }}::source::Source;
 {%- endif %}
+use kueue_check::api::CheckState;
 {%- if cleanup %}
 use kueue_check_sim::apiserver::Resource;
-use kueue_check_sim::Cluster;
+use kueue_check_sim::{Cluster, Job, Simulation};
+{%- else %}
+use kueue_check_sim::{Job, Simulation};
 {%- endif %}
-{%- if parameters %}
-
+{% if parameters %}
 use crate::deploy::rule;
 {%- endif %}
 {%- if source != "none" %}
