@@ -4,6 +4,8 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
+use toml::{Table, Value};
+
 use crate::error::Error;
 use crate::project::{Project, render};
 
@@ -112,7 +114,10 @@ pub fn write_workspace(repository: &Path, folder: &Path) -> Result<usize, Error>
     }
     let manifest = repository.join("Cargo.toml");
     let manifest = fs::read_to_string(&manifest).map_err(Error::file(&manifest))?;
-    write_changed(&folder.join("Cargo.toml"), &workspace(&variants, &manifest)?)?;
+    write_changed(
+        &folder.join("Cargo.toml"),
+        &workspace(&variants, &manifest)?,
+    )?;
     let lock = repository.join("Cargo.lock");
     let lock = fs::read_to_string(&lock).map_err(Error::file(&lock))?;
     write_changed(&folder.join("Cargo.lock"), &lock)?;
@@ -131,42 +136,27 @@ fn without_profiles(mut project: Project) -> Project {
 
 /// The manifest of the workspace: the members, and the profiles of `manifest` for what they depend on.
 fn workspace(variants: &[Variant], manifest: &str) -> Result<String, Error> {
-    let mut text = "[workspace]\nresolver = \"3\"\nmembers = [\n".to_owned();
-    for variant in variants {
-        let _ = writeln!(text, "    \"{}\",", variant.name());
-    }
-    text += "]\n";
-    let table: toml::Table = manifest
+    let ours: Table = manifest
         .parse()
         .map_err(|error: toml::de::Error| Error::Config(error.to_string()))?;
-    let mut dev = table
-        .get("profile")
-        .and_then(|profile| profile.get("dev"))
-        .cloned()
-        .unwrap_or_else(|| toml::Value::Table(toml::Table::new()));
-    if let Some(packages) = dev.get_mut("package").and_then(toml::Value::as_table_mut) {
-        // The shipped checks are not part of it.
-        packages.retain(|name, _| !name.starts_with("kueue-check-") || name == "kueue-check-sim");
-    }
-    profile(&mut text, "profile.dev", &dev);
-    Ok(text)
-}
-
-/// Writes a table of plain values and tables as TOML.
-fn profile(text: &mut String, name: &str, table: &toml::Value) {
-    let _ = writeln!(text, "\n[{name}]");
-    for (key, value) in table.as_table().into_iter().flatten() {
-        if !value.is_table() {
-            let _ = writeln!(text, "{key} = {value}");
+    let members: Vec<Value> = variants.iter().map(|one| one.name().into()).collect();
+    let mut workspace = Table::new();
+    workspace.insert("resolver".to_owned(), "3".into());
+    workspace.insert("members".to_owned(), members.into());
+    let mut table = Table::new();
+    table.insert("workspace".to_owned(), workspace.into());
+    if let Some(mut profile) = ours.get("profile").cloned() {
+        let packages = profile
+            .get_mut("dev")
+            .and_then(|dev| dev.get_mut("package"));
+        if let Some(packages) = packages.and_then(Value::as_table_mut) {
+            // The shipped checks are not part of it.
+            packages
+                .retain(|name, _| ["*", "kueue-check", "kueue-check-sim"].contains(&name.as_str()));
         }
+        table.insert("profile".to_owned(), profile);
     }
-    for (key, value) in table.as_table().into_iter().flatten() {
-        if let toml::Value::Table(inner) = value {
-            for (package, settings) in inner {
-                profile(text, &format!("{name}.{key}.\"{package}\""), settings);
-            }
-        }
-    }
+    Ok(table.to_string())
 }
 
 fn write_changed(path: &Path, text: &str) -> Result<(), Error> {
