@@ -34,8 +34,8 @@ fn the_chart_gives_exactly_the_permissions_that_the_program_asks_for() {
     let manifests = documents(&printed(&["manifests", "--image", "example.com/check:1"]));
     let role = manifests.iter().find(|document| document["kind"] == "ClusterRole").unwrap();
     let values: Value = serde_saphyr::from_str(include_str!("../../deploy/values.yaml")).unwrap();
-    assert_eq!(values["rbac"]["rules"], role["rules"]);
-    assert_eq!(values["controllerName"], "{{ controller_name }}");
+    assert_eq!(values["check"]["clusterRules"], role["rules"]);
+    assert_eq!(values["check"]["controllers"][0]["name"], "{{ controller_name }}");
 }
 
 #[test]
