@@ -49,15 +49,18 @@ const TEXTS: [&str; 10] = [
     include_str!("../crds/autoscaler/autoscaling.x-k8s.io_provisioningrequests.yaml"),
 ];
 
+/// Those of Kueue 0.19.2 and of Cluster Autoscaler, to install on a real API server. They have no descriptions, no conversion and no schema of Pods.
+pub fn all() -> Vec<CustomResourceDefinition> {
+    // The texts are part of this crate, and a test reads them all.
+    let read = TEXTS
+        .iter()
+        .filter_map(|text| serde_saphyr::from_str(text).ok());
+    read.collect()
+}
+
 /// The kinds of Kueue 0.19.2 and of Cluster Autoscaler, read once.
 pub fn kueue() -> &'static Prepared {
-    static KINDS: LazyLock<Prepared> = LazyLock::new(|| {
-        // The texts are part of this crate, and a test reads them all.
-        let definitions = TEXTS
-            .iter()
-            .filter_map(|text| serde_saphyr::from_str(text).ok());
-        Prepared::new(definitions.collect())
-    });
+    static KINDS: LazyLock<Prepared> = LazyLock::new(|| Prepared::new(all()));
     &KINDS
 }
 

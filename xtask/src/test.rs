@@ -10,7 +10,7 @@ const REQUIRE: &str = "KUEUE_CHECK_REQUIRE_TESTENV";
 type Step = (&'static str, fn() -> Result<(), Failure>);
 
 /// From cheap to dear, so that a mistake shows early.
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     ("format", || tools::cargo(&["fmt", "--all", "--check"], &[])),
     ("lints", || {
         tools::cargo(
@@ -70,6 +70,7 @@ const STEPS: [Step; 9] = [
             &[("RUST_TEST_THREADS", "8"), ("KUEUE_CHECK_ON", "box")],
         )
     }),
+    ("templates", tools::check_templates),
     ("example", example),
 ];
 

@@ -64,9 +64,23 @@ fn build(example: &str) -> Result<PathBuf, Failure> {
         ],
         &[],
     )?;
+    Ok(built())
+}
+
+/// Where cargo puts programs.
+fn built() -> PathBuf {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    Ok(target.join("debug"))
+    target.join("debug")
+}
+
+/// Renders the template of a check in all its variants, and builds and tries them.
+pub(crate) fn check_templates() -> Result<(), Failure> {
+    cargo(
+        &["build", "--workspace", "--bin", "kueue-check-template"],
+        &[],
+    )?;
+    run(&built().join("kueue-check-template"), &["check"], &[])
 }
 
 /// Builds kube-apiserver and etcd.

@@ -1,0 +1,181 @@
+{%- assign kind = project-name | upper_camel_case | append: "Rule" -%}
+{%- capture body -%}
+{%- if source == "none" %}
+        let verdict = rule::decide(pods, {% if parameters %}rule.most_pods_by_day, rule.night(){% else %}MOST_PODS_BY_DAY, NIGHT{% endif %}, request.now());
+{%- elsif source == "http" %}
+        let namespace = request.workload().namespace();
+        let verdict = rule::decide(pods, source.room({% if parameters %}&rule.url, {% endif %}namespace).await?);
+{%- else %}
+        let verdict = rule::decide(pods, source.room({% if parameters %}&rule.url, &rule.query{% endif %}).await?);
+{%- endif %}
+{%- if state or cleanup %}
+        if !verdict.is_ready() {
+            return Ok(verdict);
+        }
+{%- endif %}
+{%- if state %}
+        if let Err(wait) = pace.start(&request, {% if parameters %}rule.start_interval.into(){% else %}START_INTERVAL{% endif %}) {
+            return Ok(Verdict::pending("another job has just started").recheck_in(wait));
+        }
+{%- endif %}
+{%- if cleanup %}
+        bookings.book(request.reservation(), pods).await?;
+{%- endif %}
+{%- endcapture -%}
+//! The check: it gathers what the rule needs, and says what follows.
+{%- if source == "none" %}
+//!
+//! By day, large jobs wait for the night.
+{%- else %}
+//!
+//! A job starts when there is room for its pods. What has just been let start is not in the figures yet: where that matters, count it.
+{%- endif %}
+{% if source != "none" or state and parameters == false %}
+use std::time::Duration;
+{% endif %}
+{%- if cleanup %}
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use kube::Client;
+{%- endif %}
+use kueue_check::prelude::*;
+{%- if source != "none" %}
+use kueue_check::service::{CircuitBreakerLayer, layered};
+{%- endif %}
+{% if cleanup %}
+use crate::bookings::Bookings;
+{%- endif %}
+{%- if state %}
+use crate::pace::Pace;
+{%- endif %}
+{%- if parameters %}
+use crate::parameters::{{ kind }};
+{%- endif %}
+{%- if source == "none" and parameters == false %}
+use crate::rule::{self, Night};
+{%- else %}
+use crate::rule;
+{%- endif %}
+{%- if source != "none" %}
+use crate::source::Source;
+{%- endif %}
+{% if source == "none" and parameters == false %}
+/// By day, jobs of more pods than this wait.
+pub const MOST_PODS_BY_DAY: u32 = 10;
+/// When they start.
+pub const NIGHT: Night = Night { begins: 22, ends: 6 };
+{%- endif %}
+{%- if state and parameters == false %}
+/// The time between two starts.
+pub const START_INTERVAL: Duration = Duration::from_secs(10);
+{%- endif %}
+{%- if source != "none" %}
+/// After so many failures in a row, nobody asks for a while.
+const FAILURES: u32 = 5;
+/// For how long.
+const PAUSE: Duration = Duration::from_secs(60);
+{%- endif %}
+
+/// The check, as it runs.
+pub fn new({% if cleanup %}client: Client{% endif %}{% if cleanup and source != "none" %}, {% endif %}{% if source != "none" %}source: Source{% endif %}) -> impl AdmissionCheckController {
+{%- capture made -%}
+{%- if cleanup -%}
+MayStart { bookings: Bookings::new(client){% if source != "none" %}, source{% endif %}{% if state %}, pace: Pace::default(){% endif %} }
+{%- elsif source != "none" and state -%}
+may_start.with_state(Knowledge { source, pace: Pace::default() })
+{%- elsif source != "none" -%}
+may_start.with_state(source)
+{%- elsif state -%}
+may_start.with_state(Pace::default())
+{%- else -%}
+may_start
+{%- endif -%}
+{%- endcapture %}
+{%- if source != "none" %}
+    layered({{ made }}, CircuitBreakerLayer::new(FAILURES, PAUSE))
+{%- else %}
+    {{ made }}
+{%- endif %}
+}
+{% if cleanup %}
+/// What the check works with.
+struct MayStart {
+    bookings: Bookings,
+{%- if source != "none" %}
+    source: Source,
+{%- endif %}
+{%- if state %}
+    pace: Pace,
+{%- endif %}
+}
+
+impl AdmissionCheckController for MayStart {
+    type Parameters = {% if parameters %}{{ kind }}{% else %}NoParameters{% endif %};
+
+    fn controller_name(&self) -> ControllerName {
+        const { ControllerName::from_static("{{ controller_name }}") }
+    }
+
+    async fn check(&self, request: CheckRequest<Self::Parameters>) -> Result<Verdict, CheckError> {
+        let Self { bookings{% if source != "none" %}, source{% endif %}{% if state %}, pace{% endif %} } = self;
+{%- if parameters %}
+        let rule = &request.parameters().spec;
+{%- endif %}
+        let pods = request.workload().pod_sets().iter().map(PodSet::count).sum();
+        {{- body }}
+        Ok(verdict)
+    }
+
+    async fn release(&self, reservation: &Reservation, _: ReleaseReason) -> Result<Released, CheckError> {
+        self.bookings.cancel(reservation).await?;
+        Ok(Released::Done)
+    }
+
+    async fn outstanding(&self) -> Result<Vec<Reservation>, CheckError> {
+        self.bookings.all().await
+    }
+
+    fn permissions(&self) -> Vec<PolicyRule> {
+        Bookings::permissions()
+    }
+}
+{%- else %}
+{%- if source != "none" and state %}
+/// What the check works with.
+#[derive(Clone)]
+pub struct Knowledge {
+    source: Source,
+    pace: Pace,
+}
+{% endif %}
+/// {% if source == "none" %}By day, large jobs wait for the night.{% else %}A job starts when there is room for its pods.{% endif %}
+#[admission_check(controller = "{{ controller_name }}"{% if source != "none" %}, timeout = "10s"{% endif %})]
+pub async fn may_start(
+    request: Request,
+{%- if parameters %}
+    Params(parameters): Params<{{ kind }}>,
+{%- endif %}
+{%- if source != "none" and state %}
+    State(Knowledge { source, pace }): State<Knowledge>,
+{%- elsif source != "none" %}
+    State(source): State<Source>,
+{%- elsif state %}
+    State(pace): State<Pace>,
+{%- endif %}
+) -> {% if source == "none" and state == false %}Verdict{% else %}Result<Verdict, CheckError>{% endif %} {
+{%- if parameters %}
+        let rule = &parameters.spec;
+{%- endif %}
+        let pods = request.workload().pod_sets().iter().map(PodSet::count).sum();
+{%- if source == "none" and state == false %}
+    rule::decide(pods, {% if parameters %}rule.most_pods_by_day, rule.night(){% else %}MOST_PODS_BY_DAY, NIGHT{% endif %}, request.now())
+{%- elsif state == false %}
+{%- if source == "http" %}
+        let namespace = request.workload().namespace();
+{%- endif %}
+        Ok(rule::decide(pods, source.room({% if source == "http" %}{% if parameters %}&rule.url, {% endif %}namespace{% elsif parameters %}&rule.url, &rule.query{% endif %}).await?))
+{%- else %}
+        {{- body }}
+        Ok(verdict)
+{%- endif %}
+}
+{%- endif %}

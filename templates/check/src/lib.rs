@@ -1,0 +1,9 @@
+//! An admission check for Kueue. `README.md` says what it does and how to run it.
+{% if cleanup %}
+pub mod bookings;{% endif %}
+pub mod check;{% if source != "none" %}
+pub mod http;{% endif %}{% if state %}
+pub mod pace;{% endif %}{% if parameters %}
+pub mod parameters;{% endif %}
+pub mod rule;{% if source != "none" %}
+pub mod source;{% endif %}

@@ -1,0 +1,100 @@
+{%- if source == "none" -%}
+//! The rule, without the world around it: by day, large jobs wait for the night.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kueue_check::Verdict;
+
+/// Whole hours of the day, in UTC. One that ends before it begins goes on over midnight.
+#[derive(Clone, Copy, Debug)]
+pub struct Night {
+    /// The hour with which it begins, from 0 to 23.
+    pub begins: u8,
+    /// The hour that is day again.
+    pub ends: u8,
+}
+
+const HOUR: i64 = 3600;
+const DAY: i64 = 24 * HOUR;
+
+/// Whether a job of so many pods may start at `now`.
+pub fn decide(pods: u32, most_by_day: u32, night: Night, now: Timestamp) -> Verdict {
+    let second = now.as_second().rem_euclid(DAY);
+    if pods <= most_by_day || night.contains(second / HOUR) {
+        return Verdict::ready("may start");
+    }
+    let wait = (i64::from(night.begins) * HOUR - second).rem_euclid(DAY);
+    let message = format!("{pods} pods: by day at most {most_by_day}, more from {:02}:00 UTC", night.begins);
+    Verdict::pending(message).recheck_in(Duration::from_secs(wait.unsigned_abs()))
+}
+
+impl Night {
+    fn contains(self, hour: i64) -> bool {
+        let (begins, ends) = (i64::from(self.begins), i64::from(self.ends));
+        if begins < ends { (begins..ends).contains(&hour) } else { hour >= begins || hour < ends }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_jobs_wait_for_the_night() {
+        let (night, siesta) = (Night { begins: 22, ends: 6 }, Night { begins: 13, ends: 15 });
+        for (pods, night, time, wait) in [
+            (10, night, "12:00:00", None),
+            (11, night, "12:00:00", Some(10 * 3600)),
+            (11, night, "21:59:59", Some(1)),
+            (11, night, "22:00:00", None),
+            (11, night, "05:59:59", None),
+            (11, night, "06:00:00", Some(16 * 3600)),
+            (11, siesta, "14:30:00", None),
+            (11, siesta, "15:00:00", Some(22 * 3600)),
+        ] {
+            let now = format!("2026-11-21T{time}Z").parse().unwrap();
+            let verdict = decide(pods, 10, night, now);
+            assert_eq!(verdict.is_ready(), wait.is_none(), "{pods} pods at {time}");
+            assert_eq!(verdict.recheck(), wait.map(Duration::from_secs), "{pods} pods at {time}");
+        }
+    }
+}
+{%- else -%}
+//! The rule, without the world around it: a job starts when there is room for its pods.
+
+use std::time::Duration;
+
+use kueue_check::Verdict;
+
+/// When a job that waits is looked at again.
+pub const AGAIN: Duration = Duration::from_secs(60);
+
+/// Whether a job of so many pods may start where there is room for `room`.
+pub fn decide(pods: u32, room: u32) -> Verdict {
+    if pods <= room {
+        return Verdict::ready("there is room");
+    }
+    Verdict::pending(format!("{pods} pods, and room for {room}")).recheck_in(AGAIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_starts_when_its_pods_have_room() {
+        for (pods, room, message) in [
+            (4, 4, "there is room"),
+            (0, 0, "there is room"),
+            (5, 4, "5 pods, and room for 4"),
+            (1, 0, "1 pods, and room for 0"),
+        ] {
+            let verdict = decide(pods, room);
+            assert_eq!(verdict.message(), message);
+            assert_eq!(verdict.is_ready(), pods <= room);
+            assert_eq!(verdict.recheck(), (pods > room).then_some(AGAIN));
+        }
+    }
+}
+{%- endif %}

@@ -1,0 +1,158 @@
+{%- if source == "http" -%}
+//! Where it is known how much room there is: a service that answers `GET URL?namespace=NAME` with `{"room": 12}`.
+{%- else -%}
+//! Where it is known how much room there is: a Prometheus server, and a query whose result is one number.
+{%- endif %}
+
+use std::time::Duration;
+
+use http::Uri;
+use kueue_check::prelude::CheckError;
+use kueue_check::service::Shared;
+use serde::Deserialize;
+
+use crate::http::Fetch;
+
+/// For how long an answer serves all who ask the same.
+const KEEP: Duration = Duration::from_secs(30);
+{%- unless parameters %}
+
+/// Where it is asked, unless `{{ crate_name | shouty_snake_case }}_URL` says another place.
+{%- if source == "http" %}
+pub const URL: &str = "http://capacity.kueue-system.svc:8080/room";
+{%- else %}
+pub const URL: &str = "http://prometheus.monitoring.svc:9090";
+/// What it is asked: how many pods there is room for.
+pub const QUERY: &str = "sum(kube_node_status_allocatable{resource=\"pods\"}) - count(kube_pod_info)";
+{%- endif %}
+
+/// Where this process asks.
+pub fn url() -> String {
+    std::env::var("{{ crate_name | shouty_snake_case }}_URL").unwrap_or_else(|_| URL.to_owned())
+}
+{%- endunless %}
+
+/// Asks, once for all who want to know the same. Clones share the answers.
+#[derive(Clone)]
+pub struct Source {
+    fetch: Fetch,
+    answers: Shared<String, u32>,
+{%- unless parameters %}
+    url: String,
+{%- endunless %}
+}
+
+impl Source {
+    /// Asks with `fetch`{% unless parameters %}, at `url`{% endunless %}.
+    pub fn new(fetch: Fetch{% unless parameters %}, url: impl Into<String>{% endunless %}) -> Self {
+        Self {
+            fetch,
+            answers: Shared::new(KEEP),
+{%- unless parameters %}
+            url: url.into(),
+{%- endunless %}
+        }
+    }
+{%- capture ask %}
+        let uri: Uri = address.parse().map_err(CheckError::parameters)?;
+        self.answers.get(address, || async { read(&(self.fetch)(uri).await?) }).await
+    }
+{%- endcapture %}
+{% if source == "http" %}
+    /// The pods for which there is room for the jobs of a namespace.
+    ///
+    /// # Errors
+    /// An outage, an answer that makes no sense, a URL that is none.
+    pub async fn room(&self, {% if parameters %}url: &str, {% endif %}namespace: &str) -> Result<u32, CheckError> {
+{%- unless parameters %}
+        let url = &self.url;
+{%- endunless %}
+        let address = format!("{url}?namespace={namespace}");
+        {{- ask }}
+{% else %}
+    /// The pods for which there is room.
+    ///
+    /// # Errors
+    /// An outage, an answer that makes no sense, a URL that is none.
+    pub async fn room(&self{% if parameters %}, url: &str, query: &str{% endif %}) -> Result<u32, CheckError> {
+        let query = form_urlencoded::Serializer::new(String::new()).append_pair("query", {% if parameters %}query{% else %}QUERY{% endif %}).finish();
+        let address = format!("{}/api/v1/query?{query}", {% if parameters %}url{% else %}self.url{% endif %}.trim_end_matches('/'));
+        {{- ask }}
+{%- endif %}
+}
+{% if source == "http" %}
+#[derive(Deserialize)]
+struct Answer {
+    room: u32,
+}
+
+fn read(body: &[u8]) -> Result<u32, CheckError> {
+    let answer: Answer = serde_json::from_slice(body).map_err(|error| format!("not the answer that was expected: {error}"))?;
+    Ok(answer.room)
+}
+{% else %}
+#[derive(Deserialize)]
+struct Answer {
+    data: Data,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", tag = "resultType", content = "result")]
+enum Data {
+    Vector(Vec<Element>),
+    Scalar((f64, String)),
+}
+
+#[derive(Deserialize)]
+struct Element {
+    value: (f64, String),
+}
+
+/// One number that is none of pods is an error, and so is none: silence is not zero.
+fn read(body: &[u8]) -> Result<u32, CheckError> {
+    let answer: Answer = serde_json::from_slice(body).map_err(|error| format!("not the answer that was expected: {error}"))?;
+    let text = match answer.data {
+        Data::Scalar((_, text)) => text,
+        Data::Vector(elements) => match <[Element; 1]>::try_from(elements) {
+            Ok([element]) => element.value.1,
+            Err(elements) => return Err(format!("the query has {} results; it must have one", elements.len()).into()),
+        },
+    };
+    match text.parse::<f64>() {
+        // As many whole pods; more than 4 billion are 4 billion.
+        Ok(room) if room >= 0.0 => Ok(room as u32),
+        _ => Err(format!("the query's result is {text}, which is no number of pods").into()),
+    }
+}
+{% endif %}
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_a_number_of_pods_or_an_error() {
+        for (body, expected) in [
+{%- if source == "http" %}
+            (r#"{"room": 12}"#, Ok(12)),
+            (r#"{"room": 0, "unit": "pods"}"#, Ok(0)),
+            (r#"{"room": -1}"#, Err("invalid value")),
+            (r#"{}"#, Err("missing field `room`")),
+            ("<html>", Err("not the answer that was expected")),
+{%- else %}
+            (r#"{"status": "success", "data": {"resultType": "vector", "result": [{"metric": {}, "value": [1795000000.1, "12.9"]}]}}"#, Ok(12)),
+            (r#"{"data": {"resultType": "scalar", "result": [1795000000.1, "0"]}}"#, Ok(0)),
+            (r#"{"data": {"resultType": "vector", "result": []}}"#, Err("has 0 results")),
+            (r#"{"data": {"resultType": "scalar", "result": [0, "NaN"]}}"#, Err("is NaN, which")),
+            (r#"{"data": {"resultType": "scalar", "result": [0, "-1"]}}"#, Err("is -1, which")),
+            (r#"{"data": {"resultType": "matrix", "result": []}}"#, Err("matrix")),
+            ("<html>", Err("not the answer that was expected")),
+{%- endif %}
+        ] {
+            match (read(body.as_bytes()), expected) {
+                (Ok(room), Ok(expected)) => assert_eq!(room, expected, "{body}"),
+                (Err(error), Err(expected)) => assert!(error.to_string().contains(expected), "{body}: {error}"),
+                (room, _) => panic!("{body}: {room:?}"),
+            }
+        }
+    }
+}

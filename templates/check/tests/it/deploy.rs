@@ -1,0 +1,58 @@
+//! What is deployed: the files in `deploy` and what the program prints say the same, and an API server accepts it.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+/// The documents of a YAML text.
+pub fn documents(text: &str) -> Vec<Value> {
+    let documents = text.split("---\n").map(|document| serde_saphyr::from_str::<Option<Value>>(document));
+    documents.filter_map(|document| document.expect("YAML")).collect()
+}
+
+/// What is in `deploy/example.yaml`.
+pub fn example() -> Vec<Value> {
+    documents(include_str!("../../deploy/example.yaml"))
+}
+{%- if parameters %}
+
+/// The rule among it.
+pub fn rule() -> Value {
+    example().swap_remove(0)
+}
+{%- endif %}
+
+/// What the program prints.
+pub fn printed(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_{{ project-name }}")).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_chart_gives_exactly_the_permissions_that_the_program_asks_for() {
+    let manifests = documents(&printed(&["manifests", "--image", "example.com/check:1"]));
+    let role = manifests.iter().find(|document| document["kind"] == "ClusterRole").unwrap();
+    let values: Value = serde_saphyr::from_str(include_str!("../../deploy/values.yaml")).unwrap();
+    assert_eq!(values["check"]["clusterRules"], role["rules"]);
+    assert_eq!(values["check"]["controllers"][0]["name"], "{{ controller_name }}");
+}
+
+#[test]
+fn the_example_refers_to_what_is_there() {
+    let example = example();
+    let check = example.iter().find(|document| document["kind"] == "AdmissionCheck").unwrap();
+    assert_eq!(check["spec"]["controllerName"], "{{ controller_name }}");
+{%- if parameters %}
+    let (reference, rule) = (&check["spec"]["parameters"], rule());
+    assert_eq!(reference["kind"], rule["kind"]);
+    assert_eq!(reference["name"], rule["metadata"]["name"]);
+    let definition = documents(&printed(&["crds"])).remove(0);
+    assert_eq!(definition["spec"]["names"]["kind"], rule["kind"]);
+    assert_eq!(definition["spec"]["group"], reference["apiGroup"]);
+{%- else %}
+    assert_eq!(printed(&["crds"]), "", "it has no parameters");
+{%- endif %}
+    let names: Vec<&Value> = example.iter().flat_map(|document| document["spec"]["admissionChecksStrategy"]["admissionChecks"].as_array()).flatten().map(|entry| &entry["name"]).collect();
+    assert_eq!(names, [&check["metadata"]["name"]]);
+}

@@ -1,0 +1,179 @@
+//! The check on a cluster in memory. Each story is told once as it should go, and once with each fault at each request and each event.
+
+use std::time::Duration;
+
+use {{ crate_name }}::check;
+{%- if source != "none" %}
+use {{ crate_name }}::source::Source;
+{%- endif %}
+use kueue_check::api::CheckState;
+{%- if cleanup %}
+use kueue_check_sim::apiserver::Resource;
+use kueue_check_sim::{Cluster, Job, Simulation};
+{%- else %}
+use kueue_check_sim::{Job, Simulation};
+{%- endif %}
+{% if parameters %}
+use crate::deploy::rule;
+{%- endif %}
+{%- if source != "none" %}
+use crate::service::Service;
+{%- endif %}
+
+/// The check with what it has in a cluster{% if parameters %}, and the rule of `deploy/example.yaml`{% endif %}.
+fn trial() -> Simulation {
+{%- if cleanup or source != "none" %}
+    let trial = Simulation::with_tools(|tools| {
+{%- if source != "none" %}
+        let service = tools.outside(|| Service::with_room(8));
+        let source = Source::new(service.fetch(){% unless parameters %}, "http://service"{% endunless %});
+{%- endif %}
+        check::new({% if cleanup %}tools.client.clone(){% if source != "none" %}, {% endif %}{% endif %}{% if source != "none" %}source{% endif %})
+    });
+{%- else %}
+    let trial = Simulation::new(check::new);
+{%- endif %}
+    trial.starting_at("2026-11-21T09:00:00Z"){% if parameters %}.parameters(&rule()){% endif %}
+}
+{%- if cleanup %}
+
+/// The Workloads for which something is booked.
+fn booked(cluster: &Cluster) -> Vec<String> {
+    let bookings = cluster.server().objects(&Resource::new("", "v1", "configmaps"), "");
+    let workload = |booking: &serde_json::Value| booking["data"]["workload"].as_str().unwrap().to_owned();
+    bookings.iter().map(|booking| workload(booking)).collect()
+}
+{%- endif %}
+
+#[test]
+fn a_job_starts_when_it_may_whatever_goes_wrong() {
+    let explored = trial().every_single_fault(async |cluster| {
+        cluster.submit(Job::new("small").pods(4));
+        cluster.expect_admitted("small").await;
+        cluster.submit(Job::new("large").pods(16));
+{%- if source == "none" %}
+        cluster.expect_message("large", "more from 22:00 UTC").await;
+        assert_eq!(cluster.state("large"), Some(CheckState::Pending));
+        cluster.expect_waiting("large", Duration::from_secs(12 * 3600)).await;
+        cluster.advance_to("2026-11-21T22:00:00Z").await;
+{%- else %}
+        cluster.expect_message("large", "16 pods, and room for 8").await;
+        assert_eq!(cluster.state("large"), Some(CheckState::Pending));
+        cluster.expect_waiting("large", Duration::from_secs(600)).await;
+        cluster.outside::<Service>().set_room(16);
+{%- endif %}
+        cluster.expect_admitted("large").await;
+    });
+    println!("{explored}");
+}
+{%- if parameters %}
+
+#[test]
+fn a_rule_that_makes_no_sense_is_said_and_mended() {
+    let mut wrong = rule();
+{%- if source == "none" %}
+    wrong["spec"]["nightEnds"] = wrong["spec"]["nightBegins"].clone();
+    let said = "there would be no night";
+{%- else %}
+    wrong["spec"]["url"] = "nowhere".into();
+    let said = "`nowhere` is no URL";
+{%- endif %}
+    let trial = trial().parameters(&wrong);
+    trial.run(async |cluster| {
+        cluster.submit(Job::new("small").pods(4));
+        cluster.expect_inactive("check", said).await;
+        assert!(!cluster.is_admitted("small"));
+        cluster.apply(&rule());
+        cluster.expect_active("check").await;
+        cluster.expect_admitted("small").await;
+    });
+}
+
+#[test]
+fn a_rule_that_changes_changes_the_answer() {
+    trial().run(async |cluster| {
+        cluster.submit(Job::new("large").pods(16));
+        cluster.expect_message("large", "16 pods").await;
+        let mut other = rule();
+{%- if source == "none" %}
+        other["spec"]["mostPodsByDay"] = 16.into();
+{%- else %}
+        cluster.outside::<Service>().set_room(16);
+        // Elsewhere, nothing that was asked before is known.
+        other["spec"]["url"] = "http://elsewhere".into();
+{%- endif %}
+        cluster.apply(&other);
+        cluster.expect_admitted("large").await;
+    });
+}
+{%- endif %}
+{%- if source != "none" %}
+
+#[test]
+fn an_outage_changes_no_state_and_the_service_is_left_alone() {
+    trial().run(async |cluster| {
+        let service = cluster.outside::<Service>();
+        service.set_down(true);
+        cluster.submit(Job::new("small").pods(4));
+        cluster.expect_message("small", "the service is down").await;
+        cluster.expect_waiting("small", Duration::from_secs(3600)).await;
+        assert_eq!(cluster.state("small"), Some(CheckState::Pending));
+        let asked = service.asked().len();
+        assert!((5..100).contains(&asked), "asked {asked} times in an hour");
+        service.set_down(false);
+        cluster.expect_admitted("small").await;
+    });
+}
+
+#[test]
+fn one_question_serves_all_jobs{% if source == "http" %}_of_a_namespace{% endif %}() {
+    trial().run(async |cluster| {
+        for number in 0..8 {
+            cluster.submit(Job::new(format!("job-{number}")).pods(9));
+        }
+        for number in 0..8 {
+            cluster.expect_message(&format!("job-{number}"), "9 pods, and room for 8").await;
+        }
+        assert_eq!(cluster.outside::<Service>().asked().len(), 1);
+    });
+}
+{%- endif %}
+{%- if state %}
+
+#[test]
+fn jobs_start_one_after_the_other() {
+    trial().run(async |cluster| {
+        let names = ["a", "b", "c"];
+        let began = cluster.now();
+        for name in names {
+            cluster.submit(Job::new(name).pods(2));
+        }
+        for name in names {
+            cluster.expect_admitted(name).await;
+        }
+        let took = cluster.now().duration_since(began).as_secs();
+        assert!((20..60).contains(&took), "three starts, ten seconds apart, took {took} s");
+        let waited = cluster.answers().all().iter().filter(|answer| answer.verdict.message() == "another job has just started").count();
+        assert!(waited >= 2, "two were told to wait");
+    });
+}
+{%- endif %}
+{%- if cleanup %}
+
+#[test]
+fn what_was_booked_is_cancelled_when_the_job_is_over_whatever_goes_wrong() {
+    let explored = trial().every_single_fault(async |cluster| {
+        cluster.submit(Job::new("done").pods(2));
+        cluster.submit(Job::new("stopped").pods(2));
+        cluster.expect_admitted("done").await;
+        cluster.expect_admitted("stopped").await;
+        assert_eq!(booked(cluster).len(), 2, "{:?}", booked(cluster));
+        cluster.complete("done");
+        cluster.merge_workload("stopped", &serde_json::json!({"spec": {"active": false}}));
+        cluster.expect_finished("done").await;
+        cluster.expect_deactivated("stopped").await;
+        cluster.expect("nothing is booked", |cluster| booked(cluster).is_empty()).await;
+    });
+    println!("{explored}");
+}
+{%- endif %}

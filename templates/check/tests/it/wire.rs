@@ -1,0 +1,60 @@
+//! What is asked over a real connection, and what becomes of answers that are none.
+
+use std::time::Duration;
+
+use kueue_check::ErrorKind;
+use {{ crate_name }}::http;
+use {{ crate_name }}::source::Source;
+
+use crate::service::{Service, ok, serve};
+
+const DEADLINE: Duration = Duration::from_millis(500);
+
+async fn room(url: &str) -> Result<u32, kueue_check::CheckError> {
+{%- if source == "http" and parameters %}
+    Source::new(http::client(DEADLINE).unwrap()).room(url, "team-a").await
+{%- elsif source == "http" %}
+    Source::new(http::client(DEADLINE).unwrap(), url).room("team-a").await
+{%- elsif parameters %}
+    Source::new(http::client(DEADLINE).unwrap()).room(url, "sum(free{pool=\"a\"})").await
+{%- else %}
+    Source::new(http::client(DEADLINE).unwrap(), url).room().await
+{%- endif %}
+}
+
+#[tokio::test]
+async fn a_server_is_asked_for_room() {
+    let service = Service::with_room(12);
+    assert_eq!(room(&service.listen().await).await.unwrap(), 12);
+{%- if source == "http" %}
+    assert_eq!(service.asked(), ["/room?namespace=team-a"]);
+{%- elsif parameters %}
+    assert_eq!(service.asked(), ["/api/v1/query?query=sum%28free%7Bpool%3D%22a%22%7D%29"]);
+{%- else %}
+    let asked = service.asked();
+    assert!(asked[0].starts_with("/api/v1/query?query=sum%28kube_node_status_allocatable%7B"), "{asked:?}");
+{%- endif %}
+}
+
+#[tokio::test]
+async fn no_answer_is_an_error_and_says_which() {
+    let large = "1".repeat(2_000_000);
+    for (answer, kind, expected) in [
+        (String::new(), ErrorKind::Transient, "did not answer within 500ms"),
+        (ok("<html>"), ErrorKind::Transient, "not the answer that was expected"),
+        (ok(&large), ErrorKind::Transient, "length limit exceeded"),
+        ("HTTP/1.1 500 Oh\r\ncontent-length: 6\r\n\r\nbroken".to_owned(), ErrorKind::Transient, "answered 500 Internal Server Error: broken"),
+        (
+            "HTTP/1.1 429 Slow\r\nretry-after: 7\r\ncontent-length: 0\r\n\r\n".to_owned(),
+            ErrorKind::Throttled { after: Duration::from_secs(7) },
+            "answered 429",
+        ),
+    ] {
+        let url = serve(move |_| answer.clone()).await;
+        let error = room(&url).await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    let nobody = room("http://127.0.0.1:9").await.unwrap_err();
+    assert!(nobody.to_string().contains("refused"), "{nobody}");
+}

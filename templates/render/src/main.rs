@@ -1,0 +1,98 @@
+//! Renders the template of a check in all its variants, and builds and tries them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use kueue_check_template::variants;
+use kueue_check_testenv::{Cluster, StartError};
+
+const HELP: &str = "\
+usage: kueue-check-template COMMAND
+
+  write FOLDER  every project that templates/check can make, as one workspace
+  check         writes them into target/templates, lints all, runs the tests of as many as have every pair of answers,
+                and those on a real API server where there can be one
+";
+
+/// Set where nothing may be skipped, as in CI.
+const REQUIRE: &str = "KUEUE_CHECK_REQUIRE_TESTENV";
+/// Where the rendered projects find an API server.
+const KUBECONFIG: &str = "KUEUE_CHECK_TEST_KUBECONFIG";
+
+type Failure = Box<dyn std::error::Error>;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["write", folder] => write(Path::new(folder)),
+        ["check"] => check().await,
+        _ => Err(HELP.into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn repository() -> PathBuf {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.ancestors().nth(2).unwrap_or(own).to_owned()
+}
+
+fn write(folder: &Path) -> Result<(), Failure> {
+    let number = variants::write_workspace(&repository(), folder)?;
+    println!("{number} projects in {}", folder.display());
+    Ok(())
+}
+
+async fn check() -> Result<(), Failure> {
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| repository().join("target"), PathBuf::from);
+    let folder = target.join("templates");
+    write(&folder)?;
+    let cargo = |arguments: &[&str]| {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command
+            .args(arguments)
+            .current_dir(&folder)
+            .env("CARGO_TARGET_DIR", &target);
+        command
+    };
+    let lints = [
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    run(&mut cargo(&lints))?;
+    let tried: Vec<String> = variants::covering().iter().map(|one| one.name()).collect();
+    let packages = tried.iter().flat_map(|name| ["--package", name]);
+    let mut test = vec!["test"];
+    test.extend(packages);
+    let mut test = cargo(&test);
+    let cluster = match Cluster::start().await {
+        Ok(cluster) => cluster,
+        Err(StartError::Unavailable(why)) if std::env::var_os(REQUIRE).is_none() => {
+            println!("SKIPPED: the rendered projects on a real API server: {why}");
+            return run(&mut test);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    run(test.env(KUBECONFIG, cluster.access().kubeconfig()?))
+}
+
+fn run(command: &mut Command) -> Result<(), Failure> {
+    let status = command.status()?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("{command:?} failed: {status}").into())
+    }
+}

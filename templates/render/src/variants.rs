@@ -1,0 +1,205 @@
+//! All projects that the template of a check can make, as one workspace that shares one target folder.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use toml::{Table, Value};
+
+use crate::error::Error;
+use crate::project::{Project, render};
+
+/// The sources of which there is a choice.
+const SOURCES: [&str; 3] = ["none", "http", "prometheus"];
+
+/// One way to answer the template's questions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variant {
+    /// Whether operators give it parameters.
+    pub parameters: bool,
+    /// What it asks.
+    pub source: &'static str,
+    /// Whether it remembers something.
+    pub state: bool,
+    /// Whether it starts something.
+    pub cleanup: bool,
+}
+
+/// All 24.
+pub fn all() -> Vec<Variant> {
+    let mut all = Vec::new();
+    for source in SOURCES {
+        for bits in 0..8_u8 {
+            let on = |bit: u8| bits & (1 << bit) != 0;
+            all.push(Variant {
+                parameters: on(0),
+                source,
+                state: on(1),
+                cleanup: on(2),
+            });
+        }
+    }
+    all
+}
+
+/// Six of them, in which every answer to one question meets every answer to each other.
+pub fn covering() -> Vec<Variant> {
+    let variant = |source, parameters, state, cleanup| Variant {
+        parameters,
+        source,
+        state,
+        cleanup,
+    };
+    vec![
+        variant("none", false, false, false),
+        variant("none", true, true, true),
+        variant("http", false, true, true),
+        variant("http", true, false, false),
+        variant("prometheus", false, false, true),
+        variant("prometheus", true, true, false),
+    ]
+}
+
+impl Variant {
+    /// A name that says what it is.
+    pub fn name(&self) -> String {
+        let mut name = format!("check-{}", self.source);
+        for (word, on) in [
+            ("parameters", self.parameters),
+            ("state", self.state),
+            ("cleanup", self.cleanup),
+        ] {
+            if on {
+                let _ = write!(name, "-{word}");
+            }
+        }
+        name
+    }
+
+    /// The project, on the crates in the folder `sdk`.
+    ///
+    /// # Errors
+    /// If the template is wrong.
+    pub fn render(&self, template: &Path, sdk: &Path) -> Result<Project, Error> {
+        let sdk = sdk.to_string_lossy();
+        let controller = format!("checks.example.com/{}", self.name());
+        let flag = |flag: bool| if flag { "true" } else { "false" };
+        let answers = [
+            ("controller_name", &*controller),
+            ("parameters", flag(self.parameters)),
+            ("source", self.source),
+            ("state", flag(self.state)),
+            ("cleanup", flag(self.cleanup)),
+            ("kueue_check_source", &*sdk),
+        ];
+        render(template, &self.name(), &answers)
+    }
+}
+
+/// Writes all variants of the template of a check into `folder`, as a workspace with the lock file and the profiles of the one in `repository`, so that what is
+/// built for the one serves the other.
+///
+/// # Errors
+/// If the template is wrong, or a file can't be written.
+pub fn write_workspace(repository: &Path, folder: &Path) -> Result<usize, Error> {
+    let template = repository.join("templates/check");
+    let variants = all();
+    fs::create_dir_all(folder).map_err(Error::file(folder))?;
+    for variant in &variants {
+        let project = variant.render(&template, repository)?;
+        let mut project = without_profiles(project);
+        // The repository has one, and the workspace is inside it.
+        project.files.remove(Path::new("rust-toolchain.toml"));
+        project.write(&folder.join(variant.name()))?;
+    }
+    let manifest = repository.join("Cargo.toml");
+    let manifest = fs::read_to_string(&manifest).map_err(Error::file(&manifest))?;
+    write_changed(
+        &folder.join("Cargo.toml"),
+        &workspace(&variants, &manifest)?,
+    )?;
+    let lock = repository.join("Cargo.lock");
+    let lock = fs::read_to_string(&lock).map_err(Error::file(&lock))?;
+    write_changed(&folder.join("Cargo.lock"), &lock)?;
+    Ok(variants.len())
+}
+
+/// Members of a workspace have no profiles of their own.
+fn without_profiles(mut project: Project) -> Project {
+    if let Some(manifest) = project.files.get_mut(Path::new("Cargo.toml"))
+        && let Some(at) = manifest.find("[profile.")
+    {
+        manifest.truncate(at);
+    }
+    project
+}
+
+/// The manifest of the workspace: the members, and the profiles of `manifest` for what they depend on.
+fn workspace(variants: &[Variant], manifest: &str) -> Result<String, Error> {
+    let ours: Table = manifest
+        .parse()
+        .map_err(|error: toml::de::Error| Error::Config(error.to_string()))?;
+    let members: Vec<Value> = variants.iter().map(|one| one.name().into()).collect();
+    let mut workspace = Table::new();
+    workspace.insert("resolver".to_owned(), "3".into());
+    workspace.insert("members".to_owned(), members.into());
+    let mut table = Table::new();
+    table.insert("workspace".to_owned(), workspace.into());
+    if let Some(mut profile) = ours.get("profile").cloned() {
+        let packages = profile
+            .get_mut("dev")
+            .and_then(|dev| dev.get_mut("package"));
+        if let Some(packages) = packages.and_then(Value::as_table_mut) {
+            // The shipped checks are not part of it.
+            packages
+                .retain(|name, _| ["*", "kueue-check", "kueue-check-sim"].contains(&name.as_str()));
+        }
+        table.insert("profile".to_owned(), profile);
+    }
+    Ok(table.to_string())
+}
+
+fn write_changed(path: &Path, text: &str) -> Result<(), Error> {
+    if fs::read_to_string(path).ok().as_deref() == Some(text) {
+        return Ok(());
+    }
+    fs::write(path, text).map_err(Error::file(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_answer_is_combined_with_every_other() {
+        let mut names: Vec<String> = all().iter().map(Variant::name).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 24);
+    }
+
+    #[test]
+    fn the_tests_that_run_see_every_pair_of_answers() {
+        let answers = |one: &Variant| {
+            [
+                one.source.to_owned(),
+                format!("parameters={}", one.parameters),
+                format!("state={}", one.state),
+                format!("cleanup={}", one.cleanup),
+            ]
+        };
+        let pairs = |variants: &[Variant]| {
+            let mut pairs = std::collections::BTreeSet::new();
+            for variant in variants {
+                let answers = answers(variant);
+                for (at, one) in answers.iter().enumerate() {
+                    for other in &answers[at + 1..] {
+                        pairs.insert((one.clone(), other.clone()));
+                    }
+                }
+            }
+            pairs
+        };
+        assert_eq!(pairs(&covering()), pairs(&all()));
+    }
+}

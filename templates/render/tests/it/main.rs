@@ -1,0 +1,4 @@
+//! The template of a check, rendered.
+
+mod refusals;
+mod rendered;
