@@ -10,7 +10,7 @@ const REQUIRE: &str = "KUEUE_CHECK_REQUIRE_TESTENV";
 type Step = (&'static str, fn() -> Result<(), Failure>);
 
 /// From cheap to dear, so that a mistake shows early.
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     ("format", || tools::cargo(&["fmt", "--all", "--check"], &[])),
     ("lints", || {
         tools::cargo(
@@ -70,6 +70,7 @@ const STEPS: [Step; 9] = [
             &[("RUST_TEST_THREADS", "8"), ("KUEUE_CHECK_ON", "box")],
         )
     }),
+    ("book", book),
     ("example", example),
 ];
 
@@ -110,6 +111,18 @@ fn servers() -> Result<(), Failure> {
     }
     println!("{SKIPPED}");
     Ok(())
+}
+
+/// Its programs, commands and links are among the tests; here it is built, where mdBook can be had.
+fn book() -> Result<(), Failure> {
+    match tools::mdbook() {
+        Ok(mdbook) => tools::book(&mdbook),
+        Err(failure) if std::env::var_os(REQUIRE).is_some() => Err(failure),
+        Err(failure) => {
+            println!("SKIPPED: the book, because mdBook can't be installed from here: {failure}");
+            Ok(())
+        }
+    }
 }
 
 fn example() -> Result<(), Failure> {
