@@ -44,6 +44,9 @@ const PICTURES: [Picture; 5] = [
 ];
 
 /// All pictures: files below `book/src`, and their text.
+///
+/// # Panics
+/// If a story does not come out as it should, with its timeline.
 pub fn all() -> Vec<(String, String)> {
     let drawn = PICTURES.iter().flat_map(|(name, title, story)| {
         let (simulation, play) = story();

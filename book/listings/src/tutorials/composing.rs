@@ -45,10 +45,10 @@ fn both(probe: Probe) -> impl AdmissionCheckController<Parameters = NoParameters
 }
 // ANCHOR_END: all
 
-/// Asks the file system. Here: a program that the environment names.
+/// Asks the file system.
 #[derive(Clone)]
 enum Probe {
-    /// Ready if this file can be read.
+    /// It is well if this file can be looked at.
     File(String),
     #[cfg(test)]
     Test(tests::FileSystem),
@@ -56,12 +56,12 @@ enum Probe {
 
 impl Probe {
     async fn ask(&self, namespace: &str) -> Result<(), CheckError> {
-        match self {
-            Self::File(path) => Ok(std::fs::metadata(path).map(|_| ())?),
+        let asked = match self {
+            Self::File(path) => tokio::fs::metadata(path).await.map(|_| ()),
             #[cfg(test)]
-            Self::Test(system) => system.ask(namespace).await,
-        }
-        .map_err(|error: CheckError| CheckError::transient(format!("{namespace}: {error}")))
+            Self::Test(system) => system.ask().await,
+        };
+        asked.map_err(|error| CheckError::transient(format!("scratch of {namespace}: {error}")))
     }
 }
 
@@ -102,7 +102,7 @@ mod tests {
     }
 
     impl FileSystem {
-        pub(super) async fn ask(&self, _: &str) -> Result<(), CheckError> {
+        pub(super) async fn ask(&self) -> std::io::Result<()> {
             let health = {
                 let mut state = self.0.lock().unwrap();
                 state.1 += 1;
@@ -110,7 +110,7 @@ mod tests {
             };
             match health {
                 Health::Well => Ok(()),
-                Health::Broken => Err("stale file handle".into()),
+                Health::Broken => Err(std::io::Error::other("stale file handle")),
                 Health::Hangs => std::future::pending().await,
             }
         }

@@ -33,38 +33,6 @@ async fn main() -> kueue_check::Result<()> {
 }
 // ANCHOR_END: check
 
-// ANCHOR: tests
-#[cfg(test)]
-mod tests {
-    use kueue_check_sim::{Job, Simulation};
-
-    use super::*;
-
-    fn workday() -> Window {
-        let spec = WindowSpec {
-            opens: civil::time(7, 0, 0, 0),
-            closes: civil::time(18, 0, 0, 0),
-            zone: "UTC".to_owned(),
-        };
-        Window::new("workday", spec)
-    }
-
-    #[test]
-    fn a_job_starts_when_the_window_opens_whatever_goes_wrong() {
-        let trial = Simulation::new(|| window)
-            .parameters(&workday())
-            .starting_at("2026-11-21T06:55:00Z");
-        let explored = trial.every_single_fault(async |cluster| {
-            cluster.submit(Job::new("train"));
-            cluster.expect_message("train", "jobs start at").await;
-            cluster.advance_to("2026-11-21T07:00:00Z").await;
-            cluster.expect_admitted("train").await;
-        });
-        println!("{explored}");
-    }
-}
-// ANCHOR_END: tests
-
 /// The program.
 ///
 /// # Errors
@@ -103,23 +71,34 @@ pub(crate) fn picture() -> (kueue_check_sim::Simulation, crate::pictures::Play) 
     (trial, play)
 }
 
+// ANCHOR: tests
 #[cfg(test)]
-#[test]
-fn the_samples_are_accepted_and_the_job_waits_for_the_window() {
-    let (trial, _) = picture();
-    let _run = trial.run(async |cluster| {
-        for file in ["window.yaml", "queue.yaml", "job.yaml"] {
-            super::samples::apply(cluster, file);
-        }
-        cluster.expect_active("window").await;
-        // Five o'clock UTC is six in Berlin.
-        let said = |cluster: &kueue_check_sim::Cluster| cluster.message_of("window", "train");
-        cluster
-            .expect("the job waits", |cluster| {
-                said(cluster) == "jobs start at 07:00:00"
-            })
-            .await;
-        cluster.advance_to("2026-11-21T06:00:00Z").await;
-        cluster.expect_admitted("train").await;
-    });
+mod tests {
+    use kueue_check_sim::{Job, Simulation};
+
+    use super::*;
+
+    fn workday() -> Window {
+        let spec = WindowSpec {
+            opens: civil::time(7, 0, 0, 0),
+            closes: civil::time(18, 0, 0, 0),
+            zone: "UTC".to_owned(),
+        };
+        Window::new("workday", spec)
+    }
+
+    #[test]
+    fn a_job_starts_when_the_window_opens_whatever_goes_wrong() {
+        let trial = Simulation::new(|| window)
+            .parameters(&workday())
+            .starting_at("2026-11-21T06:55:00Z");
+        let explored = trial.every_single_fault(async |cluster| {
+            cluster.submit(Job::new("train"));
+            cluster.expect_message("train", "jobs start at").await;
+            cluster.advance_to("2026-11-21T07:00:00Z").await;
+            cluster.expect_admitted("train").await;
+        });
+        println!("{explored}");
+    }
 }
+// ANCHOR_END: tests

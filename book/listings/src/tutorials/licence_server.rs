@@ -46,7 +46,8 @@ const HALF_A_MINUTE: Duration = Duration::from_secs(30);
 // ANCHOR: server
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use tokio::sync::Mutex;
 
 /// The licence server as its clients see it: three calls, each of which may be repeated. This one lives in the process; yours is reached over the network, and
 /// each of its calls can fail.
@@ -66,7 +67,7 @@ impl LicenceServer {
 
     /// Whether `key` has a licence now.
     async fn take(&self, key: &str) -> io::Result<bool> {
-        let mut taken = self.lock();
+        let mut taken = self.taken.lock().await;
         if taken.contains(key) || taken.len() < self.licences {
             taken.insert(key.to_owned());
             return Ok(true);
@@ -76,17 +77,13 @@ impl LicenceServer {
 
     /// What is not out is not missed.
     async fn give_back(&self, key: &str) -> io::Result<()> {
-        self.lock().remove(key);
+        self.taken.lock().await.remove(key);
         Ok(())
     }
 
     /// The keys of all licences that are out.
     async fn taken(&self) -> io::Result<Vec<String>> {
-        Ok(self.lock().iter().cloned().collect())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        Ok(self.taken.lock().await.iter().cloned().collect())
     }
 }
 // ANCHOR_END: server
@@ -98,44 +95,6 @@ async fn main() -> kueue_check::Result<()> {
     kueue_check::main(Licences { server }).await
 }
 // ANCHOR_END: main
-
-// ANCHOR: tests
-#[cfg(test)]
-mod tests {
-    use kueue_check_sim::{Cluster, Job, Simulation};
-
-    use super::*;
-
-    fn out(cluster: &Cluster) -> usize {
-        cluster.outside::<LicenceServer>().lock().len()
-    }
-
-    #[test]
-    fn no_licence_is_lost_or_given_twice_whatever_goes_wrong() {
-        let trial = Simulation::with_tools(|tools| Licences {
-            server: tools.outside(|| LicenceServer::new(2)),
-        });
-        let explored = trial.every_single_fault(async |cluster| {
-            for job in ["a", "b", "c"] {
-                cluster.submit(Job::new(job));
-            }
-            cluster.expect_admitted("a").await;
-            cluster.expect_admitted("b").await;
-            cluster.expect_message("c", "all licences are in use").await;
-            assert_eq!(out(cluster), 2);
-
-            cluster.complete("a");
-            cluster.expect_admitted("c").await;
-            cluster.complete("b");
-            cluster.complete("c");
-            cluster
-                .expect("every licence is back", |cluster| out(cluster) == 0)
-                .await;
-        });
-        println!("{explored}");
-    }
-}
-// ANCHOR_END: tests
 
 /// The program.
 ///
@@ -167,3 +126,46 @@ pub(crate) fn picture() -> (kueue_check_sim::Simulation, crate::pictures::Play) 
     };
     (trial, play)
 }
+
+// ANCHOR: tests
+#[cfg(test)]
+mod tests {
+    use kueue_check_sim::{Cluster, Job, Simulation};
+
+    use super::*;
+
+    fn out(cluster: &Cluster) -> usize {
+        let server = cluster.outside::<LicenceServer>();
+        let taken = server
+            .taken
+            .try_lock()
+            .expect("nobody holds it between steps");
+        taken.len()
+    }
+
+    #[test]
+    fn no_licence_is_lost_or_given_twice_whatever_goes_wrong() {
+        let trial = Simulation::with_tools(|tools| Licences {
+            server: tools.outside(|| LicenceServer::new(2)),
+        });
+        let explored = trial.every_single_fault(async |cluster| {
+            for job in ["a", "b", "c"] {
+                cluster.submit(Job::new(job));
+            }
+            cluster.expect_admitted("a").await;
+            cluster.expect_admitted("b").await;
+            cluster.expect_message("c", "all licences are in use").await;
+            assert_eq!(out(cluster), 2);
+
+            cluster.complete("a");
+            cluster.expect_admitted("c").await;
+            cluster.complete("b");
+            cluster.complete("c");
+            cluster
+                .expect("every licence is back", |cluster| out(cluster) == 0)
+                .await;
+        });
+        println!("{explored}");
+    }
+}
+// ANCHOR_END: tests

@@ -136,6 +136,10 @@ fn a_check_that_counts_twice_is_found_out() {
         .failed
         .first()
         .expect("a fault that brings it to light");
+    assert!(
+        !found.plan.to_string().is_empty(),
+        "it passes without a fault"
+    );
     println!("KUEUE_CHECK_PLAN='{}'\n{found}", found.plan);
 }
 // ANCHOR_END: bug

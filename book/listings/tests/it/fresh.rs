@@ -58,7 +58,6 @@ fn the_first_tutorial_works_in_an_empty_folder() {
                 ])
                 .current_dir(&here)
                 .env("CARGO_TARGET_DIR", repository().join("target"))
-                .env("K8S_OPENAPI_ENABLED_VERSION", "")
                 .env_remove("K8S_OPENAPI_ENABLED_VERSION")
                 .status()
                 .unwrap();
