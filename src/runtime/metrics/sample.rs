@@ -50,39 +50,39 @@ impl Metrics {
             check: "check".to_owned(),
         };
         for family in [evaluations, held_back, policy_applied, writes, releases] {
-            family.get_or_create(&OutcomeLabels {
+            drop(family.get_or_create(&OutcomeLabels {
                 check: check.check.clone(),
                 outcome: "outcome",
-            });
+            }));
         }
         let state = StateLabels {
             check: check.check.clone(),
             state: "state".to_owned(),
         };
         for family in [verdicts, evictions] {
-            family.get_or_create(&state);
+            drop(family.get_or_create(&state));
         }
-        pending_seconds.get_or_create(&state);
+        drop(pending_seconds.get_or_create(&state));
         for family in [evaluation_seconds, first_verdict_seconds] {
-            family.get_or_create(&check);
+            drop(family.get_or_create(&check));
         }
-        overwritten.get_or_create(&check);
+        drop(overwritten.get_or_create(&check));
         for family in [releases_outstanding, check_active] {
-            family.get_or_create(&check);
+            drop(family.get_or_create(&check));
         }
         let lane = LaneLabels { lane: "lane" };
-        queue_depth.get_or_create(&lane);
-        queue_oldest_seconds.get_or_create(&lane);
-        requests.get_or_create(&RequestLabels {
+        drop(queue_depth.get_or_create(&lane));
+        drop(queue_oldest_seconds.get_or_create(&lane));
+        drop(requests.get_or_create(&RequestLabels {
             verb: "verb",
             code: 200,
-        });
+        }));
         let watch = WatchLabels {
             watch: "watch".to_owned(),
         };
-        watch_synced.get_or_create(&watch);
-        watch_silent_seconds.get_or_create(&watch);
-        watch_errors.get_or_create(&watch);
-        events.get_or_create(&ResultLabels { result: "result" });
+        drop(watch_synced.get_or_create(&watch));
+        drop(watch_silent_seconds.get_or_create(&watch));
+        drop(watch_errors.get_or_create(&watch));
+        drop(events.get_or_create(&ResultLabels { result: "result" }));
     }
 }

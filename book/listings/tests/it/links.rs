@@ -112,6 +112,13 @@ fn a_link_to_a_file_of_the_repository_names_one_that_is_there() {
             there || planned.iter().any(|known| file.starts_with(known)),
             "{target}"
         );
+        if let Some((_, anchor)) = path.split_once('#') {
+            let path = repository().canonicalize().unwrap().join(file);
+            assert!(
+                anchors(&path).iter().any(|known| known == anchor),
+                "{target}"
+            );
+        }
     }
     assert!(count > 5, "{count}");
 }
