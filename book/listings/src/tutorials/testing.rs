@@ -50,7 +50,7 @@ fn nine_hours_in_milliseconds() {
             cluster.advance_to("2026-11-21T18:00:00Z").await;
             cluster.expect_admitted("large").await;
         });
-    // One write for each verdict: small's Ready, large's message, large's Ready; and one for the condition Active.
+    // All that the check asked of the API server in nine hours, and what happened.
     println!("{} requests\n{}", run.requests, run.timeline().chart(100));
 }
 // ANCHOR_END: time

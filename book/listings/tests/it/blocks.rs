@@ -10,12 +10,8 @@ use super::markdown::{Block, Page, book, others};
 /// What is wrong with a block of the book.
 fn problem(page: &Page, block: &Block) -> Option<String> {
     match block.language.as_str() {
-        // Run by `console.rs`.
-        "console" => None,
-        // What programs print and what people see.
-        "text" => None,
-        // Its names are looked at by `names.rs`.
-        "promql" => None,
+        // Run by `console.rs`; what people see; its names are looked at by `names.rs`.
+        "console" | "text" | "promql" => None,
         "rust" | "yaml" | "toml" => {
             let [line] = block.lines.as_slice() else {
                 return Some("is not one include".to_owned());
@@ -52,7 +48,7 @@ fn included(page: &Page, line: &str) -> Result<String, String> {
 }
 
 /// What stands between the anchors.
-fn anchored(text: &str, anchor: &str) -> Option<String> {
+pub(super) fn anchored(text: &str, anchor: &str) -> Option<String> {
     let mark = |line: &str, word: &str| {
         line.trim()
             .strip_prefix("// ")

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use kueue_check_book::repository;
 
+use super::blocks::anchored;
 use super::console::{Step, steps};
 use super::markdown::page;
 
@@ -13,17 +14,14 @@ use super::markdown::page;
 #[ignore = "takes minutes and a network: run it with `--ignored --nocapture`"]
 fn the_first_tutorial_works_in_an_empty_folder() {
     let tutorial = page("tutorials/first-check.md");
-    let folder = repository().join("target/tmp/fresh");
+    // Outside of this workspace, or it would become a part of it.
+    let folder = std::env::temp_dir().join("kueue-check-first-tutorial");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
     let listing = repository().join("book/listings/src/tutorials/first_check.rs");
     let listing = fs::read_to_string(listing).unwrap();
-    let program = listing.split("\n/// The program.").next().unwrap();
-    let program: Vec<&str> = program
-        .lines()
-        .filter(|line| !line.contains("ANCHOR"))
-        .skip(1)
-        .collect();
+    let part = |anchor| anchored(&listing, anchor).expect("an anchor");
+    let program = format!("{}\n\n{}\n", part("check"), part("tests"));
 
     let mut here = folder.clone();
     let mut count = 0;
@@ -45,7 +43,7 @@ fn the_first_tutorial_works_in_an_empty_folder() {
             };
             let command = command.replace(at, ours);
             if here.join("src/main.rs").exists() {
-                fs::write(here.join("src/main.rs"), program.join("\n")).unwrap();
+                fs::write(here.join("src/main.rs"), &program).unwrap();
                 let sample = repository().join("book/listings/yaml/window.yaml");
                 fs::copy(sample, here.join("window.yaml")).unwrap();
             }

@@ -1,20 +1,21 @@
 //! Metrics, reasons and messages that the book names exist, and those that exist are named.
 
-use std::collections::BTreeSet;
 use std::fs;
 
 use kueue_check_book::{reference, repository};
 
 use super::markdown::{book, others, page};
 
-/// The words in `text` that begin with `prefix`.
-fn words(text: &str, prefix: &str) -> BTreeSet<String> {
+/// The word with which `text` begins.
+fn word(text: &str) -> &str {
     let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    let found = text.match_indices(prefix).map(|(place, _)| {
-        let rest = &text[place..];
-        rest[..rest.find(|c| !is_part(c)).unwrap_or(rest.len())].to_owned()
-    });
-    found.collect()
+    &text[..text.find(|c| !is_part(c)).unwrap_or(text.len())]
+}
+
+/// The words in `text` that begin with `prefix`.
+fn words<'a>(text: &'a str, prefix: &str) -> Vec<&'a str> {
+    let places = text.match_indices(prefix);
+    places.map(|(place, _)| word(&text[place..])).collect()
 }
 
 #[test]
@@ -30,13 +31,12 @@ fn every_metric_that_is_named_exists() {
         {
             for name in words(line, "kueue_check_") {
                 let code = ["kueue_check_sim", "kueue_check_macros", "kueue_check_book"];
-                let there = known.contains(&name) || code.contains(&name.as_str());
+                let there = known.contains(name) || code.contains(&name);
                 assert!(there, "{}: there is no metric {name}", page.name);
             }
-            for name in words(line, "`budget_") {
-                let name = name
-                    .trim_start_matches("`budget_")
-                    .trim_end_matches("_total");
+            for (place, _) in line.match_indices("`budget_") {
+                let name = word(&line[place + 1..]).trim_start_matches("budget_");
+                let name = name.trim_end_matches("_total");
                 let there = name.is_empty() || budgets.contains(&format!("\"{name}\""));
                 assert!(there, "{}: there is no metric budget_{name}", page.name);
             }
