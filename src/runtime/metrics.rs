@@ -1,5 +1,9 @@
 //! What can be counted. Labelled by AdmissionCheck and never by Workload.
 
+mod sample;
+
+pub use sample::every_metric;
+
 use prometheus_client::encoding::{EncodeLabelSet, text::encode};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;

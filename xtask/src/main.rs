@@ -13,6 +13,7 @@ usage: cargo xtask COMMAND
                           and print what it decides; edit examples/EXAMPLE.yaml meanwhile to see other verdicts;
                           --once stops when all is answered
   test                    all that must pass: format, lints, documents, dependencies, every test, the example
+  book                    write what is generated in the book, and build it into target/book
   bench                   figures: verdicts beside bare writes, CPU for a verdict, memory beside Workloads without quota
   crds [FOLDER]           make sim/crds from the originals in FOLDER (default: ../shared/crds)
 ";
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         ["try", "--once"] => tools::try_example(tools::DEFAULT_EXAMPLE, &["--once"]),
         ["try", example, flags @ ..] => tools::try_example(example, flags),
         ["test"] => test::all(),
+        ["book"] => tools::write_book().and_then(|()| tools::book(&tools::mdbook()?)),
         ["bench", flags @ ..] => tools::bench(flags),
         ["crds"] => tools::crds(&root().join("../shared/crds")),
         ["crds", folder] => tools::crds(Path::new(folder)),

@@ -10,7 +10,7 @@ const REQUIRE: &str = "KUEUE_CHECK_REQUIRE_TESTENV";
 type Step = (&'static str, fn() -> Result<(), Failure>);
 
 /// From cheap to dear, so that a mistake shows early.
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     ("format", || tools::cargo(&["fmt", "--all", "--check"], &[])),
     ("lints", || {
         tools::cargo(
@@ -71,6 +71,7 @@ const STEPS: [Step; 10] = [
         )
     }),
     ("templates", tools::check_templates),
+    ("book", book),
     ("example", example),
 ];
 
@@ -111,6 +112,18 @@ fn servers() -> Result<(), Failure> {
     }
     println!("{SKIPPED}");
     Ok(())
+}
+
+/// Its programs, commands and links are among the tests; here it is built, where mdBook can be had.
+fn book() -> Result<(), Failure> {
+    match tools::mdbook() {
+        Ok(mdbook) => tools::book(&mdbook),
+        Err(failure) if std::env::var_os(REQUIRE).is_some() => Err(failure),
+        Err(failure) => {
+            println!("SKIPPED: the book, because mdBook can't be installed from here: {failure}");
+            Ok(())
+        }
+    }
 }
 
 fn example() -> Result<(), Failure> {

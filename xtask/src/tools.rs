@@ -11,6 +11,9 @@ pub(crate) const DEFAULT_EXAMPLE: &str = "maintenance_window";
 /// The version of cargo-deny that is installed where there is none.
 const CARGO_DENY: &str = "0.20.2";
 
+/// The version of mdBook that is installed where there is none. Another one may make other pages.
+const MDBOOK: &str = "0.5.4";
+
 /// Runs `program` in the root of the repository.
 pub(crate) fn run(
     program: &Path,
@@ -132,31 +135,53 @@ pub(crate) fn bench(flags: &[&str]) -> Result<(), Failure> {
     cargo(&arguments, &[])
 }
 
+/// A tool of this project's own, of a version that is known: installed into `.tools` if it is not there.
+fn installed(tool: &str, version: &str, features: &[&str]) -> Result<PathBuf, Failure> {
+    let own = root().join(".tools");
+    let program = own.join("bin").join(tool);
+    if !program.exists() {
+        println!("installing {tool} {version} into .tools");
+        let folder = own.to_string_lossy();
+        let mut arguments = vec!["install", tool, "--quiet", "--locked", "--version", version];
+        arguments.extend(["--root", &*folder]);
+        arguments.extend(features);
+        cargo(&arguments, &[])?;
+    }
+    Ok(program)
+}
+
+/// mdBook, installed if it is not there: without its server, which would be most of it (4 minutes on 2 cores that others use too).
+pub(crate) fn mdbook() -> Result<PathBuf, Failure> {
+    let features = ["--no-default-features", "--features", "search"];
+    installed("mdbook", MDBOOK, &features)
+}
+
+/// Builds the book into `target/book`.
+pub(crate) fn book(mdbook: &Path) -> Result<(), Failure> {
+    run(mdbook, &["build", "book"], &[])
+}
+
+/// Writes what the programs say into the book: flags, metrics, permissions, timelines.
+pub(crate) fn write_book() -> Result<(), Failure> {
+    cargo(
+        &[
+            "run",
+            "--quiet",
+            "--package",
+            "kueue-check-book",
+            "--",
+            "write",
+        ],
+        &[],
+    )
+}
+
 /// Licences, banned crates, sources; advisories where their database can be fetched.
 pub(crate) fn deny() -> Result<(), Failure> {
-    let own = root().join(".tools");
-    let installed = own.join("bin/cargo-deny");
     let program = if answers("cargo-deny", "--version") {
         PathBuf::from("cargo-deny")
     } else {
-        if !installed.exists() {
-            println!("installing cargo-deny {CARGO_DENY} into .tools");
-            let folder = own.to_string_lossy();
-            cargo(
-                &[
-                    "install",
-                    "cargo-deny",
-                    "--quiet",
-                    "--locked",
-                    "--version",
-                    CARGO_DENY,
-                    "--root",
-                    &*folder,
-                ],
-                &[],
-            )?;
-        }
-        installed
+        installed("cargo-deny", CARGO_DENY, &[])?
     };
     run(
         &program,

@@ -1,13 +1,14 @@
 //! What happened to each Workload, drawn.
 //!
 //! [`Timeline::new`] turns what was seen of the Workloads ([`Sighting`]s, such as an API server's history) into spans: one lane of [`Phase`]s a Workload and one
-//! lane of check states an admission check. That is a pure function; so are the three ways to show it:
+//! lane of check states an admission check. That is a pure function; so are the ways to show it:
 //!
 //! | shown as | for |
 //! | --- | --- |
 //! | [`Timeline::chart`] | a terminal: one row a lane, one column a stretch of time |
 //! | [`Timeline::table`] | a terminal, a log or a bug report: every change with its time and message |
 //! | [`Timeline::html`] | anybody: one file without scripts or outside resources, for phone and desktop, light and dark |
+//! | [`Timeline::svg`] | documents: one picture of a fixed size |
 //!
 //! ```
 //! use kueue_check_sim::timeline::{Sighting, Timeline};
@@ -28,6 +29,7 @@ mod phase;
 mod read;
 mod sighting;
 mod spans;
+mod svg;
 mod text;
 mod words;
 

@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Write};
 
 /// Shows a value with everything escaped that means something in HTML, in text as well as in quoted attributes.
-pub(super) struct Escaped<T>(pub(super) T);
+pub(in crate::timeline) struct Escaped<T>(pub(in crate::timeline) T);
 
 impl<T: Display> Display for Escaped<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

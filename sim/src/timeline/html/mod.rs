@@ -10,7 +10,7 @@ mod legend;
 use std::fmt::{self, Display};
 
 use self::bars::Lane;
-use self::escape::Escaped;
+pub(super) use self::escape::Escaped;
 use self::history::History;
 use self::legend::Legend;
 use super::axis::{Tick, ticks};

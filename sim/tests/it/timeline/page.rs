@@ -50,7 +50,7 @@ fn attributes(text: &str) -> Vec<String> {
         assert!(
             name.trim()
                 .chars()
-                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'),
+                .all(|c| c.is_ascii_alphanumeric() || c == '-'),
             "attribute {name:?}"
         );
         let (value, after) = after.split_once('"').unwrap();
@@ -76,6 +76,38 @@ fn every_page_is_well_formed() {
         let file = format!("{}/timeline, {title}.html", env!("CARGO_TARGET_TMPDIR"));
         std::fs::write(file, page).unwrap();
     }
+}
+
+#[test]
+fn every_picture_is_well_formed_and_explains_its_colours() {
+    for timeline in [morning(), week(), seconds(), Timeline::new([], start())] {
+        let picture = timeline.svg("a title");
+        let texts = read(&format!("<!DOCTYPE html>{picture}"));
+        assert!(texts.iter().any(|text| text == "a title"));
+        for track in &timeline.tracks {
+            for span in &track.phases {
+                assert!(texts.iter().any(|text| *text == span.what.to_string()));
+            }
+            for span in track.checks.values().flatten() {
+                let words = format!("check {}", span.what);
+                assert!(texts.contains(&words), "{words} is not in the legend");
+            }
+        }
+        assert!(
+            !picture
+                .replace("http://www.w3.org/2000/svg", "")
+                .contains("//")
+        );
+    }
+}
+
+#[test]
+fn what_comes_from_the_cluster_stays_text_in_a_picture() {
+    let evil = "</text><script>\"'&";
+    let story = Story::new(evil).check(evil, "Pending", evil).seen(0);
+    let picture = Timeline::new(story.seen, at(100)).svg(evil);
+    read(&format!("<!DOCTYPE html>{picture}"));
+    assert!(!picture.contains("<script"));
 }
 
 #[test]

@@ -1,0 +1,94 @@
+//! The book's program. By its own name it writes what is generated; by another's it is that program, so that one binary runs all that the book shows.
+//!
+//! ```console
+//! $ book write          # book/src/pictures and book/src/reference/generated
+//! $ book programs       # the names by which it can be called
+//! ```
+
+use std::error::Error;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use kueue_check::App;
+use kueue_check_book::tutorials::{
+    composing, first_check, licence_server, metrics_budget, parameters,
+};
+use kueue_check_book::{generated, repository};
+use kueue_check_budget::command::{self, Own, OwnCommand};
+use kueue_check_budget::controller::BudgetCheck;
+use kueue_check_budget::source::Credentials;
+use kueue_check_provisioning::{CONTROLLER_NAME, ProvisioningCheck};
+
+type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
+
+/// A program, by name.
+type Program = (&'static str, fn() -> Result);
+
+const PROGRAMS: [Program; 7] = [
+    ("window", || Ok(first_check::program()?)),
+    ("window-with-policy", || Ok(parameters::program()?)),
+    ("licences", || Ok(licence_server::program()?)),
+    ("small-budget", || Ok(metrics_budget::program()?)),
+    ("scratch", || Ok(composing::program()?)),
+    ("provisioning-check", provisioning),
+    ("budget-check", budget),
+];
+
+fn main() -> Result {
+    let mut arguments = std::env::args_os();
+    let called = PathBuf::from(arguments.next().unwrap_or_default());
+    let name = called.file_stem().and_then(OsStr::to_str).unwrap_or("book");
+    if let Some((_, program)) = PROGRAMS.iter().find(|(known, _)| *known == name) {
+        return program();
+    }
+    match arguments.next().as_ref().and_then(|word| word.to_str()) {
+        Some("write") => write(),
+        Some("programs") => {
+            for (name, _) in PROGRAMS {
+                println!("{name}");
+            }
+            Ok(())
+        }
+        _ => Err("usage: book write | book programs".into()),
+    }
+}
+
+/// Writes what differs from what stands there.
+fn write() -> Result {
+    let folder = repository().join("book/src");
+    for (file, text) in generated(&std::env::current_exe()?) {
+        let path: &Path = &folder.join(&file);
+        if std::fs::read_to_string(path).is_ok_and(|standing| standing == text) {
+            continue;
+        }
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        std::fs::write(path, text)?;
+        println!("wrote {file}");
+    }
+    Ok(())
+}
+
+#[tokio::main]
+async fn provisioning() -> Result {
+    let name = const { kueue_check::ControllerName::from_static(CONTROLLER_NAME) };
+    let make = move |client| ProvisioningCheck::new(client, name.clone());
+    let app = App::new().name("provisioning-check").check_on(make);
+    Ok(app.main().await?)
+}
+
+#[tokio::main]
+async fn budget() -> Result {
+    if command::is_own(std::env::args().nth(1).as_deref()) {
+        let text = match Own::parse().command {
+            OwnCommand::Quote(arguments) => command::quote(&arguments)?,
+            _ => return Err("the book shows only `quote`".into()),
+        };
+        print!("{text}");
+        return Ok(());
+    }
+    let check = BudgetCheck::new(Credentials::from_environment());
+    Ok(App::new().name("budget-check").check(check).main().await?)
+}

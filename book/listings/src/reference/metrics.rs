@@ -1,0 +1,81 @@
+//! The metrics of each check binary.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use super::cell;
+
+/// One metric, as the text format describes it.
+#[derive(Default)]
+struct Metric {
+    name: String,
+    kind: String,
+    help: String,
+    labels: Vec<String>,
+}
+
+pub(super) fn page() -> String {
+    let mut text = String::from("| metric | type | labels | what |\n| --- | --- | --- | --- |\n");
+    for metric in read(&kueue_check::runtime::every_metric()) {
+        let suffix = if metric.kind == "counter" {
+            "_total"
+        } else {
+            ""
+        };
+        let labels: Vec<String> = metric.labels.iter().map(|l| format!("`{l}`")).collect();
+        let _ = writeln!(
+            text,
+            "| `{}{suffix}` | {} | {} | {} |",
+            metric.name,
+            metric.kind,
+            labels.join(", "),
+            cell(&metric.help)
+        );
+    }
+    text
+}
+
+/// The names under which they can be asked for; of a histogram, those of its parts too.
+pub fn names() -> BTreeSet<String> {
+    let text = kueue_check::runtime::every_metric();
+    let samples = text.lines().filter(|line| !line.starts_with('#'));
+    let mut names: BTreeSet<String> = samples
+        .filter_map(|line| line.split(['{', ' ']).next())
+        .map(ToOwned::to_owned)
+        .collect();
+    names.extend(read(&text).into_iter().map(|metric| metric.name));
+    names
+}
+
+fn read(text: &str) -> Vec<Metric> {
+    let mut metrics: Vec<Metric> = Vec::new();
+    for line in text.lines() {
+        if let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|l| l.split_once(' ')) {
+            metrics.push(Metric {
+                name: name.to_owned(),
+                help: help.to_owned(),
+                ..Metric::default()
+            });
+        } else if let Some(metric) = metrics.last_mut() {
+            match line.strip_prefix("# TYPE ").and_then(|l| l.split_once(' ')) {
+                Some((_, kind)) => kind.clone_into(&mut metric.kind),
+                None if line.starts_with(&metric.name) && metric.labels.is_empty() => {
+                    metric.labels = labels(line);
+                }
+                None => {}
+            }
+        }
+    }
+    metrics
+}
+
+/// The labels of a sample; `le` is the histogram's own.
+fn labels(sample: &str) -> Vec<String> {
+    let inside = sample.split_once('{').and_then(|(_, l)| l.split_once('}'));
+    let pairs = inside.map_or("", |(labels, _)| labels).split(',');
+    let names = pairs.filter_map(|pair| pair.split_once('=').map(|(name, _)| name));
+    names
+        .filter(|name| *name != "le")
+        .map(ToOwned::to_owned)
+        .collect()
+}

@@ -1,0 +1,179 @@
+//! Composing checks with tower layers.
+
+// ANCHOR: checks
+use kueue_check::prelude::*;
+use kueue_check::service::{self, CircuitBreakerLayer, SharedLayer, TimeoutLayer};
+use std::time::Duration;
+use tower::ServiceBuilder;
+
+/// Jobs start while the scratch file system answers that it is well. The question is slow, and the same for a namespace.
+#[admission_check(controller = "example.com/scratch")]
+async fn scratch(workload: Workload, State(probe): State<Probe>) -> Result<Verdict, CheckError> {
+    probe.ask(workload.namespace()).await?;
+    Ok(Verdict::ready("scratch is well"))
+}
+
+/// Jobs of at most a hundred pods.
+#[admission_check(controller = "example.com/small")]
+async fn small(workload: Workload) -> Verdict {
+    match workload.pod_sets().iter().map(PodSet::count).sum::<u32>() {
+        0..=100 => Verdict::ready("small enough"),
+        pods => Verdict::rejected(format!("{pods} pods, at most 100")),
+    }
+}
+// ANCHOR_END: checks
+
+// ANCHOR: layers
+/// From the outside in: one answer for each namespace serves everybody for ten seconds; after three failures in a row nobody asks for a minute; a question
+/// takes at most five seconds.
+fn layered(probe: Probe) -> impl AdmissionCheckController<Parameters = NoParameters> {
+    let of_namespace =
+        |request: &CheckRequest<NoParameters>| request.workload().namespace().to_owned();
+    let layers = ServiceBuilder::new()
+        .layer(SharedLayer::new(Duration::from_secs(10), of_namespace))
+        .layer(CircuitBreakerLayer::new(3, Duration::from_secs(60)))
+        .layer(TimeoutLayer::new(Duration::from_secs(5)));
+    service::layered(scratch.with_state(probe), layers)
+}
+// ANCHOR_END: layers
+
+// ANCHOR: all
+/// One AdmissionCheck for both: a job starts when all say Ready, and the message says which does not.
+fn both(probe: Probe) -> impl AdmissionCheckController<Parameters = NoParameters> {
+    let name = ControllerName::from_static("example.com/scratch-and-small");
+    service::all_of(name).member(layered(probe)).member(small)
+}
+// ANCHOR_END: all
+
+/// Asks the file system.
+#[derive(Clone)]
+enum Probe {
+    /// It is well if this file can be looked at.
+    File(String),
+    #[cfg(test)]
+    Test(tests::FileSystem),
+}
+
+impl Probe {
+    async fn ask(&self, namespace: &str) -> Result<(), CheckError> {
+        let asked = match self {
+            Self::File(path) => tokio::fs::metadata(path).await.map(|_| ()),
+            #[cfg(test)]
+            Self::Test(system) => system.ask().await,
+        };
+        asked.map_err(|error| CheckError::transient(format!("scratch of {namespace}: {error}")))
+    }
+}
+
+#[tokio::main]
+async fn main() -> kueue_check::Result<()> {
+    let path = std::env::var("SCRATCH").unwrap_or("/scratch".to_owned());
+    kueue_check::main(both(Probe::File(path))).await
+}
+
+/// The program.
+///
+/// # Errors
+/// As [`kueue_check::main`].
+pub fn program() -> kueue_check::Result<()> {
+    main()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use kueue_check_sim::simulation::Tools;
+    use kueue_check_sim::{Cluster, Job, Simulation};
+
+    use super::*;
+
+    // ANCHOR: tests
+    /// Whether it is well, and how often it was asked.
+    #[derive(Clone, Default)]
+    pub(super) struct FileSystem(Arc<Mutex<(Health, usize)>>);
+
+    #[derive(Clone, Copy, Default, PartialEq)]
+    enum Health {
+        #[default]
+        Well,
+        Broken,
+        Hangs,
+    }
+
+    impl FileSystem {
+        pub(super) async fn ask(&self) -> std::io::Result<()> {
+            let health = {
+                let mut state = self.0.lock().unwrap();
+                state.1 += 1;
+                state.0
+            };
+            match health {
+                Health::Well => Ok(()),
+                Health::Broken => Err(std::io::Error::other("stale file handle")),
+                Health::Hangs => std::future::pending().await,
+            }
+        }
+
+        fn is(&self, health: Health) {
+            self.0.lock().unwrap().0 = health;
+        }
+
+        fn asked(&self) -> usize {
+            self.0.lock().unwrap().1
+        }
+    }
+
+    fn trial() -> Simulation {
+        let probe = |tools: &Tools| Probe::Test(tools.outside(FileSystem::default));
+        Simulation::with_tools(move |tools| both(probe(tools))).quota(1000)
+    }
+
+    fn system(cluster: &Cluster) -> FileSystem {
+        cluster.outside()
+    }
+
+    #[test]
+    fn one_question_serves_all_jobs_of_a_namespace() {
+        let _run = trial().run(async |cluster| {
+            for number in 0..50 {
+                cluster.submit(Job::new(format!("job-{number}")));
+            }
+            for number in 0..50 {
+                cluster.expect_admitted(&format!("job-{number}")).await;
+            }
+            assert_eq!(system(cluster).asked(), 1);
+        });
+    }
+
+    #[test]
+    fn what_is_down_is_left_alone_and_what_hangs_is_given_up() {
+        for health in [Health::Broken, Health::Hangs] {
+            let _run = trial().run(async |cluster| {
+                system(cluster).is(health);
+                for number in 0..50 {
+                    cluster.submit(Job::new(format!("job-{number}")));
+                }
+                cluster.advance(Duration::from_secs(600)).await;
+                let asked = system(cluster).asked();
+                assert!(asked <= 15, "{asked} questions in ten minutes");
+                system(cluster).is(Health::Well);
+                for number in 0..50 {
+                    cluster.expect_admitted(&format!("job-{number}")).await;
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn the_strictest_member_decides_whatever_goes_wrong() {
+        let explored = trial().every_single_fault(async |cluster| {
+            cluster.submit(Job::new("small").pods(100));
+            cluster.submit(Job::new("large").pods(101));
+            cluster.expect_admitted("small").await;
+            cluster.expect_deactivated("large").await;
+        });
+        println!("{explored}");
+    }
+    // ANCHOR_END: tests
+}

@@ -1,0 +1,268 @@
+//! Reading metrics: a small budget check.
+
+// ANCHOR: check
+use kube::CustomResource;
+use kueue_check::prelude::*;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, time::Duration};
+
+/// What each namespace may spend, and how to ask what it has spent.
+#[derive(CustomResource, Parameters, Serialize, Deserialize, JsonSchema, Clone, Debug)]
+#[kube(group = "example.com", version = "v1alpha1", kind = "SmallBudget")]
+struct SmallBudgetSpec {
+    /// A PromQL query whose result is what was spent, by `namespace`.
+    query: String,
+    /// By namespace. One that is not named may spend nothing.
+    limits: BTreeMap<String, f64>,
+    #[serde(flatten)]
+    policy: Policy,
+}
+
+/// Jobs start only while their namespace has budget.
+#[admission_check(controller = "example.com/small-budget", timeout = "10s")]
+async fn small_budget(
+    Params(budget): Params<SmallBudget>,
+    workload: Workload,
+    State(spending): State<Spending>,
+) -> Result<Verdict, CheckError> {
+    let namespace = workload.namespace();
+    let all = spending.by_namespace(&budget.spec.query).await?;
+    let spent = all.get(namespace).copied().unwrap_or(0.0);
+    let limit = budget.spec.limits.get(namespace).copied().unwrap_or(0.0);
+    if spent < limit {
+        return Ok(Verdict::ready("within budget"));
+    }
+    let message = format!("namespace {namespace} has spent {spent:.2} of {limit:.2}");
+    Ok(Verdict::pending(message).recheck_in(Duration::from_secs(60)))
+}
+// ANCHOR_END: check
+
+// ANCHOR: spending
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty};
+use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+use kueue_check::service::Shared;
+use serde_json::Value;
+
+/// What namespaces have spent. One question in half a minute serves all Workloads.
+#[derive(Clone)]
+struct Spending {
+    source: Source,
+    kept: Shared<String, BTreeMap<String, f64>>,
+}
+
+/// Who knows.
+#[derive(Clone)]
+enum Source {
+    /// A Prometheus server, by its address.
+    Prometheus(String),
+    /// A test, which says what Prometheus would answer and counts the questions.
+    #[cfg(test)]
+    Test(tests::Answers),
+}
+
+impl Spending {
+    fn new(source: Source) -> Self {
+        let kept = Shared::new(Duration::from_secs(30));
+        Self { source, kept }
+    }
+
+    async fn by_namespace(&self, query: &str) -> Result<BTreeMap<String, f64>, CheckError> {
+        let ask = || async { read(&self.source.ask(query).await?) };
+        self.kept.get(query.to_owned(), ask).await
+    }
+}
+
+impl Source {
+    async fn ask(&self, query: &str) -> Result<Value, CheckError> {
+        match self {
+            Self::Prometheus(address) => {
+                let mut form = form_urlencoded::Serializer::new(String::new());
+                let query = form.append_pair("query", query).finish();
+                let address = format!("{address}/api/v1/query?{query}").parse()?;
+                let client: Client<_, Empty<Bytes>> =
+                    Client::builder(TokioExecutor::new()).build_http();
+                let body = client.get(address).await?.into_body().collect().await?;
+                Ok(serde_json::from_slice(&body.to_bytes())?)
+            }
+            #[cfg(test)]
+            Self::Test(answers) => answers.next(),
+        }
+    }
+}
+
+/// The samples of an instant query. No answer is an error, and an error holds jobs back; it never lets one start.
+fn read(answer: &Value) -> Result<BTreeMap<String, f64>, CheckError> {
+    let Some(series) = answer.pointer("/data/result").and_then(Value::as_array) else {
+        let why = answer["error"].as_str().unwrap_or("no result");
+        return Err(CheckError::transient(format!("Prometheus: {why}")));
+    };
+    let sample = |series: &Value| {
+        let namespace = series.pointer("/metric/namespace")?.as_str()?;
+        let spent = series.pointer("/value/1")?.as_str()?.parse().ok()?;
+        Some((namespace.to_owned(), spent))
+    };
+    Ok(series.iter().filter_map(sample).collect())
+}
+// ANCHOR_END: spending
+
+// ANCHOR: main
+#[tokio::main]
+async fn main() -> kueue_check::Result<()> {
+    let address = std::env::var("PROMETHEUS").unwrap_or("http://prometheus:9090".to_owned());
+    let spending = Spending::new(Source::Prometheus(address));
+    kueue_check::main(small_budget.with_state(spending)).await
+}
+// ANCHOR_END: main
+
+/// The program.
+///
+/// # Errors
+/// As [`kueue_check::main`].
+pub fn program() -> kueue_check::Result<()> {
+    main()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use kueue_check_sim::{Cluster, Job, Simulation};
+    use serde_json::json;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    // ANCHOR: tests
+    /// What the namespace `default` has spent (`None`: Prometheus is down), and how often somebody asked.
+    #[derive(Clone, Default)]
+    pub(super) struct Answers(Arc<Mutex<(Option<f64>, usize)>>);
+
+    impl Answers {
+        pub(super) fn next(&self) -> Result<Value, CheckError> {
+            let mut state = self.0.lock().unwrap();
+            state.1 += 1;
+            let spent = state.0.ok_or("connection refused")?;
+            Ok(answer(
+                &json!([{"metric": {"namespace": "default"}, "value": [0, spent.to_string()]}]),
+            ))
+        }
+
+        fn set(&self, spent: Option<f64>) {
+            self.0.lock().unwrap().0 = spent;
+        }
+
+        fn asked(&self) -> usize {
+            self.0.lock().unwrap().1
+        }
+    }
+
+    fn answer(result: &Value) -> Value {
+        json!({"status": "success", "data": {"resultType": "vector", "result": result}})
+    }
+
+    fn trial() -> Simulation {
+        let budget = json!({
+            "apiVersion": "example.com/v1alpha1", "kind": "SmallBudget", "metadata": {"name": "month"},
+            "spec": {"query": "sum by (namespace) (cost)", "limits": {"default": 100.0}},
+        });
+        let check = |tools: &kueue_check_sim::simulation::Tools| {
+            let answers = tools.outside(Answers::default);
+            small_budget.with_state(Spending::new(Source::Test(answers)))
+        };
+        Simulation::with_tools(check).parameters(&budget)
+    }
+
+    fn prometheus(cluster: &Cluster) -> Answers {
+        cluster.outside()
+    }
+
+    #[test]
+    fn a_spent_budget_holds_jobs_until_it_is_raised_whatever_goes_wrong() {
+        let explored = trial().every_single_fault(async |cluster| {
+            prometheus(cluster).set(Some(120.0));
+            cluster.submit(Job::new("train"));
+            cluster
+                .expect_message("train", "has spent 120.00 of 100.00")
+                .await;
+            prometheus(cluster).set(Some(80.0));
+            cluster.expect_admitted("train").await;
+        });
+        println!("{explored}");
+    }
+
+    #[test]
+    fn an_outage_holds_new_jobs_and_stops_no_running_one() {
+        let run = trial().run(async |cluster| {
+            prometheus(cluster).set(Some(80.0));
+            cluster.submit(Job::new("runs"));
+            cluster.expect_admitted("runs").await;
+            prometheus(cluster).set(None);
+            cluster.advance(Duration::from_secs(60)).await;
+            cluster.submit(Job::new("waits"));
+            cluster.expect_message("waits", "connection refused").await;
+            cluster.advance(Duration::from_secs(3600)).await;
+            assert!(cluster.is_admitted("runs"));
+            prometheus(cluster).set(Some(80.0));
+            cluster.expect_admitted("waits").await;
+        });
+        assert!(!run.failed());
+    }
+
+    #[test]
+    fn two_hundred_jobs_make_one_question() {
+        let _run = trial().quota(1000).run(async |cluster| {
+            prometheus(cluster).set(Some(80.0));
+            for number in 0..200 {
+                cluster.submit(Job::new(format!("job-{number}")));
+            }
+            for number in 0..200 {
+                cluster.expect_admitted(&format!("job-{number}")).await;
+            }
+            assert_eq!(prometheus(cluster).asked(), 1);
+        });
+    }
+    // ANCHOR_END: tests
+
+    #[tokio::test]
+    async fn prometheus_is_asked_as_it_wants_to_be() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let served = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut buffer = vec![0; 4096];
+            let read = stream.read(&mut buffer).await.unwrap();
+            let body =
+                answer(&json!([{"metric": {"namespace": "a"}, "value": [1, "7.5"]}])).to_string();
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+            stream.write_all((head + &body).as_bytes()).await.unwrap();
+            String::from_utf8_lossy(&buffer[..read]).into_owned()
+        });
+        let spending = Spending::new(Source::Prometheus(address));
+        let spent = spending
+            .by_namespace("sum by (namespace) (x)")
+            .await
+            .unwrap();
+        assert_eq!(spent, BTreeMap::from([("a".to_owned(), 7.5)]));
+        let asked = served.await.unwrap();
+        let line = "GET /api/v1/query?query=sum+by+%28namespace%29+%28x%29 HTTP/1.1";
+        assert!(asked.starts_with(line), "{asked}");
+    }
+
+    #[test]
+    fn an_error_of_prometheus_is_not_a_verdict() {
+        let refused = json!({"status": "error", "error": "parse error: unexpected end"});
+        let said = read(&refused).unwrap_err().to_string();
+        assert_eq!(said, "Prometheus: parse error: unexpected end");
+    }
+
+    #[test]
+    fn the_samples_are_accepted() {
+        let _run = trial().run(async |cluster| {
+            super::super::samples::apply(cluster, "small-budget.yaml");
+            super::super::samples::apply(cluster, "after-admission.yaml");
+        });
+    }
+}

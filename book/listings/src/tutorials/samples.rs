@@ -1,0 +1,39 @@
+//! The YAML files of the book, on the cluster in a box.
+
+use std::fs;
+
+use kueue_check_sim::Cluster;
+use serde_json::Value;
+
+use super::first_check;
+use crate::repository;
+
+/// Applies all documents of `file`.
+pub(super) fn apply(cluster: &Cluster, file: &str) {
+    let path = repository().join("book/listings/yaml").join(file);
+    let text = fs::read_to_string(&path).unwrap();
+    for document in text.split("---\n") {
+        let object: Value = serde_saphyr::from_str(document).unwrap();
+        cluster.apply(&object);
+    }
+}
+
+#[test]
+fn the_samples_are_accepted_and_the_job_waits_for_the_window() {
+    let (trial, _) = first_check::picture();
+    let _run = trial.run(async |cluster| {
+        for file in ["window.yaml", "queue.yaml", "job.yaml"] {
+            apply(cluster, file);
+        }
+        cluster.expect_active("window").await;
+        // Five o'clock UTC is six in Berlin.
+        let said = |cluster: &Cluster| cluster.message_of("window", "train");
+        cluster
+            .expect("the job waits", |cluster| {
+                said(cluster) == "jobs start at 07:00:00"
+            })
+            .await;
+        cluster.advance_to("2026-11-21T06:00:00Z").await;
+        cluster.expect_admitted("train").await;
+    });
+}

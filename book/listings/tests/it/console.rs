@@ -1,0 +1,164 @@
+//! Shell blocks. `console` is run here, in a fresh folder with the programs of the book and its YAML files; its output is compared with the lines below the command,
+//! where `…` stands for anything. `console,cluster` needs a cluster, `console,slow` a network or minutes: `fresh.rs` runs those of the first tutorial.
+//! `console,PROGRAM` says which program `cargo run -- …` means.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use kueue_check_book::repository;
+
+use super::markdown::{Block, Page, book, others};
+
+/// A command and the output that is shown.
+pub(super) struct Step {
+    pub(super) command: String,
+    pub(super) shown: Vec<String>,
+}
+
+/// The steps of a block.
+pub(super) fn steps(page: &Page, block: &Block) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    let mut continued = false;
+    for line in &block.lines {
+        if continued {
+            let step = steps.last_mut().unwrap();
+            step.command += "\n";
+            step.command += line;
+            continued = line.ends_with('\\');
+        } else if let Some(command) = line.strip_prefix("$ ") {
+            steps.push(Step {
+                command: command.to_owned(),
+                shown: Vec::new(),
+            });
+            continued = command.ends_with('\\');
+        } else {
+            let step = steps.last_mut();
+            let step = step.unwrap_or_else(|| panic!("{}:{}: no command", page.name, block.line));
+            step.shown.push(line.clone());
+        }
+    }
+    steps
+}
+
+/// Whether the program's words are those shown.
+fn matches(shown: &[String], said: &[&str]) -> bool {
+    let Some((first, rest)) = shown.split_first() else {
+        return said.is_empty();
+    };
+    if first.trim() == "…" {
+        return (0..=said.len()).any(|skipped| matches(rest, &said[skipped..]));
+    }
+    said.split_first()
+        .is_some_and(|(line, after)| line_matches(first, line) && matches(rest, after))
+}
+
+fn line_matches(shown: &str, said: &str) -> bool {
+    let mut rest = said.trim_end();
+    let mut parts = shown.trim_end().split('…');
+    let Some(after) = parts.next().and_then(|first| rest.strip_prefix(first)) else {
+        return false;
+    };
+    rest = after;
+    let mut open = false;
+    for part in parts {
+        open = true;
+        let Some(place) = rest.find(part) else {
+            return false;
+        };
+        rest = &rest[place + part.len()..];
+        open &= part.is_empty();
+    }
+    rest.is_empty() || open
+}
+
+/// A folder with the book's programs and files, in which blocks are run.
+pub(super) fn workshop(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(folder.join("bin")).unwrap();
+    let book = Path::new(env!("CARGO_BIN_EXE_book"));
+    let programs = Command::new(book).arg("programs").output().unwrap();
+    for program in String::from_utf8(programs.stdout).unwrap().lines() {
+        symlink(book, folder.join("bin").join(program)).unwrap();
+    }
+    for file in fs::read_dir(repository().join("book/listings/yaml")).unwrap() {
+        let path = file.unwrap().path();
+        fs::copy(&path, folder.join(path.file_name().unwrap())).unwrap();
+    }
+    folder
+}
+
+/// Runs `command` in `folder`; its exit and all it says.
+fn run(folder: &Path, command: &str) -> (bool, String) {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let output = Command::new("sh")
+        .args(["-c", &format!("exec 2>&1\n{command}")])
+        .current_dir(folder)
+        .env("PATH", format!("{}/bin:{path}", folder.display()))
+        // No cluster, whoever runs this.
+        .env("KUBECONFIG", "/nowhere")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    (output.status.success(), said)
+}
+
+#[test]
+fn what_the_shell_blocks_show_is_what_happens() {
+    let mut count = 0;
+    let mut failures = Vec::new();
+    let readme = others().into_iter().filter(|page| page.name == "README.md");
+    for page in book().into_iter().chain(readme) {
+        let folder = workshop(&page.name.replace('/', "-"));
+        for block in page.blocks() {
+            let skipped = ["cluster", "slow"];
+            if block.language != "console"
+                || block.marks.iter().any(|m| skipped.contains(&m.as_str()))
+            {
+                continue;
+            }
+            for Step { command, shown } in steps(&page, &block) {
+                count += 1;
+                let command = match block.marks.first() {
+                    Some(program) => {
+                        command.replace("cargo run --quiet -- ", &format!("{program} "))
+                    }
+                    None => command,
+                };
+                let (well, said) = run(&folder, &command);
+                let fails = shown
+                    .iter()
+                    .any(|line| line.starts_with("error: ") || line.starts_with("Error: "));
+                let same = shown.is_empty() || matches(&shown, &said.lines().collect::<Vec<_>>());
+                if well == fails || !same {
+                    failures.push(format!("{}:{}: $ {command}\n{said}", page.name, block.line));
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+    assert!(count >= 8, "{count} commands");
+}
+
+#[test]
+fn what_is_shown_is_compared() {
+    let shown = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    for (page, said, same) in [
+        ("a\nb", "a\nb", true),
+        ("a", "a\nb", false),
+        ("a\n…", "a\nb\nc", true),
+        ("…\nc", "a\nb\nc", true),
+        ("…\nd", "a\nb\nc", false),
+        ("took …s, … runs", "took 12s, 5 runs", true),
+        ("took …s", "took 12m", false),
+        ("a…", "abc", true),
+    ] {
+        assert_eq!(
+            matches(&shown(page), &said.lines().collect::<Vec<_>>()),
+            same,
+            "{page:?} {said:?}"
+        );
+    }
+}
