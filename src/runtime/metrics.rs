@@ -75,6 +75,7 @@ pub(crate) struct Metrics {
     pub(crate) releases: Family<OutcomeLabels, Counter>,
     pub(crate) releases_outstanding: Family<CheckLabels, Gauge>,
     pub(crate) check_active: Family<CheckLabels, Gauge>,
+    pub(crate) pending_workloads: Family<CheckLabels, Gauge>,
     pub(crate) workloads: Gauge,
     pub(crate) odd_objects: Counter,
     pub(crate) queue_depth: Family<LaneLabels, Gauge>,
@@ -114,6 +115,7 @@ impl Default for Metrics {
             releases: Family::default(),
             releases_outstanding: Family::default(),
             check_active: Family::default(),
+            pending_workloads: Family::default(),
             workloads: Gauge::default(),
             odd_objects: Counter::default(),
             queue_depth: Family::default(),
@@ -200,6 +202,11 @@ impl Metrics {
             self.check_active.clone(),
         );
         r.register(
+            "pending_workloads",
+            "Workloads that hold quota while the check says Pending",
+            self.pending_workloads.clone(),
+        );
+        r.register(
             "workloads",
             "Workloads that are kept in memory: those that hold quota",
             self.workloads.clone(),
@@ -248,6 +255,74 @@ impl Metrics {
         self.registry = registry;
     }
 
+    /// One sample of each, with empty labels. A new metric does not compile until it is here.
+    fn sample(&self) {
+        let Self {
+            registry: _,
+            evaluations,
+            evaluation_seconds,
+            verdicts,
+            first_verdict_seconds,
+            pending_seconds,
+            evictions,
+            held_back,
+            policy_applied,
+            writes,
+            overwritten,
+            releases,
+            releases_outstanding,
+            check_active,
+            pending_workloads,
+            workloads: _,
+            odd_objects: _,
+            queue_depth,
+            queue_oldest_seconds,
+            requests,
+            watch_synced,
+            watch_silent_seconds,
+            watch_errors,
+            leader: _,
+            events,
+        } = self;
+        let check = CheckLabels {
+            check: String::new(),
+        };
+        let outcome = OutcomeLabels {
+            check: String::new(),
+            outcome: "",
+        };
+        let state = StateLabels {
+            check: String::new(),
+            state: String::new(),
+        };
+        let watch = WatchLabels {
+            watch: String::new(),
+        };
+        for family in [evaluations, held_back, policy_applied, writes, releases] {
+            drop(family.get_or_create(&outcome));
+        }
+        for family in [verdicts, evictions] {
+            drop(family.get_or_create(&state));
+        }
+        for family in [evaluation_seconds, first_verdict_seconds] {
+            drop(family.get_or_create(&check));
+        }
+        drop(pending_seconds.get_or_create(&state));
+        drop(overwritten.get_or_create(&check));
+        for family in [releases_outstanding, check_active, pending_workloads] {
+            drop(family.get_or_create(&check));
+        }
+        let lane = LaneLabels { lane: "" };
+        drop(queue_depth.get_or_create(&lane));
+        drop(queue_oldest_seconds.get_or_create(&lane));
+        let request = RequestLabels { verb: "", code: 0 };
+        drop(requests.get_or_create(&request));
+        drop(watch_synced.get_or_create(&watch));
+        drop(watch_silent_seconds.get_or_create(&watch));
+        drop(watch_errors.get_or_create(&watch));
+        drop(events.get_or_create(&ResultLabels { result: "" }));
+    }
+
     /// All metrics in the OpenMetrics text format, and the checks' `own` before the end.
     pub(crate) fn text(&self, own: &str) -> String {
         let mut text = String::new();
@@ -263,9 +338,28 @@ impl Metrics {
     }
 }
 
+/// Every metric of the runtime in the OpenMetrics text format, once, with empty labels: the names that dashboards and alerts may use, for documents and tests.
+pub fn metrics_reference() -> String {
+    let metrics = Metrics::default();
+    metrics.sample();
+    metrics.text("")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_reference_has_every_metric() {
+        let text = metrics_reference();
+        let lines = |kind: &str| text.lines().filter(|line| line.starts_with(kind)).count();
+        assert_eq!(lines("# HELP "), 24, "{text}");
+        assert_eq!(lines("# TYPE "), 24, "{text}");
+        assert!(
+            text.contains("kueue_check_requests_total{verb=\"\",code=\"0\"} 0"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn metrics_are_labelled_by_check() {
