@@ -1,5 +1,6 @@
 //! The project's chores. It depends on nothing, so it is there at once in a fresh clone.
 
+mod chart;
 mod test;
 mod tools;
 
@@ -14,6 +15,8 @@ usage: cargo xtask COMMAND
                           --once stops when all is answered
   test                    all that must pass: format, lints, documents, dependencies, every test, the example
   bench                   figures: verdicts beside bare writes, CPU for a verdict, memory beside Workloads without quota
+  chart                   write into the values of charts/kueue-check what the shipped checks say of themselves
+  helm                    install Helm, which the chart's tests need, into .tools
   crds [FOLDER]           make sim/crds from the originals in FOLDER (default: ../shared/crds)
 ";
 
@@ -29,6 +32,8 @@ fn main() -> ExitCode {
         ["try", example, flags @ ..] => tools::try_example(example, flags),
         ["test"] => test::all(),
         ["bench", flags @ ..] => tools::bench(flags),
+        ["chart"] => chart::renew(),
+        ["helm"] => chart::install_helm(),
         ["crds"] => tools::crds(&root().join("../shared/crds")),
         ["crds", folder] => tools::crds(Path::new(folder)),
         ["help" | "--help" | "-h"] => {

@@ -64,9 +64,12 @@ fn build(example: &str) -> Result<PathBuf, Failure> {
         ],
         &[],
     )?;
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    Ok(target.join("debug"))
+    Ok(target().join("debug"))
+}
+
+/// Where cargo builds.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 /// Builds kube-apiserver and etcd.

@@ -2,7 +2,7 @@
 {{- .Values.nameOverride | default .Values.check.program | trunc 63 | trimSuffix "-" -}}
 {{- end }}
 
-{{/* The name of everything: the release's, and the program's unless the release is named after it. */}}
+{{/* The name of everything: the release's and the program's, or the longer of the two where it holds the other: a release `budget` of `budget-check` is `budget-check`. */}}
 {{- define "kueue-check.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
@@ -10,6 +10,8 @@
 {{- $name := include "kueue-check.name" . -}}
 {{- if contains $name .Release.Name -}}
 {{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- else if hasPrefix .Release.Name $name -}}
+{{- $name -}}
 {{- else -}}
 {{- printf "%s-%s" .Release.Name $name | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
