@@ -84,42 +84,31 @@ impl Helm {
         self.run(&[&["lint", "--strict"], arguments].concat())
     }
 
-    /// The notes that an installation prints, without installing anything.
+    /// A command on the cluster of `kubeconfig`, such as `install RELEASE CHART`; what it prints.
     ///
     /// # Errors
     /// What Helm says.
-    pub fn notes(&self, release: &str, arguments: &[&str]) -> Result<String, String> {
-        // A client-side dry run speaks to no cluster.
-        let first = ["install", release, "--dry-run=client"];
-        let text = self.run(&[&first, arguments].concat())?;
-        let (_, notes) = text.split_once("\nNOTES:\n").unwrap_or_default();
-        Ok(notes.to_owned())
+    pub fn on(&self, kubeconfig: &Path, arguments: &[&str]) -> Result<String, String> {
+        let mut call = Command::new(&self.0);
+        outcome(call.args(arguments).env("KUBECONFIG", kubeconfig))
     }
 
-    /// Runs a command on the chart.
+    /// Runs a command on the chart, and without a cluster, whatever the environment says.
     fn run(&self, arguments: &[&str]) -> Result<String, String> {
-        let (command, rest) = arguments.split_first().ok_or("no command")?;
         let mut call = Command::new(&self.0);
-        call.arg(command);
-        if matches!(*command, "template" | "install") {
-            let (release, rest) = rest.split_first().ok_or("no release")?;
-            call.arg(release).arg(chart()).args(rest);
-        } else {
-            call.arg(chart()).args(rest);
-        }
-        if *command != "install" {
-            call.args(["--kube-version", KUBERNETES]);
-        }
-        // No cluster, whatever the environment says.
-        let output = call
-            .env("KUBECONFIG", "/dev/null")
-            .output()
-            .map_err(|error| error.to_string())?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        if output.status.success() {
-            Ok(text(&output.stdout))
-        } else {
-            Err(text(&output.stderr) + &text(&output.stdout))
-        }
+        call.args(arguments)
+            .arg(chart())
+            .args(["--kube-version", KUBERNETES]);
+        outcome(call.env("KUBECONFIG", "/dev/null"))
+    }
+}
+
+fn outcome(call: &mut Command) -> Result<String, String> {
+    let output = call.output().map_err(|error| error.to_string())?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if output.status.success() {
+        Ok(text(&output.stdout))
+    } else {
+        Err(text(&output.stderr) + &text(&output.stdout))
     }
 }

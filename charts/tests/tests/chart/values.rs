@@ -158,25 +158,3 @@ fn names_follow_the_release() {
         assert_eq!(role["metadata"]["name"], format!("b:{expected}"));
     }
 }
-
-#[test]
-fn the_notes_say_how_to_go_on() {
-    let Some(helm) = helm() else { return };
-    let base = arguments(FILES[2]);
-    let base = borrowed(&base);
-    // An installation without a cluster has Helm's own idea of the Kubernetes version.
-    let version = ["--set", "replicas=1"];
-    match helm.notes("budget", &[&base[..], &version].concat()) {
-        Ok(notes) => {
-            for expected in [
-                "controllerName: kueue-check.dev/budget",
-                "parameters: {apiGroup: budget.kueue-check.dev, kind: Budget, name: NAME-OF-YOUR-BUDGET}",
-                "budgets.budget.kueue-check.dev",
-                "curl localhost:8080/readyz",
-            ] {
-                assert!(notes.contains(expected), "{expected}: {notes}");
-            }
-        }
-        Err(problem) => panic!("{problem}"),
-    }
-}
