@@ -24,6 +24,8 @@ pub enum Command {
     Manifests(Box<ManifestArguments>),
     /// Prints the definitions of the parameters: `crds | kubectl apply -f -`.
     Crds,
+    /// Prints what the Helm chart has to know of this program: `helm-values > check.yaml`, then `helm install NAME charts/kueue-check --values check.yaml`.
+    HelmValues,
 }
 
 /// How to run.

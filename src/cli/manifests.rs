@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{
     ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
 };
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::ObjectMeta;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -39,16 +40,17 @@ pub(super) fn manifests(
     Ok(text)
 }
 
-/// The definitions of all parameters, each once.
+/// The documents of the definitions.
 pub(super) fn crds(checks: &[Check]) -> Result<String> {
+    definitions(checks).iter().map(yaml).collect()
+}
+
+/// The definitions of all parameters, each once.
+pub(super) fn definitions(checks: &[Check]) -> Vec<CustomResourceDefinition> {
     let mut seen = BTreeSet::new();
-    let mut text = String::new();
-    for definition in checks.iter().flat_map(Check::definitions) {
-        if seen.insert(definition.metadata.name.clone()) {
-            text += &yaml(&definition)?;
-        }
-    }
-    Ok(text)
+    let all = checks.iter().flat_map(Check::definitions);
+    all.filter(|definition| seen.insert(definition.metadata.name.clone()))
+        .collect()
 }
 
 fn yaml(document: &impl Serialize) -> Result<String> {
@@ -74,7 +76,7 @@ impl Set<'_> {
         };
         let cluster_role = ClusterRole {
             metadata: self.meta(false),
-            rules: Some(self.rules()),
+            rules: Some(cluster_rules(self.checks)),
             ..ClusterRole::default()
         };
         let role = Role {
@@ -131,26 +133,6 @@ impl Set<'_> {
         ]
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .into()
-    }
-
-    /// Exactly what is used. Discovery and the schema are open to every authenticated user (ClusterRole `system:discovery`).
-    fn rules(&self) -> Vec<PolicyRule> {
-        let mut rules = vec![
-            rule(GROUP, "workloads", &["get", "list", "watch"]),
-            rule(GROUP, "workloads/status", &["patch"]),
-            rule(GROUP, "admissionchecks", &["list", "watch"]),
-            rule(GROUP, "admissionchecks/status", &["patch"]),
-            rule(GROUP, "resourceflavors", &["list", "watch"]),
-            rule("events.k8s.io", "events", &["create", "patch"]),
-        ];
-        rules.extend(self.checks.iter().flat_map(Check::permissions));
-        let mut distinct: Vec<PolicyRule> = Vec::new();
-        for rule in rules {
-            if !distinct.contains(&rule) {
-                distinct.push(rule);
-            }
-        }
-        distinct
     }
 
     /// A create cannot be limited to a name.
@@ -254,6 +236,26 @@ impl Set<'_> {
     }
 }
 
+/// Exactly what is used. Discovery and the schema are open to every authenticated user (ClusterRole `system:discovery`).
+pub(super) fn cluster_rules(checks: &[Check]) -> Vec<PolicyRule> {
+    let mut rules = vec![
+        rule(GROUP, "workloads", &["get", "list", "watch"]),
+        rule(GROUP, "workloads/status", &["patch"]),
+        rule(GROUP, "admissionchecks", &["list", "watch"]),
+        rule(GROUP, "admissionchecks/status", &["patch"]),
+        rule(GROUP, "resourceflavors", &["list", "watch"]),
+        rule("events.k8s.io", "events", &["create", "patch"]),
+    ];
+    rules.extend(checks.iter().flat_map(Check::permissions));
+    let mut distinct: Vec<PolicyRule> = Vec::new();
+    for rule in rules {
+        if !distinct.contains(&rule) {
+            distinct.push(rule);
+        }
+    }
+    distinct
+}
+
 fn rule(group: &str, resource: &str, verbs: &[&str]) -> PolicyRule {
     PolicyRule {
         api_groups: Some(vec![group.to_owned()]),
@@ -263,6 +265,6 @@ fn rule(group: &str, resource: &str, verbs: &[&str]) -> PolicyRule {
     }
 }
 
-fn value(document: &impl Serialize) -> Result<Value> {
+pub(super) fn value(document: &impl Serialize) -> Result<Value> {
     serde_json::to_value(document).map_err(|error| Error::Yaml(error.to_string()))
 }

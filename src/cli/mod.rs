@@ -18,8 +18,10 @@
 //! | `run` | answers AdmissionChecks on a cluster |
 //! | `manifests` | prints what to apply: definitions, ServiceAccount, least-privilege roles, Deployment, PodDisruptionBudget |
 //! | `crds` | prints the definitions of the parameters |
+//! | `helm-values` | prints the values that the Helm chart `charts/kueue-check` has to know of this program: its controller names, rights and definitions |
 
 mod arguments;
+mod helm;
 mod manifests;
 mod run;
 
@@ -214,6 +216,7 @@ impl App {
                 &arguments,
             )?),
             Command::Crds => print(&manifests::crds(&self.make(&nowhere()))?),
+            Command::HelmValues => print(&helm::values(&name, &self.make(&nowhere()))?),
         }
     }
 

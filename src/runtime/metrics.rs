@@ -2,7 +2,7 @@
 
 mod sample;
 
-pub use sample::every_metric;
+pub(crate) use sample::every_metric;
 
 use prometheus_client::encoding::{EncodeLabelSet, text::encode};
 use prometheus_client::metrics::counter::Counter;
@@ -79,6 +79,7 @@ pub(crate) struct Metrics {
     pub(crate) releases: Family<OutcomeLabels, Counter>,
     pub(crate) releases_outstanding: Family<CheckLabels, Gauge>,
     pub(crate) check_active: Family<CheckLabels, Gauge>,
+    pub(crate) pending_workloads: Family<CheckLabels, Gauge>,
     pub(crate) workloads: Gauge,
     pub(crate) odd_objects: Counter,
     pub(crate) queue_depth: Family<LaneLabels, Gauge>,
@@ -118,6 +119,7 @@ impl Default for Metrics {
             releases: Family::default(),
             releases_outstanding: Family::default(),
             check_active: Family::default(),
+            pending_workloads: Family::default(),
             workloads: Gauge::default(),
             odd_objects: Counter::default(),
             queue_depth: Family::default(),
@@ -202,6 +204,11 @@ impl Metrics {
             "admission_check_active",
             "Whether the AdmissionCheck is active",
             self.check_active.clone(),
+        );
+        r.register(
+            "pending_workloads",
+            "Workloads that hold quota while the check says Pending",
+            self.pending_workloads.clone(),
         );
         r.register(
             "workloads",

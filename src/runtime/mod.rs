@@ -23,4 +23,4 @@ mod writer;
 pub use defect::{Defect, with_defect};
 pub use lease::{LeaseConfig, LeaseTimes};
 pub use manager::{BuildError, Diagnostics, RunError, Runtime, RuntimeBuilder, RuntimeHandle};
-pub use metrics::every_metric;
+pub(crate) use metrics::every_metric;

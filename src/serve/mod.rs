@@ -4,10 +4,12 @@
 //! | --- | --- |
 //! | `/livez` | whether the runtime's loop turns |
 //! | `/readyz` | what keeps the process from being ready, a line each: which watch is not synced, since when, its last error; the lease; Kueue's API |
-//! | `/metrics` | OpenMetrics, labelled by AdmissionCheck and never by Workload |
+//! | `/metrics` | OpenMetrics, labelled by AdmissionCheck and never by Workload; and the memory of the process |
 //! | `/diagnostics` | JSON: versions, AdmissionChecks and their parameters' generation, queue, lease, watches, what the checks answered lately |
 //!
 //! It has no authentication: let nobody reach it but the kubelet and what collects metrics. It never shows parameters or credentials.
+
+mod process;
 
 use std::io;
 
@@ -60,7 +62,29 @@ async fn readyz(State(runtime): State<RuntimeHandle>) -> (StatusCode, String) {
 
 async fn metrics(State(runtime): State<RuntimeHandle>) -> Response {
     let text = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, text)], runtime.metrics().await).into_response()
+    let all = followed_by(runtime.metrics().await, &process::text());
+    ([(header::CONTENT_TYPE, text)], all).into_response()
+}
+
+/// What ends a text in the OpenMetrics format.
+const END: &str = "# EOF\n";
+
+/// The metrics of `text`, and then `own`.
+fn followed_by(text: String, own: &str) -> String {
+    match text.strip_suffix(END) {
+        Some(metrics) => [metrics, own, END].concat(),
+        None => text,
+    }
+}
+
+/// Every metric of `/metrics` that does not depend on the check, in the OpenMetrics text format, with one made-up sample each: to write documents from, and to compare
+/// the names in a dashboard or an alert with.
+///
+/// ```
+/// assert!(kueue_check::serve::every_metric().contains("kueue_check_verdicts_total{check="));
+/// ```
+pub fn every_metric() -> String {
+    followed_by(crate::runtime::every_metric(), &process::sample(0))
 }
 
 async fn diagnostics(State(runtime): State<RuntimeHandle>) -> Response {
@@ -71,5 +95,20 @@ async fn diagnostics(State(runtime): State<RuntimeHandle>) -> Response {
             "the runtime has no session: see /readyz\n",
         )
             .into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_of_the_process_stands_before_the_end() {
+        let text = every_metric();
+        assert!(
+            text.ends_with("\nprocess_resident_memory_bytes 0\n# EOF\n"),
+            "{text}"
+        );
+        assert_eq!(text.matches("# EOF").count(), 1);
     }
 }

@@ -1,5 +1,6 @@
 //! The project's chores. It depends on nothing, so it is there at once in a fresh clone.
 
+mod chart;
 mod test;
 mod tools;
 
@@ -15,6 +16,8 @@ usage: cargo xtask COMMAND
   test                    all that must pass: format, lints, documents, dependencies, every test, the example
   book                    write what is generated in the book, and build it into target/book
   bench                   figures: verdicts beside bare writes, CPU for a verdict, memory beside Workloads without quota
+  chart                   write into the values of charts/kueue-check what the shipped checks say of themselves
+  helm                    install Helm, which the chart's tests need, into .tools
   crds [FOLDER]           make sim/crds from the originals in FOLDER (default: ../shared/crds)
 ";
 
@@ -31,6 +34,8 @@ fn main() -> ExitCode {
         ["test"] => test::all(),
         ["book"] => tools::write_book().and_then(|()| tools::book(&tools::mdbook()?)),
         ["bench", flags @ ..] => tools::bench(flags),
+        ["chart"] => chart::renew(),
+        ["helm"] => chart::install_helm(),
         ["crds"] => tools::crds(&root().join("../shared/crds")),
         ["crds", folder] => tools::crds(Path::new(folder)),
         ["help" | "--help" | "-h"] => {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{Failure, tools};
+use crate::{Failure, chart, tools};
 
 /// Set where nothing may be skipped, as in CI.
 const REQUIRE: &str = "KUEUE_CHECK_REQUIRE_TESTENV";
@@ -10,7 +10,7 @@ const REQUIRE: &str = "KUEUE_CHECK_REQUIRE_TESTENV";
 type Step = (&'static str, fn() -> Result<(), Failure>);
 
 /// From cheap to dear, so that a mistake shows early.
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     ("format", || tools::cargo(&["fmt", "--all", "--check"], &[])),
     ("lints", || {
         tools::cargo(
@@ -49,6 +49,7 @@ const STEPS: [Step; 11] = [
     }),
     ("dependencies", tools::deny),
     ("API server", servers),
+    ("Helm", helm),
     ("tests", || {
         // Tests wait for a server more than they compute.
         tools::cargo(
@@ -97,7 +98,7 @@ pub(crate) fn all() -> Result<(), Failure> {
     Ok(())
 }
 
-const SKIPPED: &str = "SKIPPED: the suite on a real API server, and the example: `go version` does not run, and Go builds the server (install Go 1.26)";
+const SKIPPED: &str = "SKIPPED: the suite on a real API server, the Helm chart, and the example: `go version` does not run, and Go builds the server (install Go 1.26)";
 
 fn has_go() -> bool {
     tools::answers("go", "version")
@@ -123,6 +124,15 @@ fn book() -> Result<(), Failure> {
             println!("SKIPPED: the book, because mdBook can't be installed from here: {failure}");
             Ok(())
         }
+    }
+}
+
+/// A missing Helm skips the chart's tests where nothing is required.
+fn helm() -> Result<(), Failure> {
+    if has_go() {
+        chart::install_helm()
+    } else {
+        Ok(())
     }
 }
 

@@ -67,14 +67,7 @@ fn build(example: &str) -> Result<PathBuf, Failure> {
         ],
         &[],
     )?;
-    Ok(built())
-}
-
-/// Where cargo puts programs.
-fn built() -> PathBuf {
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    target.join("debug")
+    Ok(target().join("debug"))
 }
 
 /// Renders the template of a check in all its variants, and builds and tries them.
@@ -83,7 +76,13 @@ pub(crate) fn check_templates() -> Result<(), Failure> {
         &["build", "--workspace", "--bin", "kueue-check-template"],
         &[],
     )?;
-    run(&built().join("kueue-check-template"), &["check"], &[])
+    let program = target().join("debug/kueue-check-template");
+    run(&program, &["check"], &[])
+}
+
+/// Where cargo builds.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 /// Builds kube-apiserver and etcd.

@@ -193,9 +193,11 @@ impl Session {
             return;
         }
         tracing::info!(check = &**name, "an AdmissionCheck is no longer ours");
-        self.metrics.check_active.remove(&CheckLabels {
+        let labels = CheckLabels {
             check: name.to_string(),
-        });
+        };
+        self.metrics.check_active.remove(&labels);
+        self.metrics.pending_workloads.remove(&labels);
         let users: Vec<Uid> = self
             .keys()
             .filter(|(key, _)| key.check == *name)

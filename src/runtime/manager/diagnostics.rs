@@ -1,15 +1,17 @@
 //! What is asked of a running session: gauges and diagnostics.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use tokio::time::Instant;
 
 use super::Query;
 use super::report::Recent;
 use super::session::Session;
-use crate::api::Served;
+use crate::api::{CheckState, Name, Served};
 use crate::runtime::health::WatchReport;
 use crate::runtime::lease::Leadership;
-use crate::runtime::metrics::LaneLabels;
+use crate::runtime::metrics::{CheckLabels, LaneLabels};
 
 /// What a runtime knows and does, as the admin endpoint's `/diagnostics` shows it.
 #[derive(Clone, Debug, Serialize)]
@@ -72,6 +74,13 @@ impl Session {
         self.metrics
             .workloads
             .set(i64::try_from(self.workloads.len()).unwrap_or(i64::MAX));
+        for (check, pending) in self.pending() {
+            let check = check.to_string();
+            self.metrics
+                .pending_workloads
+                .get_or_create(&CheckLabels { check })
+                .set(pending);
+        }
         for lane in self.lanes() {
             let labels = LaneLabels { lane: lane.lane };
             self.metrics
@@ -83,6 +92,24 @@ impl Session {
                 .get_or_create(&labels)
                 .set(lane.oldest_seconds);
         }
+    }
+
+    /// How many Workloads wait for each check.
+    fn pending(&self) -> BTreeMap<Name, i64> {
+        let checks = self.slots.keys().map(|name| (Name::clone(name), 0));
+        let mut pending: BTreeMap<Name, i64> = checks.collect();
+        for tracked in self.workloads.values() {
+            let Some(workload) = &tracked.workload else {
+                continue;
+            };
+            for key in tracked.keys.iter().filter(|key| key.reservation.is_some()) {
+                let entry = workload.check(&key.check);
+                if entry.is_some_and(|entry| *entry.state() == CheckState::Pending) {
+                    *pending.entry(Name::clone(&key.check)).or_default() += 1;
+                }
+            }
+        }
+        pending
     }
 
     fn lanes(&self) -> Vec<LaneReport> {

@@ -5,13 +5,8 @@ use super::{
     WatchLabels,
 };
 
-/// Every metric that a process has, in the OpenMetrics text format, with one made-up sample each: to write documents from, and to compare a dashboard's or an
-/// alert's names with.
-///
-/// ```
-/// assert!(kueue_check::runtime::every_metric().contains("kueue_check_verdicts_total{check="));
-/// ```
-pub fn every_metric() -> String {
+/// Every metric of the runtime in the OpenMetrics text format, with one made-up sample each.
+pub(crate) fn every_metric() -> String {
     let metrics = Metrics::default();
     metrics.touch_all();
     metrics.text("")
@@ -35,6 +30,7 @@ impl Metrics {
             releases,
             releases_outstanding,
             check_active,
+            pending_workloads,
             workloads: _,
             odd_objects: _,
             queue_depth,
@@ -67,7 +63,7 @@ impl Metrics {
             drop(family.get_or_create(&check));
         }
         drop(overwritten.get_or_create(&check));
-        for family in [releases_outstanding, check_active] {
+        for family in [releases_outstanding, check_active, pending_workloads] {
             drop(family.get_or_create(&check));
         }
         let lane = LaneLabels { lane: "lane" };
@@ -84,5 +80,21 @@ impl Metrics {
         drop(watch_silent_seconds.get_or_create(&watch));
         drop(watch_errors.get_or_create(&watch));
         drop(events.get_or_create(&ResultLabels { result: "result" }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_has_a_sample() {
+        let text = every_metric();
+        let lines = |kind: &str| text.lines().filter(|line| line.starts_with(kind)).count();
+        assert_eq!((lines("# HELP "), lines("# TYPE ")), (24, 24), "{text}");
+        assert!(
+            text.contains("kueue_check_requests_total{verb=\"verb\",code=\"200\"} 0"),
+            "{text}"
+        );
     }
 }

@@ -1,0 +1,7 @@
+//! What the tests of the chart stand on: Helm, and which metrics a PromQL expression reads.
+
+mod helm;
+mod promql;
+
+pub use helm::{Helm, NoHelm, chart};
+pub use promql::{Read, reads};

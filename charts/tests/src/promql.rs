@@ -1,0 +1,133 @@
+//! Which series an expression of PromQL reads, and which labels it uses. A reader of names, not a parser: Prometheus says whether an expression is well formed.
+
+use std::collections::BTreeSet;
+
+/// What an expression reads.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Read {
+    /// The names of series.
+    pub series: BTreeSet<String>,
+    /// The labels by which series are chosen, grouped or joined.
+    pub labels: BTreeSet<String>,
+}
+
+/// Words after which parentheses hold labels.
+const GROUPING: [&str; 6] = [
+    "by",
+    "without",
+    "on",
+    "ignoring",
+    "group_left",
+    "group_right",
+];
+/// Words that are no names.
+const WORDS: [&str; 8] = [
+    "and", "or", "unless", "bool", "offset", "inf", "nan", "atan2",
+];
+
+/// What `expression` reads.
+pub fn reads(expression: &str) -> Read {
+    let mut read = Read::default();
+    let mut rest = expression;
+    let mut grouping = false;
+    while let Some(first) = rest.chars().next() {
+        let begins_name = first.is_ascii_alphabetic() || first == '_';
+        if begins_name {
+            let end = rest
+                .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':'))
+                .unwrap_or(rest.len());
+            let name = &rest[..end];
+            rest = rest[end..].trim_start();
+            let is_call = rest.starts_with('(');
+            if GROUPING.contains(&name) {
+                grouping = true;
+            } else if !is_call && !WORDS.contains(&name.to_ascii_lowercase().as_str()) {
+                read.series.insert(name.to_owned());
+            }
+            continue;
+        }
+        rest = match first {
+            '(' if grouping => {
+                grouping = false;
+                let (inside, after) = until(rest, ')');
+                let labels = inside.split(',').map(str::trim);
+                read.labels
+                    .extend(labels.filter(|label| !label.is_empty()).map(str::to_owned));
+                after
+            }
+            '{' => {
+                let (inside, after) = until(rest, '}');
+                read.labels.extend(matched(inside));
+                after
+            }
+            '[' => until(rest, ']').1,
+            '"' | '\'' => until(rest, first).1,
+            digit if digit.is_ascii_digit() => {
+                rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '.')
+            }
+            other => &rest[other.len_utf8()..],
+        };
+    }
+    read
+}
+
+/// What stands between the first character and the next `end` that is not in quotes, and what comes after that.
+fn until(text: &str, end: char) -> (&str, &str) {
+    let mut quoted = false;
+    for (at, c) in text.char_indices().skip(1) {
+        if c == end && !quoted {
+            return (&text[1..at], &text[at + c.len_utf8()..]);
+        }
+        if c == '"' && end != '"' {
+            quoted = !quoted;
+        }
+    }
+    (text.get(1..).unwrap_or_default(), "")
+}
+
+/// The labels of `a="b",c=~"d"`.
+fn matched(inside: &str) -> Vec<String> {
+    let mut labels = Vec::new();
+    let mut rest = inside;
+    while let Some(at) = rest.find(['=', '!']) {
+        labels.push(rest[..at].trim().trim_start_matches(',').trim().to_owned());
+        let Some(quote) = rest[at..].find('"') else {
+            break;
+        };
+        rest = until(&rest[at + quote..], '"').1;
+    }
+    labels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn series_and_labels_are_read() {
+        for (expression, series, labels) in [
+            ("up", vec!["up"], vec![]),
+            (
+                r#"sum by (check, le) (rate(a_bucket{job="x,y}",code=~"4.."}[5m])) > 0.5e3"#,
+                vec!["a_bucket"],
+                vec!["check", "code", "job", "le"],
+            ),
+            (
+                "(max(a) or vector(0)) < 1 and on (pod) b offset 5m",
+                vec!["a", "b"],
+                vec!["pod"],
+            ),
+            (
+                r#"histogram_quantile(0.9, sum by (le) (rate(x{a!="b"}[$__rate_interval])))"#,
+                vec!["x"],
+                vec!["a", "le"],
+            ),
+            ("count(a == bool 0) by (budget)", vec!["a"], vec!["budget"]),
+        ] {
+            let read = reads(expression);
+            let list = |set: BTreeSet<String>| set.into_iter().collect::<Vec<_>>();
+            assert_eq!(list(read.series), series, "{expression}");
+            assert_eq!(list(read.labels), labels, "{expression}");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Alerts and dashboards read only what the programs show.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kueue_check::AdmissionCheckController;
+use kueue_check_budget::controller::BudgetCheck;
+use kueue_check_budget::source::Credentials;
+use kueue_check_chart_tests::{chart, reads};
+use serde_json::Value;
+
+use crate::stage::helm;
+use crate::values::{EVERYTHING, FILES, arguments};
+
+/// The series that the shipped programs show, and the labels of those that the SDK counts.
+fn shown() -> BTreeMap<String, BTreeSet<String>> {
+    let mut shown = BTreeMap::new();
+    for line in kueue_check::serve::every_metric().lines() {
+        if line.starts_with('#') {
+            continue;
+        }
+        let series = line.split(['{', ' ']).next().unwrap().to_owned();
+        let labels = line
+            .split_once('{')
+            .map_or("", |(_, rest)| rest.split('}').next().unwrap());
+        let labels = labels.split(',').filter_map(|pair| pair.split_once('='));
+        shown.insert(series, labels.map(|(label, _)| label.to_owned()).collect());
+    }
+    // A budget's series have samples only where there is a Budget; its types are always there.
+    let own = BudgetCheck::new(Credentials::from_environment()).metrics();
+    let labels: BTreeSet<String> = ["account", "budget", "kind", "result"]
+        .map(str::to_owned)
+        .into();
+    for line in own.lines() {
+        if let Some(family) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = family.split_once(' ').unwrap();
+            let series = match kind {
+                "counter" => format!("{name}_total"),
+                _ => name.to_owned(),
+            };
+            shown.insert(series, labels.clone());
+        }
+    }
+    shown
+}
+
+/// What Prometheus adds to each series that it scrapes through a ServiceMonitor.
+const TARGET: [&str; 5] = ["namespace", "job", "pod", "service", "instance"];
+
+/// Fails if `expression` reads what nobody shows, or nothing.
+fn check(place: &str, expression: &str, shown: &BTreeMap<String, BTreeSet<String>>) {
+    let read = reads(expression);
+    assert!(
+        !read.series.is_empty(),
+        "{place} reads nothing: {expression}"
+    );
+    let mut labels: BTreeSet<String> = TARGET.map(str::to_owned).into();
+    for series in &read.series {
+        let of = shown
+            .get(series)
+            .unwrap_or_else(|| panic!("{place} reads {series}, which nobody shows: {expression}"));
+        labels.extend(of.iter().cloned());
+    }
+    let unknown: Vec<&String> = read.labels.difference(&labels).collect();
+    assert!(
+        unknown.is_empty(),
+        "{place} uses the labels {unknown:?}, which no series has: {expression}"
+    );
+}
+
+#[test]
+fn alerts_read_what_is_shown() {
+    let Some(helm) = helm() else { return };
+    let shown = shown();
+    for files in FILES {
+        let arguments = arguments(files);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let documents = helm
+            .template("a", "b", &[&arguments[..], &EVERYTHING].concat())
+            .unwrap();
+        let rules = documents
+            .iter()
+            .find(|own| own["kind"] == "PrometheusRule")
+            .unwrap();
+        let mut names = BTreeSet::new();
+        for group in rules["spec"]["groups"].as_array().unwrap() {
+            for rule in group["rules"].as_array().unwrap() {
+                let name = rule["alert"].as_str().unwrap();
+                assert!(names.insert(name.to_owned()), "{name} is there twice");
+                let expression = rule["expr"].as_str().unwrap();
+                assert!(!expression.contains("$SERIES"), "{name}: {expression}");
+                check(name, expression, &shown);
+                for text in ["summary", "action"] {
+                    assert!(
+                        rule["annotations"][text].is_string(),
+                        "{name} has no {text}"
+                    );
+                }
+                let severity = rule["labels"]["severity"].as_str().unwrap_or_default();
+                assert!(
+                    ["critical", "warning", "info"].contains(&severity),
+                    "{name}: {severity}"
+                );
+                check_templates(name, &rule["annotations"], expression);
+            }
+        }
+        assert!(names.contains("KueueCheckForbidden"), "{names:?}");
+        let own = names.contains("BudgetOverspent");
+        assert_eq!(own, files[0] == "values-budget.yaml", "{names:?}");
+    }
+}
+
+/// A label that an annotation shows must be in the result of the expression.
+fn check_templates(name: &str, annotations: &Value, expression: &str) {
+    let text = annotations.to_string();
+    for label in text.split("$labels.").skip(1) {
+        let end = label
+            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .unwrap();
+        let label = &label[..end];
+        assert!(
+            reads(expression).labels.contains(label),
+            "{name} shows the label {label}, which its result has not"
+        );
+    }
+}
+
+#[test]
+fn dashboards_read_what_is_shown() {
+    let shown = shown();
+    let mut all = BTreeSet::new();
+    for file in std::fs::read_dir(chart().join("dashboards")).unwrap() {
+        let path = file.unwrap().path();
+        let place = path.file_name().unwrap().to_string_lossy().into_owned();
+        let board: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        let variables: BTreeSet<&str> = board["templating"]["list"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|variable| variable["name"].as_str().unwrap())
+            .collect();
+        let mut ids = BTreeSet::new();
+        for panel in board["panels"].as_array().unwrap() {
+            let place = format!("{place}: {}", panel["title"]);
+            assert!(
+                ids.insert(panel["id"].as_u64().unwrap()),
+                "{place}: its id is taken"
+            );
+            assert!(
+                panel["description"]
+                    .as_str()
+                    .is_some_and(|text| !text.is_empty()),
+                "{place}: what does it show?"
+            );
+            for target in panel["targets"].as_array().unwrap() {
+                let expression = target["expr"].as_str().unwrap();
+                check(
+                    &place,
+                    &expression.replace("[$__rate_interval]", "[5m]"),
+                    &shown,
+                );
+                all.extend(reads(expression).series);
+                for used in expression.split('$').skip(1) {
+                    let end = used
+                        .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                        .unwrap();
+                    let known =
+                        used[..end] == *"__rate_interval" || variables.contains(&used[..end]);
+                    assert!(
+                        known,
+                        "{place}: there is no variable {}: {expression}",
+                        &used[..end]
+                    );
+                }
+                let legend = target["legendFormat"].as_str().unwrap();
+                for label in legend.split("{{").skip(1) {
+                    let label = label.split("}}").next().unwrap();
+                    assert!(
+                        reads(expression).labels.contains(label),
+                        "{place}: the legend shows {label}, which the result has not"
+                    );
+                }
+            }
+        }
+        for variable in board["templating"]["list"].as_array().unwrap() {
+            if let Some(series) = variable["query"]
+                .as_str()
+                .and_then(|query| query.strip_prefix("label_values("))
+            {
+                let series = series.split(['{', ',']).next().unwrap();
+                assert!(
+                    shown.contains_key(series),
+                    "{place}: the variable {} reads {series}",
+                    variable["name"]
+                );
+            }
+        }
+    }
+    // What an operator asks first.
+    for wanted in [
+        "kueue_check_verdicts_total",
+        "kueue_check_pending_workloads",
+        "kueue_check_evaluation_duration_seconds_bucket",
+        "kueue_check_evaluations_total",
+        "kueue_check_first_verdict_seconds_bucket",
+        "kueue_check_overwritten_total",
+        "kueue_check_queue_depth",
+        "kueue_check_leader",
+        "kueue_check_requests_total",
+        "process_resident_memory_bytes",
+        "budget_remaining",
+        "budget_spent",
+    ] {
+        assert!(all.contains(wanted), "no panel shows {wanted}");
+    }
+}
+
+#[test]
+fn a_name_that_nobody_shows_is_found() {
+    let shown = shown();
+    let found = |expression: &'static str| {
+        let shown = shown.clone();
+        std::panic::catch_unwind(move || check("test", expression, &shown)).is_err()
+    };
+    assert!(!found("sum by (check) (kueue_check_pending_workloads)"));
+    assert!(found("sum by (check) (kueue_check_pending)"));
+    assert!(found("sum by (lane) (kueue_check_pending_workloads)"));
+    assert!(found("kueue_check_verdicts"));
+}

@@ -1,0 +1,177 @@
+//! Between a check and the API server: who the check is, what it asks for in the terms of RBAC, and what it is refused.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use http::Request;
+use kube::Client;
+use kube::client::Body;
+use tokio::sync::Notify;
+
+/// What RBAC decides about: group, resource (with its subresource) and verb.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Right {
+    pub(crate) group: String,
+    pub(crate) resource: String,
+    pub(crate) verb: String,
+}
+
+impl std::fmt::Display for Right {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.verb, self.resource)?;
+        if self.group.is_empty() {
+            Ok(())
+        } else {
+            write!(f, ".{}", self.group)
+        }
+    }
+}
+
+/// What was asked for. Clones are one.
+#[derive(Clone, Default)]
+pub(crate) struct Spy {
+    seen: Arc<Mutex<Seen>>,
+    news: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct Seen {
+    used: BTreeSet<Right>,
+    denied: BTreeSet<Right>,
+}
+
+impl Spy {
+    /// `client`, watched.
+    pub(crate) fn around(&self, client: &Client) -> Client {
+        let (inner, spy) = (client.clone(), self.clone());
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (inner, spy) = (inner.clone(), spy.clone());
+            async move {
+                let right = right(&request);
+                let answer = inner.send(request).await?;
+                if let Some(right) = right {
+                    spy.note(right, answer.status() == http::StatusCode::FORBIDDEN);
+                }
+                Ok::<_, kube::Error>(answer)
+            }
+        });
+        Client::new(service, client.default_namespace())
+    }
+
+    fn note(&self, right: Right, denied: bool) {
+        let mut seen = self.seen.lock().unwrap();
+        let set = if denied {
+            &mut seen.denied
+        } else {
+            &mut seen.used
+        };
+        set.insert(right);
+        drop(seen);
+        self.news.notify_waiters();
+    }
+
+    pub(crate) fn denied(&self) -> BTreeSet<Right> {
+        self.seen.lock().unwrap().denied.clone()
+    }
+
+    /// What of `rights` was not asked for, or not granted.
+    pub(crate) fn unused(&self, rights: &BTreeSet<Right>) -> Vec<Right> {
+        let seen = self.seen.lock().unwrap();
+        rights.difference(&seen.used).cloned().collect()
+    }
+
+    /// Waits until `holds`, which is asked again after each request.
+    pub(crate) async fn until(&self, holds: impl Fn(&Self) -> bool) {
+        loop {
+            let news = self.news.notified();
+            let mut news = std::pin::pin!(news);
+            news.as_mut().enable();
+            if holds(self) {
+                return;
+            }
+            news.await;
+        }
+    }
+}
+
+/// What RBAC decides about `request`; `None` for what is no object, such as discovery.
+fn right(request: &Request<Body>) -> Option<Right> {
+    let path = request.uri().path().trim_matches('/');
+    let mut parts = path.split('/').collect::<Vec<_>>().into_iter();
+    let group = match parts.next()? {
+        "api" => "",
+        "apis" => parts.next()?,
+        _ => return None,
+    };
+    let _version = parts.next()?;
+    let mut rest: Vec<&str> = parts.collect();
+    // `namespaces/NAME/KIND`, but `namespaces/NAME` is a namespace itself.
+    if rest.first() == Some(&"namespaces") && rest.len() > 2 {
+        rest.drain(..2);
+    }
+    let (kind, name) = (*rest.first()?, rest.get(1));
+    let resource = match rest.get(2) {
+        Some(part) => format!("{kind}/{part}"),
+        None => kind.to_owned(),
+    };
+    let query = request.uri().query().unwrap_or_default();
+    let watches = query
+        .split('&')
+        .any(|pair| matches!(pair, "watch=true" | "watch=1"));
+    let verb = match (request.method().as_str(), name) {
+        ("GET", Some(_)) => "get",
+        ("GET", None) if watches => "watch",
+        ("GET", None) => "list",
+        ("POST", _) => "create",
+        ("PUT", _) => "update",
+        ("PATCH", _) => "patch",
+        ("DELETE", Some(_)) => "delete",
+        ("DELETE", None) => "deletecollection",
+        _ => return None,
+    };
+    Some(Right {
+        group: group.to_owned(),
+        resource,
+        verb: verb.to_owned(),
+    })
+}
+
+#[test]
+fn requests_are_read_as_rbac_reads_them() {
+    for (method, uri, expected) in [
+        ("GET", "/api", None),
+        ("GET", "/apis/kueue.x-k8s.io/v1beta2", None),
+        ("GET", "/openapi/v3", None),
+        ("GET", "/api/v1/namespaces", Some("list namespaces")),
+        ("GET", "/api/v1/namespaces/a", Some("get namespaces")),
+        (
+            "GET",
+            "/api/v1/namespaces/a/podtemplates?watch=true&x=y",
+            Some("watch podtemplates"),
+        ),
+        (
+            "PUT",
+            "/api/v1/namespaces/a/podtemplates/b",
+            Some("update podtemplates"),
+        ),
+        (
+            "PATCH",
+            "/apis/g/v1/namespaces/a/workloads/b/status?force=true",
+            Some("patch workloads/status.g"),
+        ),
+        ("DELETE", "/apis/g/v1/things/b", Some("delete things.g")),
+        (
+            "POST",
+            "/apis/events.k8s.io/v1/namespaces/a/events",
+            Some("create events.events.k8s.io"),
+        ),
+    ] {
+        let request = Request::builder()
+            .method(method)
+            .uri(uri)
+            .body(Body::empty())
+            .unwrap();
+        let read = right(&request).map(|right| right.to_string());
+        assert_eq!(read.as_deref(), expected, "{method} {uri}");
+    }
+}

@@ -1,0 +1,68 @@
+//! `helm-values`: what the Helm chart `charts/kueue-check` has to know of a program.
+
+use serde_json::{Value, json};
+
+use super::manifests::{cluster_rules, definitions, value};
+use super::{Error, Result};
+use crate::check::Check;
+
+/// The value `check` of the chart, as YAML. Everything else is the operator's to choose.
+pub(super) fn values(program: &str, checks: &[Check]) -> Result<String> {
+    let rules: Result<Vec<Value>> = cluster_rules(checks).iter().map(value).collect();
+    let definitions: Result<Vec<Value>> = definitions(checks).iter().map(value).collect();
+    let values = json!({"check": {
+        "program": program,
+        "controllers": checks.iter().map(controller).collect::<Vec<Value>>(),
+        "clusterRules": rules?,
+        "definitions": definitions?,
+    }});
+    let text = serde_saphyr::to_string(&values).map_err(|error| Error::Yaml(error.to_string()))?;
+    Ok(text.trim_end().to_owned() + "\n")
+}
+
+/// Which AdmissionChecks a check answers, and what they refer to.
+fn controller(check: &Check) -> Value {
+    let name = check.controller_name().to_string();
+    match check.parameters().kind {
+        Some(kind) => {
+            json!({"name": name, "parameters": {"apiGroup": kind.group, "kind": kind.kind}})
+        }
+        None => json!({"name": name}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters, Verdict,
+    };
+
+    struct Open;
+
+    impl AdmissionCheckController for Open {
+        type Parameters = NoParameters;
+
+        fn controller_name(&self) -> ControllerName {
+            ControllerName::from_static("example.com/open")
+        }
+
+        async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+            Ok(Verdict::ready(""))
+        }
+    }
+
+    #[test]
+    fn the_chart_learns_what_a_program_answers_and_may_do() {
+        let text = values("open", &[Check::new(Open)]).unwrap();
+        let read: Value = serde_saphyr::from_str(&text).unwrap();
+        let check = &read["check"];
+        assert_eq!(check["program"], "open");
+        assert_eq!(check["controllers"], json!([{"name": "example.com/open"}]));
+        assert_eq!(check["definitions"], json!([]));
+        assert_eq!(
+            check["clusterRules"][1],
+            json!({"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads/status"], "verbs": ["patch"]})
+        );
+    }
+}

@@ -1,0 +1,88 @@
+//! The Helm chart: what of it is generated, and the program that renders it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::{Failure, root, tools};
+
+/// The version of Helm that the chart is tested with. The tests ask for the same (`charts/tests/src/helm.rs`).
+const HELM: &str = "v3.22.0";
+
+/// What stands before the generated part of a values file.
+const MARK: &str = "# ---- printed by ";
+
+/// The values files, and the command that prints the generated part of each.
+const VALUES: [(&str, &str, &[&str]); 3] = [
+    (
+        "values-provisioning.yaml",
+        "provisioning-check",
+        &["helm-values"],
+    ),
+    (
+        "values-provisioning-as-kueue.yaml",
+        "provisioning-check",
+        &[
+            "--controller-name",
+            "kueue.x-k8s.io/provisioning-request",
+            "helm-values",
+        ],
+    ),
+    ("values-budget.yaml", "budget-check", &["helm-values"]),
+];
+
+/// Writes the generated part of each values file anew.
+pub(crate) fn renew() -> Result<(), Failure> {
+    let packages = ["kueue-check-provisioning", "kueue-check-budget"];
+    let arguments = packages.iter().flat_map(|package| ["--package", package]);
+    let arguments: Vec<&str> = ["build", "--bins"].into_iter().chain(arguments).collect();
+    tools::cargo(&arguments, &[])?;
+    for (file, program, arguments) in VALUES {
+        let path = root().join("charts/kueue-check").join(file);
+        let text = fs::read_to_string(&path).map_err(|error| format!("{file}: {error}"))?;
+        let Some(mark) = text.lines().find(|line| line.starts_with(MARK)) else {
+            return Err(format!("{file} has no line that begins with `{MARK}`"));
+        };
+        let own = text.find(mark).map_or("", |at| &text[..at]);
+        let printed = output(tools::target().join("debug").join(program), arguments)?;
+        fs::write(&path, format!("{own}{mark}\n{printed}"))
+            .map_err(|error| format!("{file}: {error}"))?;
+    }
+    Ok(())
+}
+
+fn output(program: PathBuf, arguments: &[&str]) -> Result<String, Failure> {
+    let shown = program.display().to_string();
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .map_err(|error| format!("{shown}: {error}"))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        let said = String::from_utf8_lossy(&output.stderr);
+        Err(format!("{shown} failed: {said}"))
+    }
+}
+
+/// Installs Helm into `.tools`, from its Go module, unless it is there. The first time takes minutes.
+pub(crate) fn install_helm() -> Result<(), Failure> {
+    let folder = root().join(".tools/bin");
+    let helm = folder.join("helm");
+    let is_there = Command::new(&helm)
+        .args(["version", "--template", "{{.Version}}"])
+        .output()
+        .is_ok_and(|output| output.stdout == HELM.as_bytes());
+    if is_there {
+        return Ok(());
+    }
+    println!("installing Helm {HELM} into .tools");
+    let flags = format!("-s -w -X helm.sh/helm/v3/internal/version.version={HELM}");
+    let module = format!("helm.sh/helm/v3/cmd/helm@{HELM}");
+    let folder = folder.to_string_lossy();
+    tools::run(
+        "go".as_ref(),
+        &["install", "-trimpath", "-ldflags", &flags, &module],
+        &[("GOBIN", &*folder), ("CGO_ENABLED", "0")],
+    )
+}
