@@ -116,7 +116,7 @@ pub fn all() -> Vec<Scenario> {
             name: "failover",
             about: "two replicas; the one that acts dies, and the other goes on",
             simulation: || {
-                Simulation::new(|| Scripted::new(|r| Ok(verdicts::until_ten_past(r)))).replicas(2)
+                Simulation::new(|| Scripted::new(|r| Ok(verdicts::until_four_past(r)))).replicas(2)
             },
             play: |cluster| Box::pin(writers::failed_over(cluster)),
         },

@@ -1,5 +1,6 @@
 //! Each verdict, and errors.
 
+use jiff::Timestamp;
 use kueue_check::api::CheckState;
 use kueue_check::{CheckError, PodSetUpdates, Request, Verdict};
 
@@ -29,11 +30,19 @@ pub(super) async fn approved(cluster: &Cluster) {
 }
 
 pub(super) fn until_ten_past(request: &Request) -> Verdict {
-    let opens = at("2026-11-21T09:10:00Z");
+    until(at("2026-11-21T09:10:00Z"), request)
+}
+
+pub(super) fn until_four_past(request: &Request) -> Verdict {
+    until(at("2026-11-21T09:04:00Z"), request)
+}
+
+fn until(opens: Timestamp, request: &Request) -> Verdict {
     if request.now() >= opens {
         return Verdict::ready("open");
     }
-    Verdict::pending("opens at 09:10").recheck_in(wait_until(request.now(), opens))
+    let wait = wait_until(request.now(), opens);
+    Verdict::pending(format!("opens at {opens}")).recheck_in(wait)
 }
 
 pub(super) async fn waited(cluster: &Cluster) {
