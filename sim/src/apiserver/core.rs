@@ -94,7 +94,7 @@ impl Core {
         self.answer_from(call, None)
     }
 
-    /// The same; reads are answered as they would have been at the version `view`.
+    /// The same; a list is answered as it would have been at the version `view`.
     pub(crate) fn answer_from(&self, call: &Call, view: Option<u64>) -> Answer {
         for _ in 0..4 {
             let answer = verbs::answer(self, call, view);

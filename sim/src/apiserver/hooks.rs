@@ -29,34 +29,34 @@ pub enum Operation {
 }
 
 /// A write, as a webhook sees it.
-#[derive(Clone, Debug)]
-pub struct Review {
+#[derive(Clone, Copy, Debug)]
+pub struct Review<'a> {
     /// First all writes are reviewed as [`Phase::Mutating`], then as [`Phase::Validating`].
     pub phase: Phase,
     /// What happens.
     pub operation: Operation,
     /// To which kind.
-    pub resource: Resource,
+    pub resource: &'a Resource,
     /// Such as `status`.
-    pub subresource: Option<String>,
+    pub subresource: Option<&'a str>,
     /// Empty for objects without a namespace.
-    pub namespace: String,
+    pub namespace: &'a str,
     /// Empty if the server is still to give the name.
-    pub name: String,
+    pub name: &'a str,
     /// As it would be; null when it goes.
-    pub object: Value,
+    pub object: &'a Value,
     /// As it is; null when it is new.
-    pub old: Value,
+    pub old: &'a Value,
     /// Whether nothing will be stored.
     pub dry_run: bool,
     /// Who asks.
-    pub agent: String,
+    pub agent: &'a str,
 }
 
 /// Reviews writes, as webhooks do. It is called without any lock, so it may read the server; the write is tried again if the object changed meanwhile.
 pub trait Admission: Send + Sync {
     /// The changed object, or `None` to leave it. What it returns in [`Phase::Validating`] is not used.
-    fn review(&self, review: &Review) -> Result<Option<Value>, Status>;
+    fn review(&self, review: &Review<'_>) -> Result<Option<Value>, Status>;
 }
 
 /// What goes wrong with one request.
@@ -88,6 +88,11 @@ pub enum RequestFault {
     Hang,
     /// It is done and never answered.
     HangAfter,
+    /// A list is answered from a cache that is behind: as it was this long ago, and at least without the newest change of what is listed. Nothing happens to
+    /// other requests.
+    StaleList(Duration),
+    /// A watch is behind: each of its events, bookmarks too, comes this long after it happened. Nothing happens to other requests.
+    LaggingWatch(Duration),
 }
 
 /// What goes wrong with one event of a watch.
@@ -146,12 +151,6 @@ pub trait Faults: Send + Sync {
     /// For an event of a watch; `None` if nothing.
     fn event(&self, delivery: &Delivery) -> Option<EventFault> {
         let _ = delivery;
-        None
-    }
-
-    /// The version that a read is answered from, if it is not to be the newest: what a lagging server or cache would say. `newest` is the newest.
-    fn view(&self, request: &Request, newest: u64) -> Option<u64> {
-        let _ = (request, newest);
         None
     }
 }

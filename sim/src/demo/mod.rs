@@ -9,7 +9,9 @@ use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use jiff::SignedDuration;
 use tokio::net::TcpListener;
 
 use crate::explore::Plan;
@@ -59,6 +61,14 @@ impl DemoError {
     }
 }
 
+/// How long the last phases are shown, after a story of this length: what ends with the picture could not be seen in it.
+fn tail(length: SignedDuration) -> Duration {
+    length
+        .unsigned_abs()
+        .div_f64(10.0)
+        .max(Duration::from_secs(10))
+}
+
 /// Columns of the timeline.
 const WIDTH: usize = 120;
 
@@ -100,6 +110,8 @@ impl Demo {
             scenario(&cluster).await;
         })
         .await;
+        let length = cluster.now().duration_since(simulation.start);
+        cluster.advance(tail(length)).await;
         progress.abort();
         let timeline = cluster.timeline();
         println!("\n{}", timeline.chart(WIDTH));

@@ -32,6 +32,13 @@ pub enum Fault {
     Delay,
     /// It is never answered.
     Hang,
+    /// A list comes from a cache that is behind: as it was ten seconds ago, and without the newest change.
+    StaleList,
+    /// A watch is twenty seconds behind until it ends, while everything else is fresh.
+    LaggingView,
+    /// Two processes act. Without a Lease a second one starts beside this one, as in a rolling update, and a minute later the first is gone; with one, a
+    /// replica that does not hold the Lease takes it by force, as if its clock were wrong. The request arrives a second later.
+    SecondLeader,
     /// The watch ends.
     Close,
     /// The watch breaks.
@@ -46,7 +53,7 @@ pub enum Fault {
     CrashOnEvent,
 }
 
-const ALL: [(Fault, &str); 18] = [
+const ALL: [(Fault, &str); 21] = [
     (Fault::CrashBefore, "crash-before"),
     (Fault::CrashAfter, "crash-after"),
     (Fault::Conflict, "409"),
@@ -59,6 +66,9 @@ const ALL: [(Fault, &str); 18] = [
     (Fault::LoseReply, "lose-reply"),
     (Fault::Delay, "delay"),
     (Fault::Hang, "hang"),
+    (Fault::StaleList, "stale-list"),
+    (Fault::LaggingView, "lagging-view"),
+    (Fault::SecondLeader, "second-leader"),
     (Fault::Close, "close"),
     (Fault::Break, "break"),
     (Fault::Duplicate, "duplicate"),
@@ -81,7 +91,10 @@ impl Fault {
             | Self::Late
             | Self::Expire
             | Self::CrashOnEvent => point.event,
+            Self::SecondLeader => point.event || writes,
             _ if point.event => false,
+            Self::StaleList => point.verb() == "list",
+            Self::LaggingView => point.verb() == "watch",
             Self::Conflict | Self::CrashAfter | Self::LoseReply | Self::GatewayTimeout => writes,
             Self::Gone => !writes,
             _ => true,
@@ -134,6 +147,9 @@ impl Fault {
             Self::Disconnect => RequestFault::Disconnect,
             Self::LoseReply => RequestFault::LoseReply,
             Self::Delay => RequestFault::Delay(Duration::from_secs(5)),
+            Self::StaleList => RequestFault::StaleList(Duration::from_secs(10)),
+            Self::LaggingView => RequestFault::LaggingWatch(Duration::from_secs(20)),
+            Self::SecondLeader => RequestFault::Delay(Duration::from_secs(1)),
             _ => return None,
         })
     }
@@ -166,5 +182,53 @@ fn status(code: u16) -> Status {
 impl Point {
     fn verb(&self) -> &str {
         self.what.split(' ').next().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_go_wrong_depends_on_what_is_asked() {
+        let table = [
+            ("list workloads", "stale-list", true),
+            ("get workloads", "stale-list", false),
+            ("watch workloads", "stale-list", false),
+            ("watch workloads", "lagging-view", true),
+            ("list workloads", "lagging-view", false),
+            ("apply workloads/status", "second-leader", true),
+            ("list workloads", "second-leader", false),
+            ("apply workloads/status", "lose-reply", true),
+            ("get workloads", "lose-reply", false),
+            ("MODIFIED workloads", "second-leader", true),
+            ("MODIFIED workloads", "late", true),
+            ("MODIFIED workloads", "500", false),
+        ];
+        for (what, fault, possible) in table {
+            let point = Point {
+                agent: "check-0".to_owned(),
+                event: what.starts_with(char::is_uppercase),
+                number: 0,
+                what: what.to_owned(),
+            };
+            let named = Fault::named(fault).unwrap();
+            assert_eq!(
+                Fault::at(&point).contains(&named),
+                possible,
+                "{what} {fault}"
+            );
+        }
+    }
+
+    #[test]
+    fn each_fault_has_one_name_and_one_effect() {
+        for (fault, name) in ALL {
+            assert_eq!(Fault::named(name), Some(fault));
+            assert_eq!(fault.as_str(), name);
+            let on_a_request = fault.of_request().is_some();
+            let on_an_event = fault.of_event().is_some();
+            assert!(on_a_request || on_an_event, "{name} does nothing");
+        }
     }
 }

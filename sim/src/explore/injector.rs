@@ -7,16 +7,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use kueue_check::Clock;
-use tokio::sync::Notify;
 
 use super::{Fault, Plan, Point};
 use crate::apiserver::{Delivery, EventFault, Faults, Patch, Request, RequestFault, Verb};
+use crate::simulation::Fate;
 
 /// Lets things go wrong as planned, and writes down where they could have.
 pub(crate) struct Injector {
     plan: Plan,
-    /// The replicas, and how each is told to die.
-    deaths: BTreeMap<String, Arc<Notify>>,
+    /// The replicas, and how each is told what becomes of it.
+    fates: BTreeMap<String, Arc<Fate>>,
     seen: Mutex<Seen>,
     over: AtomicBool,
     clock: Clock,
@@ -43,10 +43,10 @@ impl fmt::Debug for Injector {
 }
 
 impl Injector {
-    pub(crate) fn new(plan: &Plan, deaths: BTreeMap<String, Arc<Notify>>, clock: Clock) -> Self {
+    pub(crate) fn new(plan: &Plan, fates: BTreeMap<String, Arc<Fate>>, clock: Clock) -> Self {
         Self {
             plan: plan.clone(),
-            deaths,
+            fates,
             seen: Mutex::default(),
             over: AtomicBool::new(false),
             clock,
@@ -103,7 +103,7 @@ impl Injector {
 
     /// Users, Kueue and the test itself have no faults.
     fn is_replica(&self, agent: &str) -> bool {
-        self.deaths.contains_key(agent)
+        self.fates.contains_key(agent)
     }
 
     fn at(&self, agent: &str, event: bool, number: u64, what: String) -> Option<Fault> {
@@ -117,10 +117,12 @@ impl Injector {
             what,
         });
         let fault = self.plan.at(agent, event, number)?;
-        if fault.crashes()
-            && let Some(death) = self.deaths.get(agent)
-        {
-            death.notify_one();
+        if let Some(fate) = self.fates.get(agent) {
+            if fault.crashes() {
+                fate.dies.notify_one();
+            } else if fault == Fault::SecondLeader {
+                fate.rivalled.notify_one();
+            }
         }
         Some(fault)
     }

@@ -1,5 +1,6 @@
 //! What must hold in every run, whatever goes wrong.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -22,6 +23,8 @@ pub struct Evidence<'a> {
     pub since: u64,
     /// How many replicas there are.
     pub replicas: usize,
+    /// Whether one of them was made to take the Lease by force: the one that held it learns of it when it renews.
+    pub second_leader: bool,
 }
 
 /// So long a write may be on its way.
@@ -31,7 +34,7 @@ const LATE: SignedDuration = SignedDuration::from_secs(60);
 ///
 /// | | |
 /// | --- | --- |
-/// | one writer | of several replicas, only the holder of the Lease writes, and only while it is valid |
+/// | one writer | of several replicas, only the holder of the Lease writes, and only while it is valid; one that lost it by force, until its own time is over |
 /// | own entry | a replica changes nothing of a Workload but its checks' entries, and makes none that Kueue has not listed |
 /// | guard | it writes a verdict only while the Workload holds quota and is neither evicted nor finished nor inactive |
 /// | reservation | a state that stands was answered for the reservation that it stands in |
@@ -41,17 +44,17 @@ const LATE: SignedDuration = SignedDuration::from_secs(60);
 /// | answered | at the end, each Workload that holds quota has been told something |
 pub fn violations(evidence: &Evidence<'_>) -> Vec<String> {
     let mut found = Vec::new();
-    let mut lease = None;
+    let mut lease = Leases::default();
     for change in evidence
         .history
         .iter()
         .filter(|change| change.resource_version > evidence.since)
     {
         match change.resource.plural.as_str() {
-            "leases" if change.object["metadata"]["name"] == LEASE => lease = Some(change),
+            "leases" if change.object["metadata"]["name"] == LEASE => lease.read(change),
             "workloads" if is_replica(&change.agent) => {
                 if evidence.replicas > 1 {
-                    one_writer(change, lease, &mut found);
+                    one_writer(change, &lease, evidence.second_leader, &mut found);
                 }
                 written(change, evidence, &mut found);
             }
@@ -77,27 +80,32 @@ fn is_replica(agent: &str) -> bool {
     agent.starts_with("check-")
 }
 
-fn one_writer(change: &Change, lease: Option<&Arc<Change>>, found: &mut Vec<String>) {
-    let Some(lease) = lease else {
+/// Who holds the Lease, and who held it.
+#[derive(Default)]
+struct Leases {
+    holder: String,
+    /// Until when each holder's last renewal lasts.
+    until: BTreeMap<String, Timestamp>,
+}
+
+impl Leases {
+    fn read(&mut self, change: &Change) {
+        let spec = &change.object["spec"];
+        text(&spec["holderIdentity"]).clone_into(&mut self.holder);
+        let renewed: Timestamp = text(&spec["renewTime"]).parse().unwrap_or_default();
+        let seconds = spec["leaseDurationSeconds"].as_i64().unwrap_or_default();
+        let until = renewed + SignedDuration::from_secs(seconds);
+        self.until.insert(self.holder.clone(), until);
+    }
+}
+
+fn one_writer(change: &Change, lease: &Leases, by_force: bool, found: &mut Vec<String>) {
+    let (writer, at) = (&change.agent, change.at);
+    let until = lease.until.get(writer).copied().unwrap_or_default();
+    if (lease.holder != *writer && !by_force) || until < at {
+        let holder = &lease.holder;
         found.push(format!(
-            "one writer: {} writes at {} without a Lease",
-            change.agent, change.at
-        ));
-        return;
-    };
-    let spec = &lease.object["spec"];
-    let holder = spec["holderIdentity"].as_str().unwrap_or_default();
-    let renewed: Timestamp = spec["renewTime"]
-        .as_str()
-        .and_then(|at| at.parse().ok())
-        .unwrap_or_default();
-    let seconds = spec["leaseDurationSeconds"].as_i64().unwrap_or_default();
-    let valid = change.at.duration_since(renewed).as_secs() <= seconds;
-    if holder != change.agent || !valid {
-        let at = change.at;
-        found.push(format!(
-            "one writer: {} writes at {at}; the Lease is {holder:?}'s, renewed at {renewed}",
-            change.agent
+            "one writer: {writer} writes at {at}; the Lease is {holder:?}'s, {writer} had it until {until}"
         ));
     }
 }
@@ -234,7 +242,7 @@ fn was_answered(
 
 /// At the end each Workload with quota has heard of its checks.
 fn answered(evidence: &Evidence<'_>, found: &mut Vec<String>) {
-    let mut last: std::collections::BTreeMap<&str, &Change> = std::collections::BTreeMap::new();
+    let mut last: BTreeMap<&str, &Change> = BTreeMap::new();
     for change in evidence
         .history
         .iter()

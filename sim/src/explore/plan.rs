@@ -61,6 +61,11 @@ impl Plan {
         Self(rest)
     }
 
+    /// Whether this is among what goes wrong.
+    pub(crate) fn has(&self, fault: Fault) -> bool {
+        self.0.iter().any(|(_, planned)| *planned == fault)
+    }
+
     /// Whether nothing goes wrong.
     pub fn is_none(&self) -> bool {
         self.0.is_empty()
@@ -132,6 +137,7 @@ mod tests {
         for text in [
             "check-0/request/7/crash-before",
             "check-1/event/0/close,check-0/request/2/500",
+            "check-0/request/0/stale-list,check-0/event/3/second-leader",
         ] {
             assert_eq!(text.parse::<Plan>().unwrap().to_string(), text);
         }

@@ -2,19 +2,31 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use kueue_check::{
     AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters,
     ReleaseReason, Released, Reservation, Verdict,
 };
-use std::time::Duration;
+use serde_json::Value;
+
+use crate::simulation::{Cluster, is_true, workloads};
 
 /// A service outside the cluster that sells licences, of which it has a fixed number. It survives every crash of the check.
 #[derive(Clone, Debug)]
 pub struct Vendor {
     licences: usize,
-    book: Arc<Mutex<BTreeMap<String, Reservation>>>,
-    most: Arc<Mutex<usize>>,
+    book: Arc<Mutex<Book>>,
+}
+
+#[derive(Debug, Default)]
+struct Book {
+    /// What is out, by reservation.
+    out: BTreeMap<String, Reservation>,
+    /// How often each reservation was sold a licence.
+    sales: BTreeMap<String, usize>,
+    /// How many were out at the same time at most.
+    most: usize,
 }
 
 impl Vendor {
@@ -23,21 +35,59 @@ impl Vendor {
         Self {
             licences,
             book: Arc::default(),
-            most: Arc::default(),
         }
     }
 
     /// How many are out.
     pub fn sold(&self) -> usize {
-        self.book().len()
+        self.book().out.len()
     }
 
     /// How many were out at the same time at most.
     pub fn most(&self) -> usize {
-        *self.most.lock().unwrap_or_else(PoisonError::into_inner)
+        self.book().most
     }
 
-    fn book(&self) -> MutexGuard<'_, BTreeMap<String, Reservation>> {
+    /// Whether what was sold is right: one licence for each reservation and never a second one, none out for a reservation that is over, and one for each job
+    /// that runs.
+    pub fn sells_once(cluster: &Cluster) -> Result<(), String> {
+        let vendor: Self = cluster.outside();
+        let book = vendor.book();
+        if let Some((reservation, sales)) = book.sales.iter().find(|(_, sales)| **sales > 1) {
+            return Err(format!("{reservation} was sold {sales} licences"));
+        }
+        if book.most > vendor.licences {
+            return Err(format!(
+                "{} of {} licences were out",
+                book.most, vendor.licences
+            ));
+        }
+        let all = cluster.server().objects(&workloads(), "");
+        let holding = all.iter().filter_map(|workload| holds(workload));
+        let holding: BTreeMap<(&str, &str), &Value> = holding.collect();
+        let since = |reservation: &Reservation| reservation.since().to_string();
+        let mut licensed = Vec::new();
+        for (key, reservation) in &book.out {
+            let (uid, since) = (reservation.uid().to_string(), since(reservation));
+            let place = (uid.as_str(), since.as_str());
+            match holding.get(&place) {
+                Some(workload) => licensed.push(*workload),
+                None => return Err(format!("{key} is over and has a licence")),
+            }
+        }
+        let mut running = holding
+            .values()
+            .filter(|workload| is_true(workload, "Admitted"));
+        match running.find(|workload| !licensed.contains(workload)) {
+            Some(workload) => Err(format!(
+                "{} runs without a licence",
+                workload["metadata"]["name"]
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -45,12 +95,15 @@ impl Vendor {
     fn buy(&self, reservation: &Reservation) -> bool {
         let mut book = self.book();
         let key = reservation.to_string();
-        if !book.contains_key(&key) && book.len() >= self.licences {
+        if book.out.contains_key(&key) {
+            return true;
+        }
+        if book.out.len() >= self.licences {
             return false;
         }
-        book.insert(key, reservation.clone());
-        let mut most = self.most.lock().unwrap_or_else(PoisonError::into_inner);
-        *most = (*most).max(book.len());
+        *book.sales.entry(key.clone()).or_default() += 1;
+        book.out.insert(key, reservation.clone());
+        book.most = book.most.max(book.out.len());
         true
     }
 }
@@ -75,11 +128,22 @@ impl AdmissionCheckController for Vendor {
         reservation: &Reservation,
         _: ReleaseReason,
     ) -> Result<Released, CheckError> {
-        self.book().remove(&reservation.to_string());
+        self.book().out.remove(&reservation.to_string());
         Ok(Released::Done)
     }
 
     async fn outstanding(&self) -> Result<Vec<Reservation>, CheckError> {
-        Ok(self.book().values().cloned().collect())
+        Ok(self.book().out.values().cloned().collect())
     }
+}
+
+/// Of a Workload that holds quota: uid, and since when.
+fn holds(workload: &Arc<Value>) -> Option<((&str, &str), &Value)> {
+    if is_true(workload, "Finished") || !is_true(workload, "QuotaReserved") {
+        return None;
+    }
+    let conditions = workload["status"]["conditions"].as_array()?;
+    let reserved = conditions.iter().find(|c| c["type"] == "QuotaReserved")?;
+    let uid = workload["metadata"]["uid"].as_str()?;
+    Some(((uid, reserved["lastTransitionTime"].as_str()?), workload))
 }

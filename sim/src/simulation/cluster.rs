@@ -8,12 +8,11 @@ use kueue_check::Clock;
 use kueue_check::api::CheckState;
 use serde::Serialize;
 use serde_json::Value;
-use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::failure::{fail, json, time};
 use super::outside::Outside;
-use super::replica::{Replica, agent};
+use super::replica::{Fate, Replica, agent};
 use super::{Answers, CHECK, Job, QUEUE, Simulation, objects};
 use crate::apiserver::{ApiServer, Resource};
 use crate::explore::{Injector, Plan};
@@ -30,8 +29,8 @@ pub struct Cluster {
     pub(super) answers: Answers,
     outside: Outside,
     pub(super) injector: Arc<Injector>,
-    /// Of each replica: tells it to die.
-    deaths: Vec<Arc<Notify>>,
+    /// Of each replica.
+    fates: Vec<Arc<Fate>>,
     /// The version after everything that is there from the beginning.
     pub(super) prepared: u64,
 }
@@ -42,9 +41,9 @@ impl Cluster {
         let clock = Clock::following_tokio(simulation.start);
         let server = ApiServer::prepared(clock.clone(), crate::definitions::kueue());
         server.collect_garbage(true);
-        let deaths: Vec<Arc<Notify>> = (0..simulation.replicas).map(|_| Arc::default()).collect();
-        let named = deaths.iter().enumerate();
-        let named = named.map(|(number, death)| (agent(number), Arc::clone(death)));
+        let fates: Vec<Arc<Fate>> = (0..simulation.replicas).map(|_| Arc::default()).collect();
+        let named = fates.iter().enumerate();
+        let named = named.map(|(number, fate)| (agent(number), Arc::clone(fate)));
         let injector = Arc::new(Injector::new(plan, named.collect(), clock.clone()));
         Self {
             prepared: 0,
@@ -55,7 +54,7 @@ impl Cluster {
             plan: plan.clone(),
             outside: Outside::default(),
             injector,
-            deaths,
+            fates,
         }
         .with_everything()
     }
@@ -93,7 +92,7 @@ impl Cluster {
             clock: self.clock.clone(),
             answers: self.answers.clone(),
             outside: self.outside.clone(),
-            dies: Arc::clone(&self.deaths[number]),
+            fate: Arc::clone(&self.fates[number]),
         }
     }
 
@@ -256,8 +255,8 @@ impl Cluster {
     /// # Panics
     /// If there is no such replica.
     pub fn crash(&self, replica: usize) {
-        match self.deaths.get(replica) {
-            Some(death) => death.notify_one(),
+        match self.fates.get(replica) {
+            Some(fate) => fate.dies.notify_one(),
             None => fail(format!("there is no replica {replica}")),
         }
     }

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use super::cluster::{Cluster, is_true, workloads};
 use super::failure::Failure;
 use crate::apiserver::Resource;
-use crate::explore::{Evidence, JobOutcome, Outcome, Run, violations};
+use crate::explore::{Evidence, Fault, JobOutcome, Outcome, Run, violations};
 
 /// So long nothing may change until all is at rest.
 const REST: Duration = Duration::from_secs(30);
@@ -61,7 +61,13 @@ impl Cluster {
             answers: &self.answers.all(),
             since: self.prepared,
             replicas: self.simulation.replicas,
+            second_leader: self.plan.has(Fault::SecondLeader),
         });
+        for invariant in &self.simulation.invariants {
+            if let Err(broken) = (invariant.holds)(&self) {
+                run.violations.push(format!("{}: {broken}", invariant.name));
+            }
+        }
         run
     }
 

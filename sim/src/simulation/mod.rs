@@ -53,14 +53,14 @@ use crate::explore::{Explored, Fault, Plan, Run, explore, explore_random};
 use crate::kueue::{Actor, KueueVersion};
 
 pub use cluster::Cluster;
-pub(crate) use cluster::workloads;
+pub(crate) use cluster::{is_true, workloads};
 pub use expect::PATIENCE;
 pub use failure::Failure;
 pub(crate) use failure::caught;
 pub use job::Job;
 pub(crate) use objects::{CHECK, QUEUE};
 pub use observed::{Answer, Answers};
-pub(crate) use replica::LEASE;
+pub(crate) use replica::{Fate, LEASE};
 
 /// What a check may be made of.
 #[derive(Clone)]
@@ -114,6 +114,16 @@ pub struct Simulation {
     pub(crate) quota: u32,
     pub(crate) objects: Vec<Value>,
     pub(crate) spared: Vec<Fault>,
+    pub(crate) invariants: Vec<Invariant>,
+}
+
+type Holds = Arc<dyn Fn(&Cluster) -> Result<(), String> + Send + Sync>;
+
+/// What must hold at the end of each run, beside what holds for all checks.
+#[derive(Clone)]
+pub(crate) struct Invariant {
+    pub(crate) name: String,
+    pub(crate) holds: Holds,
 }
 
 impl fmt::Debug for Simulation {
@@ -150,6 +160,7 @@ impl Simulation {
             quota: 100,
             objects: Vec::new(),
             spared: Vec::new(),
+            invariants: Vec::new(),
         };
         trial.and(CHECK, make).starting_at("2026-11-21T09:00:00Z")
     }
@@ -230,6 +241,20 @@ impl Simulation {
     /// Where random numbers begin. The same seed gives the same history.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
+        self
+    }
+
+    /// What must hold at the end of every run, whatever went wrong in it; an error says what does not. It is for what the cluster does not show, such as what
+    /// the check did [outside](Tools::outside) of it.
+    pub fn invariant(
+        mut self,
+        name: &str,
+        holds: impl Fn(&Cluster) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.invariants.push(Invariant {
+            name: name.to_owned(),
+            holds: Arc::new(holds),
+        });
         self
     }
 

@@ -5,20 +5,33 @@ use std::time::Duration;
 
 use kueue_check::runtime::{LeaseConfig, LeaseTimes, Runtime};
 use kueue_check::{Check, Clock};
+use serde_json::json;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::outside::Outside;
 use super::{Answers, Simulation, Tools};
-use crate::apiserver::ApiServer;
+use crate::apiserver::{ApiServer, Call, Patch, Resource, Verb};
 
 /// How long until a process that died is back, as a kubelet does it the first time.
 const RESTART: Duration = Duration::from_secs(1);
 
+/// How long the process that is replaced still runs beside the new one.
+const OVERLAP: Duration = Duration::from_secs(60);
+
 /// The name of a replica, by which its requests are known.
 pub(crate) fn agent(number: usize) -> String {
     format!("check-{number}")
+}
+
+/// How a replica is told what becomes of it.
+#[derive(Debug, Default)]
+pub(crate) struct Fate {
+    /// Its process dies.
+    pub(crate) dies: Notify,
+    /// Another acts beside it.
+    pub(crate) rivalled: Notify,
 }
 
 /// What each process is made of.
@@ -30,7 +43,7 @@ pub(super) struct Replica {
     pub(super) clock: Clock,
     pub(super) answers: Answers,
     pub(super) outside: Outside,
-    pub(super) dies: Arc<Notify>,
+    pub(super) fate: Arc<Fate>,
 }
 
 impl Replica {
@@ -39,16 +52,57 @@ impl Replica {
         tokio::spawn(async move {
             let mut life = 0;
             loop {
-                let process = self.process(life);
-                tokio::select! {
-                    biased;
-                    () = self.dies.notified() => {}
-                    () = process => {}
-                }
+                self.live(&mut life).await;
                 sleep(RESTART).await;
                 life += 1;
             }
         })
+    }
+
+    /// One process, until it dies; or one after the other, with a minute in which there are two.
+    async fn live(&self, life: &mut u64) {
+        let mut process = Box::pin(self.process(*life));
+        loop {
+            tokio::select! {
+                biased;
+                () = self.fate.dies.notified() => return,
+                () = self.fate.rivalled.notified() => {}
+                () = &mut process => return,
+            }
+            if self.simulation.replicas > 1 {
+                self.hand_over();
+                continue;
+            }
+            *life += 1;
+            let mut second = Box::pin(self.process(*life));
+            tokio::select! {
+                biased;
+                () = self.fate.dies.notified() => return,
+                () = sleep(OVERLAP) => {}
+                () = &mut process => {}
+                () = &mut second => return,
+            }
+            process = second;
+        }
+    }
+
+    /// Makes a replica the holder of the Lease that is not, as if it had found the Lease expired by a wrong clock.
+    fn hand_over(&self) {
+        let leases = Resource::new("coordination.k8s.io", "v1", "leases");
+        let Some(lease) = self.server.object(&leases, NAMESPACE, LEASE) else {
+            return;
+        };
+        let holder = &lease["spec"]["holderIdentity"];
+        let other = (0..self.simulation.replicas)
+            .map(agent)
+            .find(|replica| holder != replica);
+        let now = format!("{:.6}", self.clock.now());
+        let patch = Call::new(Verb::Patch(Patch::Merge), &leases)
+            .namespace(NAMESPACE)
+            .name(LEASE)
+            .agent("wrong-clock")
+            .body(json!({"spec": {"holderIdentity": other, "acquireTime": now, "renewTime": now}}));
+        self.server.call(&patch);
     }
 
     /// The checks, as this replica would make them.
@@ -74,7 +128,7 @@ impl Replica {
             .seed(seed);
         if self.simulation.replicas > 1 {
             builder = builder.lease(LeaseConfig {
-                namespace: "default".to_owned(),
+                namespace: NAMESPACE.to_owned(),
                 name: LEASE.to_owned(),
                 identity: name,
                 times: LeaseTimes::default(),
@@ -93,3 +147,4 @@ impl Replica {
 
 /// The Lease of the replicas.
 pub(crate) const LEASE: &str = "check";
+const NAMESPACE: &str = "default";

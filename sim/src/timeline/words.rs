@@ -5,9 +5,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// A length of time in its two largest units: `350ms`, `45s`, `1h 30m`, `2d 3h`.
+/// A length of time in its two largest units: `350ms`, `45s`, `1h 30m`, `2d 3h`. From ten seconds on thousandths don't matter.
 pub(super) fn duration(length: Duration) -> String {
-    let millis = length.as_millis();
+    let millis = match length.as_millis() {
+        long @ 10_000.. => long - long % 1000,
+        short => short,
+    };
     if millis < 1000 && millis > 0 {
         return format!("{millis}ms");
     }
@@ -84,6 +87,17 @@ pub(super) fn cut(text: &str, width: usize) -> String {
     cut
 }
 
+/// `text` with a capital at its beginning, as a heading has.
+pub(super) fn heading(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next();
+    first
+        .into_iter()
+        .flat_map(char::to_uppercase)
+        .chain(letters)
+        .collect()
+}
+
 /// `count` things: `1 eviction`, `3 evictions`.
 pub(super) fn count(count: usize, thing: &str) -> String {
     let ending = if count == 1 { "" } else { "s" };
@@ -101,6 +115,8 @@ mod tests {
             (350, "350ms"),
             (1_000, "1s"),
             (1_250, "1s 250ms"),
+            (9_050, "9s 50ms"),
+            (30_050, "30s"),
             (45_000, "45s"),
             (90_000, "1m 30s"),
             (3_600_000, "1h"),
@@ -120,6 +136,17 @@ mod tests {
             one_line("no\nroom \u{1b}[31mleft\t."),
             "no room \u{fffd}[31mleft ."
         );
+    }
+
+    #[test]
+    fn a_heading_begins_with_a_capital() {
+        for (text, expected) in [
+            ("a job waits", "A job waits"),
+            ("ähnlich", "Ähnlich"),
+            ("", ""),
+        ] {
+            assert_eq!(heading(text), expected);
+        }
     }
 
     #[test]

@@ -20,6 +20,11 @@ pub(super) fn json(code: u16, value: &Value) -> Response<Body> {
     with(code, "application/json", whole(bytes.into()))
 }
 
+/// JSON that is written already.
+pub(super) fn document(bytes: Bytes) -> Response<Body> {
+    with(200, "application/json", whole(bytes))
+}
+
 pub(super) fn text(text: &'static str) -> Response<Body> {
     with(200, "text/plain; charset=utf-8", whole(text.into()))
 }

@@ -3,6 +3,7 @@
 use std::future::pending;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{Request, Response, header};
 
@@ -10,7 +11,7 @@ use super::accept::Form;
 use super::route::{Incoming, Route, route};
 use super::{Body, answer, form, stream};
 use crate::apiserver::Core;
-use crate::apiserver::call::Call;
+use crate::apiserver::call::{Call, Verb};
 use crate::apiserver::hooks::{self, RequestFault};
 
 /// Answers a request. An error is a connection that broke.
@@ -35,7 +36,7 @@ pub(crate) async fn handle(
     };
     match route(&core, &incoming) {
         Err(status) => Ok(answer::status(&status, None)),
-        Ok(Route::Json(value)) => Ok(answer::json(200, &value)),
+        Ok(Route::Json(bytes)) => Ok(answer::document(bytes)),
         Ok(Route::Text(text)) => Ok(answer::text(text)),
         Ok(Route::Call(call, form)) => asked(core, call, form, false).await,
         Ok(Route::Watch(call, form)) => asked(core, call, form, true).await,
@@ -44,7 +45,7 @@ pub(crate) async fn handle(
 
 async fn asked(core: Arc<Core>, call: Call, form: Form, watch: bool) -> io::Result<Response<Body>> {
     let Some(faults) = core.faults() else {
-        return Ok(perform(&core, &call, form, watch, None));
+        return Ok(perform(&core, &call, form, watch, Behind::default()));
     };
     let request = hooks::Request {
         number: core.count_request(&call.agent),
@@ -52,11 +53,11 @@ async fn asked(core: Arc<Core>, call: Call, form: Form, watch: bool) -> io::Resu
         call,
         watch,
     };
-    let newest = core.store().version();
-    let view = faults.view(&request, newest).filter(|view| *view < newest);
-    let done = || perform(&core, &request.call, form, watch, view);
-    match faults.request(&request) {
-        None => Ok(done()),
+    let fault = faults.request(&request);
+    let behind = Behind::of(fault.as_ref(), &core, &request);
+    let done = || perform(&core, &request.call, form, watch, behind);
+    match fault {
+        None | Some(RequestFault::StaleList(_) | RequestFault::LaggingWatch(_)) => Ok(done()),
         Some(RequestFault::Refuse {
             status,
             retry_after,
@@ -90,6 +91,32 @@ async fn asked(core: Arc<Core>, call: Call, form: Form, watch: bool) -> io::Resu
     }
 }
 
+/// How far what is read is behind what was written.
+#[derive(Clone, Copy, Default)]
+struct Behind {
+    /// The version that a list is answered from.
+    version: Option<u64>,
+    /// How long each event of a watch takes.
+    lag: Duration,
+}
+
+impl Behind {
+    fn of(fault: Option<&RequestFault>, core: &Core, request: &hooks::Request) -> Self {
+        let mut behind = Self::default();
+        match fault {
+            Some(RequestFault::StaleList(by)) if request.call.verb == Verb::List => {
+                let store = core.store();
+                let kind = store.registry.get(&request.call.resource);
+                let then = core.clock.now() - *by;
+                behind.version = kind.map(|kind| store.version_without_newest(&kind.table(), then));
+            }
+            Some(RequestFault::LaggingWatch(by)) if request.watch => behind.lag = *by,
+            _ => {}
+        }
+        behind
+    }
+}
+
 /// A connection that the other side closed.
 pub(super) fn broken() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionReset, "connection reset by peer")
@@ -100,15 +127,15 @@ fn perform(
     call: &Call,
     form: Form,
     watch: bool,
-    view: Option<u64>,
+    behind: Behind,
 ) -> Response<Body> {
     if watch {
-        return match stream::start(core, call, form) {
+        return match stream::start(core, call, form, behind.lag) {
             Ok(body) => answer::stream(body),
             Err(status) => answer::status(&status, None),
         };
     }
-    let mut answer = core.answer_from(call, view);
+    let mut answer = core.answer_from(call, behind.version);
     if form != Form::Whole && answer.code < 300 {
         let kind = core.store().registry.get(&call.resource);
         let include = call.parameter("includeObject").unwrap_or_default();

@@ -1,5 +1,6 @@
 //! From a URL to what is asked.
 
+use bytes::Bytes;
 use http::Method;
 use serde_json::Value;
 
@@ -8,7 +9,7 @@ use super::body;
 use super::stream::is_true;
 use crate::apiserver::Core;
 use crate::apiserver::call::{Call, Resource, Verb};
-use crate::apiserver::kinds::{self, Kind};
+use crate::apiserver::kinds::{self, Kind, Registry};
 use crate::apiserver::status::Status;
 use crate::apiserver::verbs::{method_not_allowed, no_such_resource};
 
@@ -19,7 +20,7 @@ pub(super) enum Route {
     /// A watch; the call is the list that it belongs to.
     Watch(Call, Form),
     /// JSON about the server itself.
-    Json(Value),
+    Json(Bytes),
     /// A text.
     Text(&'static str),
 }
@@ -44,20 +45,23 @@ pub(super) fn route(core: &Core, incoming: &Incoming<'_>) -> Result<Route, Statu
         .map(decode)
         .collect();
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-    let registry = || core.store().registry.clone();
-    let found = |value: Option<Value>| value.map(Route::Json).ok_or_else(Status::no_such_page);
+    let about = |make: &dyn Fn(&Registry) -> Option<Value>| {
+        let registry = core.store().registry.clone();
+        let document = registry.document(incoming.path, make);
+        document.map(Route::Json).ok_or_else(Status::no_such_page)
+    };
     match parts.as_slice() {
         ["readyz" | "livez" | "healthz", ..] => Ok(Route::Text("ok")),
-        ["version"] => Ok(Route::Json(version())),
-        ["api"] => Ok(Route::Json(kinds::versions())),
-        ["apis"] => Ok(Route::Json(kinds::groups(&registry()))),
-        ["api", version] => found(kinds::resources(&registry(), "", version)),
-        ["apis", group] => found(kinds::group(&registry(), group)),
-        ["apis", group, version] => found(kinds::resources(&registry(), group, version)),
-        ["openapi", "v3"] => Ok(Route::Json(kinds::index(&registry()))),
-        ["openapi", "v3", "api", version] => found(kinds::document(&registry(), "", version)),
+        ["version"] => about(&|_| Some(version())),
+        ["api"] => about(&|_| Some(kinds::versions())),
+        ["apis"] => about(&|all| Some(kinds::groups(all))),
+        ["api", version] => about(&|all| kinds::resources(all, "", version)),
+        ["apis", group] => about(&|all| kinds::group(all, group)),
+        ["apis", group, version] => about(&|all| kinds::resources(all, group, version)),
+        ["openapi", "v3"] => about(&|all| Some(kinds::index(all))),
+        ["openapi", "v3", "api", version] => about(&|all| kinds::document(all, "", version)),
         ["openapi", "v3", "apis", group, version] => {
-            found(kinds::document(&registry(), group, version))
+            about(&|all| kinds::document(all, group, version))
         }
         ["api", version, rest @ ..] => objects(core, incoming, ("", version), rest),
         ["apis", group, version, rest @ ..] => objects(core, incoming, (group, version), rest),

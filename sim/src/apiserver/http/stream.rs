@@ -35,8 +35,13 @@ fn next_bookmark(left: Duration) -> Duration {
     }
 }
 
-/// The body of the watch that this call asks for.
-pub(super) fn start(core: &Arc<Core>, call: &Call, form: Form) -> Result<Body, Status> {
+/// The body of the watch that this call asks for; each event comes `lag` after it happened.
+pub(super) fn start(
+    core: &Arc<Core>,
+    call: &Call,
+    form: Form,
+    lag: Duration,
+) -> Result<Body, Status> {
     let watch = Watch::start(Arc::clone(core), options(call))?;
     let lifetime = match call.parameter("timeoutSeconds") {
         Some(text) => Duration::from_secs(text.parse().map_err(|_| {
@@ -61,6 +66,9 @@ pub(super) fn start(core: &Arc<Core>, call: &Call, form: Form) -> Result<Body, S
         end: now + lifetime,
         watch,
         waiting: VecDeque::new(),
+        lag,
+        behind: VecDeque::new(),
+        ended: false,
         state: State::Running,
     };
     let stream = futures::stream::unfold(lines, |mut lines| async move {
@@ -105,6 +113,12 @@ struct Lines {
     end: Instant,
     /// Events that come again.
     waiting: VecDeque<Event>,
+    /// How long an event takes.
+    lag: Duration,
+    /// Events on their way, and when they arrive. Bookmarks too: one that overtook an event would hide it for ever.
+    behind: VecDeque<(Instant, Event)>,
+    /// Whether the watch has no more events than those on their way.
+    ended: bool,
     state: State,
 }
 
@@ -129,7 +143,37 @@ impl Lines {
         None
     }
 
+    /// The next event that arrives.
     async fn event(&mut self) -> Option<Event> {
+        if self.lag.is_zero() {
+            return self.happening().await;
+        }
+        loop {
+            let arrives = self.behind.front().map(|(at, _)| *at);
+            let over = Instant::now() >= self.end;
+            if over || (arrives.is_none() && self.ended) {
+                return None;
+            }
+            let arrival = async {
+                match arrives {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let ended = self.ended;
+            tokio::select! {
+                biased;
+                event = self.happening(), if !ended => match event {
+                    Some(event) => self.behind.push_back((Instant::now() + self.lag, event)),
+                    None => self.ended = true,
+                },
+                () = arrival => return self.behind.pop_front().map(|(_, event)| event),
+            }
+        }
+    }
+
+    /// The next event that happens. `None` at the end.
+    async fn happening(&mut self) -> Option<Event> {
         tokio::select! {
             biased;
             event = self.watch.next() => event,

@@ -8,8 +8,9 @@ mod events;
 mod openapi;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
 use serde_json::Value;
 
 use super::call::Resource;
@@ -104,7 +105,12 @@ impl Kind {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Registry {
     kinds: Arc<BTreeMap<Resource, Arc<Kind>>>,
+    documents: Documents,
 }
+
+/// Documents about the kinds, as they are sent: made once for all servers that start from the same kinds.
+#[derive(Clone, Debug, Default)]
+struct Documents(Arc<Mutex<BTreeMap<String, Bytes>>>);
 
 impl Registry {
     pub(crate) fn get(&self, resource: &Resource) -> Option<Arc<Kind>> {
@@ -113,11 +119,31 @@ impl Registry {
 
     /// Replaces what this group and plural had.
     pub(crate) fn set(&mut self, group: &str, plural: &str, kinds: Vec<Kind>) {
+        self.documents = Documents::default();
         let all = Arc::make_mut(&mut self.kinds);
         all.retain(|r, _| r.group != group || r.plural != plural);
         for kind in kinds {
             all.insert(kind.resource.clone(), Arc::new(kind));
         }
+    }
+
+    /// The document at `path`: the one that is there, or what `make` makes. `None` if there is none.
+    pub(crate) fn document(
+        &self,
+        path: &str,
+        make: impl FnOnce(&Self) -> Option<Value>,
+    ) -> Option<Bytes> {
+        let mut documents = self
+            .documents
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(document) = documents.get(path) {
+            return Some(document.clone());
+        }
+        let document: Bytes = make(self)?.to_string().into();
+        documents.insert(path.to_owned(), document.clone());
+        Some(document)
     }
 
     /// Whether this version of a group belongs to the built-in kinds.

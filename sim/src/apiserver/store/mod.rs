@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::call::Resource;
@@ -171,6 +172,21 @@ impl Store {
             };
         }
         objects.into_iter().collect()
+    }
+
+    /// The version of that time, or the last one before the newest change of this kind, whichever is older. Nothing older than what is kept.
+    pub(crate) fn version_without_newest(&self, table: &TableKey, then: Timestamp) -> u64 {
+        let before = self.log.partition_point(|change| change.at <= then);
+        let of_then = match before.checked_sub(1).and_then(|last| self.log.get(last)) {
+            Some(change) => change.resource_version,
+            None => 1,
+        };
+        let newest = self
+            .tables
+            .get(table)
+            .and_then(|table| table.log.back())
+            .map_or(self.version, |change| change.resource_version - 1);
+        of_then.min(newest).max(self.compacted)
     }
 
     /// Puts an object there before time begins: it is not in the history.

@@ -301,18 +301,19 @@ fn review(context: &Context<'_>, old: &Value) -> Result<(), Status> {
     let Some(admission) = context.core.admission() else {
         return Ok(());
     };
+    let shown = context.shown(old);
     for phase in [Phase::Mutating, Phase::Validating] {
         admission.review(&Review {
             phase,
             operation: Operation::Delete,
-            resource: context.kind.resource.clone(),
+            resource: &context.kind.resource,
             subresource: None,
-            namespace: text(old, "namespace").to_owned(),
-            name: text(old, "name").to_owned(),
-            object: Value::Null,
-            old: context.show(old),
+            namespace: text(old, "namespace"),
+            name: text(old, "name"),
+            object: &Value::Null,
+            old: &shown,
             dry_run: dry_run(context),
-            agent: context.call.agent.clone(),
+            agent: &context.call.agent,
         })?;
     }
     Ok(())

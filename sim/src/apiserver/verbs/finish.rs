@@ -81,20 +81,19 @@ fn review(
     } else {
         Operation::Create
     };
+    let old = prepared.old.as_deref().unwrap_or(&Value::Null);
+    let old = context.shown(old);
     admission.review(&Review {
         phase,
         operation,
-        resource: context.kind.resource.clone(),
-        subresource: context.call.subresource.clone(),
-        namespace: context.namespace.clone(),
-        name: prepared.name.clone(),
-        object: prepared.new.clone(),
-        old: prepared
-            .old
-            .as_ref()
-            .map_or(Value::Null, |old| context.show(old)),
+        resource: &context.kind.resource,
+        subresource: context.call.subresource.as_deref(),
+        namespace: &context.namespace,
+        name: &prepared.name,
+        object: &prepared.new,
+        old: &old,
         dry_run: context.dry_run,
-        agent: context.call.agent.clone(),
+        agent: &context.call.agent,
     })
 }
 

@@ -14,6 +14,7 @@ mod patch;
 mod split;
 mod update;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -78,6 +79,15 @@ impl Context<'_> {
         Status::not_found(&self.kind.resource, self.name())
     }
 
+    /// An object as this version shows it; copied only if that is another form than the one it is in.
+    fn shown<'a>(&self, object: &'a Value) -> Cow<'a, Value> {
+        if self.kind.converts() && !object.is_null() {
+            Cow::Owned(self.show(object))
+        } else {
+            Cow::Borrowed(object)
+        }
+    }
+
     /// An object as this version shows it.
     pub(crate) fn show(&self, object: &Value) -> Value {
         show(&self.kind, object)
@@ -128,7 +138,7 @@ fn respond(core: &Core, call: &Call, view: Option<u64>) -> Result<Answer, Status
     check_subresource(&context)?;
     check_options(&context)?;
     match call.verb {
-        Verb::Get => get(&context, view),
+        Verb::Get => get(&context),
         Verb::List => list(&context, view),
         Verb::Create => create::create(&context),
         Verb::Update => update::update(&context),
@@ -270,7 +280,7 @@ fn check_manager(manager: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn get(context: &Context<'_>, view: Option<u64>) -> Result<Answer, Status> {
+fn get(context: &Context<'_>) -> Result<Answer, Status> {
     list::check_reached(context).map_err(|status| {
         if status.code == 400 {
             let why = status.message.replacen("invalid resource version: ", "", 1);
@@ -278,14 +288,6 @@ fn get(context: &Context<'_>, view: Option<u64>) -> Result<Answer, Status> {
         }
         status
     })?;
-    let object = match view {
-        None => context.live(),
-        Some(version) => {
-            let (table, key) = (context.kind.table(), context.key());
-            let found = context.core.store().list_at(&table, &key, version);
-            found.into_iter().find(|(k, _)| *k == key).map(|(_, o)| o)
-        }
-    };
-    let object = object.ok_or_else(|| context.not_found())?;
+    let object = context.live().ok_or_else(|| context.not_found())?;
     Ok(Answer::new(200, context.show(&object)))
 }

@@ -14,39 +14,37 @@ use crate::apiserver::{Admission, FieldError, Operation, Phase, Review, Status};
 pub struct Webhook;
 
 impl Admission for Webhook {
-    fn review(&self, review: &Review) -> Result<Option<Value>, Status> {
+    fn review(&self, review: &Review<'_>) -> Result<Option<Value>, Status> {
         let resource = &review.resource;
         let place = (resource.group.as_str(), resource.plural.as_str());
         let of_object = review.subresource.is_none();
         match (review.phase, review.operation, place) {
             (_, Operation::Delete, _) => Ok(None),
             (Phase::Validating, _, ("kueue.x-k8s.io", "workloads")) => {
-                let errors = workload::errors(&review.object, &review.old);
+                let errors = workload::errors(review.object, review.old);
                 refuse("vworkload.kb.io", &errors)?;
                 Ok(None)
             }
             (Phase::Validating, _, ("kueue.x-k8s.io", "clusterqueues")) if of_object => {
-                let errors = cluster_queue::errors(&review.object);
+                let errors = cluster_queue::errors(review.object);
                 refuse("vclusterqueue.kb.io", &errors)?;
                 Ok(None)
             }
             (Phase::Validating, Operation::Update, ("batch", "jobs")) if of_object => {
-                let errors = moved(&review.object, &review.old);
+                let errors = moved(review.object, review.old);
                 refuse("vjob.kb.io", &errors)?;
                 Ok(None)
             }
-            (Phase::Mutating, Operation::Create, ("batch", "jobs")) => {
-                Ok(suspended(&review.object))
-            }
+            (Phase::Mutating, Operation::Create, ("batch", "jobs")) => Ok(suspended(review.object)),
             (Phase::Mutating, Operation::Create, ("", "pods")) => {
-                Ok(crate::jobs::gated(&review.object))
+                Ok(crate::jobs::gated(review.object))
             }
             (Phase::Validating, Operation::Update, ("", "pods")) if of_object => {
-                let errors = crate::jobs::refused_directives(&review.old, &review.object);
+                let errors = crate::jobs::refused_directives(review.old, review.object);
                 if errors.is_empty() {
                     return Ok(None);
                 }
-                Err(Status::invalid("", "Pod", &review.name, &errors))
+                Err(Status::invalid("", "Pod", review.name, &errors))
             }
             _ => Ok(None),
         }

@@ -14,7 +14,7 @@ pub(super) use self::escape::Escaped;
 use self::history::History;
 use self::legend::Legend;
 use super::axis::{Tick, ticks};
-use super::words::{count, date_and_clock, duration};
+use super::words::{count, date_and_clock, duration, heading};
 use super::{Phase, Timeline, Track};
 
 const STYLE: &str = include_str!("style.css");
@@ -42,7 +42,8 @@ struct Page<'a> {
 
 impl Display for Page<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let title = Escaped(self.title);
+        let title = heading(self.title);
+        let title = Escaped(&title);
         write!(
             f,
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\

@@ -1,6 +1,8 @@
 //! Planted bugs: the runtime with each of them is found out.
 
 use kueue_check::runtime::{Defect, with_defect};
+use kueue_check_sim::Plan;
+use kueue_check_sim::explore::Fault;
 use kueue_check_sim::scenarios::Scenario;
 
 /// Which scenario shows which defect, and the rule that it breaks.
@@ -47,4 +49,26 @@ fn each_planted_bug_is_found() {
         }
     }
     assert!(missed.is_empty(), "not found: {missed:?}");
+}
+
+/// What is no error of any request shows bugs too: a fault of this kind alone, and without it nothing is wrong.
+#[test]
+fn a_watch_that_is_behind_and_a_second_process_show_bugs_too() {
+    let table = [
+        (Defect::TouchesTheTime, Fault::LaggingView, "watch"),
+        (Defect::ForgetsTimers, Fault::SecondLeader, "apply"),
+    ];
+    let scenario = Scenario::named("wait").unwrap();
+    for (defect, fault, what) in table {
+        with_defect(defect, || {
+            let without = scenario.run(0, &Plan::none());
+            assert!(!without.failed(), "{without}");
+            let points = without.points.iter();
+            let mut plans = points
+                .filter(|point| !point.event && point.what.starts_with(what))
+                .map(|point| Plan::of(point.clone(), fault));
+            let found = plans.any(|plan| scenario.run(0, &plan).failed());
+            assert!(found, "{defect:?} is not shown by {fault:?}");
+        });
+    }
 }

@@ -1,6 +1,7 @@
 //! Checks on trial: the author's API, the explorer, and the runtime under every single fault.
 
 mod author;
+mod behind;
 mod defects;
 mod determinism;
 mod scenarios;
