@@ -284,11 +284,89 @@ fn dns_label(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use clap::Parser;
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+
     use super::*;
+    use crate::check::{CheckError, CheckRequest, ControllerName, NoParameters, Verdict};
+
+    /// A check with a kind of its own, beside parameters.
+    struct OwnKind;
+
+    impl AdmissionCheckController for OwnKind {
+        type Parameters = NoParameters;
+
+        fn controller_name(&self) -> ControllerName {
+            const { ControllerName::from_static("example.com/own-kind") }
+        }
+
+        async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+            Ok(Verdict::ready(""))
+        }
+
+        fn definitions(&self) -> Vec<CustomResourceDefinition> {
+            let mut definition = CustomResourceDefinition::default();
+            definition.metadata.name = Some("entries.example.com".to_owned());
+            vec![definition]
+        }
+    }
 
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_checks_own_definitions_are_printed_once() {
+        let checks = [Check::new(OwnKind), Check::new(OwnKind)];
+        let text = manifests::crds(&checks).unwrap();
+        assert_eq!(
+            text.matches("name: entries.example.com").count(),
+            1,
+            "{text}"
+        );
+        let arguments = ["x", "manifests", "--image", "i"];
+        let Command::Manifests(arguments) = Cli::parse_from(arguments).command else {
+            panic!("another command");
+        };
+        let all = manifests::manifests("x", &checks, &arguments).unwrap();
+        assert!(all.starts_with(&text), "definitions come first");
+    }
+
+    #[tokio::test]
+    async fn a_check_that_speaks_to_the_cluster_is_made_for_it() {
+        let made: Arc<Mutex<Vec<Client>>> = Arc::default();
+        let app = || {
+            let made = Arc::clone(&made);
+            App::new().check_on(move |client| {
+                made.lock().unwrap().push(client);
+                OwnKind
+            })
+        };
+        let service = tower::service_fn(|_: http::Request<Body>| async {
+            let answer = http::Response::new(Body::from(b"here".to_vec()));
+            Ok::<_, io::Error>(answer)
+        });
+        assert_eq!(app().make(&Client::new(service, "default")).len(), 1);
+        let ask = async || {
+            let client = made.lock().unwrap().pop().unwrap();
+            let request = http::Request::get("/version").body(Vec::new()).unwrap();
+            client.request_text(request).await
+        };
+        assert_eq!(ask().await.unwrap(), "here");
+        // For what needs no cluster there is none.
+        app().execute(Command::Crds).await.unwrap();
+        let error = ask().await.unwrap_err().to_string();
+        assert!(error.contains("speaks to no cluster"), "{error}");
+        let run = ["x", "run", "--kubeconfig", "/there/is/none"];
+        let ran = app().execute(Cli::parse_from(run).command).await;
+        assert!(matches!(ran, Err(Error::NoCluster(_))), "{ran:?}");
+        assert!(
+            made.lock().unwrap().is_empty(),
+            "no check without a cluster"
+        );
     }
 
     #[test]

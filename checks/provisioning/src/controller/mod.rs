@@ -49,14 +49,32 @@ pub struct CapacityCheck<B> {
 /// What is remembered in this process. Nothing depends on it but the number of requests to the API server.
 #[derive(Debug, Default)]
 struct Memory {
-    /// Whether capacity is needed, by Workload and AdmissionCheck, for a reservation and a generation of the config.
-    needed: BTreeMap<(Uid, Box<str>), (i64, i64, bool)>,
+    /// Whether capacity is needed, by Workload and AdmissionCheck.
+    needed: BTreeMap<(Uid, Box<str>), Needed>,
     /// Creates that failed in a row.
     failures: BTreeMap<(Uid, Box<str>), u32>,
     /// Those whose quota was lost while their request was kept.
     orphans: BTreeSet<Reservation>,
     /// Whether everything has been asked for once.
     swept: bool,
+}
+
+/// Whether capacity is needed, as it was found out for one reservation and one config.
+#[derive(Debug)]
+struct Needed {
+    reserved: i64,
+    /// Not its generation: another config may have the same one.
+    config: Arc<ProvisioningRequestConfig>,
+    needed: bool,
+}
+
+impl Memory {
+    /// Whether capacity is needed, if that was found out for the reservation of `reserved` and for these resources.
+    fn known(&self, key: &(Uid, Box<str>), reserved: i64, managed: &[String]) -> Option<bool> {
+        let known = self.needed.get(key)?;
+        let same = known.reserved == reserved && known.config.spec.managed_resources == managed;
+        same.then_some(known.needed)
+    }
 }
 
 impl ProvisioningCheck {
@@ -102,19 +120,19 @@ impl<B: Backend> CapacityCheck<B> {
             return Ok(sets.any(|set| set.spec_count() > 0 && set.count() > 0));
         }
         let key = key(request.reservation());
-        let since = request.reservation().since().as_second();
-        let generation = request.parameters_generation();
-        let known = self.memory().needed.get(&key).copied();
-        if let Some((_, _, needed)) =
-            known.filter(|known| (known.0, known.1) == (since, generation))
-        {
+        let reserved = request.reservation().since().as_second();
+        if let Some(needed) = self.memory().known(&key, reserved, managed) {
             return Ok(needed);
         }
         let whole = request.full_workload().await?;
         let needed = pods::is_needed(&whole, managed).map_err(CheckError::permanent)?;
-        self.memory()
-            .needed
-            .insert(key, (since, generation, needed));
+        let config = Arc::clone(request.parameters());
+        let found = Needed {
+            reserved,
+            config,
+            needed,
+        };
+        self.memory().needed.insert(key, found);
         Ok(needed)
     }
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
 mod better;
+mod configs;
 #[cfg(feature = "demo")]
 mod demo;
 mod explore;

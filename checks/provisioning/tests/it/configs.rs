@@ -1,0 +1,235 @@
+//! Other configs, other flavors, and a cluster without ProvisioningRequests, while jobs wait.
+
+use std::time::Duration;
+
+use kueue_check::api::CheckState;
+use kueue_check_sim::{Cluster, Job};
+use kueue_check_testenv::crds_of_autoscaler;
+use serde_json::{Value, json};
+
+use crate::stage::*;
+
+/// The same as a config of another name.
+fn named(name: &str, mut config: Value) -> Value {
+    config["metadata"]["name"] = json!(name);
+    config
+}
+
+/// Points the AdmissionCheck to another config.
+fn point_to(cluster: &Cluster, config: &str) {
+    let check = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": "check"}});
+    cluster.merge(&check, &json!({"spec": {"parameters": {"name": config}}}));
+}
+
+#[test]
+fn a_check_pointed_to_another_config_makes_its_requests_anew() {
+    let other = config(
+        &json!({"provisioningClassName": "other.example.com", "parameters": {"p1": "v2"}}),
+        &json!({}),
+    );
+    trial(&retries(1))
+        .object(&named("other", other))
+        .run(async |cluster| {
+            cluster.submit(Job::new("train"));
+            let request = requested(cluster, "train", 1).await;
+            says(cluster, &request, "Accepted", "True", "");
+            point_to(cluster, "other");
+            let anew = |cluster: &Cluster| {
+                let all = requests(cluster);
+                all.len() == 1
+                    && all[0]["spec"]["provisioningClassName"] == "other.example.com"
+                    && all[0]["spec"]["parameters"] == json!({"p1": "v2"})
+            };
+            cluster.expect("the request is another one", anew).await;
+            assert_eq!(names(cluster), std::slice::from_ref(&request));
+            cluster.advance(Duration::from_secs(60)).await;
+            assert_eq!(
+                created(cluster, "provisioningrequests"),
+                [request.clone(), request.clone()]
+            );
+            says(cluster, &request, "Provisioned", "True", "Provisioned");
+            cluster.expect_admitted("train").await;
+            // While Ready, only the stale request goes.
+            point_to(cluster, "config");
+            no_requests(cluster).await;
+            cluster.advance(Duration::from_secs(60)).await;
+            assert!(cluster.is_admitted("train"));
+            assert_eq!(cluster.state("train"), Some(CheckState::Ready));
+            assert_eq!(created(cluster, "provisioningrequests").len(), 2);
+        });
+}
+
+/// Both configs are of generation 1.
+#[test]
+fn what_another_config_manages_is_found_out_anew() {
+    let managing = |resource: &str| config(&json!({"managedResources": [resource]}), &json!({}));
+    trial(&managing("cpu"))
+        .object(&named("other", managing("nvidia.com/gpu")))
+        .run(async |cluster| {
+            cluster.submit(Job::new("train"));
+            requested(cluster, "train", 1).await;
+            point_to(cluster, "other");
+            cluster.expect_admitted("train").await;
+            assert_eq!(
+                cluster.message("train"),
+                "the provisioning request is not needed"
+            );
+            no_requests(cluster).await;
+            assert_eq!(created(cluster, "provisioningrequests").len(), 1);
+        });
+}
+
+/// A queue with two flavors, the first of which is taken from a job that has it by one of more priority.
+fn queue(checks: &Value) -> Value {
+    let flavor =
+        |name: &str| json!({"name": name, "resources": [{"name": "cpu", "nominalQuota": "4"}]});
+    json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "queue"}, "spec": {
+        "namespaceSelector": {}, "admissionChecksStrategy": {"admissionChecks": checks},
+        "preemption": {"withinClusterQueue": "LowerPriority"}, "flavorFungibility": {"whenCanPreempt": "MayStopSearch"},
+        "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [flavor("spot"), flavor("on-demand")]}],
+    }})
+}
+
+fn with_flavors(checks: &Value) -> Trial {
+    let kueue = "kueue.x-k8s.io/v1beta2";
+    let mut trial = trial(&retries(1))
+        .object(&queue(checks))
+        .object(&json!({"apiVersion": kueue, "kind": "WorkloadPriorityClass", "metadata": {"name": "urgent"}, "value": 1000}));
+    for name in ["spot", "on-demand"] {
+        trial = trial.object(&json!({"apiVersion": kueue, "kind": "ResourceFlavor", "metadata": {"name": name}, "spec": {"nodeLabels": {"market": name}}}));
+    }
+    trial
+}
+
+/// The job has the first flavor and a request for it, and falls back to the second when another takes the first.
+async fn falls_back(cluster: &Cluster) -> String {
+    cluster.submit(Job::new("train").cpus(4));
+    let request = requested(cluster, "train", 1).await;
+    says(cluster, &request, "Accepted", "True", "");
+    let urgent = Job::new("urgent").cpus(4);
+    cluster.submit(urgent.label("kueue.x-k8s.io/priority-class", "urgent"));
+    let flavor = "/status/admission/podSetAssignments/0/flavors/cpu";
+    let fell_back = |cluster: &Cluster| {
+        let workload = cluster.workload("train");
+        workload.is_some_and(|workload| workload.pointer(flavor) == Some(&json!("on-demand")))
+    };
+    cluster
+        .expect("`train` has the other flavor", fell_back)
+        .await;
+    request
+}
+
+#[test]
+fn a_job_that_falls_back_to_a_flavor_without_a_check_needs_no_request() {
+    let checks = json!([{"name": "check", "onFlavors": ["spot"]}]);
+    with_flavors(&checks).run(async |cluster| {
+        let request = falls_back(cluster).await;
+        cluster.expect_admitted("train").await;
+        let gone = |cluster: &Cluster| !names(cluster).contains(&request);
+        cluster.expect("its request is gone", gone).await;
+        cluster.advance(Duration::from_secs(60)).await;
+        assert_eq!(entry(cluster, "train"), Value::Null, "Kueue asks no more");
+        assert!(!names(cluster).contains(&request));
+    });
+}
+
+#[test]
+fn a_job_that_falls_back_to_a_flavor_with_another_check_gets_its_request() {
+    let checks = json!([{"name": "check", "onFlavors": ["spot"]}, {"name": "second", "onFlavors": ["on-demand"]}]);
+    let other = config(
+        &json!({"provisioningClassName": "other.example.com"}),
+        &json!({}),
+    );
+    let second = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": "second"}, "spec": {
+        "controllerName": kueue_check_provisioning::CONTROLLER_NAME, "parameters": {"apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestConfig", "name": "other"},
+    }});
+    with_flavors(&checks)
+        .object(&named("other", other))
+        .object(&second)
+        .run(async |cluster| {
+            cluster.expect_active("second").await;
+            let request = falls_back(cluster).await;
+            let workload = cluster.workload("train").unwrap();
+            let workload = workload["metadata"]["name"].as_str().unwrap();
+            let own = format!("{workload}-second-1");
+            let only = |cluster: &Cluster| {
+                let all = names(cluster);
+                all.contains(&own) && !all.contains(&request)
+            };
+            cluster
+                .expect("the request is the other check's", only)
+                .await;
+            says(cluster, &own, "Provisioned", "True", "Provisioned");
+            cluster.expect_admitted("train").await;
+            let selector = |name: &str| {
+                let all = templates(cluster);
+                let found = all
+                    .iter()
+                    .find(|found| found["metadata"]["name"] == name)
+                    .unwrap();
+                found["template"]["spec"]["nodeSelector"]["market"].clone()
+            };
+            assert_eq!(selector(&format!("ppt-{own}-main")), "on-demand");
+        });
+}
+
+/// The autoscaler's definition, and its versions.
+fn definition() -> (Value, Value) {
+    let all = crds_of_autoscaler().unwrap();
+    let all = all
+        .iter()
+        .map(|definition| serde_json::to_value(definition).unwrap());
+    let mut named =
+        all.filter(|definition| definition["spec"]["names"]["plural"] == "provisioningrequests");
+    let definition = named.next().unwrap();
+    let versions = definition["spec"]["versions"].clone();
+    (definition, versions)
+}
+
+#[test]
+fn a_missing_definition_is_shown_in_active_until_it_is_there() {
+    let (definition, versions) = definition();
+    let mut unserved = definition.clone();
+    for version in unserved["spec"]["versions"].as_array_mut().unwrap() {
+        version["served"] = json!(false);
+    }
+    trial(&retries(1)).object(&unserved).run(async |cluster| {
+        let missing = "does not serve provisioningrequests in autoscaling.x-k8s.io/v1";
+        cluster.expect_inactive("check", missing).await;
+        cluster.submit(Job::new("train"));
+        // An inactive check makes its queue inactive: no quota is reserved, and none is held for nothing.
+        cluster.advance(Duration::from_secs(3600)).await;
+        assert!(!cluster.condition("train", "QuotaReserved"));
+        cluster.merge(&definition, &json!({"spec": {"versions": versions}}));
+        cluster.expect_active("check").await;
+        let request = requested(cluster, "train", 1).await;
+        says(cluster, &request, "Provisioned", "True", "Provisioned");
+        cluster.expect_admitted("train").await;
+    });
+}
+
+/// While it is missing, what was asked for is not taken back: the definition's removal took the requests away, and they are created again with it.
+#[test]
+fn a_definition_that_comes_back_finds_the_jobs_that_wait() {
+    let (definition, versions) = definition();
+    trial(&retries(1)).object(&definition).run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        let request = requested(cluster, "train", 1).await;
+        cluster.delete(&requests(cluster)[0]);
+        let mut none = versions.clone();
+        for version in none.as_array_mut().unwrap() {
+            version["served"] = json!(false);
+        }
+        cluster.merge(&definition, &json!({"spec": {"versions": none}}));
+        cluster.crash(0);
+        cluster
+            .expect_inactive("check", "does not serve provisioningrequests")
+            .await;
+        assert!(cluster.condition("train", "QuotaReserved"));
+        cluster.merge(&definition, &json!({"spec": {"versions": versions}}));
+        cluster.expect_active("check").await;
+        assert_eq!(requested(cluster, "train", 1).await, request);
+        says(cluster, &request, "Provisioned", "True", "Provisioned");
+        cluster.expect_admitted("train").await;
+    });
+}
