@@ -307,7 +307,7 @@ async fn warn_of_kueue(client: &Client, name: &str) {
             check = name,
             manager,
             at,
-            "another controller has answered this AdmissionCheck under the same controller name: if it still runs, each undoes what the other does. Switch Kueue's own check off, or use the controller name {CONTROLLER_NAME}"
+            "another controller has answered this AdmissionCheck under the same controller name: if it still runs, each undoes what the other does. Kueue's own cannot be switched off (0.14 to 0.19): use the controller name {CONTROLLER_NAME}"
         );
     }
 }
