@@ -233,3 +233,48 @@ fn a_definition_that_comes_back_finds_the_jobs_that_wait() {
         cluster.expect_admitted("train").await;
     });
 }
+
+#[test]
+fn each_bad_reference_says_what_is_wrong() {
+    let check = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": "check"}});
+    let good = json!({"apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestConfig", "name": "config"});
+    trial(&retries(1)).run(async |cluster| {
+        for (field, value, said) in [
+            (
+                "apiGroup",
+                "example.com",
+                "refers to a ProvisioningRequestConfig (group example.com)",
+            ),
+            ("kind", "Other", "refers to a Other"),
+            ("name", "missing", "there is no ProvisioningRequestConfig"),
+        ] {
+            let mut bad = good.clone();
+            bad[field] = json!(value);
+            cluster.merge(&check, &json!({"spec": {"parameters": bad}}));
+            cluster.expect_inactive("check", said).await;
+        }
+        cluster.merge(&check, &json!({"spec": {"parameters": null}}));
+        cluster
+            .expect_inactive("check", "spec.parameters is not set")
+            .await;
+        cluster.merge(&check, &json!({"spec": {"parameters": good}}));
+        cluster.expect_active("check").await;
+    });
+}
+
+#[test]
+fn a_workload_that_does_not_need_the_check_is_left_alone() {
+    let queue = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "queue"}, "spec": {
+        "namespaceSelector": {}, "admissionChecksStrategy": {"admissionChecks": [{"name": "other"}]},
+        "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [{"name": "cpu", "nominalQuota": "8"}]}]}],
+    }});
+    let other = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": "other"}, "spec": {"controllerName": "example.com/nobody"}});
+    trial(&retries(1)).object(&queue).object(&other).run(async |cluster| {
+        check_status(cluster, "other", &json!({"conditions": [{"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": "2026-11-21T09:00:00Z"}]}));
+        cluster.submit(Job::new("train"));
+        cluster.expect_state_of("other", "train", CheckState::Pending).await;
+        cluster.advance(Duration::from_secs(3600)).await;
+        assert!(created(cluster, "provisioningrequests").is_empty());
+        assert_eq!(cluster.requests("apply workloads/status"), 0);
+    });
+}
