@@ -50,7 +50,8 @@ impl Trial {
 
     /// With a second check, which is Ready once the scenario has [signed](sign).
     pub(crate) fn signed_off(self) -> Self {
-        let signed = |tools: &kueue_check_sim::Tools| SignOff(tools.outside(Signature::default));
+        let signed =
+            |tools: &kueue_check_sim::simulation::Tools| SignOff(tools.outside(Signature::default));
         Self(self.0.and("sign-off", signed))
     }
 

@@ -1,6 +1,7 @@
 //! On a real API server, with Kueue's and the autoscaler's own definitions.
 
 mod bad_input;
+mod stories;
 mod world;
 
 use kube::Client;
