@@ -104,6 +104,7 @@ pub struct App {
     name: Option<String>,
     version: Option<String>,
     checks: Vec<MakeCheck>,
+    run_arguments: Vec<String>,
 }
 
 /// Makes a check, for a cluster.
@@ -152,6 +153,13 @@ impl App {
     /// The program's version: `env!("CARGO_PKG_VERSION")` in its own crate. Default: that of this SDK.
     pub fn version(mut self, version: impl Into<String>) -> Self {
         self.version = Some(version.into());
+        self
+    }
+
+    /// Adds an argument that the Deployment of `manifests` gives to `run`, for a program with flags of its own: what was said to `manifests` holds for what it
+    /// prints.
+    pub fn run_argument(mut self, argument: impl Into<String>) -> Self {
+        self.run_arguments.push(argument.into());
         self
     }
 
@@ -212,6 +220,7 @@ impl App {
                 &name,
                 &self.make(&nowhere()),
                 &arguments,
+                &self.run_arguments,
             )?),
             Command::Crds => print(&manifests::crds(&self.make(&nowhere()))?),
         }
@@ -319,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checks_own_definitions_are_printed_once() {
+    fn a_programs_own_definitions_and_arguments_are_in_its_manifests() {
         let checks = [Check::new(OwnKind), Check::new(OwnKind)];
         let text = manifests::crds(&checks).unwrap();
         assert_eq!(
@@ -331,8 +340,10 @@ mod tests {
         let Command::Manifests(arguments) = Cli::parse_from(arguments).command else {
             panic!("another command");
         };
-        let all = manifests::manifests("x", &checks, &arguments).unwrap();
+        let own = ["--shelf=top".to_owned()];
+        let all = manifests::manifests("x", &checks, &arguments, &own).unwrap();
         assert!(all.starts_with(&text), "definitions come first");
+        assert!(all.contains("- --shelf=top\n"), "{all}");
     }
 
     #[tokio::test]

@@ -51,6 +51,7 @@ async fn main() -> kueue_check::Result<()> {
     };
     App::new()
         .name("provisioning-check")
+        .run_argument(format!("--controller-name={controller_name}"))
         .check_on(move |client| ProvisioningCheck::new(client, controller_name.clone()))
         .execute(command)
         .await

@@ -9,6 +9,7 @@ mod demo;
 mod explore;
 mod kep;
 mod points;
+mod program;
 mod quiet;
 mod real;
 mod retries;
