@@ -108,10 +108,12 @@ impl<B: Backend> CapacityCheck<B> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether capacity is needed for the Workload in question, which is not Ready. One request, unless it is known or all resources are managed.
+    /// Whether capacity is needed for the Workload in question, which is not Ready. One request, unless it is known or all resources are managed; what was
+    /// read for it is put into `whole`.
     async fn needed(
         &self,
         request: &CheckRequest<ProvisioningRequestConfig>,
+        whole: &mut Option<Value>,
     ) -> Result<bool, CheckError> {
         let workload = request.workload();
         let managed = &request.parameters().spec.managed_resources;
@@ -124,8 +126,8 @@ impl<B: Backend> CapacityCheck<B> {
         if let Some(needed) = self.memory().known(&key, reserved, managed) {
             return Ok(needed);
         }
-        let whole = request.full_workload().await?;
-        let needed = pods::is_needed(&whole, managed).map_err(CheckError::permanent)?;
+        let read = whole.insert(request.full_workload().await?);
+        let needed = pods::is_needed(read, managed).map_err(CheckError::permanent)?;
         let config = Arc::clone(request.parameters());
         let found = Needed {
             reserved,
@@ -164,6 +166,7 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
         let ready = *entry.state() == CheckState::Ready;
         let config = request.parameters();
         let checks: Vec<&str> = workload.checks().iter().map(CheckEntry::name).collect();
+        let mut whole = None;
         let facts = Facts {
             workload: workload.name(),
             created: workload.created(),
@@ -174,7 +177,7 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
             retry_count: entry.retry_count().unwrap_or_default(),
             reserved: request.reservation().since(),
             admitted: workload.is_admitted(),
-            needed: ready || self.needed(&request).await?,
+            needed: ready || self.needed(&request, &mut whole).await?,
             config,
             parameters: &config.effective_parameters(workload.annotations()),
             requests: &self.index.requests(workload.uid()),
@@ -183,7 +186,7 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
         let decision = decide(&facts);
         self.discard(workload.uid(), &decision.discard).await?;
         match decision.step {
-            Step::Create(new) => self.create(&request, &facts, new).await,
+            Step::Create(new) => self.create(&request, &facts, new, whole).await,
             Step::Answer {
                 answer,
                 request: about,

@@ -97,6 +97,7 @@ fn a_request_that_is_waited_for_costs_nothing() {
             cluster.expect_message("train", "queued").await;
             cluster.advance(Duration::from_secs(60)).await;
             assert_eq!(in_an_hour(cluster).await, 0);
+            assert_eq!(cluster.requests("get workloads"), 1, "read once");
         });
     }
 }
