@@ -7,8 +7,9 @@ use kueue_check::api::Uid;
 use kueue_check::{CheckError, CheckRequest, EventNote, Verdict};
 use serde_json::Value;
 
+use super::CapacityCheck;
+use super::memory::key;
 use super::plan::{PlanError, plan};
-use super::{CapacityCheck, key};
 use crate::backend::{Backend, Created, Plan};
 use crate::config::ProvisioningRequestConfig;
 use crate::decide::{Facts, NewRequest};

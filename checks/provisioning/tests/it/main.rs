@@ -7,6 +7,7 @@ mod configs;
 #[cfg(feature = "demo")]
 mod demo;
 mod explore;
+mod flavors;
 mod kep;
 mod points;
 mod program;

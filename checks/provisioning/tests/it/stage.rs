@@ -32,6 +32,12 @@ pub(crate) fn config(spec: &Value, options: &Value) -> Value {
     object
 }
 
+/// The same as a config of another name.
+pub(crate) fn named(name: &str, mut config: Value) -> Value {
+    config["metadata"]["name"] = json!(name);
+    config
+}
+
 /// A trial of the check. What went wrong panics, so nothing is handed back.
 pub(crate) struct Trial(Simulation);
 

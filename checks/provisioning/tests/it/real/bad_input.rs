@@ -246,6 +246,10 @@ async fn a_template_that_the_api_server_refuses_is_said() {
 
 #[tokio::test]
 async fn a_request_that_a_policy_refuses_is_said_and_created_when_it_may_be() {
+    if on_the_box() {
+        eprintln!("SKIPPED: the box has no policies");
+        return;
+    }
     let Some(world) = checked("policy", &json!({})).await else {
         return;
     };

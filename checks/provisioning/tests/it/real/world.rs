@@ -7,9 +7,10 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::ApiResource;
 use kube::{Api, Client};
-use kueue_check::ControllerName;
 use kueue_check::runtime::Runtime;
+use kueue_check::{Clock, ControllerName};
 use kueue_check_provisioning::ProvisioningCheck;
+use kueue_check_sim::apiserver::{ApiServer, Prepared};
 use kueue_check_testenv::{Cluster, KueueVersion, StartError, crds, crds_of_autoscaler};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -18,7 +19,28 @@ use tokio::time::{Instant, sleep};
 
 pub(super) const KUEUE: &str = "kueue.x-k8s.io/v1beta2";
 
-static CLUSTER: OnceCell<Option<Cluster>> = OnceCell::const_new();
+static PLACE: OnceCell<Option<Place>> = OnceCell::const_new();
+
+/// Where the tests are.
+enum Place {
+    Real(Cluster),
+    /// In memory, which `KUEUE_CHECK_ON=box` puts in the place of the real one: the suite must not notice.
+    Box(ApiServer),
+}
+
+impl Place {
+    fn client(&self) -> Client {
+        match self {
+            Self::Real(cluster) => cluster.client().unwrap(),
+            Self::Box(server) => server.client_as("test"),
+        }
+    }
+}
+
+/// Whether the suite runs on the cluster in the box.
+pub(super) fn on_the_box() -> bool {
+    std::env::var_os("KUEUE_CHECK_ON").is_some_and(|place| place == "box")
+}
 
 /// One test's namespace, AdmissionCheck, config and controller, all of one name.
 pub(super) struct World {
@@ -35,44 +57,45 @@ impl Drop for World {
     }
 }
 
-async fn start() -> Option<Cluster> {
-    let cluster = match Cluster::start().await {
-        Ok(cluster) => cluster,
-        Err(StartError::Unavailable(why)) => {
-            assert!(
-                std::env::var_os("KUEUE_CHECK_REQUIRE_TESTENV").is_none(),
-                "{why}"
-            );
-            eprintln!("SKIPPED: the suite on a real API server: {why}");
-            return None;
-        }
-        Err(error) => panic!("{error}"),
+async fn start() -> Option<Place> {
+    let mut definitions = crds(KueueVersion::V0_19_2).unwrap();
+    definitions.extend(crds_of_autoscaler().unwrap());
+    let place = if on_the_box() {
+        let kinds = Prepared::new(definitions);
+        Place::Box(ApiServer::prepared(Clock::system(), &kinds))
+    } else {
+        let cluster = match Cluster::start().await {
+            Ok(cluster) => cluster,
+            Err(StartError::Unavailable(why)) => {
+                assert!(
+                    std::env::var_os("KUEUE_CHECK_REQUIRE_TESTENV").is_none(),
+                    "{why}"
+                );
+                eprintln!("SKIPPED: the suite on a real API server: {why}");
+                return None;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let client = cluster.client().unwrap();
+        cluster.install(&client, definitions).await.unwrap();
+        Place::Real(cluster)
     };
-    let client = cluster.client().unwrap();
-    for definitions in [crds(KueueVersion::V0_19_2), crds_of_autoscaler()] {
-        cluster
-            .install(&client, definitions.unwrap())
-            .await
-            .unwrap();
-    }
     let flavor =
         json!({"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "spot"}});
-    let flavors: Api<DynamicObject> = Api::all_with(client, &resource(KUEUE, "ResourceFlavor"));
+    let flavor = serde_json::from_value(flavor).unwrap();
+    let kind = resource(KUEUE, "ResourceFlavor");
+    let flavors: Api<DynamicObject> = Api::all_with(place.client(), &kind);
     flavors
-        .create(
-            &PostParams::default(),
-            &serde_json::from_value(flavor).unwrap(),
-        )
+        .create(&PostParams::default(), &flavor)
         .await
         .unwrap();
-    Some(cluster)
+    Some(place)
 }
 
 /// A corner of the cluster; `None`, with a word why, where there can be none.
 pub(super) async fn world(name: &str) -> Option<World> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let cluster = CLUSTER.get_or_init(start).await.as_ref()?;
-    let client = cluster.client().unwrap();
+    let client = PLACE.get_or_init(start).await.as_ref()?.client();
     let name = format!("{name}-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
     let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
     let namespaces: Api<Namespace> = Api::all(client.clone());
