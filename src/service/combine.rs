@@ -267,7 +267,7 @@ impl<P: Parameters> AdmissionCheckController for Combined<P> {
         let members = self.members.iter();
         let mut said = members.map(|member| member.without_parameters(problem));
         match self.rule {
-            Rule::All => said.find_map(|said| said),
+            Rule::All => said.find_map(std::convert::identity),
             Rule::Any => said.reduce(Option::and).flatten(),
         }
     }
