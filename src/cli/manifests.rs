@@ -25,12 +25,14 @@ pub(super) fn manifests(
     program: &str,
     checks: &[Check],
     arguments: &ManifestArguments,
+    run_arguments: &[String],
 ) -> Result<String> {
     let set = Set {
         name: arguments.name.as_deref().unwrap_or(program),
         program,
         checks,
         arguments,
+        run_arguments,
     };
     let mut text = crds(checks)?;
     for document in set.documents()? {
@@ -65,6 +67,8 @@ struct Set<'a> {
     program: &'a str,
     checks: &'a [Check],
     arguments: &'a ManifestArguments,
+    /// The program's own, for `run`.
+    run_arguments: &'a [String],
 }
 
 impl Set<'_> {
@@ -149,6 +153,10 @@ impl Set<'_> {
         let ManifestArguments {
             image, replicas, ..
         } = self.arguments;
+        let mut run = ["run", "--log-format=json"].map(str::to_owned).to_vec();
+        run.push(format!("--admin-address=0.0.0.0:{ADMIN_PORT}"));
+        run.push(format!("--lease-name={}", self.name));
+        run.extend_from_slice(self.run_arguments);
         let probe = |path: &str, period: u32| json!({"httpGet": {"path": path, "port": "admin"}, "periodSeconds": period, "timeoutSeconds": 6});
         let field = |path: &str| json!({"fieldRef": {"fieldPath": path}});
         json!({
@@ -167,7 +175,7 @@ impl Set<'_> {
                         "containers": [{
                             "name": "check",
                             "image": image,
-                            "args": ["run", format!("--admin-address=0.0.0.0:{ADMIN_PORT}"), format!("--lease-name={}", self.name), "--log-format=json"],
+                            "args": run,
                             "env": [
                                 {"name": "POD_NAME", "valueFrom": field("metadata.name")},
                                 {"name": "POD_NAMESPACE", "valueFrom": field("metadata.namespace")},

@@ -106,6 +106,7 @@ pub struct App {
     name: Option<String>,
     version: Option<String>,
     checks: Vec<MakeCheck>,
+    run_arguments: Vec<String>,
 }
 
 /// Makes a check, for a cluster.
@@ -154,6 +155,13 @@ impl App {
     /// The program's version: `env!("CARGO_PKG_VERSION")` in its own crate. Default: that of this SDK.
     pub fn version(mut self, version: impl Into<String>) -> Self {
         self.version = Some(version.into());
+        self
+    }
+
+    /// Adds an argument that the Deployment of `manifests` gives to `run`, for a program with flags of its own: what was said to `manifests` holds for what it
+    /// prints.
+    pub fn run_argument(mut self, argument: impl Into<String>) -> Self {
+        self.run_arguments.push(argument.into());
         self
     }
 
@@ -214,6 +222,7 @@ impl App {
                 &name,
                 &self.make(&nowhere()),
                 &arguments,
+                &self.run_arguments,
             )?),
             Command::Crds => print(&manifests::crds(&self.make(&nowhere()))?),
             Command::HelmValues => print(&helm::values(&name, &self.make(&nowhere()))?),
@@ -287,11 +296,91 @@ fn dns_label(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use clap::Parser;
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+
     use super::*;
+    use crate::check::{CheckError, CheckRequest, ControllerName, NoParameters, Verdict};
+
+    /// A check with a kind of its own, beside parameters.
+    struct OwnKind;
+
+    impl AdmissionCheckController for OwnKind {
+        type Parameters = NoParameters;
+
+        fn controller_name(&self) -> ControllerName {
+            const { ControllerName::from_static("example.com/own-kind") }
+        }
+
+        async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+            Ok(Verdict::ready(""))
+        }
+
+        fn definitions(&self) -> Vec<CustomResourceDefinition> {
+            let mut definition = CustomResourceDefinition::default();
+            definition.metadata.name = Some("entries.example.com".to_owned());
+            vec![definition]
+        }
+    }
 
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_programs_own_definitions_and_arguments_are_in_its_manifests() {
+        let checks = [Check::new(OwnKind), Check::new(OwnKind)];
+        let text = manifests::crds(&checks).unwrap();
+        assert_eq!(
+            text.matches("name: entries.example.com").count(),
+            1,
+            "{text}"
+        );
+        let arguments = ["x", "manifests", "--image", "i"];
+        let Command::Manifests(arguments) = Cli::parse_from(arguments).command else {
+            panic!("another command");
+        };
+        let own = ["--shelf=top".to_owned()];
+        let all = manifests::manifests("x", &checks, &arguments, &own).unwrap();
+        assert!(all.starts_with(&text), "definitions come first");
+        assert!(all.contains("- --shelf=top\n"), "{all}");
+    }
+
+    #[tokio::test]
+    async fn a_check_that_speaks_to_the_cluster_is_made_for_it() {
+        let made: Arc<Mutex<Vec<Client>>> = Arc::default();
+        let app = || {
+            let made = Arc::clone(&made);
+            App::new().check_on(move |client| {
+                made.lock().unwrap().push(client);
+                OwnKind
+            })
+        };
+        let service = tower::service_fn(|_: http::Request<Body>| async {
+            let answer = http::Response::new(Body::from(b"here".to_vec()));
+            Ok::<_, io::Error>(answer)
+        });
+        assert_eq!(app().make(&Client::new(service, "default")).len(), 1);
+        let ask = async || {
+            let client = made.lock().unwrap().pop().unwrap();
+            let request = http::Request::get("/version").body(Vec::new()).unwrap();
+            client.request_text(request).await
+        };
+        assert_eq!(ask().await.unwrap(), "here");
+        // For what needs no cluster there is none.
+        app().execute(Command::Crds).await.unwrap();
+        let error = ask().await.unwrap_err().to_string();
+        assert!(error.contains("speaks to no cluster"), "{error}");
+        let run = ["x", "run", "--kubeconfig", "/there/is/none"];
+        let ran = app().execute(Cli::parse_from(run).command).await;
+        assert!(matches!(ran, Err(Error::NoCluster(_))), "{ran:?}");
+        assert!(
+            made.lock().unwrap().is_empty(),
+            "no check without a cluster"
+        );
     }
 
     #[test]

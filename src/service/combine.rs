@@ -11,8 +11,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use crate::api::{AdmissionCheck, PodSetUpdate};
 use crate::check::{
     AdmissionCheckController, Answer, Background, CheckError, CheckRequest, ControllerName,
-    Inactive, Parameters, PodSetUpdates, ReleaseReason, Released, Reservation, Seen, Verdict,
-    Watches,
+    Inactive, Parameters, ParametersProblem, PodSetUpdates, ReleaseReason, Released, Reservation,
+    Seen, Verdict, Watches,
 };
 
 /// A check that says what the strictest of its members says: Ready when all are. Their pod set updates are put together.
@@ -77,6 +77,7 @@ trait Member<P>: Send + Sync {
     fn definitions(&self) -> Vec<CustomResourceDefinition>;
     fn annotations(&self) -> Vec<String>;
     fn outlives_reservation(&self) -> bool;
+    fn without_parameters(&self, problem: &ParametersProblem<'_>) -> Option<String>;
     fn permissions(&self) -> Vec<PolicyRule>;
 }
 
@@ -134,6 +135,10 @@ impl<C: AdmissionCheckController> Member<C::Parameters> for C {
 
     fn outlives_reservation(&self) -> bool {
         AdmissionCheckController::outlives_reservation(self)
+    }
+
+    fn without_parameters(&self, problem: &ParametersProblem<'_>) -> Option<String> {
+        AdmissionCheckController::without_parameters(self, problem)
     }
 
     fn permissions(&self) -> Vec<PolicyRule> {
@@ -255,6 +260,16 @@ impl<P: Parameters> AdmissionCheckController for Combined<P> {
             .iter()
             .flat_map(|member| member.annotations())
             .collect()
+    }
+
+    /// All of them go on only if each does; of any, one is enough.
+    fn without_parameters(&self, problem: &ParametersProblem<'_>) -> Option<String> {
+        let members = self.members.iter();
+        let mut said = members.map(|member| member.without_parameters(problem));
+        match self.rule {
+            Rule::All => said.find_map(std::convert::identity),
+            Rule::Any => said.reduce(Option::and).flatten(),
+        }
     }
 
     fn outlives_reservation(&self) -> bool {
@@ -484,6 +499,52 @@ mod tests {
             any(vec![Ok(Verdict::rejected("a")), Ok(Verdict::rejected("b"))]),
             "Rejected a; b"
         );
+    }
+
+    /// A check that goes on without parameters, or gives up with these words.
+    struct Needs(Option<&'static str>);
+
+    impl AdmissionCheckController for Needs {
+        type Parameters = crate::check::NoParameters;
+
+        fn controller_name(&self) -> ControllerName {
+            ControllerName::from_static("example.com/needs")
+        }
+
+        async fn check(&self, _: CheckRequest<Self::Parameters>) -> Said {
+            ready("")
+        }
+
+        fn without_parameters(&self, _: &ParametersProblem<'_>) -> Option<String> {
+            self.0.map(str::to_owned)
+        }
+    }
+
+    #[test]
+    fn all_go_on_without_parameters_only_if_each_does_and_any_if_one_does() {
+        // (members, what all say, what any say)
+        let table: [(&[Option<&str>], Option<&str>, Option<&str>); 4] = [
+            (&[], None, None),
+            (&[None, None], None, None),
+            (&[None, Some("no rules")], Some("no rules"), None),
+            (
+                &[Some("no rules"), Some("no limits")],
+                Some("no rules"),
+                Some("no limits"),
+            ),
+        ];
+        let problem = ParametersProblem {
+            reason: "ParametersNotFound",
+            message: "",
+        };
+        for (members, all, any) in table {
+            let name = ControllerName::from_static("example.com/combined");
+            for (combined, said) in [(all_of(name.clone()), all), (any_of(name), any)] {
+                let whole = members.iter();
+                let whole = whole.fold(combined, |whole, words| whole.member(Needs(*words)));
+                assert_eq!(whole.without_parameters(&problem).as_deref(), said);
+            }
+        }
     }
 
     #[test]

@@ -5,4 +5,5 @@
 mod compile_fail;
 mod quiet;
 mod real;
+mod starts;
 mod window;

@@ -8,7 +8,7 @@ use kueue_check_provisioning::{CONTROLLER_NAME, ProvisioningCheck};
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true)]
 struct Arguments {
-    /// The spec.controllerName of the AdmissionChecks to answer. Kueue's own is kueue.x-k8s.io/provisioning-request: only where that is switched off.
+    /// The spec.controllerName of the AdmissionChecks to answer. Kueue's own is kueue.x-k8s.io/provisioning-request: only for a Kueue without its own check.
     #[arg(long, global = true, value_name = "NAME", env = "KUEUE_CHECK_CONTROLLER_NAME", default_value = CONTROLLER_NAME)]
     controller_name: ControllerName,
 
@@ -51,6 +51,7 @@ async fn main() -> kueue_check::Result<()> {
     };
     App::new()
         .name("provisioning-check")
+        .run_argument(format!("--controller-name={controller_name}"))
         .check_on(move |client| ProvisioningCheck::new(client, controller_name.clone()))
         .execute(command)
         .await

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use kueue_check::api::Uid;
 use kueue_check::{CheckError, CheckRequest, EventNote, Verdict};
+use serde_json::Value;
 
+use super::CapacityCheck;
+use super::memory::key;
 use super::plan::{PlanError, plan};
-use super::{CapacityCheck, key};
 use crate::backend::{Backend, Created, Plan};
 use crate::config::ProvisioningRequestConfig;
 use crate::decide::{Facts, NewRequest};
@@ -57,14 +59,18 @@ impl<B: Backend> CapacityCheck<B> {
             .await
     }
 
-    /// Creates a request, its templates first. What is refused is said where people look, and tried again.
+    /// Creates a request, its templates first; `whole` is the Workload, if it was read just now. What is refused is said where people look, and tried again.
     pub(super) async fn create(
         &self,
         request: &CheckRequest<ProvisioningRequestConfig>,
         facts: &Facts<'_>,
         new: NewRequest,
+        whole: Option<Value>,
     ) -> Result<Verdict, CheckError> {
-        let whole = request.full_workload().await?;
+        let whole = match whole {
+            Some(whole) => whole,
+            None => request.full_workload().await?,
+        };
         let flavors = request.flavors();
         let reservation = request.reservation();
         let planned = plan(

@@ -2,28 +2,28 @@
 
 mod act;
 mod answer;
+mod memory;
 mod plan;
 mod release;
+mod rivals;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::Client;
-use kueue_check::api::{AdmissionCheck, CheckEntry, CheckState, Uid};
+use kueue_check::api::{AdmissionCheck, CheckEntry, CheckState};
 use kueue_check::{
     AdmissionCheckController, AfterAdmission, CheckError, CheckRequest, ControllerName, EventNote,
     Inactive, OnFailure, ParametersProblem, Policy, ReleaseReason, Released, Reservation,
     StateChange, Verdict, Wake, Watches,
 };
-use serde_json::Value;
 
+use self::memory::Memory;
 use crate::backend::{Backend, Index, ProvisioningRequests, Templates};
 use crate::config::{PARAMETER_ANNOTATIONS, ProvisioningRequestConfig};
 use crate::decide::{Facts, Step, decide};
-use crate::pods;
 
 /// The `spec.controllerName` of the AdmissionChecks that are answered, unless another is chosen.
 pub const CONTROLLER_NAME: &str = "kueue-check.dev/provisioning-request";
@@ -44,19 +44,6 @@ pub struct CapacityCheck<B> {
     index: Arc<Index>,
     templates: Templates,
     memory: Arc<Mutex<Memory>>,
-}
-
-/// What is remembered in this process. Nothing depends on it but the number of requests to the API server.
-#[derive(Debug, Default)]
-struct Memory {
-    /// Whether capacity is needed, by Workload and AdmissionCheck, for a reservation and a generation of the config.
-    needed: BTreeMap<(Uid, Box<str>), (i64, i64, bool)>,
-    /// Creates that failed in a row.
-    failures: BTreeMap<(Uid, Box<str>), u32>,
-    /// Those whose quota was lost while their request was kept.
-    orphans: BTreeSet<Reservation>,
-    /// Whether everything has been asked for once.
-    swept: bool,
 }
 
 impl ProvisioningCheck {
@@ -85,45 +72,6 @@ impl<B: Backend> CapacityCheck<B> {
             memory: Arc::default(),
         }
     }
-
-    fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether capacity is needed for the Workload in question, which is not Ready. One request, unless it is known or all resources are managed.
-    async fn needed(
-        &self,
-        request: &CheckRequest<ProvisioningRequestConfig>,
-    ) -> Result<bool, CheckError> {
-        let workload = request.workload();
-        let managed = &request.parameters().spec.managed_resources;
-        if managed.is_empty() {
-            let mut sets = workload.pod_sets().iter();
-            return Ok(sets.any(|set| set.spec_count() > 0 && set.count() > 0));
-        }
-        let key = key(request.reservation());
-        let since = request.reservation().since().as_second();
-        let generation = request.parameters_generation();
-        let known = self.memory().needed.get(&key).copied();
-        if let Some((_, _, needed)) =
-            known.filter(|known| (known.0, known.1) == (since, generation))
-        {
-            return Ok(needed);
-        }
-        let whole = request.full_workload().await?;
-        let needed = pods::is_needed(&whole, managed).map_err(CheckError::permanent)?;
-        self.memory()
-            .needed
-            .insert(key, (since, generation, needed));
-        Ok(needed)
-    }
-}
-
-fn key(reservation: &Reservation) -> (Uid, Box<str>) {
-    (
-        reservation.uid().clone(),
-        reservation.admission_check().into(),
-    )
 }
 
 impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
@@ -146,6 +94,7 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
         let ready = *entry.state() == CheckState::Ready;
         let config = request.parameters();
         let checks: Vec<&str> = workload.checks().iter().map(CheckEntry::name).collect();
+        let mut whole = None;
         let facts = Facts {
             workload: workload.name(),
             created: workload.created(),
@@ -156,7 +105,7 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
             retry_count: entry.retry_count().unwrap_or_default(),
             reserved: request.reservation().since(),
             admitted: workload.is_admitted(),
-            needed: ready || self.needed(&request).await?,
+            needed: ready || self.needed(&request, &mut whole).await?,
             config,
             parameters: &config.effective_parameters(workload.annotations()),
             requests: &self.index.requests(workload.uid()),
@@ -165,7 +114,7 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
         let decision = decide(&facts);
         self.discard(workload.uid(), &decision.discard).await?;
         match decision.step {
-            Step::Create(new) => self.create(&request, &facts, new).await,
+            Step::Create(new) => self.create(&request, &facts, new, whole).await,
             Step::Answer {
                 answer,
                 request: about,
@@ -185,7 +134,7 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
         config: &Arc<ProvisioningRequestConfig>,
     ) -> Result<(), Inactive> {
         if self.name.as_str() == KUEUES_CONTROLLER_NAME {
-            warn_of_kueue(&self.client, check.name()).await;
+            rivals::warn_of_kueue(&self.client, check.name()).await;
         }
         self.backend
             .available(&config.spec.provisioning_class_name)
@@ -269,74 +218,10 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
     }
 }
 
-/// Says so if Kueue's own check has answered the AdmissionCheck `name`: two controllers of one name undo each other's work.
-async fn warn_of_kueue(client: &Client, name: &str) {
-    let resource = kube::core::ApiResource {
-        group: "kueue.x-k8s.io".to_owned(),
-        version: "v1beta2".to_owned(),
-        api_version: "kueue.x-k8s.io/v1beta2".to_owned(),
-        kind: "AdmissionCheck".to_owned(),
-        plural: "admissionchecks".to_owned(),
-    };
-    let api = kube::Api::<kube::api::DynamicObject>::all_with(client.clone(), &resource);
-    let Ok(object) = api.get(name).await else {
-        return;
-    };
-    for (manager, at) in
-        other_answerers(&serde_json::to_value(&object.metadata).unwrap_or_default())
-    {
-        tracing::warn!(
-            check = name,
-            manager,
-            at,
-            "another controller has answered this AdmissionCheck under the same controller name: if it still runs, each undoes what the other does. Switch Kueue's own check off, or use the controller name {CONTROLLER_NAME}"
-        );
-    }
-}
-
-/// Who, other than this SDK, has written the condition `Active`, and when: this SDK applies, Kueue updates.
-fn other_answerers(metadata: &Value) -> Vec<(String, String)> {
-    let managers = metadata["managedFields"].as_array().into_iter().flatten();
-    let wrote = managers.filter(|entry| {
-        entry["subresource"] == "status"
-            && entry["operation"] == "Update"
-            && entry["fieldsV1"]["f:status"].get("f:conditions").is_some()
-    });
-    wrote
-        .map(|entry| {
-            let text = |field: &str| entry[field].as_str().unwrap_or_default().to_owned();
-            (text("manager"), text("time"))
-        })
-        .collect()
-}
-
 impl<B> fmt::Debug for CapacityCheck<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CapacityCheck")
             .field("name", &self.name)
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn somebody_else_who_answers_under_the_same_name_is_seen() {
-        let entry = |operation: &str, subresource: &str, fields: Value| json!({"manager": "kueue", "time": "2026-11-21T09:00:00Z", "operation": operation, "subresource": subresource, "fieldsV1": fields});
-        let conditions = json!({"f:status": {"f:conditions": {}}});
-        let of = |entry: Value| other_answerers(&json!({"managedFields": [entry]}));
-        let seen = of(entry("Update", "status", conditions.clone()));
-        assert_eq!(
-            seen,
-            [("kueue".to_owned(), "2026-11-21T09:00:00Z".to_owned())]
-        );
-        assert!(of(entry("Apply", "status", conditions.clone())).is_empty());
-        assert!(of(entry("Update", "", conditions)).is_empty());
-        assert!(of(entry("Update", "status", json!({}))).is_empty());
-        assert!(other_answerers(&Value::Null).is_empty());
     }
 }

@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use kueue_check::{CheckError, ReleaseReason, Released, Reservation};
 
-use super::{CapacityCheck, key};
+use super::CapacityCheck;
+use super::memory::key;
 use crate::backend::Backend;
 use crate::names::{request_name, template_name};
 use crate::request::{CapacityRequest, Phase};

@@ -164,8 +164,20 @@ fn one_check_without_a_request_does_not_stop_the_other() {
 fn a_bad_reference_is_shown_in_active() {
     trial(&retries(1)).run(async |cluster| {
         let check = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": "check"}});
+        cluster.submit(Job::new("train"));
+        let request = requested(cluster, "train", 1).await;
         cluster.merge(&check, &json!({"spec": {"parameters": {"kind": "Other"}}}));
         cluster.expect_inactive("check", "spec.parameters refers to a Other").await;
+        // A process that never saw a config says it of each Workload too, and takes nothing back.
+        cluster.crash(0);
+        cluster.expect_message("train", "spec.parameters refers to a Other").await;
+        cluster.advance(Duration::from_secs(60)).await;
+        assert_eq!(names(cluster), [request.clone()]);
+        cluster.merge(&check, &json!({"spec": {"parameters": {"kind": "ProvisioningRequestConfig"}}}));
+        cluster.expect_active("check").await;
+        says(cluster, &request, "Provisioned", "True", "Provisioned");
+        cluster.expect_admitted("train").await;
+        assert_eq!(created(cluster, "provisioningrequests"), [request]);
     });
 }
 

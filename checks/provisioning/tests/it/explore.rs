@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kueue_check::api::CheckState;
 use kueue_check_sim::{Cluster, Job};
 use serde_json::{Value, json};
 
@@ -74,7 +75,7 @@ fn evicted() {
 }
 
 #[test]
-fn revoked() {
+fn revoked_after_admission() {
     trial(&retries(1)).every_single_fault(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
@@ -109,4 +110,43 @@ fn the_config_changed() {
         cluster.expect_finished("train").await;
         nothing_twice_and_nothing_left(cluster).await;
     });
+}
+
+#[test]
+fn expired() {
+    trial(&retries(1))
+        .signed_off()
+        .every_single_fault(async |cluster| {
+            cluster.submit(Job::new("train"));
+            let first = requested(cluster, "train", 1).await;
+            says(cluster, &first, "Provisioned", "True", "Provisioned");
+            cluster.expect_state("train", CheckState::Ready).await;
+            says(cluster, &first, "BookingExpired", "True", "booking gone");
+            let second = requested(cluster, "train", 2).await;
+            sign(cluster);
+            says(cluster, &second, "Provisioned", "True", "Provisioned");
+            cluster.expect_admitted("train").await;
+            // After admission it means nothing any more.
+            says(cluster, &second, "BookingExpired", "True", "booking gone");
+            cluster.advance(Duration::from_secs(60)).await;
+            assert!(cluster.is_admitted("train"));
+            cluster.complete("train");
+            cluster.expect_finished("train").await;
+            nothing_twice_and_nothing_left(cluster).await;
+        });
+}
+
+#[test]
+fn revoked_before_admission() {
+    trial(&retries(1))
+        .signed_off()
+        .every_single_fault(async |cluster| {
+            cluster.submit(Job::new("train"));
+            let request = requested(cluster, "train", 1).await;
+            says(cluster, &request, "Provisioned", "True", "Provisioned");
+            cluster.expect_state("train", CheckState::Ready).await;
+            says(cluster, &request, "CapacityRevoked", "True", "gone");
+            cluster.expect_deactivated("train").await;
+            nothing_twice_and_nothing_left(cluster).await;
+        });
 }

@@ -4,11 +4,14 @@
 
 mod better;
 mod chart;
+mod configs;
 #[cfg(feature = "demo")]
 mod demo;
 mod explore;
+mod flavors;
 mod kep;
 mod points;
+mod program;
 mod quiet;
 mod real;
 mod retries;

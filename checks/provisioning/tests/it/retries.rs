@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kueue_check::api::CheckState;
 use kueue_check_sim::Job;
+use kueue_check_sim::kueue::KueueVersion;
 use serde_json::json;
 
 use crate::stage::*;
@@ -103,5 +104,65 @@ fn a_booking_that_expires_before_admission_is_retried() {
         let second = requested(cluster, "train", 2).await;
         says(cluster, &second, "Provisioned", "True", "Provisioned");
         cluster.expect_state("train", CheckState::Ready).await;
+    });
+}
+
+#[test]
+fn a_rejected_workload_that_is_activated_again_starts_from_the_first() {
+    // Kueue after 0.19 queues it again.
+    trial(&retries(1))
+        .kueue(KueueVersion::NEXT)
+        .run(async |cluster| {
+            cluster.submit(Job::new("train"));
+            for attempt in [1, 2] {
+                let request = requested(cluster, "train", attempt).await;
+                says(cluster, &request, "Failed", "True", "no room");
+            }
+            cluster.expect_deactivated("train").await;
+            no_requests(cluster).await;
+            cluster.merge_workload("train", &json!({"spec": {"active": true}}));
+            let again = requested(cluster, "train", 1).await;
+            assert_eq!(names(cluster), std::slice::from_ref(&again));
+            says(cluster, &again, "Failed", "True", "no room");
+            // All attempts are there again, not only what was left.
+            let second = requested(cluster, "train", 2).await;
+            says(cluster, &second, "Provisioned", "True", "Provisioned");
+            cluster.expect_admitted("train").await;
+            assert_eq!(created(cluster, "provisioningrequests").len(), 4);
+        });
+}
+
+/// Kueue 0.19 queues only those again that a person deactivated. The check does nothing about the others, which have no quota.
+#[test]
+fn kueue_0_19_does_not_queue_a_rejected_workload_that_is_activated_again() {
+    trial(&retries(0)).run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        let request = requested(cluster, "train", 1).await;
+        says(cluster, &request, "Failed", "True", "no room");
+        cluster.expect_deactivated("train").await;
+        cluster.merge_workload("train", &json!({"spec": {"active": true}}));
+        cluster.advance(Duration::from_secs(3600)).await;
+        assert!(cluster.condition("train", "Evicted"));
+        assert!(!cluster.condition("train", "QuotaReserved"));
+        assert!(requests(cluster).is_empty());
+    });
+}
+
+#[test]
+fn a_workload_that_a_person_deactivates_and_activates_starts_from_the_first() {
+    trial(&retries(1)).run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        let first = requested(cluster, "train", 1).await;
+        cluster.merge_workload("train", &json!({"spec": {"active": false}}));
+        cluster.expect_deactivated("train").await;
+        no_requests(cluster).await;
+        cluster.merge_workload("train", &json!({"spec": {"active": true}}));
+        assert_eq!(requested(cluster, "train", 1).await, first);
+        says(cluster, &first, "Provisioned", "True", "Provisioned");
+        cluster.expect_admitted("train").await;
+        assert_eq!(
+            created(cluster, "provisioningrequests"),
+            [first.clone(), first]
+        );
     });
 }

@@ -1,10 +1,15 @@
 //! The cluster on which the check is tried, with the test in the autoscaler's place.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use kueue_check::ControllerName;
+use kueue_check::{
+    AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters, Verdict,
+};
 use kueue_check_provisioning::ProvisioningCheck;
 use kueue_check_sim::apiserver::{Call, Patch, Resource, Verb};
+use kueue_check_sim::kueue::KueueVersion;
 use kueue_check_sim::{Cluster, Simulation};
 use serde_json::{Value, json};
 
@@ -27,6 +32,12 @@ pub(crate) fn config(spec: &Value, options: &Value) -> Value {
     object
 }
 
+/// The same as a config of another name.
+pub(crate) fn named(name: &str, mut config: Value) -> Value {
+    config["metadata"]["name"] = json!(name);
+    config
+}
+
 /// A trial of the check. What went wrong panics, so nothing is handed back.
 pub(crate) struct Trial(Simulation);
 
@@ -37,6 +48,17 @@ impl Trial {
 
     pub(crate) fn quota(self, cpus: u32) -> Self {
         Self(self.0.quota(cpus))
+    }
+
+    pub(crate) fn kueue(self, version: KueueVersion) -> Self {
+        Self(self.0.kueue(version))
+    }
+
+    /// With a second check, which is Ready once the scenario has [signed](sign).
+    pub(crate) fn signed_off(self) -> Self {
+        let signed =
+            |tools: &kueue_check_sim::simulation::Tools| SignOff(tools.outside(Signature::default));
+        Self(self.0.and("sign-off", signed))
     }
 
     pub(crate) fn run(self, scenario: impl AsyncFn(&Cluster)) {
@@ -55,6 +77,34 @@ pub(crate) fn trial(config: &Value) -> Trial {
         ProvisioningCheck::new(tools.client.clone(), name.clone())
     });
     Trial(trial.parameters(config))
+}
+
+/// Whether somebody has signed.
+type Signature = Arc<AtomicBool>;
+
+/// A check that waits for a signature, so that a job whose capacity is there is not admitted yet.
+struct SignOff(Signature);
+
+impl AdmissionCheckController for SignOff {
+    type Parameters = NoParameters;
+
+    fn controller_name(&self) -> ControllerName {
+        const { ControllerName::from_static("example.com/sign-off") }
+    }
+
+    async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+        if self.0.load(Ordering::Relaxed) {
+            return Ok(Verdict::ready("signed"));
+        }
+        Ok(Verdict::pending("not signed").recheck_in(Duration::from_secs(5)))
+    }
+}
+
+/// Signs for all jobs.
+pub(crate) fn sign(cluster: &Cluster) {
+    cluster
+        .outside::<Signature>()
+        .store(true, Ordering::Relaxed);
 }
 
 /// With retries of two seconds, as many as `limit`.

@@ -1,0 +1,321 @@
+//! What is at the edge of what the API server takes, and beyond: a clear message in the right place, and nothing lost.
+
+use std::time::Duration;
+
+use kube::api::{DeleteParams, ListParams, PostParams};
+use serde_json::{Map, Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::world::*;
+
+#[tokio::test]
+async fn eighteen_pod_sets_are_one_request() {
+    let Some(world) = checked("eighteen", &json!({})).await else {
+        return;
+    };
+    let names: Vec<String> = (0..18).map(|n| format!("set-{n}")).collect();
+    let pod_sets: Vec<Value> = names.iter().map(|name| pod_set(name, 2)).collect();
+    let assigned: Vec<Value> = names.iter().map(|name| assignment(name, 2)).collect();
+    world
+        .reserved("wl", &json!(pod_sets), &json!(assigned))
+        .await;
+    let name = format!("wl-{}-1", world.name);
+    let request = world.requested(&name).await;
+    assert_eq!(request["spec"]["podSets"].as_array().unwrap().len(), 18);
+    let last = format!("ppt-{name}-set-17");
+    let owned = |template: &Value| {
+        template["metadata"]["ownerReferences"][0]["kind"] == "ProvisioningRequest"
+    };
+    wait(
+        &world.templates(),
+        &last,
+        "its templates are its own",
+        owned,
+    )
+    .await;
+    let there = json!({"conditions": [condition("Provisioned", "True", "there")]});
+    set_status(&world.requests(), &name, there).await;
+    let ready = world.says("wl", "Ready", "there").await;
+    assert_eq!(ready["podSetUpdates"].as_array().unwrap().len(), 18);
+}
+
+#[tokio::test]
+async fn pod_sets_of_no_pods_are_left_out() {
+    let Some(world) = checked("zero", &json!({})).await else {
+        return;
+    };
+    // The API server would refuse a request for no pods.
+    let sets = json!([pod_set("none", 0), pod_set("shrunk", 4), pod_set("main", 1)]);
+    let assigned = json!([
+        assignment("none", 0),
+        assignment("shrunk", 0),
+        assignment("main", 1)
+    ]);
+    world.reserved("some", &sets, &assigned).await;
+    let request = world.requested(&format!("some-{}-1", world.name)).await;
+    let template = format!("ppt-some-{}-1-main", world.name);
+    assert_eq!(
+        request["spec"]["podSets"],
+        json!([{"count": 1, "podTemplateRef": {"name": template}}])
+    );
+    let sets = json!([pod_set("main", 2)]);
+    world
+        .reserved("all", &sets, &json!([assignment("main", 0)]))
+        .await;
+    world
+        .says("all", "Ready", "the provisioning request is not needed")
+        .await;
+}
+
+#[tokio::test]
+async fn a_pod_set_without_an_assignment_is_said() {
+    let Some(world) = checked("unassigned", &json!({})).await else {
+        return;
+    };
+    let sets = json!([pod_set("main", 1), pod_set("workers", 2)]);
+    let assigned = json!([assignment("main", 1), assignment("other", 2)]);
+    world.reserved("wl", &sets, &assigned).await;
+    let said = "inconsistent podSet assignments: missing assignment for PodSet \"workers\"";
+    world.says("wl", "Pending", said).await;
+    let requests = world.requests();
+    assert!(
+        requests
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .is_empty()
+    );
+    assert!(
+        world
+            .templates()
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .is_empty()
+    );
+    // Kueue mends it.
+    let assigned = json!([assignment("main", 1), assignment("workers", 2)]);
+    world.reserve("wl", &assigned).await;
+    world.requested(&format!("wl-{}-1", world.name)).await;
+}
+
+#[tokio::test]
+async fn names_of_253_characters_are_taken() {
+    let Some(world) = checked("long", &json!({})).await else {
+        return;
+    };
+    let (name, set) = ("w".repeat(253), "s".repeat(63));
+    world
+        .reserved(
+            &name,
+            &json!([pod_set(&set, 1)]),
+            &json!([assignment(&set, 1)]),
+        )
+        .await;
+    let requests = world.requests();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let request = loop {
+        let all = requests.list(&ListParams::default()).await.unwrap().items;
+        if let [one] = all.as_slice() {
+            break one.clone();
+        }
+        assert!(Instant::now() < deadline, "{} requests", all.len());
+        sleep(Duration::from_millis(100)).await;
+    };
+    let request_name = request.metadata.name.unwrap();
+    assert_eq!(request_name.len(), 253);
+    let template = &request.data["spec"]["podSets"][0]["podTemplateRef"]["name"];
+    assert_eq!(template.as_str().unwrap().len(), 253);
+    let there = json!({"conditions": [condition("Provisioned", "True", "there")]});
+    set_status(&requests, &request_name, there).await;
+    let ready = world.says(&name, "Ready", "there").await;
+    let annotations = &ready["podSetUpdates"][0]["annotations"];
+    assert_eq!(
+        annotations["autoscaling.x-k8s.io/consume-provisioning-request"],
+        json!(request_name)
+    );
+}
+
+#[tokio::test]
+async fn a_negative_backoff_is_shown_in_active() {
+    let Some(world) = checked("negative", &json!({})).await else {
+        return;
+    };
+    world
+        .reserved(
+            "wl",
+            &json!([pod_set("main", 1)]),
+            &json!([assignment("main", 1)]),
+        )
+        .await;
+    let name = format!("wl-{}-1", world.name);
+    world.requested(&name).await;
+    // The API server takes it.
+    let configs = world.all(KUEUE, "ProvisioningRequestConfig");
+    let spec = json!({"spec": {"retryStrategy": {"backoffBaseSeconds": -5}}});
+    merge(&configs, &world.name, &spec).await;
+    world
+        .active("False", "spec.retryStrategy.backoffBaseSeconds is -5")
+        .await;
+    // What was asked for before is followed by the last config that made sense.
+    let there = json!({"conditions": [condition("Provisioned", "True", "there")]});
+    set_status(&world.requests(), &name, there).await;
+    world.says("wl", "Ready", "there").await;
+}
+
+#[tokio::test]
+async fn a_limit_of_zero_rejects_at_the_first_failure() {
+    let strategy = json!({"retryStrategy": {"backoffLimitCount": 0}});
+    let Some(world) = checked("limit", &strategy).await else {
+        return;
+    };
+    world
+        .reserved(
+            "wl",
+            &json!([pod_set("main", 1)]),
+            &json!([assignment("main", 1)]),
+        )
+        .await;
+    let name = format!("wl-{}-1", world.name);
+    world.requested(&name).await;
+    let failed = json!({"conditions": [condition("Failed", "True", "no room")]});
+    set_status(&world.requests(), &name, failed).await;
+    world.says("wl", "Rejected", "no room").await;
+}
+
+#[tokio::test]
+async fn a_hundred_long_parameters_are_taken_and_one_more_is_refused() {
+    let parameters: Map<String, Value> = (0..100)
+        .map(|n| (format!("p{n}"), json!("x".repeat(255))))
+        .collect();
+    let Some(world) = checked("parameters", &json!({"parameters": parameters})).await else {
+        return;
+    };
+    let (sets, assigned) = (json!([pod_set("main", 1)]), json!([assignment("main", 1)]));
+    world.reserved("fits", &sets, &assigned).await;
+    let request = world.requested(&format!("fits-{}-1", world.name)).await;
+    assert_eq!(
+        request["spec"]["parameters"].as_object().unwrap().len(),
+        100
+    );
+    let annotations = json!({"provreq.kueue.x-k8s.io/more": "1"});
+    world.create(json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": "wl", "annotations": annotations}, "spec": {"queueName": "q", "podSets": sets}})).await;
+    world.reserve("wl", &assigned).await;
+    let name = format!("wl-{}-1", world.name);
+    let said = format!("Error creating ProvisioningRequest \"{name}\": ");
+    let entry = world.says("wl", "Pending", &said).await;
+    let text = entry["message"].as_str().unwrap();
+    assert!(text.contains("spec.parameters"), "{text}");
+    world.event("FailedCreate", &said).await;
+    // Its user takes the annotation off.
+    let none = json!({"metadata": {"annotations": {"provreq.kueue.x-k8s.io/more": null}}});
+    merge(&world.workloads(), "wl", &none).await;
+    world.requested(&name).await;
+}
+
+#[tokio::test]
+async fn a_template_that_the_api_server_refuses_is_said() {
+    let Some(world) = checked("template", &json!({})).await else {
+        return;
+    };
+    let mut odd = pod_set("main", 1);
+    odd["template"]["spec"]["containers"][0]["name"] = json!("Not_Valid");
+    world
+        .reserved("wl", &json!([odd]), &json!([assignment("main", 1)]))
+        .await;
+    let said = format!(
+        "Error creating PodTemplate \"ppt-wl-{}-1-main\": ",
+        world.name
+    );
+    let entry = world.says("wl", "Pending", &said).await;
+    let text = entry["message"].as_str().unwrap();
+    assert!(text.contains("Not_Valid"), "{text}");
+    world.event("FailedCreate", &said).await;
+    assert!(
+        world
+            .requests()
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .is_empty()
+    );
+}
+
+#[tokio::test]
+async fn a_request_that_a_policy_refuses_is_said_and_created_when_it_may_be() {
+    if on_the_box() {
+        eprintln!("SKIPPED: the box has no policies");
+        return;
+    }
+    let Some(world) = checked("policy", &json!({})).await else {
+        return;
+    };
+    let said = "only the class approved.example.com may be asked for";
+    forbid(&world, said).await;
+    world
+        .reserved(
+            "wl",
+            &json!([pod_set("main", 1)]),
+            &json!([assignment("main", 1)]),
+        )
+        .await;
+    let name = format!("wl-{}-1", world.name);
+    let refused = format!("Error creating ProvisioningRequest \"{name}\": ");
+    let entry = world.says("wl", "Pending", &refused).await;
+    let text = entry["message"].as_str().unwrap();
+    assert!(text.contains(said), "{text}");
+    world.event("FailedCreate", said).await;
+    // The template that was created before is kept, and used.
+    let template = format!("ppt-{name}-main");
+    let before = world.templates().get(&template).await.unwrap();
+    assert_eq!(
+        before.metadata.owner_references.as_ref().unwrap()[0].kind,
+        "Workload"
+    );
+    let bindings = world.all(ADMISSION, "ValidatingAdmissionPolicyBinding");
+    bindings
+        .delete(&world.name, &DeleteParams::default())
+        .await
+        .unwrap();
+    let request = world.requested(&name).await;
+    let owned = |template: &Value| {
+        template["metadata"]["ownerReferences"][0]["uid"] == request["metadata"]["uid"]
+    };
+    let what = "the template is the request's";
+    let after = wait(&world.templates(), &template, what, owned).await;
+    assert_eq!(after["metadata"]["uid"], json!(before.metadata.uid));
+    let what = "the old words are over";
+    wait(&world.workloads(), "wl", what, |workload| {
+        workload["status"]["admissionChecks"][0]["message"] == ""
+    })
+    .await;
+}
+
+const ADMISSION: &str = "admissionregistration.k8s.io/v1";
+
+/// Lets a policy refuse all requests of this corner but those of one class, and waits until it does.
+async fn forbid(world: &World, message: &str) {
+    let name = &world.name;
+    let rule = json!({"apiGroups": ["autoscaling.x-k8s.io"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["provisioningrequests"]});
+    world.create(json!({"apiVersion": ADMISSION, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": name}, "spec": {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}, "resourceRules": [rule]},
+        "validations": [{"expression": "object.spec.provisioningClassName == 'approved.example.com'", "message": message}],
+    }})).await;
+    world.create(json!({"apiVersion": ADMISSION, "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}})).await;
+    let trial = json!({"apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest", "metadata": {"name": "trial"},
+        "spec": {"provisioningClassName": "x", "podSets": [{"count": 1, "podTemplateRef": {"name": "x"}}]}});
+    let trial = serde_json::from_value(trial).unwrap();
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while world.requests().create(&dry, &trial).await.is_ok() {
+        assert!(Instant::now() < deadline, "the policy is not at work");
+        sleep(Duration::from_millis(200)).await;
+    }
+}

@@ -1,0 +1,121 @@
+//! On a real API server, with Kueue's and the autoscaler's own definitions.
+
+mod bad_input;
+mod stories;
+mod world;
+
+use kube::Client;
+use kueue_check::Check;
+use kueue_check_provisioning::ProvisioningCheck;
+use serde_json::{Value, json};
+
+use self::world::*;
+
+const ACCOUNT: &str = "provisioning-check";
+
+/// The rights that the manifests give, and a client with them and no others.
+async fn least_privilege(world: &World) -> Client {
+    let check = ProvisioningCheck::new(world.client.clone(), world.controller());
+    let rule = |group: &str, resources: &str, verbs: &[&str]| json!({"apiGroups": [group], "resources": [resources], "verbs": verbs});
+    let kueue = "kueue.x-k8s.io";
+    let mut rules = vec![
+        rule(kueue, "workloads", &["get", "list", "watch"]),
+        rule(kueue, "workloads/status", &["patch"]),
+        rule(kueue, "admissionchecks", &["list", "watch"]),
+        rule(kueue, "admissionchecks/status", &["patch"]),
+        rule(kueue, "resourceflavors", &["list", "watch"]),
+        rule("events.k8s.io", "events", &["create", "patch"]),
+    ];
+    rules.extend(
+        Check::new(check)
+            .permissions()
+            .iter()
+            .map(|rule| serde_json::to_value(rule).unwrap()),
+    );
+    let rbac = "rbac.authorization.k8s.io/v1";
+    world.create(json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": ACCOUNT}, "rules": rules})).await;
+    let subject = json!({"kind": "User", "name": ACCOUNT, "apiGroup": "rbac.authorization.k8s.io"});
+    let role =
+        json!({"kind": "ClusterRole", "name": ACCOUNT, "apiGroup": "rbac.authorization.k8s.io"});
+    world.create(json!({"apiVersion": rbac, "kind": "ClusterRoleBinding", "metadata": {"name": ACCOUNT}, "subjects": [subject], "roleRef": role})).await;
+    let inner = world.client.clone();
+    let service = tower::service_fn(move |mut request: http::Request<kube::client::Body>| {
+        let inner = inner.clone();
+        // The server takes the request for the account's.
+        request
+            .headers_mut()
+            .insert("impersonate-user", http::HeaderValue::from_static(ACCOUNT));
+        async move { inner.send(request).await }
+    });
+    Client::new(service, "default")
+}
+
+#[tokio::test]
+async fn the_check_works_with_the_rights_of_its_manifests_on_a_real_api_server() {
+    let Some(mut world) = world("least").await else {
+        return;
+    };
+    let least = least_privilege(&world).await;
+    world.start(least);
+    let rules =
+        json!({"nodeSelector": [{"key": "pool", "valueFromProvisioningClassDetail": "Pool"}]});
+    world
+        .config(&json!({"parameters": {"p1": "v1"}, "podSetUpdates": rules}))
+        .await;
+    world.create(json!({"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "labelled"}, "spec": {"nodeLabels": {"kind": "spot"}, "tolerations": [{"key": "spot", "operator": "Exists"}]}})).await;
+    world.admission_check().await;
+    world.active("True", "").await;
+    let assigned = json!([{"name": "main", "flavors": {"cpu": "labelled"}, "count": 2, "resourceUsage": {"cpu": "2"}}]);
+    world
+        .reserved("wl", &json!([pod_set("main", 2)]), &assigned)
+        .await;
+
+    let name = format!("wl-{}-1", world.name);
+    let template_name = format!("ppt-{name}-main");
+    let request = world.requested(&name).await;
+    assert_eq!(
+        request["spec"]["podSets"],
+        json!([{"count": 2, "podTemplateRef": {"name": template_name}}])
+    );
+    assert_eq!(request["metadata"]["ownerReferences"][0]["name"], "wl");
+    let owned = |template: &Value| {
+        template["metadata"]["ownerReferences"][0]["uid"] == request["metadata"]["uid"]
+    };
+    let template = wait(
+        &world.templates(),
+        &template_name,
+        "the template is the request's",
+        owned,
+    )
+    .await;
+    assert_eq!(
+        template["metadata"]["ownerReferences"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    let pod = &template["template"]["spec"];
+    assert_eq!(pod["nodeSelector"], json!({"kind": "spot"}));
+    assert_eq!(pod["tolerations"][0]["key"], "spot");
+
+    let requests = world.requests();
+    set_status(&requests, &name, json!({"conditions": [condition("Accepted", "True", ""), condition("Provisioned", "False", "ETA")]})).await;
+    world.says("wl", "Pending", "ETA").await;
+    set_status(&requests, &name, json!({"conditions": [condition("Provisioned", "True", "there")], "provisioningClassDetails": {"Pool": "p-1"}})).await;
+    let ready = world.says("wl", "Ready", "there").await;
+    let update = &ready["podSetUpdates"][0];
+    assert_eq!(update["nodeSelector"], json!({"pool": "p-1"}));
+    assert_eq!(
+        update["annotations"]["autoscaling.x-k8s.io/consume-provisioning-request"],
+        json!(name)
+    );
+
+    // Kueue finishes the Workload.
+    let finished = json!([
+        condition("QuotaReserved", "True", ""),
+        condition("Finished", "True", "")
+    ]);
+    set_status(&world.workloads(), "wl", json!({"conditions": finished})).await;
+    wait(&requests, &name, "the request is gone", Value::is_null).await;
+}

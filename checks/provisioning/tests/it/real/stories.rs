@@ -1,0 +1,100 @@
+//! The main stories. The test plays Kueue and the autoscaler.
+
+use serde_json::{Value, json};
+
+use super::world::*;
+
+fn gone(object: &Value) -> bool {
+    object.is_null()
+}
+
+/// A world with a Workload `wl` whose first request is there; its name.
+async fn asked(name: &str, spec: &Value) -> Option<(World, String)> {
+    let world = checked(name, spec).await?;
+    world
+        .reserved("wl", &json!([pod_set("main", 1)]), &one())
+        .await;
+    let request = format!("wl-{}-1", world.name);
+    world.requested(&request).await;
+    Some((world, request))
+}
+
+fn one() -> Value {
+    json!([assignment("main", 1)])
+}
+
+/// The autoscaler sets a condition.
+async fn sets(world: &World, request: &str, kind: &str, message: &str) {
+    let status = json!({"conditions": [condition(kind, "True", message)]});
+    set_status(&world.requests(), request, status).await;
+}
+
+#[tokio::test]
+async fn an_attempt_that_fails_is_followed_by_the_next() {
+    let strategy = json!({"retryStrategy": {"backoffLimitCount": 1, "backoffBaseSeconds": 7}});
+    let Some((world, first)) = asked("retried", &strategy).await else {
+        return;
+    };
+    sets(&world, &first, "Failed", "no room").await;
+    let entry = world
+        .says("wl", "Retry", "Retrying after failure: no room")
+        .await;
+    assert_eq!(entry["requeueAfterSeconds"], 7);
+    // Kueue evicts, counts, takes the quota back, and reserves it again.
+    let counted = json!([{"name": world.name, "state": "Pending", "message": "Reset to Pending after eviction. Previously: Retry", "retryCount": 1,
+        "requeueAfterSeconds": 7, "lastTransitionTime": "2026-11-21T09:01:00Z"}]);
+    let evicted = condition("Evicted", "True", "At least one admission check is false");
+    let status = json!({"conditions": [condition("QuotaReserved", "True", ""), evicted], "admissionChecks": counted});
+    set_status(&world.workloads(), "wl", status).await;
+    let what = "the first request is gone";
+    wait(&world.requests(), &first, what, gone).await;
+    let status = json!({"conditions": [condition("QuotaReserved", "False", ""), evicted], "admission": null});
+    set_status(&world.workloads(), "wl", status).await;
+    let mut reserved = condition("QuotaReserved", "True", "");
+    reserved["lastTransitionTime"] = json!("2026-11-21T09:02:00Z");
+    let status = json!({"conditions": [reserved], "admission": {"clusterQueue": "q", "podSetAssignments": one()}});
+    set_status(&world.workloads(), "wl", status).await;
+    let second = format!("wl-{}-2", world.name);
+    world.requested(&second).await;
+    let entry = world.says("wl", "Pending", "").await;
+    assert_eq!(entry["retryCount"], 1, "Kueue's count is Kueue's");
+    sets(&world, &second, "BookingExpired", "too late").await;
+    world.says("wl", "Rejected", "too late").await;
+}
+
+#[tokio::test]
+async fn revoked_capacity_is_rejected_while_the_job_runs() {
+    let Some((world, request)) = asked("revoked", &json!({})).await else {
+        return;
+    };
+    sets(&world, &request, "Provisioned", "there").await;
+    world.says("wl", "Ready", "there").await;
+    let admitted = [
+        condition("QuotaReserved", "True", ""),
+        condition("Admitted", "True", ""),
+    ];
+    set_status(&world.workloads(), "wl", json!({"conditions": admitted})).await;
+    sets(&world, &request, "CapacityRevoked", "the nodes are gone").await;
+    world.says("wl", "Rejected", "the nodes are gone").await;
+}
+
+#[tokio::test]
+async fn a_changed_config_replaces_the_request_under_its_name() {
+    let Some((world, request)) = asked("changed", &json!({})).await else {
+        return;
+    };
+    let before = world.requested(&request).await;
+    let configs = world.all(KUEUE, "ProvisioningRequestConfig");
+    let spec = json!({"spec": {"parameters": {"p1": "v1"}}});
+    merge(&configs, &world.name, &spec).await;
+    let what = "the request is another one";
+    let replaced = |request: &Value| request["spec"]["parameters"] == json!({"p1": "v1"});
+    let after = wait(&world.requests(), &request, what, replaced).await;
+    assert_ne!(after["metadata"]["uid"], before["metadata"]["uid"]);
+    let template = format!("ppt-{request}-main");
+    let owned = |template: &Value| {
+        template["metadata"]["ownerReferences"][0]["uid"] == after["metadata"]["uid"]
+    };
+    let what = "its template is its own";
+    wait(&world.templates(), &template, what, owned).await;
+}
