@@ -151,8 +151,7 @@ fn workspace(variants: &[Variant], manifest: &str) -> Result<String, Error> {
             .and_then(|dev| dev.get_mut("package"));
         if let Some(packages) = packages.and_then(Value::as_table_mut) {
             // The shipped checks are not part of it.
-            packages
-                .retain(|name, _| ["*", "kueue-check", "kueue-check-sim"].contains(&name.as_str()));
+            packages.retain(|name, _| ["*", "kueue-check", "kueue-check-sim"].contains(&name));
         }
         table.insert("profile".to_owned(), profile);
     }
