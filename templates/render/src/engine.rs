@@ -30,8 +30,11 @@ pub struct Engine {
     globals: liquid::Object,
 }
 
+/// Writes a name in another way.
+type Change = fn(&str) -> String;
+
 /// The filters, by name.
-const FILTERS: [(&str, fn(&str) -> String); 8] = [
+const FILTERS: [(&str, Change); 8] = [
     ("kebab_case", |text| text.to_kebab_case()),
     ("lower_camel_case", |text| text.to_lower_camel_case()),
     ("pascal_case", |text| text.to_pascal_case()),
@@ -81,7 +84,7 @@ impl Engine {
 #[derive(Clone, Debug)]
 struct Case {
     name: &'static str,
-    change: fn(&str) -> String,
+    change: Change,
 }
 
 impl fmt::Display for Case {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// The documents of a YAML text.
 pub fn documents(text: &str) -> Vec<Value> {
-    let documents = text.split("---\n").map(|document| serde_saphyr::from_str::<Option<Value>>(document));
+    let documents = text.split("---\n").map(serde_saphyr::from_str::<Option<Value>>);
     documents.filter_map(|document| document.expect("YAML")).collect()
 }
 

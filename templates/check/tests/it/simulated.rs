@@ -33,7 +33,7 @@ fn trial() -> Simulation {
 {%- else %}
     let trial = Simulation::new(check::new);
 {%- endif %}
-    trial.starting_at("2026-11-21T09:00:00Z"){% if parameters %}.parameters(&rule()){% endif %}
+    trial.starting_at("2026-11-21T21:00:00Z"){% if parameters %}.parameters(&rule()){% endif %}
 }
 {%- if cleanup %}
 
@@ -54,12 +54,12 @@ fn a_job_starts_when_it_may_whatever_goes_wrong() {
 {%- if source == "none" %}
         cluster.expect_message("large", "more from 22:00 UTC").await;
         assert_eq!(cluster.state("large"), Some(CheckState::Pending));
-        cluster.expect_waiting("large", Duration::from_secs(12 * 3600)).await;
+        cluster.expect_waiting("large", Duration::from_secs(3000)).await;
         cluster.advance_to("2026-11-21T22:00:00Z").await;
 {%- else %}
         cluster.expect_message("large", "16 pods, and room for 8").await;
         assert_eq!(cluster.state("large"), Some(CheckState::Pending));
-        cluster.expect_waiting("large", Duration::from_secs(600)).await;
+        cluster.expect_waiting("large", Duration::from_secs(300)).await;
         cluster.outside::<Service>().set_room(16);
 {%- endif %}
         cluster.expect_admitted("large").await;
@@ -79,7 +79,7 @@ fn a_rule_that_makes_no_sense_is_said_and_mended() {
     let said = "`nowhere` is no URL";
 {%- endif %}
     let trial = trial().parameters(&wrong);
-    trial.run(async |cluster| {
+    let run = trial.run(async |cluster| {
         cluster.submit(Job::new("small").pods(4));
         cluster.expect_inactive("check", said).await;
         assert!(!cluster.is_admitted("small"));
@@ -87,11 +87,12 @@ fn a_rule_that_makes_no_sense_is_said_and_mended() {
         cluster.expect_active("check").await;
         cluster.expect_admitted("small").await;
     });
+    println!("{} requests", run.requests);
 }
 
 #[test]
 fn a_rule_that_changes_changes_the_answer() {
-    trial().run(async |cluster| {
+    let run = trial().run(async |cluster| {
         cluster.submit(Job::new("large").pods(16));
         cluster.expect_message("large", "16 pods").await;
         let mut other = rule();
@@ -105,13 +106,14 @@ fn a_rule_that_changes_changes_the_answer() {
         cluster.apply(&other);
         cluster.expect_admitted("large").await;
     });
+    println!("{} requests", run.requests);
 }
 {%- endif %}
 {%- if source != "none" %}
 
 #[test]
 fn an_outage_changes_no_state_and_the_service_is_left_alone() {
-    trial().run(async |cluster| {
+    let run = trial().run(async |cluster| {
         let service = cluster.outside::<Service>();
         service.set_down(true);
         cluster.submit(Job::new("small").pods(4));
@@ -123,11 +125,12 @@ fn an_outage_changes_no_state_and_the_service_is_left_alone() {
         service.set_down(false);
         cluster.expect_admitted("small").await;
     });
+    println!("{} requests", run.requests);
 }
 
 #[test]
 fn one_question_serves_all_jobs{% if source == "http" %}_of_a_namespace{% endif %}() {
-    trial().run(async |cluster| {
+    let run = trial().run(async |cluster| {
         for number in 0..8 {
             cluster.submit(Job::new(format!("job-{number}")).pods(9));
         }
@@ -136,13 +139,14 @@ fn one_question_serves_all_jobs{% if source == "http" %}_of_a_namespace{% endif 
         }
         assert_eq!(cluster.outside::<Service>().asked().len(), 1);
     });
+    println!("{} requests", run.requests);
 }
 {%- endif %}
 {%- if state %}
 
 #[test]
 fn jobs_start_one_after_the_other() {
-    trial().run(async |cluster| {
+    let run = trial().run(async |cluster| {
         let names = ["a", "b", "c"];
         let began = cluster.now();
         for name in names {
@@ -156,6 +160,7 @@ fn jobs_start_one_after_the_other() {
         let waited = cluster.answers().all().iter().filter(|answer| answer.verdict.message() == "another job has just started").count();
         assert!(waited >= 2, "two were told to wait");
     });
+    println!("{} requests", run.requests);
 }
 {%- endif %}
 {%- if cleanup %}

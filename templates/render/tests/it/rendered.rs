@@ -24,8 +24,10 @@ fn nothing_of_the_template_is_left() {
                 "{name}: {}",
                 path.display()
             );
+            // Rust files are formatted when they are written.
+            let formatted = path.extension().is_some_and(|extension| extension == "rs");
             assert!(
-                !text.contains("\n\n\n"),
+                formatted || !text.contains("\n\n\n"),
                 "{name}: {} has two empty lines",
                 path.display()
             );
