@@ -43,6 +43,8 @@ pub struct CapacityRequest {
 /// What the check writes on a request, so that it recognizes it whatever its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
+    /// The controller name of the check that made it: another check looks after its own.
+    pub controller: Box<str>,
     /// The AdmissionCheck.
     pub check: Box<str>,
     /// Which attempt it is, from 1.

@@ -63,6 +63,7 @@ fn request(number: usize) -> Value {
             "namespace": "research", "name": name, "uid": format!("7d3c1d2e-93a4-4c55-8d6e-{number:012x}"), "resourceVersion": (900_000 + number).to_string(),
             "creationTimestamp": "2026-11-21T09:00:02Z", "labels": {"kueue.x-k8s.io/managed": "true"}, "ownerReferences": [owner],
             "annotations": {
+                "provisioning.kueue-check.dev/controller-name": "kueue-check.dev/provisioning-request",
                 "provisioning.kueue-check.dev/admission-check": "provisioning", "provisioning.kueue-check.dev/attempt": "1",
                 "provisioning.kueue-check.dev/reserved": "1795251600",
             },

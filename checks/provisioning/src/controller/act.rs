@@ -79,6 +79,7 @@ impl<B: Backend> CapacityCheck<B> {
             &new,
             facts.config,
             facts.parameters,
+            self.name.as_str(),
             flavors,
         );
         let plan = match planned {

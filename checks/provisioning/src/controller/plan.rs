@@ -31,6 +31,7 @@ pub(super) fn plan(
     new: &NewRequest,
     config: &ProvisioningRequestConfig,
     parameters: &BTreeMap<String, String>,
+    controller: &str,
     flavors: &BTreeMap<String, ResourceFlavor>,
 ) -> Result<Plan, PlanError> {
     let check = reservation.admission_check();
@@ -71,6 +72,7 @@ pub(super) fn plan(
             uid: reservation.uid().clone(),
         },
         mark: Mark {
+            controller: controller.into(),
             check: check.into(),
             attempt: new.attempt,
             reserved: reservation.since().as_second(),

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use kueue_check::{CheckError, ReleaseReason, Released, Reservation};
 
-use super::CapacityCheck;
 use super::memory::key;
+use super::{CapacityCheck, KUEUES_CONTROLLER_NAME};
 use crate::backend::Backend;
 use crate::names::{request_name, template_name};
 use crate::request::{CapacityRequest, Phase};
@@ -87,9 +87,17 @@ impl<B: Backend> CapacityCheck<B> {
         }
         drop(memory);
         let all = self.index.all();
-        all.iter()
-            .filter_map(|request| reservation(request))
-            .collect()
+        let name = self.name.as_str();
+        let own = all.iter().filter(|request| is_made_by(request, name));
+        own.filter_map(|request| reservation(request)).collect()
+    }
+}
+
+/// Whether the check of the controller name `name` made `request`. What has no mark was made by Kueue's own check, whose place one of that name takes.
+fn is_made_by(request: &CapacityRequest, name: &str) -> bool {
+    match &request.mark {
+        Some(mark) => &*mark.controller == name,
+        None => name == KUEUES_CONTROLLER_NAME,
     }
 }
 

@@ -66,6 +66,7 @@ fn request(attempt: u32, phase: Phase) -> CapacityRequest {
         workload: Uid::new("w"),
         workload_name: "wl".into(),
         mark: Some(Mark {
+            controller: "example.com/capacity".into(),
             check: "pr".into(),
             attempt,
             reserved: at(RESERVED).as_second(),

@@ -238,3 +238,26 @@ fn node_selectors_are_what_the_provider_tells() {
         assert_eq!(update["annotations"].as_object().unwrap().len(), 2);
     });
 }
+
+/// Such as Kueue's own check, which may run beside this one, or this one under another name.
+#[test]
+fn requests_of_other_controllers_are_left_alone() {
+    trial(&retries(1)).run(async |cluster| {
+        let pods = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+        cluster.apply(&json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": "wl", "namespace": "default"},
+            "spec": {"queueName": "elsewhere", "podSets": [{"name": "main", "count": 1, "template": pods}]}}));
+        let uid = cluster.workload("wl").unwrap()["metadata"]["uid"].clone();
+        let owner = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "name": "wl", "uid": uid, "controller": true});
+        let marked = json!({"provisioning.kueue-check.dev/controller-name": "example.com/other", "provisioning.kueue-check.dev/admission-check": "other",
+            "provisioning.kueue-check.dev/attempt": "1"});
+        for (name, annotations) in [("wl-other-1", marked), ("wl-kueues-1", json!({}))] {
+            cluster.apply(&json!({"apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest",
+                "metadata": {"name": name, "namespace": "default", "labels": {"kueue.x-k8s.io/managed": "true"}, "annotations": annotations, "ownerReferences": [owner]},
+                "spec": {"provisioningClassName": CLASS, "podSets": [{"count": 1, "podTemplateRef": {"name": "x"}}]}}));
+        }
+        // A process that starts looks for what was left over.
+        cluster.crash(0);
+        cluster.advance(Duration::from_secs(1200)).await;
+        assert_eq!(names(cluster), ["wl-kueues-1", "wl-other-1"]);
+    });
+}

@@ -6,6 +6,7 @@ use super::{API_VERSION, KIND, MANAGED, Plan};
 use crate::request::Mark;
 
 pub(super) const CHECK: &str = "provisioning.kueue-check.dev/admission-check";
+pub(super) const CONTROLLER: &str = "provisioning.kueue-check.dev/controller-name";
 pub(super) const ATTEMPT: &str = "provisioning.kueue-check.dev/attempt";
 pub(super) const RESERVED: &str = "provisioning.kueue-check.dev/reserved";
 pub(super) const ERRORS: &str = "provisioning.kueue-check.dev/failed-with-error";
@@ -43,6 +44,7 @@ fn annotations(mark: &Mark) -> Map<String, Value> {
     let mut add = |key: &str, value: String| {
         annotations.insert(key.to_owned(), Value::String(value));
     };
+    add(CONTROLLER, mark.controller.to_string());
     add(CHECK, mark.check.to_string());
     add(ATTEMPT, mark.attempt.to_string());
     add(RESERVED, mark.reserved.to_string());

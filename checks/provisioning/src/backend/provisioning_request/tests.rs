@@ -30,6 +30,7 @@ fn plan(mark: Mark) -> Plan {
 
 fn mark() -> Mark {
     Mark {
+        controller: "example.com/capacity".into(),
         check: "pr".into(),
         attempt: 2,
         reserved: 1_795_000_000,

@@ -86,6 +86,7 @@ fn mark(metadata: &ObjectMeta) -> Option<Mark> {
     let number = |key: &str| get(key).and_then(|value| value.parse().ok());
     let merged = get(construct::MERGED).and_then(|text| serde_json::from_str(text).ok());
     Some(Mark {
+        controller: get(construct::CONTROLLER).unwrap_or_default().into(),
         check: get(construct::CHECK)?.into(),
         attempt: number(construct::ATTEMPT)?,
         reserved: get(construct::RESERVED)

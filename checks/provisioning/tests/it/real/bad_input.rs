@@ -217,6 +217,10 @@ async fn a_hundred_long_parameters_are_taken_and_one_more_is_refused() {
 
 #[tokio::test]
 async fn a_template_that_the_api_server_refuses_is_said() {
+    if on_the_box() {
+        eprintln!("SKIPPED: the box does not look into pod templates");
+        return;
+    }
     let Some(world) = checked("template", &json!({})).await else {
         return;
     };
