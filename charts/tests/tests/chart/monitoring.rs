@@ -43,7 +43,7 @@ fn shown() -> BTreeMap<String, BTreeSet<String>> {
     shown
 }
 
-/// What Prometheus adds to each series that it scrapes through a ServiceMonitor.
+/// What Prometheus adds to each series that it scrapes through a `ServiceMonitor`.
 const TARGET: [&str; 5] = ["namespace", "job", "pod", "service", "instance"];
 
 /// Fails if `expression` reads what nobody shows, or nothing.
