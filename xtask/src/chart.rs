@@ -33,9 +33,13 @@ const VALUES: [(&str, &str, &[&str]); 3] = [
 
 /// Writes the generated part of each values file anew.
 pub(crate) fn renew() -> Result<(), Failure> {
-    let packages = ["kueue-check-provisioning", "kueue-check-budget"];
-    let arguments = packages.iter().flat_map(|package| ["--package", package]);
-    let arguments: Vec<&str> = ["build", "--bins"].into_iter().chain(arguments).collect();
+    // All of the workspace's features, as the tests have them: others would build all dependencies twice.
+    let programs = ["provisioning-check", "budget-check"];
+    let programs = programs.iter().flat_map(|program| ["--bin", program]);
+    let arguments: Vec<&str> = ["build", "--workspace"]
+        .into_iter()
+        .chain(programs)
+        .collect();
     tools::cargo(&arguments, &[])?;
     for (file, program, arguments) in VALUES {
         let path = root().join("charts/kueue-check").join(file);

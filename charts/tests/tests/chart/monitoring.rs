@@ -43,7 +43,7 @@ fn shown() -> BTreeMap<String, BTreeSet<String>> {
     shown
 }
 
-/// What Prometheus adds to each series that it scrapes through a ServiceMonitor.
+/// What Prometheus adds to each series that it scrapes through a `ServiceMonitor`.
 const TARGET: [&str; 5] = ["namespace", "job", "pod", "service", "instance"];
 
 /// Fails if `expression` reads what nobody shows, or nothing.
@@ -225,4 +225,32 @@ fn a_name_that_nobody_shows_is_found() {
     assert!(found("sum by (check) (kueue_check_pending)"));
     assert!(found("sum by (lane) (kueue_check_pending_workloads)"));
     assert!(found("kueue_check_verdicts"));
+}
+
+#[test]
+fn series_and_labels_of_an_expression_are_read() {
+    for (expression, series, labels) in [
+        ("up", vec!["up"], vec![]),
+        (
+            r#"sum by (check, le) (rate(a_bucket{job="x,y}",code=~"4.."}[5m])) > 0.5e3"#,
+            vec!["a_bucket"],
+            vec!["check", "code", "job", "le"],
+        ),
+        (
+            "(max(a) or vector(0)) < 1 and on (pod) b offset 5m",
+            vec!["a", "b"],
+            vec!["pod"],
+        ),
+        (
+            r#"histogram_quantile(0.9, sum by (le) (rate(x{a!="b"}[$__rate_interval])))"#,
+            vec!["x"],
+            vec!["a", "le"],
+        ),
+        ("count(a == bool 0) by (budget)", vec!["a"], vec!["budget"]),
+    ] {
+        let read = reads(expression);
+        let list = |set: BTreeSet<String>| set.into_iter().collect::<Vec<_>>();
+        assert_eq!(list(read.series), series, "{expression}");
+        assert_eq!(list(read.labels), labels, "{expression}");
+    }
 }

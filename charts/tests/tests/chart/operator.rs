@@ -37,7 +37,7 @@ fn definition(kind: &str, spec: &Value) -> CustomResourceDefinition {
     serde_json::from_value(definition).unwrap()
 }
 
-/// ServiceMonitor and PrometheusRule.
+/// `ServiceMonitor` and `PrometheusRule`.
 pub(crate) fn definitions() -> Vec<CustomResourceDefinition> {
     let endpoint = object(
         &["port"],

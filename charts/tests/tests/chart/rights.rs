@@ -193,7 +193,7 @@ impl Installed {
             .unwrap();
         let handle = runtime.handle();
         let (stop, stopped) = oneshot::channel::<()>();
-        let running = tokio::spawn(runtime.run(async move {
+        let mut running = tokio::spawn(runtime.run(async move {
             let _ = stopped.await;
         }));
         let story = async {
@@ -224,7 +224,13 @@ impl Installed {
         }
         let _ = stop.send(());
         // What stops may hang on what is forbidden.
-        let _ = timeout(Duration::from_secs(5), running).await;
+        if timeout(Duration::from_secs(5), &mut running).await.is_err() {
+            running.abort();
+        }
+        // The Lease is given back at the end.
+        if told.is_none() && !spy.denied().is_empty() {
+            told = told_by(&handle, stage, &name).await;
+        }
         S::clear(stage, &name).await;
         Played {
             denied: spy.denied(),

@@ -88,7 +88,7 @@ fn wrong_values_are_refused_with_a_reason() {
             "rbac.extraClusterRules[0].verbs[0]=*",
             "'/rbac/extraClusterRules/0/verbs/0': 'not' failed",
         ),
-        ("adminPort=80", "'/adminPort': minimum: got 80, want 1024"),
+        ("adminPort=80", "'/adminPort': minimum: got 80"),
         (
             "podDisruptionBudget.maxUnavailable=0",
             "'/podDisruptionBudget/maxUnavailable'",

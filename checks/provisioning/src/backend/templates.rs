@@ -38,9 +38,8 @@ impl Templates {
     }
 
     pub(crate) fn permissions() -> PolicyRule {
-        let verbs = [
-            "get", "list", "watch", "create", "update", "patch", "delete",
-        ];
+        // To list and watch them comes with the watch.
+        let verbs = ["get", "create", "update", "patch", "delete"];
         PolicyRule {
             api_groups: Some(vec![String::new()]),
             resources: Some(vec!["podtemplates".to_owned()]),

@@ -12,7 +12,7 @@ fn the_charts_values_are_what_the_program_prints() {
                 "--controller-name",
                 "kueue.x-k8s.io/provisioning-request",
                 "helm-values",
-            ],
+            ][..],
         ),
     ] {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts/kueue-check/");
