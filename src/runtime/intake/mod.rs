@@ -19,6 +19,8 @@ use super::metrics::{Metrics, WatchLabels};
 use crate::api::{AdmissionCheck, ResourceFlavor, Workload};
 use crate::check::Wake;
 
+#[cfg(feature = "cli")]
+pub(crate) use sources::parameters_resource;
 pub(crate) use sources::{
     CheckSource, FlavorSource, ParametersSource, StoredParameters, WakeSource, WorkloadSource,
 };
