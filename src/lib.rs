@@ -23,16 +23,34 @@
 //! }
 //! ```
 //!
-//! That is a whole program: with flags, metrics, health, leader election, events, and a command that prints its manifests.
+//! That is a whole program: `run` answers AdmissionChecks with metrics, health, leader election and events; `manifests` prints what to apply; `explain` says why
+//! a job waits; see [`cli`]. `kueue-check-sim` tries it on a simulated cluster, in virtual time, with every single fault.
 //!
-//! # What to read first
+//! # What a check is
 //!
-//! 1. [`handler`]: checks as plain functions, and what they can take as arguments.
-//! 2. [`Verdict`]: what a check can say, and what each answer costs. [`CheckError`]: what is not an answer.
-//! 3. [`Parameters`]: the custom resource with which operators configure a check, and [`Policy`], the choices that every check should offer.
-//! 4. [`AdmissionCheckController`]: a check with state, cleanup or watches of its own.
-//! 5. [`service`]: timeouts, shared queries, circuit breakers, several checks as one.
-//! 6. [`cli`] and [`serve`]: what the binary does. [`runtime`]: how to run checks inside another program.
+//! Kueue reserves quota for a job and adds an entry for each AdmissionCheck of the queue to `status.admissionChecks` of its Workload. The controller that an
+//! AdmissionCheck names (`spec.controllerName`) writes the entry's state: the answer to *may this job start now?* While one is Pending, the job holds its quota
+//! and waits; when all are Ready, it starts.
+//!
+//! What you write is the answer, as a function of what is known. When it is asked, what is written, and what Kueue makes of it is this crate's part:
+//! - a new reservation is asked about at once; again when the Workload, the parameters, or what the check watches changes, and when the answer asked for it;
+//! - an answer belongs to one reservation, and is dropped if that is over;
+//! - an error, a panic or a timeout changes nothing: the question is asked again.
+//!
+//! # Where to find what
+//!
+//! | to | look at |
+//! | --- | --- |
+//! | write a check as a function | [`handler`], `#[admission_check]` |
+//! | say yes, no or not yet | [`Verdict`], and what each answer costs; [`CheckError`] for what is no answer |
+//! | change what the pods get | [`PodSetUpdates`] |
+//! | let operators configure it | [`Parameters`], and [`Policy`]: the choices that every check should offer |
+//! | keep state, clean up, watch other objects | [`AdmissionCheckController`] |
+//! | ask a slow or costly system | [`service`]: timeouts, shared queries, circuit breakers; several checks as one |
+//! | know what a Workload is here | [`api`]: slim views of Kueue's objects |
+//! | know what the program can do | [`cli`], and its admin endpoint [`serve`] |
+//! | run checks inside another program | [`runtime`] |
+//! | test | `RequestBuilder` for one question; the crate `kueue-check-sim` for everything else |
 //!
 //! # What it guarantees
 //!
@@ -46,6 +64,7 @@
 //! | `macros` | yes | `#[admission_check]` and `#[derive(Parameters)]` |
 //! | `cli` | yes | the command line: [`main`], [`App`] |
 //! | `serve` | with `cli` | the admin endpoint |
+//! | `rules` | no | `validate` also runs the rules of definitions (`x-kubernetes-validations`), in CEL |
 //!
 //! A binary also chooses the version of the Kubernetes API that its types are made for, as `k8s-openapi` asks of it:
 //! `k8s-openapi = { version = "0.29", features = ["earliest"] }`.
@@ -67,8 +86,50 @@ pub use check::*;
 #[cfg(feature = "cli")]
 pub use cli::{App, Error, Result, main};
 pub use clock::Clock;
+/// Parameters of a custom resource:
+///
+/// ```
+/// use kube::CustomResource;
+/// use kueue_check::Parameters;
+/// # use serde::{Deserialize, Serialize};
+/// # use schemars::JsonSchema;
+///
+/// /// How large a job may be.
+/// #[derive(CustomResource, Parameters, Serialize, Deserialize, JsonSchema, Clone, Debug)]
+/// #[kube(group = "example.com", version = "v1alpha1", kind = "Limit")]
+/// struct LimitSpec {
+///     most_pods: u32,
+/// }
+/// assert_eq!(<Limit as Parameters>::kind().map(|kind| kind.to_string()).as_deref(), Some("Limit.example.com"));
+/// ```
+///
 #[cfg(feature = "macros")]
-pub use kueue_check_macros::{Parameters, admission_check};
+pub use kueue_check_macros::Parameters;
+/// A check of a function:
+///
+/// ```
+/// use kueue_check::{Verdict, admission_check, api::Workload};
+///
+/// /// Only jobs of a team may start.
+/// #[admission_check(controller = "example.com/teams", timeout = "2s", read_only)]
+/// async fn teams(workload: Workload) -> Verdict {
+///     match workload.label("team") {
+///         Some(team) => Verdict::ready(format!("of team {team}")),
+///         None => Verdict::rejected("label the job with its team: team=NAME"),
+///     }
+/// }
+/// # let _: kueue_check::Check = teams.into();
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), serde_json::Error> {
+/// // The function is still there, for tests.
+/// let workload = Workload::from_json(serde_json::json!({"metadata": {"name": "train", "labels": {"team": "vision"}}}))?;
+/// assert!(teams::decide(workload).await.is_ready());
+/// # Ok(()) }
+/// ```
+///
+#[cfg(feature = "macros")]
+pub use kueue_check_macros::admission_check;
 
 // What the macros' output refers to.
 #[doc(hidden)]
@@ -88,8 +149,8 @@ pub mod prelude {
     pub use crate::api::{PodSet, Quantity, Workload};
     pub use crate::check::{
         AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters,
-        Parameters, PodSetUpdates, Policy, ReleaseReason, Released, Request, Reservation, Verdict,
-        Wake, Watches,
+        Parameters, PodSetUpdates, Policy, Preview, ReleaseReason, Released, Request, Reservation,
+        Verdict, Wake, Watches,
     };
     pub use crate::handler::{Attempt, FullWorkload, Now, Params, State};
     #[cfg(feature = "macros")]

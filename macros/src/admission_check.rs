@@ -12,7 +12,7 @@ use syn::{
 
 use crate::errors::Errors;
 
-const KNOWN: &str = "`controller`, `timeout`, `annotations` and `state`";
+const KNOWN: &str = "`controller`, `timeout`, `annotations`, `state` and `read_only`";
 /// As many as `Handler` is implemented for.
 const MOST_ARGUMENTS: usize = 8;
 
@@ -23,6 +23,7 @@ struct Options {
     timeout: Option<(LitStr, u64)>,
     annotations: Vec<LitStr>,
     state: Option<Type>,
+    read_only: bool,
 }
 
 pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> TokenStream {
@@ -43,6 +44,7 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> TokenStre
 enum Argument {
     Value(MetaNameValue),
     State(Type),
+    ReadOnly,
 }
 
 impl Parse for Argument {
@@ -52,6 +54,11 @@ impl Parse for Argument {
             input.parse::<Ident>()?;
             input.parse::<Token![=]>()?;
             return input.parse().map(Self::State);
+        }
+        let ahead = input.fork();
+        if ahead.parse::<Ident>().is_ok_and(|name| name == "read_only") && !ahead.peek(Token![=]) {
+            input.parse::<Ident>()?;
+            return Ok(Self::ReadOnly);
         }
         input.parse().map(Self::Value)
     }
@@ -66,6 +73,10 @@ fn options(arguments: TokenStream, errors: &mut Errors) -> Options {
                 options.state = Some(state);
                 continue;
             }
+            Argument::ReadOnly => {
+                options.read_only = true;
+                continue;
+            }
             Argument::Value(pair) => pair,
         };
         match pair.path.to_token_stream().to_string().as_str() {
@@ -74,6 +85,10 @@ fn options(arguments: TokenStream, errors: &mut Errors) -> Options {
                 options.timeout = text(&pair.value, errors).and_then(|text| duration(text, errors));
             }
             "annotations" => options.annotations = texts(&pair.value, errors),
+            "read_only" => errors.at(
+                &pair.value,
+                "`read_only` stands alone: leave it out where it is not so",
+            ),
             other => errors.at(
                 &pair.path,
                 format!("unknown argument `{other}`: the arguments are {KNOWN}"),
@@ -362,6 +377,19 @@ fn controller(
             }
         }
     });
+    let preview = options.read_only.then(|| {
+        quote! {
+            async fn preview(
+                &self,
+                request: ::kueue_check::CheckRequest<Self::Parameters>,
+            ) -> ::core::result::Result<::kueue_check::Preview, ::kueue_check::CheckError> {
+                ::core::result::Result::map(
+                    ::kueue_check::AdmissionCheckController::check(self, request).await,
+                    ::kueue_check::Preview::of,
+                )
+            }
+        }
+    });
     quote! {
         impl ::kueue_check::AdmissionCheckController for #this {
             type Parameters =
@@ -382,6 +410,7 @@ fn controller(
                 ).await
             }
 
+            #preview
             #timeout
             #annotations
         }

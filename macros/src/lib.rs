@@ -19,6 +19,7 @@ use proc_macro::TokenStream;
 /// | `timeout = "10s"` | how long one answer may take; default: what the command line says |
 /// | `annotations = ["a", "b"]` | the Workloads' annotations that it reads |
 /// | `state = Type` | the type given to `with_state`, where `State` arguments are parts of it |
+/// | `read_only` | to ask it has no effect and its answer does not depend on what the process remembers: the command `explain` may ask it |
 ///
 /// The function becomes a type of the same name that implements `AdmissionCheckController`. The function itself is still there, for tests, as
 /// `window::decide(...)`. A function with a `State` argument becomes a check with `.with_state(...)`.

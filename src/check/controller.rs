@@ -10,8 +10,8 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 use super::{
-    Background, CheckError, CheckRequest, EventNote, Message, Parameters, Policy, ReleaseReason,
-    Released, Reservation, Seen, StateChange, Verdict, Watches,
+    Background, CheckError, CheckRequest, EventNote, Message, Parameters, Policy, Preview,
+    ReleaseReason, Released, Reservation, Seen, StateChange, Verdict, Watches,
 };
 use crate::api::AdmissionCheck;
 
@@ -68,6 +68,43 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
         &self,
         request: CheckRequest<Self::Parameters>,
     ) -> impl Future<Output = Result<Verdict, CheckError>> + Send;
+
+    /// What [`check`](Self::check) would say now, for a person who asks with the command `explain`. It must have no effect at all. Default: it is not asked.
+    ///
+    /// A `check` that only reads, and decides by what it is given and what it reads, is its own preview:
+    ///
+    /// ```
+    /// # use kueue_check::*;
+    /// # struct Licences;
+    /// # impl AdmissionCheckController for Licences {
+    /// #     type Parameters = NoParameters;
+    /// #     fn controller_name(&self) -> ControllerName { const { ControllerName::from_static("example.com/licences") } }
+    /// #     async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> { Ok(Verdict::ready("")) }
+    /// async fn preview(&self, request: CheckRequest<NoParameters>) -> Result<Preview, CheckError> {
+    ///     self.check(request).await.map(Preview::of)
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// (for a function: `#[admission_check(controller = "...", read_only)]`). One that starts things says what it would start. One whose answer depends on what
+    /// the running process remembers says so with [`Preview::not_asked`]: `explain` is another process, in which nothing was observed, activated or begun.
+    ///
+    /// Its object [`watches`](Self::watches) run while it is asked, so an index that they fill fills here too. A client from
+    /// [`App::check_on`](crate::App::check_on), and the request, refuse every request that is not a read. Other systems are the author's to spare.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check); shown, and nothing else.
+    fn preview(
+        &self,
+        request: CheckRequest<Self::Parameters>,
+    ) -> impl Future<Output = Result<Preview, CheckError>> + Send {
+        let _ = request;
+        async {
+            Ok(Preview::not_asked(
+                "this check does not say that asking it has no effect",
+            ))
+        }
+    }
 
     /// Whether an AdmissionCheck can be answered with its parameters, which have been decoded and validated. Default: it can.
     ///

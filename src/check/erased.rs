@@ -12,8 +12,8 @@ use super::parameters::{AnyParameters, ParametersType};
 use super::watches::Start;
 use super::{
     AdmissionCheckController, Background, CheckError, ControllerName, EventNote, Inactive,
-    ParametersProblem, Policy, ReleaseReason, Released, Request, Reservation, Seen, StateChange,
-    Verdict, Watches,
+    ParametersProblem, Policy, Preview, ReleaseReason, Released, Request, Reservation, Seen,
+    StateChange, Verdict, Watches,
 };
 use crate::api::AdmissionCheck;
 
@@ -25,6 +25,7 @@ trait Erased: Send + Sync {
     fn controller_name(&self) -> ControllerName;
     fn parameters(&self) -> ParametersType;
     fn check(&self, request: Request) -> BoxFuture<'_, Result<Verdict, CheckError>>;
+    fn preview(&self, request: Request) -> BoxFuture<'_, Result<Preview, CheckError>>;
     fn activate<'a>(
         &'a self,
         check: &'a AdmissionCheck,
@@ -66,6 +67,15 @@ impl<C: AdmissionCheckController> Erased for C {
                 .typed()
                 .ok_or_else(|| CheckError::permanent(WRONG_TYPE))?;
             AdmissionCheckController::check(self, request).await
+        })
+    }
+
+    fn preview(&self, request: Request) -> BoxFuture<'_, Result<Preview, CheckError>> {
+        Box::pin(async move {
+            let request = request
+                .typed()
+                .ok_or_else(|| CheckError::permanent(WRONG_TYPE))?;
+            AdmissionCheckController::preview(self, request).await
         })
     }
 
@@ -163,6 +173,10 @@ impl Check {
 
     pub(crate) async fn check(&self, request: Request) -> Result<Verdict, CheckError> {
         self.0.check(request).await
+    }
+
+    pub(crate) async fn preview(&self, request: Request) -> Result<Preview, CheckError> {
+        self.0.preview(request).await
     }
 
     pub(crate) async fn activate(

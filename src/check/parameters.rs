@@ -15,6 +15,38 @@ use super::Policy;
 ///
 /// The runtime watches the objects, decodes and validates each, and says what is wrong in the AdmissionCheck's condition `Active`. While an object is
 /// missing or wrong, Workloads in flight are judged by the last good one.
+///
+/// ```
+/// # #[cfg(feature = "macros")] {
+/// use kube::CustomResource;
+/// use kueue_check::{Parameters, Policy};
+/// use schemars::JsonSchema;
+/// use serde::{Deserialize, Serialize};
+///
+/// /// How large a job may be.
+/// #[derive(CustomResource, Parameters, Serialize, Deserialize, JsonSchema, Clone, Debug)]
+/// #[kube(group = "example.com", version = "v1alpha1", kind = "Limit")]
+/// #[parameters(validate = LimitSpec::validate)]
+/// struct LimitSpec {
+///     most_pods: u32,
+///     #[serde(flatten)]
+///     policy: Policy,
+/// }
+///
+/// impl LimitSpec {
+///     /// What a schema can't say.
+///     fn validate(&self) -> Result<(), String> {
+///         if self.most_pods.is_power_of_two() { Ok(()) } else { Err("`most_pods` must be a power of two".to_owned()) }
+///     }
+/// }
+///
+/// let limit = |pods: u32| Limit::decode(serde_json::json!({
+///     "apiVersion": "example.com/v1alpha1", "kind": "Limit", "metadata": {"name": "small"}, "spec": {"most_pods": pods},
+/// }));
+/// assert!(limit(8).is_ok_and(|limit| limit.validate().is_ok()));
+/// assert!(limit(9).is_ok_and(|limit| limit.validate().is_err()));
+/// # }
+/// ```
 pub trait Parameters: Sized + Send + Sync + 'static {
     /// Which objects they are; `None` for a check that takes no parameters.
     fn kind() -> Option<ParametersKind>;

@@ -20,6 +20,26 @@ use super::{Message, PodSetUpdates};
 /// | [`unchanged`](Self::unchanged) | none: what stands, stands | as with what stands | as what stands |
 ///
 /// Measured on Kueue 0.19.2. An error is not a verdict: return [`CheckError`](super::CheckError), and the state stays as it is.
+///
+/// ```
+/// use std::time::Duration;
+/// use kueue_check::Verdict;
+///
+/// fn decide(free: u32, wanted: u32, total: u32) -> Verdict {
+///     if wanted > total {
+///         return Verdict::rejected(format!("{wanted} licences are wanted, and there are {total} in all"));
+///     }
+///     if wanted <= free {
+///         return Verdict::ready("the licences are free");
+///     }
+///     Verdict::pending(format!("waits for {} licences", wanted - free)).recheck_in(Duration::from_secs(60))
+/// }
+///
+/// assert!(decide(3, 2, 5).is_ready());
+/// assert!(decide(3, 9, 5).is_rejected());
+/// let waits = decide(3, 5, 5);
+/// assert_eq!((waits.message(), waits.recheck()), ("waits for 2 licences", Some(Duration::from_secs(60))));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Verdict {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+use super::explain::Target;
 use crate::check::HumanDuration;
 
 #[derive(Debug, Parser)]
@@ -20,17 +21,23 @@ pub(super) struct Cli {
 pub enum Command {
     /// Answers AdmissionChecks on the cluster, until it is told to stop.
     Run(Box<RunArguments>),
+    /// Says why a Workload waits, and what this program would say about it now. Writes nothing.
+    Explain(Box<ExplainArguments>),
+    /// Checks files with parameters, without a cluster: against the definitions of `crds` and this program's own rules.
+    Validate(ValidateArguments),
     /// Prints what to apply to a cluster to run this: `manifests --image IMAGE | kubectl apply -f -`.
     Manifests(Box<ManifestArguments>),
     /// Prints the definitions of the parameters: `crds | kubectl apply -f -`.
     Crds,
     /// Prints what the Helm chart has to know of this program: `helm-values > check.yaml`, then `helm install NAME charts/kueue-check --values check.yaml`.
     HelmValues,
+    /// Prints a script that completes this command line in a shell: `source <(PROGRAM completions bash)`.
+    Completions(CompletionsArguments),
 }
 
-/// How to run.
-#[derive(Debug, Args)]
-pub struct RunArguments {
+/// Which cluster.
+#[derive(Debug, Default, Args)]
+pub(super) struct ClusterArguments {
     /// The kubeconfig to use. Default: $KUBECONFIG, ~/.kube/config, or the pod's ServiceAccount.
     #[arg(long, value_name = "FILE", env = "KUEUE_CHECK_KUBECONFIG")]
     pub(super) kubeconfig: Option<PathBuf>,
@@ -38,6 +45,56 @@ pub struct RunArguments {
     /// The context of the kubeconfig.
     #[arg(long, value_name = "NAME", env = "KUEUE_CHECK_CONTEXT")]
     pub(super) context: Option<String>,
+}
+
+/// What to explain.
+#[derive(Debug, Args)]
+pub struct ExplainArguments {
+    /// The Workload, or its job as KIND/NAME: `job/train`, `pod/train-0`.
+    #[arg(value_name = "WORKLOAD")]
+    pub(super) target: Target,
+
+    /// Its namespace. Default: that of the kubeconfig's context.
+    #[arg(long, short, value_name = "NAME")]
+    pub(super) namespace: Option<String>,
+
+    /// The form: for people or for machines.
+    #[arg(long, short, value_name = "FORM", default_value = "text")]
+    pub(super) output: OutputForm,
+
+    #[command(flatten)]
+    pub(super) cluster: ClusterArguments,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum OutputForm {
+    /// For people.
+    Text,
+    /// For machines, one object.
+    Json,
+}
+
+/// What to validate.
+#[derive(Debug, Args)]
+pub struct ValidateArguments {
+    /// Files in YAML or JSON, with one or more documents each; `-` for the standard input.
+    #[arg(value_name = "FILE", required = true)]
+    pub(super) files: Vec<PathBuf>,
+}
+
+/// For which shell.
+#[derive(Debug, Args)]
+pub struct CompletionsArguments {
+    /// The shell.
+    #[arg(value_name = "SHELL")]
+    pub(super) shell: clap_complete::Shell,
+}
+
+/// How to run.
+#[derive(Debug, Args)]
+pub struct RunArguments {
+    #[command(flatten)]
+    pub(super) cluster: ClusterArguments,
 
     /// Where health, metrics and diagnostics are served.
     #[arg(

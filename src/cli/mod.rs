@@ -16,14 +16,43 @@
 //! | command | what it does |
 //! | --- | --- |
 //! | `run` | answers AdmissionChecks on a cluster |
+//! | `explain` | says why a Workload waits, and what the check would say about it now; writes nothing |
+//! | `validate` | checks files with parameters, without a cluster |
 //! | `manifests` | prints what to apply: definitions, ServiceAccount, least-privilege roles, Deployment, PodDisruptionBudget |
 //! | `crds` | prints the definitions of the parameters |
 //! | `helm-values` | prints the values that the Helm chart `charts/kueue-check` has to know of this program: its controller names, rights and definitions |
+//! | `completions` | prints a script for a shell |
+//!
+//! # Exit codes
+//!
+//! | code | meaning |
+//! | --- | --- |
+//! | 0 | done |
+//! | 1 | failed: no cluster, no such Workload, no rights, parameters that are wrong. The error says what to do |
+//! | 2 | the command line makes no sense |
+//!
+//! # `explain`
+//!
+//! It reads what the generated ClusterRole lets the program read, so it also works in the program's own pod. Nothing is written, by whomever: the client that
+//! it uses, and that it gives to checks made with [`App::check_on`], refuses every request that is not a read. A check is asked only through
+//! [`preview`](crate::AdmissionCheckController::preview), which by default says that it does not want to be.
+//!
+//! What only the running program knows is not told: how often it has asked and failed, and when exactly its next look is due. `looks again` is what would follow
+//! from the answer that is shown.
+//!
+//! # `validate`
+//!
+//! Each document of a kind that the checks take is held against its definition, as kube-apiserver does it (unknown fields are errors, defaults are filled in),
+//! and then decoded and validated by the check itself. Rules in CEL (`x-kubernetes-validations`) run with the feature `rules`; without it, how many were
+//! passed over is said.
 
 mod arguments;
+mod cluster;
+mod explain;
 mod helm;
 mod manifests;
 mod run;
+mod validate;
 
 use std::fmt;
 use std::io::{self, Write};
@@ -32,9 +61,12 @@ use clap::{CommandFactory, FromArgMatches};
 use kube::Client;
 use kube::client::Body;
 
+use crate::Clock;
 use crate::check::{AdmissionCheckController, Check};
 use crate::runtime::{BuildError, RunError};
-use arguments::Cli;
+use arguments::{Cli, ExplainArguments, OutputForm};
+
+pub use explain::{Explanation, Target, TargetError};
 
 /// What a command can fail with. Printed as it is, it says what to do.
 #[derive(thiserror::Error)]
@@ -64,6 +96,53 @@ pub enum Error {
     /// The runtime stopped by itself.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// Kueue can't be spoken to.
+    #[error("{0}")]
+    Kueue(String),
+    /// The Workload is not there.
+    #[error("there is no Workload for `{target}` in namespace {namespace}: {hint}")]
+    NoSuchWorkload {
+        /// What was looked for.
+        target: String,
+        /// Where.
+        namespace: String,
+        /// What to do.
+        hint: String,
+    },
+    /// The job has more than one Workload.
+    #[error("`{target}` has several Workloads: name one of {names}")]
+    SeveralWorkloads {
+        /// What was looked for.
+        target: String,
+        /// Their names.
+        names: String,
+    },
+    /// Something may not be read.
+    #[error(
+        "you may not {verb} {resource}{place}: ask for a role with the verb `{verb}` on it, or run this in the check's own pod"
+    )]
+    Forbidden {
+        /// The verb that is missing.
+        verb: &'static str,
+        /// The resource, with its group.
+        resource: String,
+        /// In which namespace.
+        place: String,
+    },
+    /// The API server does not know who asks.
+    #[error("the API server does not accept the kubeconfig's credentials (401): log in again")]
+    Unauthorized,
+    /// Something can't be read.
+    #[error("{what} cannot be read: {why}")]
+    Read {
+        /// What.
+        what: String,
+        /// Why.
+        why: String,
+    },
+    /// Parameters are wrong, as has been printed.
+    #[error("{0}")]
+    Invalid(String),
     /// Something can't be printed.
     #[error("{0}")]
     Output(#[from] io::Error),
@@ -107,6 +186,7 @@ pub struct App {
     version: Option<String>,
     checks: Vec<MakeCheck>,
     run_arguments: Vec<String>,
+    command_line: Option<clap::Command>,
 }
 
 /// Makes a check, for a cluster.
@@ -184,21 +264,19 @@ impl App {
         self
     }
 
+    /// The whole command line of a program with commands of its own, for its completions: `Program::command()`. Default: that of [`main`](Self::main).
+    pub fn command_line(mut self, command: clap::Command) -> Self {
+        self.command_line = Some(command);
+        self
+    }
+
     /// Does what the command line says.
     ///
     /// # Errors
     /// As [`main`].
     pub async fn main(self) -> Result<()> {
-        let name = self.program();
-        let version = self
-            .version
-            .clone()
-            .unwrap_or_else(|| concat!("(kueue-check ", env!("CARGO_PKG_VERSION"), ")").to_owned());
-        let command = Cli::command()
-            .name(name.clone())
-            .version(version)
-            .about(self.about());
-        let cli = match command
+        let cli = match self
+            .command()
             .try_get_matches()
             .and_then(|matches| Cli::from_arg_matches(&matches))
         {
@@ -226,7 +304,63 @@ impl App {
             )?),
             Command::Crds => print(&manifests::crds(&self.make(&nowhere()))?),
             Command::HelmValues => print(&helm::values(&name, &self.make(&nowhere()))?),
+            Command::Explain(arguments) => self.print_explanation(*arguments).await,
+            Command::Validate(arguments) => {
+                let report = validate::validate(&self.make(&nowhere()), &arguments.files)?;
+                print(&report.text)?;
+                report.result
+            }
+            Command::Completions(arguments) => {
+                let mut command = self.command_line.clone().unwrap_or_else(|| self.command());
+                let mut script = Vec::new();
+                clap_complete::generate(arguments.shell, &mut command, &name, &mut script);
+                print(&String::from_utf8_lossy(&script))
+            }
         }
+    }
+
+    /// Why the Workload that `target` means waits, and what the checks would say about it at `clock`'s time. Default of the namespace: the client's.
+    ///
+    /// Nothing is written: `client` is used behind a guard that refuses whatever is no read, by the checks made with [`check_on`](Self::check_on) too.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchWorkload`], [`Error::SeveralWorkloads`], [`Error::Forbidden`], [`Error::Unauthorized`], [`Error::Kueue`] or [`Error::Read`].
+    pub async fn explain(
+        &self,
+        client: &Client,
+        namespace: Option<&str>,
+        target: &Target,
+        clock: &Clock,
+    ) -> Result<Explanation> {
+        let client = explain::read_only(client);
+        let namespace = namespace.unwrap_or(client.default_namespace());
+        explain::explain(&client, &self.make(&client), namespace, target, clock).await
+    }
+
+    async fn print_explanation(&self, arguments: ExplainArguments) -> Result<()> {
+        let client = cluster::client(&cluster::config(&arguments.cluster).await?)?;
+        let namespace = arguments.namespace.as_deref();
+        let explanation = self
+            .explain(&client, namespace, &arguments.target, &Clock::system())
+            .await?;
+        match arguments.output {
+            OutputForm::Text => print(&explanation.to_string()),
+            OutputForm::Json => {
+                let text = serde_json::to_string_pretty(&explanation).map_err(io::Error::from)?;
+                print(&format!("{text}\n"))
+            }
+        }
+    }
+
+    fn command(&self) -> clap::Command {
+        let version = self
+            .version
+            .clone()
+            .unwrap_or_else(|| concat!("(kueue-check ", env!("CARGO_PKG_VERSION"), ")").to_owned());
+        Cli::command()
+            .name(self.program())
+            .version(version)
+            .about(self.about())
     }
 
     fn program(&self) -> String {

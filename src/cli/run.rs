@@ -3,15 +3,13 @@
 use std::future::pending;
 
 use kube::Client;
-use kube::client::ClientBuilder;
-use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use super::arguments::{LogFormat, RunArguments};
-use super::{Error, Result};
-use crate::check::{Check, redact};
+use super::{Error, Result, cluster};
+use crate::check::Check;
 use crate::runtime::{LeaseConfig, LeaseTimes, Runtime};
 
 pub(super) async fn run(
@@ -20,16 +18,16 @@ pub(super) async fn run(
     arguments: RunArguments,
 ) -> Result<()> {
     start_log(arguments.log_format, &arguments.log);
-    let config = cluster(&arguments).await?;
+    let config = cluster::config(&arguments.cluster).await?;
     let namespace = arguments
         .lease
         .lease_namespace
         .clone()
         .unwrap_or_else(|| config.default_namespace.clone());
     let identity = arguments.lease.identity.clone().unwrap_or_else(identity);
-    let checks = checks(&client(&config)?);
-    let mut builder = Runtime::builder(client(&config)?)
-        .lease_client(client(&config)?)
+    let checks = checks(&cluster::client(&config)?);
+    let mut builder = Runtime::builder(cluster::client(&config)?)
+        .lease_client(cluster::client(&config)?)
         .name(name)
         .instance(&identity)
         .concurrency(arguments.concurrency.into())
@@ -80,36 +78,6 @@ fn start_log(format: LogFormat, filter: &str) {
             .try_init(),
         LogFormat::Json => log.json().flatten_event(true).try_init(),
     };
-}
-
-async fn cluster(arguments: &RunArguments) -> Result<Config> {
-    let options = KubeConfigOptions {
-        context: arguments.context.clone(),
-        ..KubeConfigOptions::default()
-    };
-    let none =
-        |error: &dyn std::fmt::Display| Error::NoCluster(redact(&error.to_string()).into_owned());
-    let mut config = match (&arguments.kubeconfig, &arguments.context) {
-        (Some(file), _) => {
-            let read = Kubeconfig::read_from(file).map_err(|error| none(&error))?;
-            Config::from_custom_kubeconfig(read, &options)
-                .await
-                .map_err(|error| none(&error))?
-        }
-        (None, Some(_)) => Config::from_kubeconfig(&options)
-            .await
-            .map_err(|error| none(&error))?,
-        (None, None) => Config::infer().await.map_err(|error| none(&error))?,
-    };
-    // Retries are the queue's, where they are seen, can be given up, and know of the lease.
-    config.default_retry = false;
-    Ok(config)
-}
-
-fn client(config: &Config) -> Result<Client> {
-    let builder =
-        ClientBuilder::try_from(config.clone()).map_err(|error| Error::Client(Box::new(error)))?;
-    Ok(builder.build())
 }
 
 /// Completes with the first SIGTERM or SIGINT. A second one ends the process at once.

@@ -5,7 +5,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::Handler;
-use crate::check::{AdmissionCheckController, CheckError, CheckRequest, ControllerName, Verdict};
+use crate::check::{
+    AdmissionCheckController, CheckError, CheckRequest, ControllerName, Preview, Verdict,
+};
 
 /// A check made of a function, without the macro:
 ///
@@ -26,6 +28,7 @@ pub fn check_fn<F>(name: ControllerName, function: F) -> CheckFn<F, (), ()> {
         name,
         function,
         state: Arc::new(()),
+        read_only: false,
         arguments: PhantomData,
     }
 }
@@ -35,6 +38,7 @@ pub struct CheckFn<F, Args, S> {
     name: ControllerName,
     function: F,
     state: Arc<S>,
+    read_only: bool,
     arguments: PhantomData<fn(Args)>,
 }
 
@@ -48,6 +52,7 @@ impl<F> CheckFn<F, (), ()> {
             name: self.name,
             function: self.function,
             state: Arc::new(state),
+            read_only: self.read_only,
             arguments: PhantomData,
         }
     }
@@ -58,6 +63,16 @@ impl<F> CheckFn<F, (), ()> {
         F: Handler<Args, ()>,
     {
         self.with_state(())
+    }
+}
+
+impl<F, Args, S> CheckFn<F, Args, S> {
+    /// Says that to ask the function has no effect, and that its answer does not depend on what the process remembers: so the command `explain` may ask it.
+    /// See [`AdmissionCheckController::preview`].
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        self.read_only = true;
+        self
     }
 }
 
@@ -78,6 +93,15 @@ where
             .clone()
             .call(request.request().clone(), Arc::clone(&self.state))
             .await
+    }
+
+    async fn preview(&self, request: CheckRequest<F::Parameters>) -> Result<Preview, CheckError> {
+        if !self.read_only {
+            return Ok(Preview::not_asked(
+                "this check does not say that asking it has no effect (`read_only`)",
+            ));
+        }
+        self.check(request).await.map(Preview::of)
     }
 }
 
@@ -175,6 +199,23 @@ mod tests {
             (error.kind(), error.to_string()),
             (ErrorKind::Transient, "down".to_owned())
         );
+    }
+
+    #[tokio::test]
+    async fn a_function_is_previewed_only_if_it_says_that_it_may_be() {
+        async fn check() -> Verdict {
+            Verdict::ready("asked")
+        }
+        let ask = async |read_only: bool| {
+            let check = check_fn(NAME, check).without_state();
+            let check = if read_only { check.read_only() } else { check };
+            check
+                .preview(request().build(crate::NoParameters))
+                .await
+                .unwrap()
+        };
+        assert_eq!(ask(false).await.verdict(), None);
+        assert_eq!(ask(true).await, Preview::of(Verdict::ready("asked")));
     }
 
     #[tokio::test]

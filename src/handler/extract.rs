@@ -10,22 +10,93 @@ use crate::api::Workload;
 use crate::check::{CheckError, Parameters, Request, Reservation};
 
 /// The AdmissionCheck's parameters.
+///
+/// ```
+/// # use kube::CustomResource;
+/// # use kueue_check::prelude::*;
+/// # #[derive(CustomResource, Parameters, serde::Serialize, serde::Deserialize, schemars::JsonSchema, Clone, Debug)]
+/// # #[kube(group = "example.com", version = "v1alpha1", kind = "Limit")]
+/// # struct LimitSpec { most: u32 }
+/// #[admission_check(controller = "example.com/limit", read_only)]
+/// async fn limit(Params(limit): Params<Limit>, workload: Workload) -> Verdict {
+///     let pods: u32 = workload.pod_sets().iter().map(PodSet::count).sum();
+///     if pods <= limit.spec.most { Verdict::ready("small enough") } else { Verdict::rejected("too large") }
+/// }
+/// # let _: kueue_check::Check = limit.into();
+/// ```
 #[derive(Clone, Debug)]
 pub struct Params<P>(pub Arc<P>);
 
 /// The time of the question. Use it instead of the machine's clock, and tests can set it.
+///
+/// ```
+/// # use kueue_check::prelude::*;
+/// #[admission_check(controller = "example.com/weekdays", read_only)]
+/// async fn weekdays(Now(now): Now) -> Verdict {
+///     let weekday = now.to_zoned(jiff::tz::TimeZone::UTC).weekday();
+///     if weekday.to_monday_zero_offset() < 5 {
+///         return Verdict::ready("a weekday");
+///     }
+///     Verdict::pending("waits for Monday").recheck_in(std::time::Duration::from_secs(3600))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), jiff::Error> {
+/// assert!(weekdays::decide(Now("2026-11-20T09:00:00Z".parse()?)).await.is_ready());
+/// assert!(weekdays::decide(Now("2026-11-21T09:00:00Z".parse()?)).await.is_pending());
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Now(pub Timestamp);
 
 /// What the check was given with `with_state`, or a part of it ([`FromRef`]).
+///
+/// ```
+/// # use kueue_check::prelude::*;
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicBool, Ordering};
+///
+/// #[admission_check(controller = "example.com/switch")]
+/// async fn switch(State(on): State<Arc<AtomicBool>>) -> Verdict {
+///     if on.load(Ordering::Relaxed) { Verdict::ready("switched on") } else { Verdict::pending("switched off") }
+/// }
+///
+/// let check = switch.with_state(Arc::new(AtomicBool::new(true)));
+/// # let _: kueue_check::Check = check.into();
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct State<T>(pub T);
 
 /// Which attempt it is: 1, and one more each time that the check said Retry and Kueue queued the Workload again. See [`Request::attempt`].
+///
+/// ```
+/// # use kueue_check::prelude::*;
+/// #[admission_check(controller = "example.com/patient", read_only)]
+/// async fn patient(Attempt(attempt): Attempt) -> Verdict {
+///     if attempt > 3 {
+///         return Verdict::ready("it has waited for its turn three times");
+///     }
+///     Verdict::retry_after(std::time::Duration::from_secs(60), format!("attempt {attempt} of 3"))
+/// }
+/// # let _: kueue_check::Check = patient.into();
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt(pub u32);
 
 /// The whole Workload as the API server has it now, as JSON: one request.
+///
+/// ```
+/// # use kueue_check::prelude::*;
+/// #[admission_check(controller = "example.com/signed-images", read_only)]
+/// async fn signed_images(FullWorkload(workload): FullWorkload) -> Verdict {
+///     let image = workload.pointer("/spec/podSets/0/template/spec/containers/0/image");
+///     match image.and_then(serde_json::Value::as_str) {
+///         Some(image) if image.starts_with("registry.example.com/") => Verdict::ready("an image of ours"),
+///         _ => Verdict::rejected("only images of registry.example.com may run"),
+///     }
+/// }
+/// # let _: kueue_check::Check = signed_images.into();
+/// ```
 #[derive(Clone, Debug)]
 pub struct FullWorkload(pub serde_json::Value);
 

@@ -14,13 +14,19 @@ mod intake;
 mod lease;
 mod manager;
 mod metrics;
+#[cfg(feature = "cli")]
+pub(crate) mod preview;
 mod queue;
 mod signal;
 mod writer;
 
+#[cfg(feature = "cli")]
+pub(crate) use decide::{Conclusion, EntryPatch, LookAgain, Note, Outcome, Standing};
 #[cfg(feature = "planted-defects")]
 #[doc(hidden)]
 pub use defect::{Defect, with_defect};
+#[cfg(feature = "cli")]
+pub(crate) use intake::{Failure, StoredParameters, brief, parameters_resource};
 pub use lease::{LeaseConfig, LeaseTimes};
 pub use manager::{BuildError, Diagnostics, RunError, Runtime, RuntimeBuilder, RuntimeHandle};
 pub(crate) use metrics::every_metric;

@@ -15,6 +15,24 @@ use crate::check::{CheckError, ErrorKind, Verdict};
 /// After a number of failures in a row nobody asks for a while; then one does, and if it is answered, all do.
 ///
 /// What counts is a transient or throttled error. The others learn at once that they have to wait, and until when.
+///
+/// ```
+/// use std::time::Duration;
+/// use kueue_check::service::CircuitBreakerLayer;
+/// use kueue_check::{CheckError, ErrorKind, Verdict};
+/// use tower::{Layer, ServiceExt};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let down = tower::service_fn(|()| async { Err::<Verdict, _>(CheckError::transient("connection refused")) });
+/// let service = CircuitBreakerLayer::new(2, Duration::from_secs(60)).layer(down);
+/// for expected in ["transient", "transient", "throttled"] {
+///     let error = service.clone().oneshot(()).await.expect_err("it is down");
+///     let word = if matches!(error.kind(), ErrorKind::Throttled { .. }) { "throttled" } else { "transient" };
+///     assert_eq!(word, expected);
+/// }
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct CircuitBreakerLayer {
     failures: u32,

@@ -11,8 +11,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use crate::api::{AdmissionCheck, PodSetUpdate};
 use crate::check::{
     AdmissionCheckController, Answer, Background, CheckError, CheckRequest, ControllerName,
-    Inactive, Parameters, ParametersProblem, PodSetUpdates, ReleaseReason, Released, Reservation,
-    Seen, Verdict, Watches,
+    Inactive, Parameters, ParametersProblem, PodSetUpdates, Preview, Previewed, ReleaseReason,
+    Released, Reservation, Seen, Verdict, Watches,
 };
 
 /// A check that says what the strictest of its members says: Ready when all are. Their pod set updates are put together.
@@ -34,6 +34,15 @@ pub fn all_of<P: Parameters>(name: ControllerName) -> Combined<P> {
 }
 
 /// A check that says what the most lenient of its members says: Ready when one is. The pod set updates are those of the first that is.
+///
+/// ```
+/// # use kueue_check::{ControllerName, Verdict, admission_check};
+/// # use kueue_check::service::any_of;
+/// # #[admission_check(controller = "example.com/night")] async fn night() -> Verdict { Verdict::ready("it is night") }
+/// # #[admission_check(controller = "example.com/urgent")] async fn urgent() -> Verdict { Verdict::pending("not urgent") }
+/// let check = any_of(ControllerName::from_static("example.com/night-or-urgent")).member(night).member(urgent);
+/// # let _: kueue_check::Check = check.into();
+/// ```
 pub fn any_of<P: Parameters>(name: ControllerName) -> Combined<P> {
     Combined {
         name,
@@ -59,6 +68,7 @@ enum Rule {
 
 trait Member<P>: Send + Sync {
     fn check(&self, request: CheckRequest<P>) -> BoxFuture<'_, Result<Verdict, CheckError>>;
+    fn preview(&self, request: CheckRequest<P>) -> BoxFuture<'_, Result<Preview, CheckError>>;
     fn activate<'a>(
         &'a self,
         check: &'a AdmissionCheck,
@@ -87,6 +97,13 @@ impl<C: AdmissionCheckController> Member<C::Parameters> for C {
         request: CheckRequest<C::Parameters>,
     ) -> BoxFuture<'_, Result<Verdict, CheckError>> {
         Box::pin(AdmissionCheckController::check(self, request))
+    }
+
+    fn preview(
+        &self,
+        request: CheckRequest<C::Parameters>,
+    ) -> BoxFuture<'_, Result<Preview, CheckError>> {
+        Box::pin(AdmissionCheckController::preview(self, request))
     }
 
     fn activate<'a>(
@@ -170,6 +187,25 @@ impl<P: Parameters> AdmissionCheckController for Combined<P> {
         )
         .await;
         combine(self.rule, answers)
+    }
+
+    /// If all members can be asked.
+    async fn preview(&self, request: CheckRequest<P>) -> Result<Preview, CheckError> {
+        let previews = self
+            .members
+            .iter()
+            .map(|member| member.preview(request.clone()));
+        let mut answers = Vec::new();
+        for preview in join_all(previews).await {
+            answers.push(match preview.map(|preview| preview.0) {
+                Ok(Previewed::NotAsked(why)) => {
+                    return Ok(Preview::not_asked(format!("one of its members: {why}")));
+                }
+                Ok(Previewed::Verdict(verdict)) => Ok(verdict),
+                Err(error) => Err(error),
+            });
+        }
+        combine(self.rule, answers).map(Preview::of)
     }
 
     async fn activate(&self, check: &AdmissionCheck, parameters: &Arc<P>) -> Result<(), Inactive> {

@@ -16,8 +16,8 @@ use tower_service::Service;
 use crate::api::AdmissionCheck;
 use crate::check::{
     AdmissionCheckController, Background, CheckError, CheckRequest, ControllerName, EventNote,
-    Inactive, Parameters, ParametersProblem, Policy, ReleaseReason, Released, Reservation, Seen,
-    StateChange, Verdict, Watches,
+    Inactive, Parameters, ParametersProblem, Policy, Preview, ReleaseReason, Released, Reservation,
+    Seen, StateChange, Verdict, Watches,
 };
 
 /// Asking a check, as a service. It is always ready: how many questions are asked together is the runtime's choice.
@@ -52,7 +52,8 @@ impl<C: AdmissionCheckController> Service<CheckRequest<C::Parameters>> for Check
     }
 }
 
-/// `check` with `layer` around each question. Its name, parameters, activation, release and the rest are its own.
+/// `check` with `layer` around each question. Its name, parameters, activation, release and the rest are its own; its
+/// [`preview`](AdmissionCheckController::preview) too, without the layer.
 pub fn layered<C, L>(check: C, layer: L) -> Layered<C, L::Service>
 where
     C: AdmissionCheckController,
@@ -91,6 +92,10 @@ where
 
     async fn check(&self, request: CheckRequest<C::Parameters>) -> Result<Verdict, CheckError> {
         ask(&self.service, request).await
+    }
+
+    async fn preview(&self, request: CheckRequest<C::Parameters>) -> Result<Preview, CheckError> {
+        self.check.preview(request).await
     }
 
     async fn activate(

@@ -10,6 +10,16 @@ use tower_service::Service;
 use crate::check::{CheckError, Verdict};
 
 /// Gives up on a question after a time: the error is transient, so the check is asked again.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/slow")] async fn slow() -> Verdict { Verdict::ready("") }
+/// use std::time::Duration;
+/// use kueue_check::service::{TimeoutLayer, layered};
+///
+/// let check = layered(slow, TimeoutLayer::new(Duration::from_secs(5)));
+/// # let _: kueue_check::Check = check.into();
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct TimeoutLayer {
     limit: Duration,

@@ -1,6 +1,6 @@
 //! `provisioning-check`: see `provisioning-check --help`.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use kueue_check::{App, ControllerName};
 use kueue_check_provisioning::{CONTROLLER_NAME, ProvisioningCheck};
 
@@ -52,6 +52,7 @@ async fn main() -> kueue_check::Result<()> {
     App::new()
         .name("provisioning-check")
         .run_argument(format!("--controller-name={controller_name}"))
+        .command_line(Arguments::command())
         .check_on(move |client| ProvisioningCheck::new(client, controller_name.clone()))
         .execute(command)
         .await

@@ -6,7 +6,7 @@
 //! What is not there: users and their rights, protobuf, webhooks that convert between versions (only the stored version of such a kind is served), columns of
 //! built-in kinds in tables (name and age are), duplicate fields in strict validation, pages of discovery in one document, and most of what the real server
 //! checks in built-in kinds: what a model of Kueue and its jobs could break is checked, and the types of all fields. Rules of definitions (CEL) run; what of
-//! the language is missing stands in the module `rules`. Reads are never behind writes: a list or a watch that is behind is a fault that a test asks for
+//! the language is missing stands in the crate `kueue-check-schema`. Reads are never behind writes: a list or a watch that is behind is a fault that a test asks for
 //! ([`RequestFault`]).
 //!
 //! [`ApiServer::call`] is the whole of it, in process; [`ApiServer::client`] and [`ApiServer::serve`] put HTTP around it, and faults where they are wished for.
@@ -19,7 +19,6 @@ mod hooks;
 mod http;
 mod kinds;
 mod patch;
-mod rules;
 mod schema;
 mod select;
 mod server;

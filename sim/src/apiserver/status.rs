@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use super::call::{Answer, Resource};
 
+pub use kueue_check_schema::FieldError;
+
 /// What is said to a path that nothing serves.
 pub(crate) const NO_SUCH_PAGE: &str = "404 page not found";
 
@@ -209,128 +211,4 @@ fn names(resource: &Resource, name: &str) -> Value {
     put(&mut details, "name", name);
     put(&mut details, "group", &resource.group);
     details
-}
-
-/// What is wrong with one field.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FieldError {
-    /// Such as `spec.parallelism`.
-    pub field: String,
-    /// Such as `FieldValueInvalid`.
-    pub reason: &'static str,
-    /// Such as `Required value`.
-    pub message: String,
-}
-
-impl FieldError {
-    /// A field that must be set is not.
-    pub fn required(field: impl Into<String>, why: &str) -> Self {
-        let message = if why.is_empty() {
-            "Required value".to_owned()
-        } else {
-            format!("Required value: {why}")
-        };
-        Self {
-            field: field.into(),
-            reason: "FieldValueRequired",
-            message,
-        }
-    }
-
-    /// A value that does not fit.
-    pub fn invalid(field: impl Into<String>, value: &Value, why: impl std::fmt::Display) -> Self {
-        Self {
-            field: field.into(),
-            reason: "FieldValueInvalid",
-            message: format!("Invalid value: {value}: {why}"),
-        }
-    }
-
-    /// A value that does not fit, as it is to be shown.
-    pub(crate) fn invalid_shown(
-        field: impl Into<String>,
-        shown: &str,
-        why: impl std::fmt::Display,
-    ) -> Self {
-        Self {
-            field: field.into(),
-            reason: "FieldValueInvalid",
-            message: format!("Invalid value: {shown}: {why}"),
-        }
-    }
-
-    /// A fault that is told without a place.
-    pub(crate) fn nowhere(why: impl std::fmt::Display) -> Self {
-        Self::invalid_shown("<nil>", "\"\"", why)
-    }
-
-    /// A value of the wrong type.
-    pub fn type_invalid(
-        field: impl Into<String>,
-        value: &Value,
-        why: impl std::fmt::Display,
-    ) -> Self {
-        Self {
-            field: field.into(),
-            reason: "FieldValueTypeInvalid",
-            message: format!("Invalid value: {value}: {why}"),
-        }
-    }
-
-    /// A value that is there twice.
-    pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
-        Self {
-            field: field.into(),
-            reason: "FieldValueDuplicate",
-            message: format!("Duplicate value: {value}"),
-        }
-    }
-
-    /// A value that is none of those allowed.
-    pub fn not_supported(field: impl Into<String>, value: &Value, allowed: &[Value]) -> Self {
-        let allowed: Vec<String> = allowed
-            .iter()
-            .map(|v| {
-                v.as_str()
-                    .map_or_else(|| format!("\"{v}\""), |s| format!("\"{s}\""))
-            })
-            .collect();
-        Self {
-            field: field.into(),
-            reason: "FieldValueNotSupported",
-            message: format!(
-                "Unsupported value: {value}: supported values: {}",
-                allowed.join(", ")
-            ),
-        }
-    }
-
-    /// A text that is too long.
-    pub fn too_long(field: impl Into<String>, maximum: u64) -> Self {
-        let bytes = if maximum == 1 { "byte" } else { "bytes" };
-        Self {
-            field: field.into(),
-            reason: "FieldValueTooLong",
-            message: format!("Too long: may not be more than {maximum} {bytes}"),
-        }
-    }
-
-    /// Too many items.
-    pub fn too_many(field: impl Into<String>, actual: usize, maximum: u64) -> Self {
-        let items = if maximum == 1 { "item" } else { "items" };
-        Self {
-            field: field.into(),
-            reason: "FieldValueTooMany",
-            message: format!("Too many: {actual}: must have at most {maximum} {items}"),
-        }
-    }
-
-    /// Something that must not be set.
-    pub fn forbidden(field: impl Into<String>, why: &str) -> Self {
-        Self {
-            field: field.into(),
-            reason: "FieldValueForbidden",
-            message: format!("Forbidden: {why}"),
-        }
-    }
 }

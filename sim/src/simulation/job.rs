@@ -7,6 +7,17 @@ use serde_json::{Value, json};
 use super::QUEUE;
 
 /// A batch/v1 Job. Default: one pod of one CPU, in the Namespace `default`, for the LocalQueue `queue`.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+/// use kueue_check_sim::{Job, Simulation};
+///
+/// Simulation::new(|| open).run(async |cluster| {
+///     cluster.submit(Job::new("train").namespace("team-a").pods(4));
+///     cluster.expect_admitted("team-a/train").await;
+/// });
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Job {

@@ -102,6 +102,18 @@ pub(crate) struct Tried {
 }
 
 /// How a check is tried.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+/// use kueue_check_sim::{Job, Simulation};
+///
+/// let run = Simulation::new(|| open).starting_at("2026-11-21T09:00:00Z").run(async |cluster| {
+///     cluster.submit(Job::new("train"));
+///     cluster.expect_admitted("train").await;
+/// });
+/// println!("{}", run.timeline().chart(100));
+/// ```
 #[derive(Clone)]
 #[must_use]
 pub struct Simulation {
@@ -276,6 +288,17 @@ impl Simulation {
     }
 
     /// Runs `scenario` without a fault, and then once with each single fault at each point.
+    ///
+    /// ```
+    /// # use kueue_check::{Verdict, admission_check};
+    /// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+    /// # use kueue_check_sim::{Job, Simulation};
+    /// let explored = Simulation::new(|| open).every_single_fault(async |cluster| {
+    ///     cluster.submit(Job::new("train"));
+    ///     cluster.expect_admitted("train").await;
+    /// });
+    /// println!("{explored}"); // how many runs, with which faults
+    /// ```
     ///
     /// # Panics
     /// If an expectation fails or an invariant is broken, with the fault and the timeline.

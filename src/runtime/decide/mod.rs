@@ -92,6 +92,15 @@ pub(crate) struct Trouble {
 }
 
 impl Memory {
+    /// Of a program that keeps an eye on the job, and remembers nothing else.
+    #[cfg(feature = "cli")]
+    pub(crate) fn watching() -> Self {
+        Self {
+            watched: true,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn trouble(&self) -> Trouble {
         self.trouble.as_deref().copied().unwrap_or_default()
     }

@@ -21,6 +21,8 @@ use crate::api::{AdmissionCheck, ResourceFlavor, Workload};
 use crate::check::Wake;
 
 pub(crate) use left_behind::search;
+#[cfg(feature = "cli")]
+pub(crate) use sources::parameters_resource;
 pub(crate) use sources::{
     CheckSource, FlavorSource, ParametersSource, StoredParameters, WakeSource, WorkloadSource,
 };

@@ -202,64 +202,57 @@ pub(crate) struct ParametersSource {
     pub(crate) number: usize,
 }
 
-impl ParametersSource {
-    /// Asks only if there is a choice.
-    async fn served_version(&self) -> kube::Result<String> {
-        #[derive(Deserialize)]
-        struct Group {
-            versions: Vec<Version>,
-        }
-        #[derive(Deserialize)]
-        struct Version {
-            version: String,
-        }
-        let first = self.kind.versions.first().cloned().unwrap_or_default();
-        if self.kind.versions.len() < 2 {
-            return Ok(first);
-        }
-        let path = format!("/apis/{}", self.kind.group);
-        let group: Group = self
-            .client
-            .request(
-                Request::get(path)
-                    .body(Vec::new())
-                    .map_err(kube::Error::HttpError)?,
-            )
-            .await?;
-        let served = |version: &&String| {
-            group
-                .versions
-                .iter()
-                .any(|served| served.version == **version)
-        };
-        Ok(self
-            .kind
-            .versions
-            .iter()
-            .find(served)
-            .cloned()
-            .unwrap_or(first))
+/// The resource behind `kind`, in the best version that is served. Asks only if there is a choice.
+pub(crate) async fn parameters_resource(
+    client: &Client,
+    kind: &ParametersKind,
+) -> kube::Result<ApiResource> {
+    let version = served_version(client, kind).await?;
+    let ParametersKind {
+        group,
+        kind,
+        plural,
+        ..
+    } = kind;
+    Ok(ApiResource {
+        group: group.clone(),
+        api_version: format!("{group}/{version}"),
+        version,
+        kind: kind.clone(),
+        plural: plural.clone(),
+    })
+}
+
+async fn served_version(client: &Client, kind: &ParametersKind) -> kube::Result<String> {
+    #[derive(Deserialize)]
+    struct Group {
+        versions: Vec<Version>,
     }
+    #[derive(Deserialize)]
+    struct Version {
+        version: String,
+    }
+    let first = kind.versions.first().cloned().unwrap_or_default();
+    if kind.versions.len() < 2 {
+        return Ok(first);
+    }
+    let path = format!("/apis/{}", kind.group);
+    let request = Request::get(path)
+        .body(Vec::new())
+        .map_err(kube::Error::HttpError)?;
+    let group: Group = client.request(request).await?;
+    let served = |version: &&String| {
+        let mut versions = group.versions.iter();
+        versions.any(|served| served.version == **version)
+    };
+    Ok(kind.versions.iter().find(served).cloned().unwrap_or(first))
 }
 
 impl Source for ParametersSource {
     type Item = DynamicObject;
 
     async fn begin(&mut self) -> kube::Result<Events<DynamicObject>> {
-        let version = self.served_version().await?;
-        let ParametersKind {
-            group,
-            kind,
-            plural,
-            ..
-        } = &self.kind;
-        let resource = ApiResource {
-            group: group.clone(),
-            api_version: format!("{group}/{version}"),
-            version,
-            kind: kind.clone(),
-            plural: plural.clone(),
-        };
+        let resource = parameters_resource(&self.client, &self.kind).await?;
         let api = Api::<DynamicObject>::all_with(self.client.clone(), &resource);
         Ok(watcher(api, Config::default().page_size(PAGE)).boxed())
     }

@@ -114,7 +114,7 @@ pub(super) async fn evaluate(
 }
 
 /// Rule 10: an update that contradicts something else would finish the job as FailedToStart. One request, and only when there seems to be a conflict.
-async fn updates_do_not_fit(
+pub(in crate::runtime) async fn updates_do_not_fit(
     updates: &crate::check::PodSetUpdates,
     workload: &Workload,
     check: &str,

@@ -42,6 +42,9 @@ use crate::api::{ProbeError, Served, probe};
 use crate::check::{Check, redact};
 use session::{Session, SessionEnd};
 
+#[cfg(feature = "cli")]
+pub(in crate::runtime) use jobs::updates_do_not_fit;
+
 pub use builder::{BuildError, RuntimeBuilder};
 pub use diagnostics::Diagnostics;
 

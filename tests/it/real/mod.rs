@@ -6,6 +6,7 @@ mod checks;
 mod counts;
 mod duties;
 mod examples;
+mod explain;
 mod faults;
 mod gated_pods;
 mod left_behind;

@@ -7,23 +7,14 @@ mod statement;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Subcommand};
 
 #[cfg(feature = "demo")]
 pub use demo::demo;
 pub use quote::quote;
 pub use statement::statement;
 
-/// The commands that this program has besides those of every check.
-#[derive(Debug, Parser)]
-#[command(name = "budget-check")]
-pub struct Own {
-    /// Which.
-    #[command(subcommand)]
-    pub command: OwnCommand,
-}
-
-/// One of them.
+/// The commands that this program has besides those of every check: to be flattened into them.
 #[derive(Debug, Subcommand)]
 pub enum OwnCommand {
     /// Prints the balance of a namespace, and who holds what of it.
@@ -60,12 +51,6 @@ pub struct QuoteArguments {
     /// What its namespace has spent in this period.
     #[arg(long, default_value = "0")]
     pub spent: crate::money::Amount,
-}
-
-/// Whether the command line is one of these commands.
-pub fn is_own(command: Option<&str>) -> bool {
-    matches!(command, Some("statement" | "quote"))
-        || (cfg!(feature = "demo") && command == Some("demo"))
 }
 
 /// Why a command failed, in a sentence.

@@ -20,7 +20,7 @@ use kube::{CustomResourceExt, ResourceExt};
 use kueue_check::api::AdmissionCheck;
 use kueue_check::{
     AdmissionCheckController, Background, CheckError, CheckRequest, ControllerName, Inactive,
-    ReleaseReason, Released, Reservation, Seen, Verdict, Wake, Watches,
+    Preview, ReleaseReason, Released, Reservation, Seen, Verdict, Wake, Watches,
 };
 use tokio::sync::broadcast;
 
@@ -130,6 +130,17 @@ impl AdmissionCheckController for BudgetCheck {
         } else {
             verdict
         })
+    }
+
+    /// The ledger is in the memory of the program that acts, where an answer is also a commitment.
+    async fn preview(&self, request: CheckRequest<Budget>) -> Result<Preview, CheckError> {
+        let (budget, namespace) = (
+            request.parameters().name_any(),
+            request.workload().namespace().to_owned(),
+        );
+        Ok(Preview::not_asked(format!(
+            "the ledger is kept by the program that runs; the balance that it last published: `budget-check statement {budget} --namespace {namespace}`"
+        )))
     }
 
     async fn release(

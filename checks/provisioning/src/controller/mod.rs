@@ -2,6 +2,7 @@
 
 mod act;
 mod answer;
+mod gather;
 mod memory;
 mod plan;
 mod release;
@@ -13,17 +14,17 @@ use std::time::Duration;
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::Client;
-use kueue_check::api::{AdmissionCheck, CheckEntry, CheckState};
+use kueue_check::api::AdmissionCheck;
 use kueue_check::{
     AdmissionCheckController, AfterAdmission, CheckError, CheckRequest, ControllerName, EventNote,
-    Inactive, OnFailure, ParametersProblem, Policy, ReleaseReason, Released, Reservation,
+    Inactive, OnFailure, ParametersProblem, Policy, Preview, ReleaseReason, Released, Reservation,
     StateChange, Verdict, Wake, Watches,
 };
 
 use self::memory::Memory;
 use crate::backend::{Backend, Index, ProvisioningRequests, Templates};
 use crate::config::{PARAMETER_ANNOTATIONS, ProvisioningRequestConfig};
-use crate::decide::{Facts, Step, decide};
+use crate::decide::{Step, decide};
 
 /// The `spec.controllerName` of the AdmissionChecks that are answered, unless another is chosen.
 pub const CONTROLLER_NAME: &str = "kueue-check.dev/provisioning-request";
@@ -85,32 +86,13 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
         &self,
         request: CheckRequest<ProvisioningRequestConfig>,
     ) -> Result<Verdict, CheckError> {
-        self.index.ready().await;
-        let (workload, check) = (request.workload(), request.admission_check());
-        let Some(entry) = workload.check(check) else {
+        let Some((gathered, whole)) = self.gather(&request).await? else {
             return Ok(Verdict::unchanged());
         };
         self.memory().orphans.remove(request.reservation());
-        let ready = *entry.state() == CheckState::Ready;
-        let config = request.parameters();
-        let checks: Vec<&str> = workload.checks().iter().map(CheckEntry::name).collect();
-        let mut whole = None;
-        let facts = Facts {
-            workload: workload.name(),
-            created: workload.created(),
-            check,
-            checks: &checks,
-            state: entry.state(),
-            state_since: entry.since(),
-            retry_count: entry.retry_count().unwrap_or_default(),
-            reserved: request.reservation().since(),
-            admitted: workload.is_admitted(),
-            needed: ready || self.needed(&request, &mut whole).await?,
-            config,
-            parameters: &config.effective_parameters(workload.annotations()),
-            requests: &self.index.requests(workload.uid()),
-            now: request.now(),
-        };
+        let (workload, config) = (request.workload(), request.parameters());
+        let ready = gathered.is_ready();
+        let facts = gathered.facts(&request);
         let decision = decide(&facts);
         self.discard(workload.uid(), &decision.discard).await?;
         match decision.step {
@@ -126,6 +108,13 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
                 answer::verdict(&self.backend, answer, about.as_deref(), workload, config)
             }
         }
+    }
+
+    async fn preview(
+        &self,
+        request: CheckRequest<ProvisioningRequestConfig>,
+    ) -> Result<Preview, CheckError> {
+        self.foresee(&request).await
     }
 
     async fn activate(

@@ -10,8 +10,7 @@ use super::split::split;
 use super::{Context, builtin, decode};
 use crate::apiserver::call::Answer;
 use crate::apiserver::hooks::{Operation, Phase, Review};
-use crate::apiserver::rules::broken_rules;
-use crate::apiserver::schema::{blocks_rules, duplicates, validate, validate_status};
+use crate::apiserver::schema::{blocks_rules, broken_rules, duplicates, validate, validate_status};
 use crate::apiserver::status::{FieldError, Status};
 use crate::apiserver::store::{ChangeVerb, Write};
 

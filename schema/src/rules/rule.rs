@@ -8,12 +8,12 @@ use cel::{Context, Env, ExecutionError, Program, extensions};
 use serde_json::Value as Json;
 
 use super::value::wrap;
-use crate::apiserver::schema::{Path, Schema};
-use crate::apiserver::status::FieldError;
+use crate::FieldError;
+use crate::{Path, Schema};
 
 /// A rule and what is said when it is broken.
 #[derive(Debug)]
-pub(crate) struct Rule {
+pub struct Rule {
     source: Source,
     message: String,
     message_expression: Option<Source>,

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::Schema;
 
 /// Sets the defaults of missing fields. A null where null is not allowed counts as missing if there is a default.
-pub(crate) fn default_fields(value: &mut Value, schema: &Schema) {
+pub fn default_fields(value: &mut Value, schema: &Schema) {
     if !schema.has_defaults {
         return;
     }

@@ -6,16 +6,17 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{Bound, Limits, ListKind, Pattern, Schema, Type};
-use crate::apiserver::rules::rules;
+use crate::rules::rules;
 
 /// Schemas by the name that `$ref` uses. Those of the built-in kinds refer to each other, never in a circle.
-pub(crate) struct Definitions<'a> {
+pub struct Definitions<'a> {
     sources: &'a serde_json::Map<String, Value>,
     done: BTreeMap<String, Arc<Schema>>,
 }
 
 impl<'a> Definitions<'a> {
-    pub(crate) fn new(sources: &'a serde_json::Map<String, Value>) -> Self {
+    /// Those of an OpenAPI document (`components.schemas`). Each is compiled when it is first asked for.
+    pub fn new(sources: &'a serde_json::Map<String, Value>) -> Self {
         Self {
             sources,
             done: BTreeMap::new(),
@@ -23,7 +24,7 @@ impl<'a> Definitions<'a> {
     }
 
     /// The schema of this name; anything if there is none.
-    pub(crate) fn get(&mut self, name: &str) -> Arc<Schema> {
+    pub fn get(&mut self, name: &str) -> Arc<Schema> {
         if let Some(done) = self.done.get(name) {
             return Arc::clone(done);
         }
@@ -50,16 +51,13 @@ fn go_name(name: &str) -> String {
         .join(".")
 }
 
-/// A schema without references.
-pub(crate) fn compile(source: &Value) -> Arc<Schema> {
+/// The schema of `openAPIV3Schema` of a definition, or of a part of it: a schema without references.
+pub fn compile(source: &Value) -> Arc<Schema> {
     compile_with(source, None)
 }
 
 /// A schema with references into `definitions`.
-pub(crate) fn compile_with(
-    source: &Value,
-    mut definitions: Option<&mut Definitions<'_>>,
-) -> Arc<Schema> {
+fn compile_with(source: &Value, mut definitions: Option<&mut Definitions<'_>>) -> Arc<Schema> {
     if let (Some(name), Some(definitions)) = (
         source.get("$ref").and_then(Value::as_str),
         definitions.as_deref_mut(),

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Path, Schema};
 
 /// Drops the fields that the schema does not name. Returns the paths of those dropped.
-pub(crate) fn prune(value: &mut Value, schema: &Schema) -> Vec<String> {
+pub fn prune(value: &mut Value, schema: &Schema) -> Vec<String> {
     let mut dropped = Vec::new();
     walk(value, schema, &Path::root(""), &mut dropped);
     dropped
@@ -42,7 +42,7 @@ fn walk(value: &mut Value, schema: &Schema, path: &Path<'_>, dropped: &mut Vec<S
 }
 
 /// Drops nulls where null is not allowed and no default takes their place.
-pub(crate) fn drop_nulls(value: &mut Value, schema: &Schema) {
+pub fn drop_nulls(value: &mut Value, schema: &Schema) {
     match value {
         Value::Object(map) => map.retain(|key, child| {
             let Some(below) = schema.properties.get(key).or(schema.additional.as_ref()) else {

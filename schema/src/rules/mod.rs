@@ -10,13 +10,13 @@ mod value;
 
 use serde_json::Value;
 
-use super::schema::{ListKind, Path, Schema, key_of};
-use super::status::FieldError;
+use crate::{FieldError, ListKind, Path, Schema, key_of};
 
-pub(crate) use rule::{Rule, rules};
+pub use rule::Rule;
+pub(crate) use rule::rules;
 
 /// What the rules of `schema` say about an object that was `old` before; nothing, if it is new.
-pub(crate) fn broken_rules(new: &Value, old: Option<&Value>, schema: &Schema) -> Vec<FieldError> {
+pub fn broken_rules(new: &Value, old: Option<&Value>, schema: &Schema) -> Vec<FieldError> {
     let mut errors = Vec::new();
     walk(new, old, schema, &Path::root(""), &mut errors);
     errors

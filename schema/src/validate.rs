@@ -3,10 +3,11 @@
 use serde_json::Value;
 
 use super::{Path, Schema, Type};
-use crate::apiserver::status::FieldError;
+use crate::FieldError;
 
-/// What is wrong with an object.
-pub(crate) fn validate(value: &Value, schema: &Schema) -> Vec<FieldError> {
+/// What is wrong with an object, without its [rules](crate::broken_rules) and [duplicates](crate::duplicates). Its `metadata` is passed over: that has rules
+/// of its own.
+pub fn validate(value: &Value, schema: &Schema) -> Vec<FieldError> {
     validate_at(value, schema, &Path::root(""))
 }
 
@@ -17,7 +18,7 @@ fn validate_at(value: &Value, schema: &Schema, path: &Path<'_>) -> Vec<FieldErro
 }
 
 /// What is wrong with a status that is written by itself: fields are named in full, sentences start at the status.
-pub(crate) fn validate_status(object: &Value, schema: &Schema) -> Vec<FieldError> {
+pub fn validate_status(object: &Value, schema: &Schema) -> Vec<FieldError> {
     let (Some(status), Some(schema)) = (object.get("status"), schema.properties.get("status"))
     else {
         return Vec::new();
@@ -34,7 +35,7 @@ pub(crate) fn validate_status(object: &Value, schema: &Schema) -> Vec<FieldError
 }
 
 /// Whether these errors are of the sort after which rules in CEL are not even tried.
-pub(crate) fn blocks_rules(errors: &[FieldError]) -> bool {
+pub fn blocks_rules(errors: &[FieldError]) -> bool {
     errors.iter().any(|error| {
         matches!(
             error.reason,

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A place, as a chain up to the root.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Path<'a> {
+pub struct Path<'a> {
     parent: Option<&'a Path<'a>>,
     step: Step<'a>,
 }
@@ -23,7 +23,7 @@ enum Step<'a> {
 
 impl<'a> Path<'a> {
     /// A root with a name, or without if it is empty.
-    pub(crate) fn root(name: &'a str) -> Self {
+    pub fn root(name: &'a str) -> Self {
         Self {
             parent: None,
             step: Step::Root(name),
@@ -31,17 +31,20 @@ impl<'a> Path<'a> {
     }
 
     /// A field of the object at this place.
-    pub(crate) fn field(&'a self, name: &'a str) -> Self {
+    #[must_use]
+    pub fn field(&'a self, name: &'a str) -> Self {
         self.below(Step::Field(name))
     }
 
     /// A key of the map at this place, as some messages show it.
-    pub(crate) fn key(&'a self, name: &'a str) -> Self {
+    #[must_use]
+    pub fn key(&'a self, name: &'a str) -> Self {
         self.below(Step::Key(name))
     }
 
     /// An item of the list at this place.
-    pub(crate) fn index(&'a self, index: usize) -> Self {
+    #[must_use]
+    pub fn index(&'a self, index: usize) -> Self {
         self.below(Step::Index(index))
     }
 
@@ -52,7 +55,8 @@ impl<'a> Path<'a> {
         }
     }
 
-    pub(crate) fn is_root(&self) -> bool {
+    /// Whether this is no place within the object, but the object itself.
+    pub fn is_root(&self) -> bool {
         self.parent.is_none()
     }
 

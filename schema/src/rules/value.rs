@@ -10,7 +10,7 @@ use cel::common::types::{
 use cel::common::value::{CowVal, Val};
 use serde_json::{Map, Value};
 
-use crate::apiserver::schema::{Schema, Type};
+use crate::{Schema, Type};
 
 /// A value of an object. Numbers are integers unless the schema says otherwise.
 pub(super) fn wrap<'v>(value: &'v Value, schema: Option<&'v Schema>) -> Box<dyn Val + 'v> {

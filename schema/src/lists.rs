@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::{ListKind, Path, Schema};
-use crate::apiserver::status::FieldError;
+use crate::FieldError;
 
 /// What tells an item of a map-like list from its neighbours. Key fields that are missing take their default; those without one are left out.
-pub(crate) fn key_of(item: &Value, keys: &[String], schema: &Schema) -> Map<String, Value> {
+pub fn key_of(item: &Value, keys: &[String], schema: &Schema) -> Map<String, Value> {
     let mut found = Map::new();
     for key in keys {
         let default = || schema.properties.get(key)?.default.as_ref();
@@ -20,7 +20,7 @@ pub(crate) fn key_of(item: &Value, keys: &[String], schema: &Schema) -> Map<Stri
 }
 
 /// Items that are there twice in lists that are sets or maps.
-pub(crate) fn duplicates(value: &Value, schema: &Schema) -> Vec<FieldError> {
+pub fn duplicates(value: &Value, schema: &Schema) -> Vec<FieldError> {
     let mut errors = Vec::new();
     walk(value, schema, &Path::root(""), &mut errors);
     errors

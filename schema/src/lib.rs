@@ -1,0 +1,243 @@
+//! Schemas of custom resources as kube-apiserver 1.36 applies them: types, limits, defaults, unknown fields, lists that are sets or maps, and rules in CEL.
+//!
+//! Written for two that must not differ: the API server of `kueue-check-sim`, whose answers are compared with a real server's, and the command `validate` of
+//! check binaries. What is said of a wrong object is what the real server says.
+//!
+//! ```
+//! use kueue_check_schema::{compile, default_fields, prune, validate};
+//! use serde_json::json;
+//!
+//! let schema = compile(&json!({"type": "object", "properties": {
+//!     "limit": {"type": "integer", "minimum": 1},
+//!     "unit": {"type": "string", "default": "pods"},
+//! }}));
+//! let mut object = json!({"limit": 0, "typo": true});
+//! assert_eq!(prune(&mut object, &schema), ["typo"]);
+//! default_fields(&mut object, &schema);
+//! assert_eq!(object, json!({"limit": 0, "unit": "pods"}));
+//! let errors = validate(&object, &schema);
+//! assert_eq!(errors[0].to_string(), "limit: Invalid value: 0: limit in body should be greater than or equal to 1");
+//! ```
+//!
+//! # Features
+//!
+//! `rules` runs rules in CEL (`x-kubernetes-validations`), with the crate `cel`. Without it they count as held; [`RUNS_RULES`] says which it is.
+
+mod compile;
+mod default;
+mod field_error;
+mod lists;
+mod path;
+mod prune;
+#[cfg(feature = "rules")]
+mod rules;
+#[cfg(not(feature = "rules"))]
+#[path = "rules_unread.rs"]
+mod rules;
+mod validate;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use serde_json::Value;
+
+pub use compile::{Definitions, compile};
+pub use default::default_fields;
+pub use field_error::FieldError;
+pub use lists::{duplicates, key_of};
+pub use path::Path;
+pub use prune::{drop_nulls, prune};
+pub use rules::{Rule, broken_rules};
+pub use validate::{blocks_rules, validate, validate_status};
+
+/// Whether this build runs rules in CEL: the feature `rules`.
+pub const RUNS_RULES: bool = cfg!(feature = "rules");
+
+/// The type of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// `object`.
+    Object,
+    /// `array`.
+    Array,
+    /// `string`.
+    String,
+    /// `integer`.
+    Integer,
+    /// `number`.
+    Number,
+    /// `boolean`.
+    Boolean,
+    /// Not given: anything.
+    Any,
+}
+
+impl Type {
+    /// The word in schemas; empty where no type is given.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Object => "object",
+            Self::Array => "array",
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+            Self::Any => "",
+        }
+    }
+}
+
+/// How a list merges.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListKind {
+    /// As one value.
+    Atomic,
+    /// Each scalar by itself.
+    Set,
+    /// Each object by these fields.
+    Map(Vec<String>),
+}
+
+/// One node of a schema.
+#[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are what definitions say, one by one"
+)]
+pub struct Schema {
+    /// The Go type of a built-in schema, such as `v1.PodSpec`; empty if it has none of its own.
+    pub name: String,
+    /// The type of the value.
+    pub kind: Type,
+    /// Whether null is a value.
+    pub nullable: bool,
+    /// The fields that are named.
+    pub properties: BTreeMap<String, Arc<Schema>>,
+    /// Of any other field: the schema of a map's values.
+    pub additional: Option<Arc<Schema>>,
+    /// Of each item of a list.
+    pub items: Option<Arc<Schema>>,
+    /// The fields that must be there.
+    pub required: Vec<String>,
+    /// The values that may be there; empty for any.
+    pub allowed: Vec<Value>,
+    /// Bounds on sizes and numbers.
+    pub limits: Limits,
+    /// What a text must match.
+    pub pattern: Option<Pattern>,
+    /// Such as `int32` or `date-time`; may be empty.
+    pub format: String,
+    /// The value where none is given.
+    pub default: Option<Value>,
+    /// Whether fields that are not named are kept.
+    pub preserve: bool,
+    /// Whether the value is an integer or a text.
+    pub int_or_string: bool,
+    /// Whether the value is a whole object, with `metadata`.
+    pub embedded: bool,
+    /// How a list merges.
+    pub list: ListKind,
+    /// Whether a map merges as one value.
+    pub atomic_map: bool,
+    /// The key by which a strategic merge patch merges this list; empty text merges scalars.
+    pub merge_key: Option<String>,
+    /// All of these must hold too.
+    pub all_of: Vec<Arc<Schema>>,
+    /// One of these at least.
+    pub any_of: Vec<Arc<Schema>>,
+    /// Exactly one of these.
+    pub one_of: Vec<Arc<Schema>>,
+    /// This must not hold.
+    pub not: Option<Arc<Schema>>,
+    /// The rules in CEL.
+    pub rules: Vec<Rule>,
+    /// Whether this node or one below has rules.
+    pub has_rules: bool,
+    /// Whether every value is valid.
+    pub trivial: bool,
+    /// Whether this node or one below has a default.
+    pub has_defaults: bool,
+}
+
+/// Bounds on sizes and numbers.
+#[derive(Clone, Debug, Default)]
+pub struct Limits {
+    /// The least number.
+    pub minimum: Option<Bound>,
+    /// The greatest number.
+    pub maximum: Option<Bound>,
+    /// What a number must be a multiple of.
+    pub multiple_of: Option<f64>,
+    /// The fewest characters.
+    pub min_length: Option<u64>,
+    /// The most characters.
+    pub max_length: Option<u64>,
+    /// The fewest items.
+    pub min_items: Option<u64>,
+    /// The most items.
+    pub max_items: Option<u64>,
+    /// The fewest fields of a map.
+    pub min_properties: Option<u64>,
+    /// The most fields of a map.
+    pub max_properties: Option<u64>,
+}
+
+/// A bound on a number.
+#[derive(Clone, Debug)]
+pub struct Bound {
+    /// The bound.
+    pub value: f64,
+    /// As messages show it.
+    pub text: String,
+    /// Whether the bound itself is out.
+    pub exclusive: bool,
+}
+
+/// A regular expression, compiled when it is first needed: definitions hold hundreds, a test needs a few.
+#[derive(Debug)]
+pub struct Pattern {
+    /// The expression.
+    pub text: String,
+    compiled: OnceLock<Option<regex::Regex>>,
+}
+
+impl Pattern {
+    fn new(text: &str) -> Self {
+        Self {
+            text: text.to_owned(),
+            compiled: OnceLock::new(),
+        }
+    }
+
+    /// An expression that Rust can't read matches everything: refusing valid objects would be worse.
+    pub fn matches(&self, value: &str) -> bool {
+        let compiled = self
+            .compiled
+            .get_or_init(|| regex::Regex::new(&self.text).ok());
+        compiled.as_ref().is_none_or(|regex| regex.is_match(value))
+    }
+}
+
+impl Schema {
+    /// The schema of what is not described: maps merge field by field, lists as one value.
+    pub fn any() -> Arc<Self> {
+        static ANY: OnceLock<Arc<Schema>> = OnceLock::new();
+        Arc::clone(ANY.get_or_init(|| {
+            compile(&serde_json::json!({"x-kubernetes-preserve-unknown-fields": true}))
+        }))
+    }
+
+    /// The schema of a field of this object, and whether the field is named in it (and not a key of a map).
+    pub fn field(&self, name: &str) -> (Arc<Self>, bool) {
+        if let Some(found) = self.properties.get(name) {
+            return (Arc::clone(found), true);
+        }
+        let other = self.additional.as_ref().map_or_else(Self::any, Arc::clone);
+        (other, false)
+    }
+
+    /// The schema of an item of this list.
+    pub fn item(&self) -> Arc<Self> {
+        self.items.as_ref().map_or_else(Self::any, Arc::clone)
+    }
+}

@@ -1,0 +1,40 @@
+//! What a check would say, asked without effects.
+
+use super::{Message, Verdict};
+
+/// What a check says to a person who asks with the command `explain`: see [`AdmissionCheckController::preview`](super::AdmissionCheckController::preview).
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub struct Preview(pub(crate) Previewed);
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Previewed {
+    Verdict(Verdict),
+    NotAsked(Message),
+}
+
+impl Preview {
+    /// It would say this.
+    pub fn of(verdict: Verdict) -> Self {
+        Self(Previewed::Verdict(verdict))
+    }
+
+    /// It cannot be asked without effects, or not by this process; `why`, and what to look at instead.
+    pub fn not_asked(why: impl Into<Message>) -> Self {
+        Self(Previewed::NotAsked(why.into()))
+    }
+
+    /// What it would say; `None` if it was not asked.
+    pub fn verdict(&self) -> Option<&Verdict> {
+        match &self.0 {
+            Previewed::Verdict(verdict) => Some(verdict),
+            Previewed::NotAsked(_) => None,
+        }
+    }
+}
+
+impl From<Verdict> for Preview {
+    fn from(verdict: Verdict) -> Self {
+        Self::of(verdict)
+    }
+}

@@ -1,0 +1,216 @@
+//! What the program would do, in words. Pure.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::account::later;
+use crate::check::{HumanDuration, OnTimeout, ReleaseReason, Settled};
+use crate::runtime::preview::{Forecast, Foreseen};
+use crate::runtime::{Conclusion, EntryPatch, LookAgain, Note, Outcome, Standing};
+
+/// What came of asking the check.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all_fields = "camelCase", tag = "result")]
+pub(super) enum Asked {
+    /// There is nothing to decide now.
+    NothingToDecide { why: String },
+    /// It could not be asked with these parameters.
+    Inactive { reason: String, message: String },
+    /// It does not want to be asked without effects, or something that is needed could not be read.
+    Declined {
+        why: String,
+        waits_at_most: Option<Bound>,
+    },
+    /// It answered.
+    Answered {
+        verdict: String,
+        message: String,
+        follows: Follows,
+        waits_at_most: Option<Bound>,
+    },
+    /// It failed to.
+    Failed {
+        error: String,
+        follows: Follows,
+        waits_at_most: Option<Bound>,
+    },
+}
+
+/// What the running program would do with the answer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Follows {
+    /// What it would write; nothing, if that stands there already.
+    pub(super) writes: Option<Written>,
+    /// What else there is to know about that.
+    pub(super) notes: Vec<String>,
+    pub(super) looks_again: LooksAgain,
+}
+
+/// An entry as it would be written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Written {
+    pub(super) state: String,
+    pub(super) message: String,
+    pub(super) requeue_after_seconds: Option<u32>,
+    /// The pod sets that would be changed.
+    pub(super) pod_set_updates: Vec<String>,
+}
+
+/// When the program looks again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "when", rename_all_fields = "camelCase")]
+pub(super) enum LooksAgain {
+    /// When the Workload, the parameters or what the check watches changes.
+    OnChange,
+    /// Then too, and after this time at the latest.
+    After { seconds: u64 },
+    /// Then too, and after a pause that grows with each failure.
+    AfterGrowingPause { at_most_seconds: Option<u64> },
+}
+
+/// How long a Workload may wait (`pendingTimeout`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Bound {
+    pub(super) until: Timestamp,
+    /// What happens then.
+    pub(super) then: &'static str,
+}
+
+/// `forecast` in words. `reserved` is the time of the quota reservation.
+pub(super) fn asked(forecast: Forecast, reserved: Option<Timestamp>) -> Asked {
+    let Forecast { foreseen, policy } = forecast;
+    let waits_at_most = bound(policy.as_ref(), reserved);
+    match foreseen {
+        Foreseen::Silent(standing) => Asked::NothingToDecide {
+            why: silence(standing).to_owned(),
+        },
+        Foreseen::Inactive { reason, message } => Asked::Inactive {
+            reason,
+            message: message.as_str().to_owned(),
+        },
+        Foreseen::NotAsked(why) => Asked::Declined {
+            why: why.as_str().to_owned(),
+            waits_at_most,
+        },
+        Foreseen::Asked {
+            outcome,
+            conclusion,
+        } => {
+            let follows = follows(&conclusion, policy.as_ref());
+            match outcome {
+                Outcome::Verdict(verdict) => Asked::Answered {
+                    verdict: verdict.answer.as_str().to_owned(),
+                    message: verdict.message().to_owned(),
+                    follows,
+                    waits_at_most,
+                },
+                Outcome::Failed { message, .. } | Outcome::Blocked { message, .. } => {
+                    Asked::Failed {
+                        error: message.as_str().to_owned(),
+                        follows,
+                        waits_at_most,
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Why there is nothing to decide.
+fn silence(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Waiting | Standing::Running => "it could not be told for which reservation",
+        Standing::AwaitingReset => "the check has spoken, and Kueue has yet to act on it",
+        Standing::Over { why, .. } => match why {
+            ReleaseReason::QuotaLost => {
+                "the Workload holds no quota; checks are asked when it is reserved"
+            }
+            ReleaseReason::Evicted => {
+                "the Workload is evicted; checks are asked when quota is reserved again"
+            }
+            ReleaseReason::Finished => "the Workload is finished",
+            ReleaseReason::Deactivated => {
+                "the Workload is deactivated: somebody has to set spec.active to true"
+            }
+            ReleaseReason::Deleted => "the Workload is being deleted",
+            _ => "the check is not asked about this Workload",
+        },
+    }
+}
+
+fn follows(conclusion: &Conclusion, policy: Option<&Settled>) -> Follows {
+    let seconds = |delay: Duration| delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
+    Follows {
+        writes: conclusion.write.as_ref().map(written),
+        notes: conclusion
+            .notes
+            .iter()
+            .filter_map(|noted| note(noted, policy))
+            .collect(),
+        looks_again: match conclusion.look_again {
+            LookAgain::OnChange => LooksAgain::OnChange,
+            LookAgain::After(delay) => LooksAgain::After {
+                seconds: seconds(delay),
+            },
+            LookAgain::Backoff { at_most } => LooksAgain::AfterGrowingPause {
+                at_most_seconds: at_most.map(seconds),
+            },
+        },
+    }
+}
+
+fn written(patch: &EntryPatch) -> Written {
+    Written {
+        state: patch.state.as_str().to_owned(),
+        message: patch.message.as_str().to_owned(),
+        requeue_after_seconds: patch.requeue_after_seconds,
+        pod_set_updates: patch
+            .updates
+            .as_slice()
+            .iter()
+            .map(|update| update.name.clone())
+            .collect(),
+    }
+}
+
+fn note(note: &Note, policy: Option<&Settled>) -> Option<String> {
+    match note {
+        Note::StateChanged { .. } => None,
+        Note::HeldBack { .. } => {
+            let (consecutive, most) =
+                policy.map_or((1, 0), |policy| (policy.consecutive, policy.max_evictions_per_hour));
+            Some(format!(
+                "the job runs: `afterAdmission` holds the check back until it has objected {consecutive} times in a row, and to {most} jobs an hour; a check that \
+                 never said that it keeps an eye on the job stops nothing"
+            ))
+        }
+        Note::PreemptionUnavailable(_) => {
+            Some("it asks for preemption, which this Kueue does not know".to_owned())
+        }
+        Note::UpdatesFrozen => Some(
+            "it wants other pod set updates than those that stand, which Kueue refuses while the state is Ready".to_owned(),
+        ),
+        Note::PolicyApplied(field) => Some(format!("by the parameters' {field}")),
+    }
+}
+
+fn bound(policy: Option<&Settled>, reserved: Option<Timestamp>) -> Option<Bound> {
+    let (after, then) = policy?.pending_timeout?;
+    Some(Bound {
+        until: later(reserved?, after.as_secs())?,
+        then: match then {
+            OnTimeout::Admit => "Admit",
+            OnTimeout::Retry => "Retry",
+            OnTimeout::Reject => "Reject",
+        },
+    })
+}
+
+/// `seconds` as people write them.
+pub(super) fn human(seconds: u64) -> String {
+    HumanDuration::from(Duration::from_secs(seconds)).to_string()
+}

@@ -1,0 +1,110 @@
+//! `explain`: why a Workload waits, and what this program would say about it now. It writes nothing: its client refuses whatever is no read.
+
+mod account;
+mod client;
+mod forecast;
+mod read;
+mod target;
+mod text;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kube::Client;
+
+use super::{Error, Result};
+use crate::Clock;
+use crate::api::{AdmissionCheck, Projection, WorkloadObject};
+use crate::check::Check;
+use crate::runtime::preview::{Question, foresee};
+use account::{Facts, account};
+use forecast::{Asked, asked};
+
+pub use account::Explanation;
+pub(super) use client::read_only;
+pub use target::{Target, TargetError};
+
+/// How long a check may take to answer, unless it says so itself: as when it runs.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// The explanation. `client` only reads, and so do the clients of `checks`.
+pub(super) async fn explain(
+    client: &Client,
+    checks: &[Check],
+    namespace: &str,
+    target: &Target,
+    clock: &Clock,
+) -> Result<Explanation> {
+    let served = read::served(client).await?;
+    let whole = read::workload(client, served.version, namespace, target).await?;
+    let admission_checks = read::admission_checks(client, served.version).await?;
+    let mut projection = Projection::new(checks.iter().flat_map(Check::annotations).collect());
+    let object: WorkloadObject =
+        serde_json::from_value(whole.clone()).map_err(|error| Error::Read {
+            what: format!("Workload {target}"),
+            why: error.to_string(),
+        })?;
+    let workload = projection.project(object);
+    let now = clock.now();
+
+    let ours: Vec<(&AdmissionCheck, &Check)> = workload
+        .checks()
+        .iter()
+        .filter_map(|entry| {
+            let object = admission_checks
+                .iter()
+                .find(|object| object.name() == entry.name())?;
+            let check = checks
+                .iter()
+                .find(|check| check.controller_name().as_str() == object.controller_name())?;
+            Some((object, check))
+        })
+        .collect();
+    let flavors = if ours.is_empty() {
+        std::sync::Arc::default()
+    } else {
+        read::flavors(client, served.version).await?
+    };
+    let reserved = workload
+        .conditions()
+        .quota_reserved()
+        .at()
+        .filter(|_| workload.holds_quota());
+    let mut answers: BTreeMap<String, Asked> = BTreeMap::new();
+    for (object, check) in ours {
+        let kind = check.parameters().kind;
+        let answer = match read::parameters(client, kind.as_ref(), object).await {
+            Err(error) => unread(error.to_string()),
+            Ok(parameters) => {
+                let question = Question {
+                    check,
+                    admission_check: object,
+                    workload: &workload,
+                    whole: &whole,
+                    parameters,
+                    flavors: &flavors,
+                    served,
+                    now,
+                    limit: LIMIT,
+                    client,
+                };
+                asked(foresee(question).await, reserved)
+            }
+        };
+        answers.insert(object.name().to_owned(), answer);
+    }
+    let facts = Facts {
+        whole: &whole,
+        workload: &workload,
+        admission_checks: &admission_checks,
+        now,
+    };
+    Ok(account(&facts, |check| answers.remove(check)))
+}
+
+fn unread(why: String) -> Asked {
+    Asked::Declined {
+        why,
+        waits_at_most: None::<forecast::Bound>,
+    }
+}

@@ -1,0 +1,349 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::api::{AdmissionCheck, AdmissionCheckObject, Workload};
+use crate::cli::explain::account::{Facts, account};
+use crate::cli::explain::forecast::Written;
+
+fn workload(status: &Value, spec: &Value) -> Value {
+    json!({
+        "metadata": {"namespace": "team-a", "name": "job-train-a1b2c", "uid": "u", "ownerReferences": [
+            {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "j", "controller": true},
+        ]},
+        "spec": spec,
+        "status": status,
+    })
+}
+
+fn reserved(entries: &Value, conditions: &[(&str, &str)]) -> Value {
+    let mut list = vec![condition(
+        "QuotaReserved",
+        "True",
+        "2026-11-21T09:00:00Z",
+        "",
+    )];
+    list.extend(
+        conditions
+            .iter()
+            .map(|(kind, message)| condition(kind, "True", "2026-11-21T09:30:00Z", message)),
+    );
+    json!({"conditions": list, "admission": {"clusterQueue": "gpus"}, "admissionChecks": entries})
+}
+
+fn condition(kind: &str, status: &str, at: &str, message: &str) -> Value {
+    json!({"type": kind, "status": status, "lastTransitionTime": at, "message": message})
+}
+
+fn admission_checks() -> Vec<AdmissionCheck> {
+    let object = |name: &str, controller: &str, active: Value| -> AdmissionCheck {
+        let object: AdmissionCheckObject = serde_json::from_value(json!({
+            "metadata": {"name": name},
+            "spec": {"controllerName": controller, "parameters": {"apiGroup": "example.com", "kind": "Window", "name": "night"}},
+            "status": {"conditions": active},
+        }))
+        .unwrap();
+        object.into()
+    };
+    let no = json!([{"type": "Active", "status": "False", "reason": "ParametersNotFound", "message": "there is no Window `night`: create it", "lastTransitionTime": "2026-11-21T08:00:00Z"}]);
+    vec![
+        object(
+            "window",
+            "example.com/window",
+            json!([{"type": "Active", "status": "True"}]),
+        ),
+        object("broken", "example.com/window", no),
+        object("theirs", "example.com/other", json!([])),
+    ]
+}
+
+/// The explanation at 10:00 of a Workload, with what `asked` says of each check.
+fn explained(whole: &Value, mut asked: impl FnMut(&str) -> Option<Asked>) -> String {
+    let facts = Facts {
+        whole,
+        workload: &Workload::from_json(whole.clone()).unwrap(),
+        admission_checks: &admission_checks(),
+        now: "2026-11-21T10:00:00Z".parse().unwrap(),
+    };
+    account(&facts, &mut asked).to_string()
+}
+
+fn follows(writes: Option<Written>, looks_again: LooksAgain) -> Follows {
+    Follows {
+        writes,
+        notes: Vec::new(),
+        looks_again,
+    }
+}
+
+fn written(state: &str, message: &str) -> Written {
+    Written {
+        state: state.to_owned(),
+        message: message.to_owned(),
+        requeue_after_seconds: None,
+        pod_set_updates: Vec::new(),
+    }
+}
+
+#[test]
+fn a_workload_that_waits_for_checks_is_told_in_full() {
+    let entries = json!([
+        {"name": "window", "state": "Pending", "message": "opens at 22:00", "lastTransitionTime": "2026-11-21T09:00:05Z", "retryCount": 2},
+        {"name": "broken", "state": "Pending", "message": "", "lastTransitionTime": "2026-11-21T09:00:00Z"},
+        {"name": "theirs", "state": "Ready", "message": "fine", "lastTransitionTime": "2026-11-21T09:10:00Z"},
+        {"name": "gone", "state": "Pending", "message": ""},
+    ]);
+    let text = explained(
+        &workload(&reserved(&entries, &[]), &json!({"queueName": "main"})),
+        |name| match name {
+            "window" => Some(Asked::Answered {
+                verdict: "Ready".into(),
+                message: "inside the window".into(),
+                follows: follows(
+                    Some(written("Ready", "inside the window")),
+                    LooksAgain::After { seconds: 90 },
+                ),
+                waits_at_most: Some(Bound {
+                    until: "2026-11-22T09:00:00Z".parse().unwrap(),
+                    then: "Retry",
+                }),
+            }),
+            "broken" => Some(Asked::Inactive {
+                reason: "ParametersNotFound".into(),
+                message: "there is no Window `night`: create it".into(),
+            }),
+            _ => None,
+        },
+    );
+    let expected = "\
+Workload team-a/job-train-a1b2c of Job/train
+  queues      LocalQueue main, ClusterQueue gpus
+  phase       waits for 3 of 4 admission checks (window, broken, gone), and holds quota since 2026-11-21T09:00:00Z (1h ago)
+
+window: Pending since 2026-11-21T09:00:05Z (59m55s ago)
+  said        opens at 22:00
+  retries     2 so far
+  answered by this program (example.com/window), with Window/night
+  active      yes
+  now         would say Ready: inside the window
+  written     Ready: inside the window
+  looks again after 1m30s, or when something changes
+  waits       until 2026-11-22T09:00:00Z (in 23h), then Retry (pendingTimeout)
+
+broken: Pending since 2026-11-21T09:00:00Z (1h ago)
+  answered by this program (example.com/window), with Window/night
+  active      no since 2026-11-21T08:00:00Z (2h ago), ParametersNotFound: there is no Window `night`: create it
+  now         cannot be asked, ParametersNotFound: there is no Window `night`: create it
+
+theirs: Ready since 2026-11-21T09:10:00Z (50m ago)
+  said        fine
+  answered by another program (example.com/other), with Window/night
+  active      unknown: nobody has said so. Does its controller run?
+
+gone: Pending
+  answered by nobody: there is no AdmissionCheck `gone`. Create it, or take it out of the ClusterQueue
+";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn every_phase_is_told() {
+    let ready = json!([{"name": "theirs", "state": "Ready"}]);
+    let queue = json!({"queueName": "main"});
+    let no_quota = json!({"conditions": [condition("QuotaReserved", "False", "2026-11-21T09:59:00Z", "couldn't assign flavors: insufficient quota")]});
+    let mut evicted = reserved(
+        &ready,
+        &[("Evicted", "At least one admission check is false")],
+    );
+    evicted["requeueState"] = json!({"count": 1, "requeueAt": "2026-11-21T10:05:00Z"});
+    for (name, status, spec, expected) in [
+        (
+            "nothing yet",
+            json!({}),
+            queue.clone(),
+            vec![
+                "waits for quota; admission checks are asked when it is reserved",
+                "checks      none are asked about it so far",
+            ],
+        ),
+        (
+            "no quota",
+            no_quota,
+            queue.clone(),
+            vec![
+                "waits for quota since 2026-11-21T09:59:00Z (1m ago)",
+                "Kueue says  couldn't assign flavors: insufficient quota",
+            ],
+        ),
+        (
+            "all ready",
+            reserved(&ready, &[]),
+            queue.clone(),
+            vec!["all admission checks are Ready, Kueue has yet to admit it"],
+        ),
+        (
+            "admitted",
+            reserved(&ready, &[("Admitted", "The workload is admitted")]),
+            queue.clone(),
+            vec!["admitted: it may run since 2026-11-21T09:30:00Z (30m ago)"],
+        ),
+        (
+            "evicted",
+            evicted,
+            queue.clone(),
+            vec![
+                "evicted since 2026-11-21T09:30:00Z (30m ago); it waits for quota again",
+                "Kueue says  At least one admission check is false",
+                "requeue     Kueue queues it again at 2026-11-21T10:05:00Z (in 5m)",
+            ],
+        ),
+        (
+            "deactivated",
+            reserved(&ready, &[("Evicted", "The workload is deactivated")]),
+            json!({"active": false}),
+            vec![
+                "deactivated since 2026-11-21T09:30:00Z (30m ago): nothing happens until spec.active is set to true",
+            ],
+        ),
+        (
+            "finished",
+            reserved(&ready, &[("Finished", "Job finished successfully")]),
+            queue.clone(),
+            vec!["finished since", "Kueue says  Job finished successfully"],
+        ),
+    ] {
+        let text = explained(&workload(&status, &spec), |_| None);
+        for expected in expected {
+            assert!(text.contains(expected), "{name}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_retry_says_when_kueue_acts_and_what_it_was_asked_says_why_not() {
+    let entries = json!([{"name": "window", "state": "Retry", "message": "busy", "lastTransitionTime": "2026-11-21T09:58:00Z", "requeueAfterSeconds": 300}]);
+    let text = explained(&workload(&reserved(&entries, &[]), &json!({})), |_| {
+        Some(Asked::NothingToDecide {
+            why: "the check has spoken".into(),
+        })
+    });
+    for expected in [
+        "retry       Kueue takes the quota away at 2026-11-21T10:03:00Z (in 3m)",
+        "now         would say nothing: the check has spoken",
+    ] {
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[test]
+fn what_would_follow_is_told_for_every_outcome() {
+    let entries = json!([{"name": "window", "state": "Pending"}]);
+    let whole = workload(&reserved(&entries, &[]), &json!({}));
+    let retry = Written {
+        requeue_after_seconds: Some(600),
+        pod_set_updates: vec!["main".into(), "driver".into()],
+        ..written("Retry", "busy")
+    };
+    let answered = |follows| Asked::Answered {
+        verdict: "Retry".into(),
+        message: "busy".into(),
+        follows,
+        waits_at_most: None,
+    };
+    let failed = Asked::Failed {
+        error: "connection refused".into(),
+        follows: Follows {
+            notes: vec!["by the parameters' onError: Admit".into()],
+            ..follows(
+                None,
+                LooksAgain::AfterGrowingPause {
+                    at_most_seconds: Some(60),
+                },
+            )
+        },
+        waits_at_most: None,
+    };
+    let not_asked = Asked::Declined {
+        why: "it counts in memory".into(),
+        waits_at_most: None,
+    };
+    for (asked, expected) in [
+        (
+            answered(follows(Some(retry), LooksAgain::OnChange)),
+            "  now         would say Retry: busy\n  written     Retry after 10m: busy, with updates of main, driver\n  looks again when something changes\n",
+        ),
+        (
+            answered(follows(None, LooksAgain::OnChange)),
+            "  written     nothing would be written\n",
+        ),
+        (
+            failed,
+            "  now         would fail: connection refused\n  written     nothing would be written\n              by the parameters' onError: Admit\n  looks again after a pause that grows with each failure, 1m at most, or when something changes\n",
+        ),
+        (
+            not_asked,
+            "  now         was not asked: it counts in memory\n",
+        ),
+    ] {
+        let text = explained(&whole, |_| Some(asked.clone()));
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[test]
+fn a_machine_gets_the_same() {
+    let entries = json!([{"name": "window", "state": "Pending", "message": "opens at 22:00", "lastTransitionTime": "2026-11-21T09:00:05Z"}]);
+    let whole = workload(&reserved(&entries, &[]), &json!({"queueName": "main"}));
+    let facts = Facts {
+        whole: &whole,
+        workload: &Workload::from_json(whole.clone()).unwrap(),
+        admission_checks: &admission_checks(),
+        now: "2026-11-21T10:00:00Z".parse().unwrap(),
+    };
+    let explanation = account(&facts, |_| {
+        Some(Asked::Answered {
+            verdict: "Ready".into(),
+            message: "inside the window".into(),
+            follows: follows(
+                Some(written("Ready", "inside the window")),
+                LooksAgain::After { seconds: 90 },
+            ),
+            waits_at_most: None,
+        })
+    });
+    let value = serde_json::to_value(&explanation).unwrap();
+    assert_eq!(value["phase"], "WaitsForChecks");
+    assert_eq!(value["waitsFor"], json!(["window"]));
+    let check = &value["checks"][0];
+    assert_eq!(
+        (&check["state"], &check["since"], &check["ours"]),
+        (
+            &json!("Pending"),
+            &json!("2026-11-21T09:00:05Z"),
+            &json!(true)
+        )
+    );
+    let expected = json!({
+        "result": "Answered", "verdict": "Ready", "message": "inside the window", "waitsAtMost": null,
+        "follows": {
+            "writes": {"state": "Ready", "message": "inside the window", "requeueAfterSeconds": null, "podSetUpdates": []},
+            "notes": [],
+            "looksAgain": {"when": "After", "seconds": 90},
+        },
+    });
+    assert_eq!(check["asked"], expected);
+}
+
+#[test]
+fn a_span_has_two_units_at_most() {
+    for (seconds, expected) in [
+        (0, "0s"),
+        (59, "59s"),
+        (61, "1m1s"),
+        (3600, "1h"),
+        (3661, "1h1m"),
+        (3605, "1h"),
+        (90_061, "1d1h"),
+    ] {
+        assert_eq!(rough(seconds), expected);
+    }
+}

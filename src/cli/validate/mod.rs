@@ -1,0 +1,94 @@
+//! `validate`: whether files with parameters are right, without a cluster.
+
+mod documents;
+mod judge;
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::{Error, Result};
+use crate::check::Check;
+use documents::documents;
+use judge::{Judged, Kinds};
+
+/// What was found, line by line, and what follows from it.
+pub(super) struct Report {
+    pub(super) text: String,
+    pub(super) result: Result<()>,
+}
+
+/// Looks at `files`; `-` is the standard input.
+pub(super) fn validate(checks: &[Check], files: &[PathBuf]) -> Result<Report> {
+    let kinds = Kinds::of(checks);
+    let mut texts = Vec::new();
+    for file in files {
+        texts.push((file.display().to_string(), contents(file)?));
+    }
+    Ok(report(&kinds, &texts))
+}
+
+fn contents(file: &Path) -> Result<String> {
+    let failed = |error: std::io::Error| Error::Read {
+        what: file.display().to_string(),
+        why: error.to_string(),
+    };
+    if file.as_os_str() != "-" {
+        return std::fs::read_to_string(file).map_err(failed);
+    }
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text).map_err(failed)?;
+    Ok(text)
+}
+
+/// Judges the documents of `files`, each a name and its text. Pure.
+fn report(kinds: &Kinds, files: &[(String, String)]) -> Report {
+    let mut text = String::new();
+    let (mut right, mut wrong) = (0, 0);
+    for (file, content) in files {
+        for document in documents(content) {
+            let place = format!("{file}: {}", document.place);
+            let judged = match &document.object {
+                Ok(object) => kinds.judge(object),
+                Err(why) => Judged::Wrong {
+                    name: "not YAML".to_owned(),
+                    errors: vec![why.clone()],
+                },
+            };
+            match judged {
+                Judged::Right { name, notes } => {
+                    right += 1;
+                    text += &format!("{place}: {name} is valid\n");
+                    for note in notes {
+                        text += &format!("{place}: {name}: note: {note}\n");
+                    }
+                }
+                Judged::Wrong { name, errors } => {
+                    wrong += 1;
+                    for error in errors {
+                        text += &format!("{place}: {name}: {error}\n");
+                    }
+                }
+                Judged::Other(what) => text += &format!("{place}: skipped, {what}\n"),
+            }
+        }
+    }
+    let names = kinds.names();
+    let result = if wrong > 0 {
+        let all = right + wrong;
+        Err(Error::Invalid(format!(
+            "{wrong} of {all} documents are wrong"
+        )))
+    } else if names.is_empty() {
+        Err(Error::Invalid(
+            "this program takes no parameters: there is nothing to validate".to_owned(),
+        ))
+    } else if right == 0 {
+        Err(Error::Invalid(format!(
+            "nothing was validated: no document is a {}",
+            names.join(" or a ")
+        )))
+    } else {
+        Ok(())
+    };
+    Report { text, result }
+}

@@ -1,0 +1,251 @@
+//! What a check would say now and what would follow from it, without anything being done: for the command `explain`.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::future::{BoxFuture, join_all, pending};
+use futures::{Stream, StreamExt};
+use jiff::Timestamp;
+use kube::Client;
+use kube::runtime::watcher::{self, Event};
+use serde_json::Value;
+
+use super::activation::{Resolved, Shelf, resolve};
+use super::decide::{Conclusion, Facts, Memory, Outcome, Standing, conclude, standing};
+use super::evaluate::{NoAnswer, guarded};
+use super::intake::{Failure, StoredParameters};
+use super::manager::updates_do_not_fit;
+use crate::api::{AdmissionCheck, CheckEntry, ResourceFlavor, Served, Workload};
+use crate::check::{
+    Check, CheckError, Message, Policy, Previewed, ReadWorkload, Request, RequestBuilder,
+    Reservation, Settled, Start, Wake,
+};
+
+/// What is known before the check is asked.
+pub(crate) struct Question<'a> {
+    pub(crate) check: &'a Check,
+    pub(crate) admission_check: &'a AdmissionCheck,
+    pub(crate) workload: &'a Workload,
+    /// The same, whole.
+    pub(crate) whole: &'a Value,
+    /// The object to which the AdmissionCheck refers, or why it can't be read.
+    pub(crate) parameters: Result<Option<StoredParameters>, Failure>,
+    pub(crate) flavors: &'a Arc<BTreeMap<String, ResourceFlavor>>,
+    pub(crate) served: Served,
+    pub(crate) now: Timestamp,
+    /// How long the answer may take, unless the check says so itself.
+    pub(crate) limit: Duration,
+    /// For the check's own watches. It must refuse to write.
+    pub(crate) client: &'a Client,
+}
+
+/// What would happen.
+pub(crate) struct Forecast {
+    pub(crate) foreseen: Foreseen,
+    /// The operator's choices, if the parameters are good.
+    pub(crate) policy: Option<Settled>,
+}
+
+/// What would come of asking.
+pub(crate) enum Foreseen {
+    /// Nothing: there is nothing to decide.
+    Silent(Standing),
+    /// The check can't be asked with these parameters.
+    Inactive { reason: String, message: Message },
+    /// The check does not want to be asked like this.
+    NotAsked(Message),
+    /// It answered, or failed to.
+    Asked {
+        outcome: Outcome,
+        conclusion: Box<Conclusion>,
+    },
+}
+
+/// Finds out what the running program would do about a Workload if it looked now for the first time.
+pub(crate) async fn foresee(question: Question<'_>) -> Forecast {
+    let name = question.admission_check.name();
+    let stands = standing(
+        question.workload,
+        name,
+        question.check.outlives_reservation(),
+    );
+    let (read, generation) = match parameters(&question) {
+        Ok(found) => found,
+        Err((reason, message)) => {
+            return Forecast {
+                foreseen: Foreseen::Inactive { reason, message },
+                policy: None,
+            };
+        }
+    };
+    let policy = Policy::settle(read.policy.as_ref(), &question.check.policy());
+    let reservation = Reservation::of(question.workload, name);
+    let foreseen = match (stands, reservation, question.workload.check(name)) {
+        (Standing::Waiting | Standing::Running, Some(reservation), Some(entry)) => {
+            let request = RequestBuilder::new(question.workload.clone(), name)
+                .now(question.now)
+                .parameters_generation(generation)
+                .flavors(Arc::clone(question.flavors))
+                .reader(Arc::new(Held(question.whole.clone())))
+                .build_any(read.value);
+            let stands = Stands {
+                reservation: &reservation,
+                entry,
+                policy: &policy,
+                running: stands == Standing::Running,
+            };
+            ask(&question, request, stands).await
+        }
+        (stands, ..) => Foreseen::Silent(stands),
+    };
+    Forecast {
+        foreseen,
+        policy: Some(policy),
+    }
+}
+
+fn parameters(question: &Question<'_>) -> Result<(crate::check::Read, i64), (String, Message)> {
+    let mut shelf = Shelf::default();
+    shelf.take(Event::Init);
+    match &question.parameters {
+        Ok(found) => {
+            if let Some(object) = found {
+                shelf.take(Event::InitApply(object.clone()));
+            }
+            shelf.take(Event::InitDone);
+        }
+        Err(failure) => shelf.failed(failure.clone()),
+    }
+    let resolved = resolve(
+        question.admission_check,
+        &question.check.parameters(),
+        Some(&shelf),
+    );
+    match resolved {
+        Resolved::Good {
+            read, generation, ..
+        } => Ok((read, generation)),
+        Resolved::Bad { reason, message } => Err((reason.to_owned(), message)),
+        Resolved::Unknown => Err((
+            "Unknown".to_owned(),
+            Message::new("the parameters are not known"),
+        )),
+    }
+}
+
+/// A Workload about which there is something to decide.
+struct Stands<'a> {
+    reservation: &'a Reservation,
+    entry: &'a CheckEntry,
+    policy: &'a Settled,
+    running: bool,
+}
+
+async fn ask(question: &Question<'_>, request: Request, stands: Stands<'_>) -> Foreseen {
+    let Question {
+        check, workload, ..
+    } = question;
+    let name = question.admission_check.name();
+    let limit = check.timeout().unwrap_or(question.limit);
+    let trouble = Mutex::new(None);
+    // The check is asked first: one that does not want to be asked causes no request.
+    let answer = tokio::select! {
+        biased;
+        answer = guarded(check.preview(request), limit) => answer,
+        never = run_watches(check, question.client, &trouble) => match never {},
+    };
+    let outcome = match answer.map(|preview| preview.0) {
+        Ok(Previewed::NotAsked(why)) => return Foreseen::NotAsked(why),
+        Ok(Previewed::Verdict(verdict)) => {
+            let refused = if verdict.is_ready() && !verdict.updates.is_empty() {
+                let reader = Held(question.whole.clone());
+                updates_do_not_fit(&verdict.updates, workload, name, question.flavors, &reader)
+                    .await
+            } else {
+                None
+            };
+            refused.unwrap_or(Outcome::Verdict(verdict))
+        }
+        Err(none) => failed(
+            &none,
+            trouble.into_inner().unwrap_or_else(PoisonError::into_inner),
+        ),
+    };
+    // Whether the running program keeps an eye on the job is in its memory alone.
+    let memory = Memory::watching();
+    let facts = Facts {
+        reservation: stands.reservation,
+        entry: stands.entry,
+        running: stands.running,
+        served: question.served,
+        policy: stands.policy,
+        memory: &memory,
+        evictions_last_hour: 0,
+        now: question.now,
+    };
+    let conclusion = Box::new(conclude(facts, &outcome));
+    Foreseen::Asked {
+        outcome,
+        conclusion,
+    }
+}
+
+fn failed(none: &NoAnswer, trouble: Option<String>) -> Outcome {
+    let message = match trouble.filter(|_| matches!(none, NoAnswer::TimedOut(_))) {
+        Some(trouble) => format!("{none}: {trouble}"),
+        None => none.to_string(),
+    };
+    Outcome::Failed {
+        kind: none.kind(),
+        message: message.into(),
+    }
+}
+
+/// How soon a watch that failed is tried again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Runs the check's watches of objects, for indices that they fill, and never ends. What they would wake is nobody's business here, and the author's own
+/// streams stay as they are.
+async fn run_watches(
+    check: &Check,
+    client: &Client,
+    trouble: &Mutex<Option<String>>,
+) -> Infallible {
+    let sources = check.watches().0.into_iter();
+    let watches = sources.filter_map(|source| match source.start {
+        Start::Objects { begin, .. } => {
+            Some(run_watch(source.name, begin(client.clone()), trouble))
+        }
+        Start::Stream(_) => None,
+    });
+    join_all(watches).await;
+    pending().await
+}
+
+async fn run_watch(
+    name: String,
+    mut events: impl Stream<Item = watcher::Result<Event<Wake>>> + Unpin,
+    trouble: &Mutex<Option<String>>,
+) {
+    while let Some(event) = events.next().await {
+        if let Err(error) = event {
+            let message = format!(
+                "its watch of {name} fails: {}",
+                Failure::from(&error).message
+            );
+            *trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(message);
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+/// A Workload that has been read already.
+struct Held(Value);
+
+impl ReadWorkload for Held {
+    fn read<'a>(&'a self, _: &'a Workload) -> BoxFuture<'a, Result<Value, CheckError>> {
+        Box::pin(async move { Ok(self.0.clone()) })
+    }
+}

@@ -1,0 +1,372 @@
+//! `explain` on a cluster: what it tells, and that it writes nothing.
+
+use std::process::Command;
+use std::time::Duration;
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::PostParams;
+use kube::{Api, Client, ResourceExt};
+use kueue_check::cli::{Error, Explanation};
+use kueue_check::{
+    AdmissionCheckController, App, CheckError, CheckRequest, Clock, ControllerName, Preview,
+    Verdict, Wake, Watches,
+};
+use kueue_check_testenv::KueueVersion::{self, V0_14_8, V0_19_2};
+use serde_json::{Value, json};
+
+use super::checks::Setting;
+use super::faults::Faults;
+use super::process::{apply, binary, install};
+use super::world::{World, on_the_box, setting_reference, unique, world};
+
+const CONTROLLER: &str = "example.com/asked";
+
+/// What a check does when it is asked for a preview.
+#[derive(Clone, Copy, Debug)]
+enum Manner {
+    /// What the trait does by default.
+    Default,
+    /// It reads, and answers.
+    Reads,
+    /// It says that it only reads, and writes all the same.
+    Writes,
+    /// It waits for what its watch finds.
+    Watches,
+}
+
+struct Asked {
+    client: Client,
+    manner: Manner,
+    seen: tokio::sync::watch::Sender<bool>,
+}
+
+impl Asked {
+    async fn write(&self) -> Result<(), CheckError> {
+        let api: Api<ConfigMap> = Api::default_namespaced(self.client.clone());
+        let mut map = ConfigMap::default();
+        map.metadata.generate_name = Some("effect-".to_owned());
+        api.create(&PostParams::default(), &map).await?;
+        Ok(())
+    }
+}
+
+impl AdmissionCheckController for Asked {
+    type Parameters = Setting;
+
+    fn controller_name(&self) -> ControllerName {
+        const { ControllerName::from_static(CONTROLLER) }
+    }
+
+    async fn check(&self, request: CheckRequest<Setting>) -> Result<Verdict, CheckError> {
+        self.write().await?;
+        Ok(Verdict::ready(request.parameters().spec.word.clone()))
+    }
+
+    async fn preview(&self, request: CheckRequest<Setting>) -> Result<Preview, CheckError> {
+        match self.manner {
+            Manner::Default => Ok(Preview::not_asked("by default")),
+            Manner::Writes => self.check(request).await.map(Preview::of),
+            Manner::Reads => {
+                let whole = request.full_workload().await?;
+                let said = format!(
+                    "{} about {}",
+                    request.parameters().spec.word,
+                    whole["metadata"]["name"]
+                );
+                Ok(Verdict::pending(said)
+                    .recheck_in(Duration::from_secs(90))
+                    .into())
+            }
+            Manner::Watches => {
+                let mut seen = self.seen.subscribe();
+                let _ = seen.wait_for(|seen| *seen).await;
+                Ok(Verdict::ready("seen").into())
+            }
+        }
+    }
+
+    fn watches(&self) -> Watches {
+        let seen = self.seen.clone();
+        Watches::none().events::<Setting>(kube::runtime::watcher::Config::default(), move |event| {
+            if matches!(event, kube::runtime::watcher::Event::InitDone) {
+                seen.send_replace(true);
+            }
+            Wake::Nothing
+        })
+    }
+}
+
+fn app(manner: Manner) -> App {
+    App::new().check_on(move |client| Asked {
+        client,
+        manner,
+        seen: tokio::sync::watch::Sender::new(false),
+    })
+}
+
+async fn explain(
+    world: &World,
+    client: &Client,
+    manner: Manner,
+    target: &str,
+) -> Result<Explanation, Error> {
+    let target = target.parse().unwrap();
+    let clock = Clock::system();
+    app(manner)
+        .explain(client, Some(&world.namespace), &target, &clock)
+        .await
+}
+
+/// Everything that a check could have changed.
+async fn state(world: &World, check: &str, workload: &str) -> Value {
+    let maps: Api<ConfigMap> = Api::default_namespaced(world.client.clone());
+    let maps = maps.list(&kube::api::ListParams::default()).await.unwrap();
+    let effects = maps
+        .items
+        .iter()
+        .filter(|map| map.name_any().starts_with("effect-"));
+    json!({
+        "workload": world.get("Workload", workload).await,
+        "check": world.get("AdmissionCheck", check).await,
+        "events": world.events(&world.namespace, workload).await,
+        "effects": effects.count(),
+    })
+}
+
+async fn a_workload_that_waits(world: &World) -> String {
+    let name = unique("asked");
+    world.setting(&name, "fine").await;
+    world
+        .admission_check(&name, CONTROLLER, setting_reference(&name))
+        .await;
+    world.workload("train").await;
+    world.reserve("train", &[&name]).await;
+    name
+}
+
+async fn the_answer_is_told_and_nothing_is_written(version: KueueVersion) {
+    let Some(world) = world(version).await else {
+        return;
+    };
+    let name = a_workload_that_waits(&world).await;
+    let before = state(&world, &name, "train").await;
+    for (manner, expected) in [
+        (Manner::Default, "now         was not asked: by default"),
+        (
+            Manner::Reads,
+            "now         would say Pending: fine about \"train\"\n  written     Pending: fine about \"train\"\n  looks again after 1m30s",
+        ),
+        (Manner::Writes, "now         would fail: "),
+        (
+            Manner::Watches,
+            "now         would say Ready: seen\n  written     Ready: seen\n",
+        ),
+    ] {
+        let faults = Faults::default();
+        let client = faults.around(&world.client);
+        let explanation = explain(&world, &client, manner, "train").await.unwrap();
+        let text = explanation.to_string();
+        assert!(text.contains(expected), "{manner:?}: {text}");
+        assert!(text.contains("waits for 1 of 1 admission checks"), "{text}");
+        if matches!(manner, Manner::Writes) {
+            assert!(text.contains("this only reads"), "{text}");
+        }
+        let sent = faults.seen(|seen| !matches!(seen.verb, "get" | "watch"));
+        assert_eq!(sent, [], "{manner:?}");
+        if matches!(manner, Manner::Default) {
+            let about = faults.seen(|seen| seen.path.contains("settings"));
+            assert_eq!(about.len(), 1, "its parameters, and no watch: {about:?}");
+        }
+    }
+    assert_eq!(state(&world, &name, "train").await, before);
+}
+
+#[tokio::test]
+async fn what_a_check_would_say_is_told_and_nothing_is_written() {
+    the_answer_is_told_and_nothing_is_written(V0_19_2).await;
+}
+
+#[tokio::test]
+async fn what_a_check_would_say_is_told_on_kueue_0_14_too() {
+    the_answer_is_told_and_nothing_is_written(V0_14_8).await;
+}
+
+#[tokio::test]
+async fn what_keeps_a_check_from_being_asked_is_told() {
+    let Some(world) = world(V0_19_2).await else {
+        return;
+    };
+    let (missing, nonsense, other) = (unique("missing"), unique("nonsense"), unique("other"));
+    world.setting(&nonsense, "nonsense").await;
+    for name in [&missing, &nonsense] {
+        world
+            .admission_check(name, CONTROLLER, setting_reference(name))
+            .await;
+    }
+    world
+        .admission_check(&other, "example.com/else", Value::Null)
+        .await;
+    world.workload("train").await;
+    let told = async || {
+        let explanation = explain(&world, &world.client, Manner::Reads, "train").await;
+        explanation.unwrap().to_string()
+    };
+    let text = told().await;
+    assert!(text.contains("waits for quota"), "{text}");
+
+    let absent = unique("absent");
+    world
+        .reserve("train", &[&missing, &nonsense, &other, &absent])
+        .await;
+    let text = told().await;
+    for expected in [
+        format!(
+            "cannot be asked, ParametersNotFound: there is no Setting (group test.kueue-check.dev) `{missing}`: create it"
+        ),
+        format!(
+            "cannot be asked, ParametersInvalid: Setting `{nonsense}` makes no sense: `word` must not be nonsense"
+        ),
+        "answered by another program (example.com/else)".to_owned(),
+        format!("there is no AdmissionCheck `{absent}`"),
+    ] {
+        assert!(text.contains(&expected), "{expected}: {text}");
+    }
+
+    world.take_quota("train").await;
+    let text = told().await;
+    assert!(
+        text.contains("would say nothing") || text.contains("cannot be asked"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_job_is_enough_and_errors_say_what_to_do() {
+    let Some(world) = world(V0_19_2).await else {
+        return;
+    };
+    let empty = explain(&world, &world.client, Manner::Reads, "job/train").await;
+    let text = empty.unwrap_err().to_string();
+    assert!(text.contains("has no Workloads at all"), "{text}");
+
+    let template =
+        json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}});
+    let job: Job = serde_json::from_value(
+        json!({"metadata": {"name": "train"}, "spec": {"suspend": true, "template": template}}),
+    )
+    .unwrap();
+    let jobs: Api<Job> = Api::namespaced(world.client.clone(), &world.namespace);
+    let job = jobs.create(&PostParams::default(), &job).await.unwrap();
+    let owner = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": job.uid().unwrap(), "controller": true});
+    let body = json!({
+        "metadata": {"ownerReferences": [owner]},
+        "spec": {"queueName": "lq", "podSets": [{"name": "main", "count": 1, "template": template}]},
+    });
+    world
+        .create("Workload", "job-train-a1b2c", body.clone())
+        .await;
+    for target in [
+        "job/train",
+        "jobs.batch/train",
+        "train",
+        "job-train-a1b2c",
+        "workload/job-train-a1b2c",
+    ] {
+        let found = explain(&world, &world.client, Manner::Reads, target)
+            .await
+            .unwrap();
+        assert!(
+            found.to_string().contains("/job-train-a1b2c of Job/train"),
+            "{target}: {found}"
+        );
+    }
+
+    let near = explain(&world, &world.client, Manner::Reads, "job/trian").await;
+    let text = near.unwrap_err().to_string();
+    assert!(text.contains("did you mean job/train"), "{text}");
+    let nothing = explain(&world, &world.client, Manner::Reads, "job/zzz").await;
+    let text = nothing.unwrap_err().to_string();
+    assert!(text.contains("kueue.x-k8s.io/queue-name"), "{text}");
+    world.create("Workload", "job-train-d3e4f", body).await;
+    let several = explain(&world, &world.client, Manner::Reads, "job/train").await;
+    let text = several.unwrap_err().to_string();
+    assert!(
+        text.contains("name one of job-train-a1b2c, job-train-d3e4f"),
+        "{text}"
+    );
+}
+
+/// The example as a process: its exit code, its output and its errors.
+fn run(arguments: &[&str], kubeconfig: &std::path::Path) -> (Option<i32>, String, String) {
+    let output = Command::new(binary("maintenance_window"))
+        .args(arguments)
+        .env("KUEUE_CHECK_KUBECONFIG", kubeconfig)
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (
+        output.status.code(),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}
+
+#[tokio::test]
+async fn the_programs_own_rights_are_enough() {
+    if on_the_box() {
+        eprintln!("SKIPPED: the box has no port for another process");
+        return;
+    }
+    let Some(world) = world(V0_19_2).await else {
+        return;
+    };
+    let (namespace, name) = (unique("explain"), unique("window"));
+    let kubeconfig = install(&world, "maintenance_window", &namespace).await;
+    let parameters = json!({"apiGroup": "example.com", "kind": "Window", "name": name});
+    world
+        .admission_check(&name, "example.com/window", parameters)
+        .await;
+    let window = json!({"apiVersion": "example.com/v1alpha1", "kind": "Window", "metadata": {"name": name},
+                        "spec": {"opens": "00:00:00", "closes": "23:59:59.999", "timeZone": "UTC"}});
+    apply(&world.client, &window).await;
+    world.workload("train").await;
+    world.reserve("train", &[&name]).await;
+
+    let (code, text, error) = run(&["explain", "train", "-n", &world.namespace], &kubeconfig);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(
+        text.contains("would say Ready: inside the window"),
+        "{text}"
+    );
+    let (code, text, error) = run(
+        &["explain", "train", "-n", &world.namespace, "-o", "json"],
+        &kubeconfig,
+    );
+    assert_eq!(code, Some(0), "{error}");
+    let told: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(told["checks"][0]["asked"]["verdict"], "Ready");
+
+    let (code, _, error) = run(&["explain", "trian", "-n", &world.namespace], &kubeconfig);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("did you mean train?"), "{error}");
+    assert_eq!(run(&["explain", "a/b/c"], &kubeconfig).0, Some(2));
+    assert_eq!(run(&["explain"], &kubeconfig).0, Some(2));
+
+    // Without its ClusterRole it is told what is missing.
+    let roles: Api<k8s_openapi::api::rbac::v1::ClusterRoleBinding> = Api::all(world.client.clone());
+    roles
+        .delete(&namespace, &kube::api::DeleteParams::default())
+        .await
+        .unwrap();
+    let error = super::world::wait("the rights to be gone", async || {
+        let (code, _, error) = run(&["explain", "train", "-n", &world.namespace], &kubeconfig);
+        (code == Some(1), error)
+    })
+    .await;
+    let expected = format!(
+        "you may not get workloads.kueue.x-k8s.io in namespace {}",
+        world.namespace
+    );
+    assert!(error.contains(&expected), "{error}");
+}
