@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::book::{Approval, Live, Said};
 use super::tally::{Place, Tally, place};
-use super::{Balance, Book, Decision, Reason, Run, RunState, Why, committed};
+use super::{Book, Decision, Reason, Run, RunState, Why, committed};
 use crate::money::Amount;
 use crate::period::Period;
 use crate::resource::{
