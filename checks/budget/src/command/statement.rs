@@ -7,8 +7,9 @@ use kube::{Api, Client, ResourceExt};
 use kueue_check::api::Workload;
 
 use super::{Failed, StatementArguments};
+use crate::controller::CONTROLLER;
 use crate::ledger::{RunState, run_of};
-use crate::resource::{AccountStatus, Budget};
+use crate::resource::{AccountStatus, Budget, NamespaceBudget};
 use crate::terms::Terms;
 
 /// What is printed.
@@ -24,34 +25,60 @@ pub async fn statement(arguments: &StatementArguments) -> Result<String, Failed>
         .get(&arguments.budget)
         .await
         .map_err(|error| Failed::new("the Budget", error))?;
-    let resource = ApiResource {
-        group: "kueue.x-k8s.io".to_owned(),
-        version: "v1beta2".to_owned(),
-        api_version: "kueue.x-k8s.io/v1beta2".to_owned(),
-        kind: "Workload".to_owned(),
-        plural: "workloads".to_owned(),
-    };
-    let workloads: Api<DynamicObject> = match &arguments.namespace {
-        Some(namespace) => Api::namespaced_with(client, namespace, &resource),
-        None => Api::all_with(client, &resource),
-    };
-    let list = workloads
+    let budgets_checks = checks_of(&client, &arguments.budget).await?;
+    let own: Api<NamespaceBudget> = Api::all(client.clone());
+    let own = own
         .list(&ListParams::default())
         .await
-        .map_err(|error| Failed::new("the Workloads", error))?;
+        .map_err(|error| Failed::new("the NamespaceBudgets", error))?;
+    let list = list(&client, "Workload", "workloads").await?;
     let seen = list
-        .items
         .iter()
         .filter_map(|object| Workload::from_json(serde_json::to_value(object).ok()?).ok());
     written(
         &budget,
+        &own.items,
+        &budgets_checks,
         &seen.collect::<Vec<_>>(),
         arguments.namespace.as_deref(),
     )
 }
 
+/// All objects of a kind of Kueue's, in the newest version that the cluster serves.
+async fn list(client: &Client, kind: &str, plural: &str) -> Result<Vec<DynamicObject>, Failed> {
+    let mut failed = None;
+    for version in ["v1beta2", "v1beta1"] {
+        let resource = ApiResource {
+            group: "kueue.x-k8s.io".to_owned(),
+            version: version.to_owned(),
+            api_version: format!("kueue.x-k8s.io/{version}"),
+            kind: kind.to_owned(),
+            plural: plural.to_owned(),
+        };
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+        match api.list(&ListParams::default()).await {
+            Ok(list) => return Ok(list.items),
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    let why = failed.map_or_else(String::new, |error| error.to_string());
+    Err(Failed::new(&format!("the {plural}"), why))
+}
+
+/// The AdmissionChecks that refer to the Budget.
+async fn checks_of(client: &Client, budget: &str) -> Result<Vec<String>, Failed> {
+    let checks = list(client, "AdmissionCheck", "admissionchecks").await?;
+    let ours = checks.iter().filter(|check| {
+        let spec = &check.data["spec"];
+        spec["controllerName"] == CONTROLLER && spec["parameters"]["name"] == budget
+    });
+    Ok(ours.map(ResourceExt::name_any).collect())
+}
+
 fn written(
     budget: &Budget,
+    own: &[NamespaceBudget],
+    checks: &[String],
     workloads: &[Workload],
     namespace: Option<&str>,
 ) -> Result<String, Failed> {
@@ -77,10 +104,30 @@ fn written(
         "\n{:<24} {:>12} {:>12} {:>12} {:>12} {:>5}",
         "ACCOUNT", "LIMIT", "SPENT", "COMMITTED", "REMAINING", "HELD"
     );
-    for account in status.accounts.iter().filter(|account| {
+    let shown = |account: &&AccountStatus| {
         namespace.is_none_or(|namespace| account.name == namespace || account.pool)
-    }) {
+    };
+    let mut named = Vec::new();
+    for account in status.accounts.iter().filter(shown) {
+        named.push(account.name.as_str());
         let _ = writeln!(text, "{}", line(account));
+    }
+    // What is quiet stands in its NamespaceBudget only.
+    let own = own
+        .iter()
+        .filter(|object| object.spec.budget_ref == budget.name_any());
+    let own = own.filter_map(|object| object.status.as_ref()?.account.as_ref());
+    for account in own.filter(shown) {
+        if !named.contains(&account.name.as_str()) {
+            named.push(account.name.as_str());
+            let _ = writeln!(text, "{}", line(account));
+        }
+    }
+    if let Some(namespace) = namespace.filter(|namespace| !named.contains(namespace)) {
+        let _ = writeln!(
+            text,
+            "{namespace:<24} nothing is committed, and at most half of the limit is used"
+        );
     }
     let _ = writeln!(
         text,
@@ -88,13 +135,10 @@ fn written(
         "WORKLOAD", "ESTIMATE", "AN HOUR"
     );
     for workload in workloads {
-        // Whatever check of it is this Budget's, its state is shown.
-        let names: Vec<&str> = workload
-            .checks()
-            .iter()
-            .map(kueue_check::api::CheckEntry::name)
-            .collect();
-        let Some(run) = run_of(workload, &terms, names.into_iter()) else {
+        if namespace.is_some_and(|namespace| workload.namespace() != namespace) {
+            continue;
+        }
+        let Some(run) = run_of(workload, &terms, checks.iter().map(String::as_str)) else {
             continue;
         };
         let state = match run.state {

@@ -95,6 +95,33 @@ pub(super) fn conditions(
         .collect()
 }
 
+/// Whether a namespace has several NamespaceBudgets for one Budget.
+pub(super) fn conflicting(
+    rivals: &[&str],
+    generation: i64,
+    before: &[Condition],
+    now: Timestamp,
+) -> Condition {
+    let says = Says {
+        kind: "Conflicting",
+        status: !rivals.is_empty(),
+        reason: if rivals.is_empty() {
+            "OnlyOne"
+        } else {
+            "Several"
+        },
+        message: if rivals.is_empty() {
+            String::new()
+        } else {
+            format!(
+                "the namespace has others for the same Budget, and the lower limit holds: {}",
+                rivals.join(", ")
+            )
+        },
+    };
+    with_times(says, generation, before, now)
+}
+
 /// Whether it is known what is spent.
 fn fresh(book: &Book, asked: Option<&Asked>, now: Timestamp) -> Says {
     let says = |status, reason, message: String| Says {

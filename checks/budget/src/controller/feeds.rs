@@ -16,8 +16,8 @@ use serde::de::DeserializeOwned;
 use tokio::time::sleep;
 
 use super::CONTROLLER;
-use super::shared::Shared;
-use crate::resource::{Budget, NamespaceBudget, NamespaceBudgetSpec, Quota};
+use super::shared::{Own, OwnLimits, Shared};
+use crate::resource::{Budget, NamespaceBudget, Quota};
 use crate::terms::{OwnLimit, Terms};
 
 /// How long to wait for something that is not there yet.
@@ -83,6 +83,7 @@ pub(super) async fn budgets(shared: &Arc<Shared>, context: &Background) {
                 for name in gone {
                     shared.books().remove(&name);
                 }
+                shared.budgets_are_known();
             }
         }
         shared.changed();
@@ -93,13 +94,17 @@ pub(super) async fn budgets(shared: &Arc<Shared>, context: &Background) {
 pub(super) async fn namespace_budgets(shared: &Arc<Shared>, context: &Background) {
     let api: Api<NamespaceBudget> = Api::all(context.client().clone());
     // By Budget, namespace and name.
-    let mut known: BTreeMap<(String, String), NamespaceBudgetSpec> = BTreeMap::new();
+    let mut known = OwnLimits::new();
     let key =
         |object: &NamespaceBudget| (object.namespace().unwrap_or_default(), object.name_any());
+    let own = |object: &NamespaceBudget| Own {
+        generation: object.metadata.generation.unwrap_or_default(),
+        spec: object.spec.clone(),
+    };
     follow(api, |change| {
         match change {
             Change::Is(object) => {
-                known.insert(key(&object), object.spec.clone());
+                known.insert(key(&object), own(&object));
             }
             Change::Gone(object) => {
                 known.remove(&key(&object));
@@ -107,7 +112,7 @@ pub(super) async fn namespace_budgets(shared: &Arc<Shared>, context: &Background
             Change::Complete(objects) => {
                 known = objects
                     .iter()
-                    .map(|object| (key(object), object.spec.clone()))
+                    .map(|object| (key(object), own(object)))
                     .collect();
             }
         }
@@ -151,21 +156,29 @@ pub(super) async fn namespaces(shared: &Arc<Shared>, context: &Background) {
 /// A kind of Kueue's, in the newest version that the cluster serves.
 async fn kueue(client: &Client, kind: &str, plural: &str) -> ApiResource {
     loop {
-        for version in ["v1beta2", "v1beta1"] {
-            let resource = ApiResource {
-                group: "kueue.x-k8s.io".to_owned(),
-                version: version.to_owned(),
-                api_version: format!("kueue.x-k8s.io/{version}"),
-                kind: kind.to_owned(),
-                plural: plural.to_owned(),
-            };
-            let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-            if api.list(&ListParams::default().limit(1)).await.is_ok() {
-                return resource;
-            }
+        if let Some(resource) = served(client, kind, plural).await {
+            return resource;
         }
         sleep(LATER).await;
     }
+}
+
+/// The same, if the cluster serves it now.
+pub(super) async fn served(client: &Client, kind: &str, plural: &str) -> Option<ApiResource> {
+    for version in ["v1beta2", "v1beta1"] {
+        let resource = ApiResource {
+            group: "kueue.x-k8s.io".to_owned(),
+            version: version.to_owned(),
+            api_version: format!("kueue.x-k8s.io/{version}"),
+            kind: kind.to_owned(),
+            plural: plural.to_owned(),
+        };
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+        if api.list(&ListParams::default().limit(1)).await.is_ok() {
+            return Some(resource);
+        }
+    }
+    None
 }
 
 /// Objects whose type only the cluster knows.
@@ -266,7 +279,7 @@ pub(super) async fn cluster_queues(shared: &Arc<Shared>, context: &Background) {
 }
 
 impl Shared {
-    fn set_own_limits(&self, known: &BTreeMap<(String, String), NamespaceBudgetSpec>) {
+    fn set_own_limits(&self, known: &OwnLimits) {
         self.keep_own_limits(known.clone());
         self.apply_own_limits();
     }
@@ -276,7 +289,7 @@ impl Shared {
         let known = self.own_limits();
         for (name, book) in self.books().all_mut() {
             let mut own: BTreeMap<&str, OwnLimit> = BTreeMap::new();
-            for ((namespace, of), spec) in &known {
+            for ((namespace, of), Own { spec, .. }) in &known {
                 if spec.budget_ref == name {
                     own.entry(namespace)
                         .or_default()

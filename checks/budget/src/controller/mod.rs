@@ -17,7 +17,7 @@ use futures::StreamExt;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{CustomResourceExt, ResourceExt};
-use kueue_check::api::AdmissionCheck;
+use kueue_check::api::{AdmissionCheck, CheckState};
 use kueue_check::{
     AdmissionCheckController, Background, CheckError, CheckRequest, ControllerName, Inactive,
     Preview, ReleaseReason, Released, Reservation, Seen, Verdict, Wake, Watches,
@@ -100,8 +100,9 @@ impl AdmissionCheckController for BudgetCheck {
         let Some(run) = run_of(workload, &terms, checks.iter().map(String::as_str)) else {
             return Ok(Verdict::unchanged());
         };
+        let told_before = book.told_at(&run.uid);
         let decision = book.decide(&run, now);
-        self.shared.count(&name, &decision);
+        let told_again = book.told_at(&run.uid) == told_before;
         let held =
             matches!(decision, Decision::Hold(_) | Decision::Unchanged) && !workload.is_admitted();
         if held
@@ -115,15 +116,30 @@ impl AdmissionCheckController for BudgetCheck {
             )));
         }
         drop(books);
-        if decision != Decision::Unchanged {
-            self.shared.changed();
-        }
         let verdict = Words {
             terms: &terms,
             workload,
             run: &run,
         }
         .verdict(&decision);
+        // Where a Workload has several checks of one Budget, the first of them hears nothing new while the others are asked.
+        let told = workload
+            .check(request.admission_check())
+            .is_some_and(|entry| *entry.state() == CheckState::Ready);
+        let new = match decision {
+            Decision::Unchanged => false,
+            Decision::Hold(_) => !told_again,
+            _ => !told,
+        };
+        if new {
+            self.shared.count(&name, &decision);
+            self.shared.changed();
+        }
+        let verdict = if verdict.is_ready() && told {
+            Verdict::unchanged()
+        } else {
+            verdict
+        };
         let watched = terms.overspent.0 == Running::Evict && !verdict.is_pending();
         Ok(if watched {
             verdict.recheck_in(Duration::from_mins(1))

@@ -12,6 +12,7 @@ use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams};
 use kueue_check::Background;
 use serde_json::json;
 
+use super::feeds;
 use super::shared::Shared;
 use crate::money::Amount;
 use crate::resource::Quota;
@@ -27,19 +28,13 @@ const LOOK: i64 = 60;
 /// What is closed.
 #[derive(Default)]
 pub(super) struct Queues {
-    looked: i64,
+    /// How LocalQueues are served; `None` until that is known.
+    served: Option<ApiResource>,
+    looked: Option<i64>,
     /// By namespace and name: the Budget's uid, and what is needed.
     closed: BTreeMap<(String, String), (String, Amount)>,
-}
-
-fn kind(version: &str) -> ApiResource {
-    ApiResource {
-        group: "kueue.x-k8s.io".to_owned(),
-        version: version.to_owned(),
-        api_version: format!("kueue.x-k8s.io/{version}"),
-        kind: "LocalQueue".to_owned(),
-        plural: "localqueues".to_owned(),
-    }
+    /// Those that could not be closed, and when: they are tried again later.
+    refused: BTreeMap<(String, String), i64>,
 }
 
 impl Queues {
@@ -51,17 +46,25 @@ impl Queues {
             .any(|(_, book)| book.terms().quota == Quota::CloseLocalQueues);
         let now = shared.now().as_second();
         // One that was closed by an earlier process, or for a Budget that is gone, must be found too.
-        if (wanted || self.looked == 0 || !self.closed.is_empty()) && now - self.looked >= LOOK {
-            self.look(context).await;
-            self.looked = now;
+        let due = self.looked.is_none_or(|looked| now - looked >= LOOK);
+        if due && (wanted || self.looked.is_none() || !self.closed.is_empty()) {
+            if self.served.is_none() {
+                self.served = feeds::served(context.client(), "LocalQueue", "localqueues").await;
+            }
+            if self.look(context).await {
+                self.looked = Some(now);
+            }
         }
+        self.refused.retain(|_, at| now - *at < LOOK);
         for (namespace, queue, uid, needs) in to_close(shared) {
-            if !self
-                .closed
-                .contains_key(&(namespace.clone(), queue.clone()))
-                && self.close(context, &namespace, &queue, &uid, needs).await
-            {
-                self.closed.insert((namespace, queue), (uid, needs));
+            let key = (namespace, queue);
+            if self.closed.contains_key(&key) || self.refused.contains_key(&key) {
+                continue;
+            }
+            if self.close(context, &key.0, &key.1, &uid, needs).await {
+                self.closed.insert(key, (uid, needs));
+            } else {
+                self.refused.insert(key, now);
             }
         }
         let open: Vec<(String, String)> = self
@@ -82,10 +85,19 @@ impl Queues {
         }
     }
 
-    async fn look(&mut self, context: &Background) {
-        let api: Api<DynamicObject> = Api::all_with(context.client().clone(), &kind("v1beta2"));
+    fn api(&self, context: &Background, namespace: &str) -> Option<Api<DynamicObject>> {
+        let (client, kind) = (context.client().clone(), self.served.as_ref()?);
+        Some(Api::namespaced_with(client, namespace, kind))
+    }
+
+    /// Reads what is closed. Whether that could be found out.
+    async fn look(&mut self, context: &Background) -> bool {
+        let Some(kind) = &self.served else {
+            return false;
+        };
+        let api: Api<DynamicObject> = Api::all_with(context.client().clone(), kind);
         let Ok(queues) = api.list(&ListParams::default()).await else {
-            return;
+            return false;
         };
         self.closed = queues
             .into_iter()
@@ -99,6 +111,7 @@ impl Queues {
                 Some(((queue.namespace()?, queue.name_any()), (uid, needs)))
             })
             .collect();
+        true
     }
 
     async fn close(
@@ -109,22 +122,27 @@ impl Queues {
         uid: &str,
         needs: Amount,
     ) -> bool {
-        let api: Api<DynamicObject> =
-            Api::namespaced_with(context.client().clone(), namespace, &kind("v1beta2"));
-        let listed = api.list(&ListParams::default()).await;
-        let found = listed
+        let Some(api) = self.api(context, namespace) else {
+            return false;
+        };
+        let found = api.list(&ListParams::default()).await;
+        let found = found
             .into_iter()
             .flatten()
             .find(|found| found.name_any() == queue);
-        let stopped = found.as_ref().is_none_or(|found| {
-            found.data["spec"]["stopPolicy"]
-                .as_str()
-                .is_some_and(|policy| policy != "None")
-        });
-        if stopped {
+        let open = |found: &DynamicObject| {
+            let policy = found.data["spec"]["stopPolicy"].as_str();
+            policy.is_none_or(|policy| policy == "None")
+        };
+        let Some(found) = found.filter(open) else {
             return false;
-        }
-        let body = json!({"metadata": {"annotations": {BUDGET: uid, NEEDS: needs.to_string()}}, "spec": {"stopPolicy": "Hold"}});
+        };
+        // Who created the queue owns the default of its policy; what has been changed since it was read is not overwritten.
+        let version = found.resource_version();
+        let body = json!({
+            "metadata": {"annotations": {BUDGET: uid, NEEDS: needs.to_string()}, "resourceVersion": version},
+            "spec": {"stopPolicy": "Hold"},
+        });
         let closed = self.apply(context, namespace, queue, body).await;
         if closed {
             tracing::info!(
@@ -144,16 +162,17 @@ impl Queues {
         queue: &str,
         says: serde_json::Value,
     ) -> bool {
-        let api: Api<DynamicObject> =
-            Api::namespaced_with(context.client().clone(), namespace, &kind("v1beta2"));
-        let mut body = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue", "metadata": {"name": queue, "namespace": namespace}});
+        let (Some(api), Some(kind)) = (self.api(context, namespace), &self.served) else {
+            return false;
+        };
+        let mut body = json!({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": queue, "namespace": namespace}});
         if let Some(annotations) = says["metadata"].get("annotations") {
             body["metadata"]["annotations"] = annotations.clone();
+            body["metadata"]["resourceVersion"] = says["metadata"]["resourceVersion"].clone();
             body["spec"] = says["spec"].clone();
         }
-        let applied = api
-            .patch(queue, &PatchParams::apply(MANAGER), &Patch::Apply(body))
-            .await;
+        let parameters = PatchParams::apply(MANAGER).force();
+        let applied = api.patch(queue, &parameters, &Patch::Apply(body)).await;
         if let Err(error) = &applied {
             tracing::warn!(namespace, queue, error = %kueue_check::Message::new(error.to_string()), "a LocalQueue could not be opened or closed");
         }
@@ -198,15 +217,22 @@ fn to_close(shared: &Shared) -> BTreeSet<(String, String, String, Amount)> {
     all
 }
 
+/// Whether a queue that was closed for the Budget `uid` is opened: there is what it needs again, or nobody wants it closed any more.
 fn may_open(shared: &Shared, namespace: &str, uid: &str, needs: Amount) -> bool {
     let now = shared.now();
     let books = shared.books();
     let Some((_, book)) = books.all().find(|(_, book)| book.terms().uid == uid) else {
-        return true;
+        // A process that has just begun knows no Budget.
+        return shared.knows_budgets();
     };
     let account = Account::Namespace(namespace.into());
-    book.terms().quota != Quota::CloseLocalQueues
-        || book
-            .period(now)
-            .is_some_and(|period| book.balance(&account, period, now).remaining() >= needs)
+    if book.terms().quota != Quota::CloseLocalQueues || book.accounts(namespace, now).is_empty() {
+        return true;
+    }
+    // Who has just begun knows of no spending, and takes it for none.
+    let known = book.is_known(&account, now).is_ok();
+    book.period(now).filter(|_| known).is_some_and(|period| {
+        let balance = book.balance(&account, period, now);
+        balance.remaining() >= needs.min(balance.limit)
+    })
 }

@@ -1,7 +1,7 @@
 //! What the check's answers and its work beside share.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -35,12 +35,23 @@ pub(super) struct Shared {
     pub(super) status_writes: AtomicU64,
     /// How many Workloads wait for quota, by ClusterQueue.
     pending: Mutex<BTreeMap<String, u64>>,
+    /// Whether the list of Budgets has been read.
+    budgets_known: AtomicBool,
     own: Mutex<OwnLimits>,
     namespaces: Mutex<Option<Labels>>,
 }
 
 /// NamespaceBudgets, by namespace and name.
-pub(super) type OwnLimits = BTreeMap<(String, String), NamespaceBudgetSpec>;
+pub(super) type OwnLimits = BTreeMap<(String, String), Own>;
+
+/// One of them.
+#[derive(Clone, Debug)]
+pub(super) struct Own {
+    pub(super) generation: i64,
+    pub(super) spec: NamespaceBudgetSpec,
+}
+
+/// The labels of namespaces.
 type Labels = BTreeMap<String, BTreeMap<String, String>>;
 
 /// What came of asking a source.
@@ -73,6 +84,7 @@ impl Shared {
             decisions: Mutex::default(),
             status_writes: AtomicU64::new(0),
             pending: Mutex::default(),
+            budgets_known: AtomicBool::new(false),
             own: Mutex::default(),
             namespaces: Mutex::default(),
         }
@@ -120,6 +132,15 @@ impl Shared {
     pub(super) fn set_namespaces(&self, known: &Labels) {
         *lock(&self.namespaces) = Some(known.clone());
         self.dress();
+    }
+
+    pub(super) fn budgets_are_known(&self) {
+        self.budgets_known.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a Budget that is not known is none.
+    pub(super) fn knows_budgets(&self) -> bool {
+        self.budgets_known.load(Ordering::Relaxed)
     }
 
     pub(super) fn own_limits(&self) -> OwnLimits {

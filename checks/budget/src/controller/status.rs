@@ -10,7 +10,7 @@ use kube::api::{Patch, PatchParams};
 use kueue_check::Background;
 use serde_json::{Value, json};
 
-use super::conditions::conditions;
+use super::conditions::{conditions, conflicting};
 use super::shared::Shared;
 use crate::ledger::{Balance, Book};
 use crate::resource::{
@@ -23,9 +23,9 @@ use crate::terms::Account;
 const MANAGER: &str = "budget-check";
 /// How many accounts a Budget shows.
 const ACCOUNTS: usize = 128;
-/// How soon figures alone are shown again, in seconds.
+/// How soon figures are shown again, in seconds, of which one has moved by a hundredth of its limit.
 const FIGURES: i64 = 30;
-/// How soon it is shown again that nothing but time has passed.
+/// How soon it is shown that they have moved by less, or that nothing but time has passed.
 const TIME: i64 = 600;
 
 /// What was written last.
@@ -90,15 +90,18 @@ fn due(
     let books = shared.books();
     let mut all = Vec::new();
     for (name, book) in books.all() {
-        let key = (String::new(), name.to_owned());
-        let known: Option<Vec<Condition>> = before
-            .get(&key)
-            .map(|last| serde_json::from_value(last.conditions.clone()).unwrap_or_default());
+        let known = conditions_before(before, "", name);
         let asked = shared.asked(name);
-        let status = budget_status(book, asked.as_ref(), &known.unwrap_or_default(), now);
-        for ((namespace, of), spec) in &own {
-            if spec.budget_ref == name {
-                let status = namespace_status(book, namespace, now);
+        let status = budget_status(book, asked.as_ref(), &known, now);
+        for ((namespace, of), object) in &own {
+            if object.spec.budget_ref == name {
+                let rivals = own.iter().filter(|((there, other), rival)| {
+                    there == namespace && other != of && rival.spec.budget_ref == name
+                });
+                let rivals: Vec<&str> = rivals.map(|((_, other), _)| other.as_str()).collect();
+                let known = conditions_before(before, namespace, of);
+                let about = (namespace.as_str(), object.generation);
+                let status = namespace_status(book, about, &rivals, &known, now);
                 all.push((
                     namespace.clone(),
                     of.clone(),
@@ -114,16 +117,24 @@ fn due(
     }
     drop(books);
     all.retain(|(namespace, name, status)| {
-        is_due(
-            status,
-            before.get(&(namespace.clone(), name.clone())),
-            now.as_second(),
-        )
+        let last = before.get(&(namespace.clone(), name.clone()));
+        is_due(status, last, !namespace.is_empty(), now.as_second())
     });
     all
 }
 
-fn is_due(status: &Value, last: Option<&Last>, now: i64) -> bool {
+fn conditions_before(
+    before: &BTreeMap<(String, String), Last>,
+    namespace: &str,
+    name: &str,
+) -> Vec<Condition> {
+    let last = before.get(&(namespace.to_owned(), name.to_owned()));
+    last.and_then(|last| serde_json::from_value(last.conditions.clone()).ok())
+        .unwrap_or_default()
+}
+
+/// Whether `status` is written. That nothing but time has passed is shown in Budgets, now and then, and not in each of hundreds of NamespaceBudgets.
+fn is_due(status: &Value, last: Option<&Last>, of_namespace: bool, now: i64) -> bool {
     let Some(last) = last else { return true };
     if *status == last.status {
         return false;
@@ -143,12 +154,26 @@ fn is_due(status: &Value, last: Option<&Last>, now: i64) -> bool {
     if said(status) != said(&last.status) {
         return true;
     }
-    let wait = if without_time(status) == without_time(&last.status) {
-        TIME
-    } else {
-        FIGURES
+    if noted(status) != noted(&last.status) {
+        return now - last.at >= FIGURES;
+    }
+    let moved = without_time(status) != without_time(&last.status);
+    (moved || !of_namespace) && now - last.at >= TIME
+}
+
+/// What of a status a person would note: who has an account, its limit, the percentage that is used of it, and who waits.
+fn noted(status: &Value) -> Vec<Value> {
+    let of = |account: &Value| -> Value {
+        let fields = ["name", "limit", "usedPercent", "held", "overspent"];
+        let fields = fields.into_iter();
+        fields.map(|field| account[field].clone()).collect()
     };
-    now - last.at >= wait
+    let accounts = status["accounts"].as_array().into_iter().flatten();
+    [status, &status["total"]]
+        .into_iter()
+        .chain(accounts)
+        .map(of)
+        .collect()
 }
 
 fn text(at: Timestamp) -> String {
@@ -261,13 +286,20 @@ fn budget_status(
     }
 }
 
-fn namespace_status(book: &Book, namespace: &str, now: Timestamp) -> NamespaceBudgetStatus {
+/// The status of a NamespaceBudget: `about` which namespace and generation, and which others there are for both.
+fn namespace_status(
+    book: &Book,
+    (namespace, generation): (&str, i64),
+    rivals: &[&str],
+    before: &[Condition],
+    now: Timestamp,
+) -> NamespaceBudgetStatus {
     let account = Account::Namespace(namespace.into());
     let balance = book
         .period(now)
         .map(|period| book.balance(&account, period, now));
     NamespaceBudgetStatus {
-        observed_generation: 0,
+        observed_generation: generation,
         period: period_status(book, now),
         as_of: book
             .watermark(&account)
@@ -275,6 +307,6 @@ fn namespace_status(book: &Book, namespace: &str, now: Timestamp) -> NamespaceBu
             .and_then(|at| Timestamp::from_second(at).ok())
             .map(text),
         account: balance.map(|balance| account_status(book, &balance)),
-        conditions: Vec::new(),
+        conditions: vec![conflicting(rivals, generation, before, now)],
     }
 }

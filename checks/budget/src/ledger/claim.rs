@@ -32,8 +32,8 @@ pub enum State {
     Open(i64),
     /// It runs since then.
     Running(i64),
-    /// It ran from then to then, and that is not all known to the source yet.
-    Ended(i64, i64),
+    /// It ran from then on for so many seconds, and that is not all known to the source yet.
+    Ended(i64, u32),
 }
 
 /// Up to when spending is known, of each namespace. Seconds since 1970.
@@ -87,7 +87,7 @@ impl Claim {
                 let late = if self.bounded { now } else { now + overrun };
                 (since, if now < end { end } else { late })
             }
-            State::Ended(since, end) => (since, end),
+            State::Ended(since, ran) => (since, since + i64::from(ran)),
         }
     }
 

@@ -3,142 +3,17 @@
 //! To decide and to write the decision down is one step: nothing happens in between. Between a look at the money and its commitment lies the overspending of every
 //! controller that asks and then acts.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 
-use super::{Balance, Book, Exemption, Run, RunState};
-use crate::ledger::book::Said;
+use super::book::{Approval, Live, Said};
+use super::tally::{Place, Tally, place};
+use super::{Book, Decision, Reason, Run, RunState, Why, committed};
 use crate::money::Amount;
 use crate::period::Period;
 use crate::resource::{
     AdmitOrder, Enforcement, HoldOrAdmit, OnTooLarge, OnUnpriced, Running, Takeover,
 };
 use crate::terms::Account;
-
-/// What is decided about a run.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Decision {
-    /// What it was told before still holds.
-    Unchanged,
-    /// No limit applies to it.
-    NotGoverned,
-    /// It may start.
-    Admit(Why),
-    /// It waits.
-    Hold(Reason),
-    /// It will never start as it is.
-    Reject(Reason),
-    /// It runs, and is to be stopped.
-    Stop(Balance),
-}
-
-/// Why a run may start.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Why {
-    /// Its whole estimate fits. The balances are those after it, of each account.
-    Fits(Vec<Balance>),
-    /// It is never held.
-    Exempt(Exemption),
-    /// Nothing is enforced; what would have been said otherwise.
-    ReportOnly(Option<Box<Reason>>),
-    /// It has no price, and the Budget lets such jobs start.
-    Unpriced,
-    /// Spending is not known, and the Budget lets jobs start then.
-    Stale(Box<Reason>),
-}
-
-/// Why a run may not start.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Reason {
-    /// Its estimate is more than what is left.
-    DoesNotFit {
-        /// The estimate, within the period.
-        need: Amount,
-        /// The account that lacks it.
-        balance: Balance,
-    },
-    /// More than the limit has been spent.
-    Overspent(Balance),
-    /// It passes nobody, and somebody before it does not fit.
-    Behind(Balance),
-    /// It costs more than one job may.
-    TooLarge {
-        /// What it costs.
-        estimate: Amount,
-        /// What it may.
-        most: Amount,
-        /// The account whose whole limit that is, if it is not the limit for one job.
-        account: Option<Account>,
-    },
-    /// There is no price for it.
-    Unpriced {
-        /// A resource.
-        resource: String,
-        /// Its flavor.
-        flavor: String,
-    },
-    /// It is not known yet what has been spent up to the time since which this process watches.
-    ColdStart {
-        /// That time; `None` while the list is being read.
-        need: Option<Timestamp>,
-        /// What is known.
-        have: Option<Timestamp>,
-        /// Why nothing more is.
-        problem: Option<String>,
-    },
-    /// It has not been known for too long what is spent.
-    Stale {
-        /// Whose spending.
-        account: Account,
-        /// Since when.
-        since: Timestamp,
-        /// Why.
-        problem: Option<String>,
-    },
-    /// The term is over, or has not begun.
-    NoPeriod,
-}
-
-impl Reason {
-    /// A number for the kind of reason, to tell when it changes.
-    pub(super) fn code(&self) -> u8 {
-        match self {
-            Self::DoesNotFit { .. } => 1,
-            Self::Overspent(_) => 2,
-            Self::Behind(_) => 3,
-            Self::TooLarge { .. } => 4,
-            Self::Unpriced { .. } => 5,
-            Self::ColdStart { .. } => 6,
-            Self::Stale { .. } => 7,
-            Self::NoPeriod => 8,
-        }
-    }
-
-    /// A word for metrics.
-    pub fn word(&self) -> &'static str {
-        match self {
-            Self::DoesNotFit { .. } => "does_not_fit",
-            Self::Overspent(_) => "overspent",
-            Self::Behind(_) => "behind",
-            Self::TooLarge { .. } => "too_large",
-            Self::Unpriced { .. } => "unpriced",
-            Self::ColdStart { .. } => "cold_start",
-            Self::Stale { .. } => "stale",
-            Self::NoPeriod => "no_period",
-        }
-    }
-
-    /// The account that stands in the way.
-    pub fn balance(&self) -> Option<&Balance> {
-        match self {
-            Self::DoesNotFit { balance, .. } | Self::Overspent(balance) | Self::Behind(balance) => {
-                Some(balance)
-            }
-            _ => None,
-        }
-    }
-}
 
 #[expect(
     clippy::result_large_err,
@@ -156,7 +31,10 @@ impl Book {
         }
         // What was given money once keeps it: the answer may be on its way.
         self.see(run, now);
-        let given = self.liens().any(|uid| *uid == run.uid);
+        let given = self
+            .live
+            .get(&run.uid)
+            .is_some_and(|live| live.approval == Approval::Given);
         self.unlien(&run.uid);
         if self.accounts(&run.namespace, now).is_empty()
             && run.exempt.is_none()
@@ -192,18 +70,16 @@ impl Book {
             self.no_longer_held(&run.uid);
             return Decision::Reject(reason);
         }
-        let held = self.hold(run).clone();
-        if !Self::is_untrue(&held, &reason, now) {
-            return Decision::Unchanged;
+        let held = self.hold(run);
+        let untrue = Self::is_untrue(held, &reason, now);
+        if let Some(said) = held.said.as_ref().filter(|_| !untrue) {
+            return Decision::Hold(said.reason.clone());
         }
-        let said = Said {
-            code: reason.code(),
-            remaining: reason.balance().map(Balance::remaining).unwrap_or_default(),
-            at: now.as_second(),
-        };
-        if let Some(held) = self.held.get_mut(&run.uid) {
-            held.said = Some(said);
-        }
+        let at = now.as_second();
+        held.said = Some(Said {
+            reason: reason.clone(),
+            at,
+        });
         Decision::Hold(reason)
     }
 
@@ -307,7 +183,7 @@ impl Book {
     }
 
     /// Whether it is known what `account` has spent: at all, since this process watches, and not too long ago.
-    fn is_known(&self, account: &Account, now: Timestamp) -> Result<(), Reason> {
+    pub(crate) fn is_known(&self, account: &Account, now: Timestamp) -> Result<(), Reason> {
         let at = |second: i64| Timestamp::from_second(second).unwrap_or_default();
         let known = self.watermark(account).filter(|known| *known > i64::MIN);
         let cold = |need: Option<i64>| Reason::ColdStart {
@@ -342,9 +218,8 @@ impl Book {
         tally: &mut Tally,
     ) -> Result<(), Reason> {
         let own = |period: Period| {
-            let claim =
-                super::book::Live::of(run, super::book::Approval::Given, now.as_second()).claim;
-            super::committed(
+            let claim = Live::of(run, Approval::Given, now.as_second()).claim;
+            committed(
                 std::iter::once(&claim),
                 period,
                 self.spend.watermarks(),
@@ -384,15 +259,13 @@ impl Book {
     }
 
     /// The first of those that wait for money of `account`.
-    fn first_waiting(&self, account: &Account) -> Option<Place> {
+    pub(super) fn first_waiting(&self, account: &Account) -> Option<Place> {
         let members = self.members(account);
         // Who waits for something else than money stands in nobody's way.
-        let waits_for_money =
-            |held: &super::book::Held| held.said.is_none_or(|said| said.code <= 3);
         let waiting = self
             .held
             .values()
-            .filter(|held| members.contain(&held.run.namespace) && waits_for_money(held));
+            .filter(|held| members.contain(&held.run.namespace) && held.waits_for_money());
         waiting.map(|held| place(&held.run)).min()
     }
 
@@ -419,43 +292,5 @@ impl Book {
             }
         }
         Decision::Unchanged
-    }
-}
-
-/// Who comes first: by priority, then by the age of the reservation.
-type Place = (i32, i64, kueue_check::api::Uid);
-
-fn place(run: &Run) -> Place {
-    (-run.priority, run.since, run.uid.clone())
-}
-
-/// What has been added up while nothing changed: a walk over thousands of held runs adds up each account once.
-#[derive(Debug, Default)]
-pub(super) struct Tally {
-    balances: BTreeMap<(Account, Timestamp), Balance>,
-    first: BTreeMap<Account, Option<Place>>,
-}
-
-impl Tally {
-    fn balance(
-        &mut self,
-        book: &Book,
-        account: &Account,
-        period: Period,
-        now: Timestamp,
-    ) -> Balance {
-        let key = (account.clone(), period.start);
-        self.balances
-            .entry(key)
-            .or_insert_with(|| book.balance(account, period, now))
-            .clone()
-    }
-
-    fn somebody_is_before(&mut self, book: &Book, run: &Run, account: &Account) -> bool {
-        let first = self
-            .first
-            .entry(account.clone())
-            .or_insert_with(|| book.first_waiting(account));
-        first.as_ref().is_some_and(|first| *first < place(run))
     }
 }

@@ -9,8 +9,10 @@ mod book;
 mod books;
 mod claim;
 mod decide;
+mod decision;
 mod run;
 mod spend;
+mod tally;
 
 #[cfg(test)]
 mod mutants;
@@ -23,9 +25,9 @@ pub use balance::Balance;
 pub use book::Book;
 pub use books::Books;
 pub use claim::{Claim, Committed, State, Watermarks, committed};
-pub use decide::{Decision, Reason, Why};
+pub use decision::{Decision, Reason, Why};
 pub use run::{Exemption, Run, RunState, run_of};
 pub use spend::{Observation, Spend, Taken};
 
-#[cfg_attr(not(test), allow(unused_imports))]
+#[cfg(test)]
 pub(crate) use book::Walked;

@@ -65,7 +65,12 @@ pub fn run_of<'a>(
         .as_second();
     let mut entries = checks.filter_map(|check| workload.check(check)).peekable();
     entries.peek()?;
-    let approved = entries.find(|entry| *entry.state() == CheckState::Ready);
+    // Kueue starts it when all of them are Ready.
+    let approved = entries.try_fold(None, |earliest: Option<i64>, entry| {
+        let at = entry.since().map_or(since, jiff::Timestamp::as_second);
+        (*entry.state() == CheckState::Ready)
+            .then(|| Some(earliest.map_or(at, |known| known.min(at))))
+    });
     let state = if workload.is_admitted() {
         RunState::Running(
             conditions
@@ -73,8 +78,8 @@ pub fn run_of<'a>(
                 .at()
                 .map_or(since, jiff::Timestamp::as_second),
         )
-    } else if let Some(entry) = approved {
-        RunState::Approved(entry.since().map_or(since, jiff::Timestamp::as_second))
+    } else if let Some(Some(at)) = approved {
+        RunState::Approved(at)
     } else {
         RunState::Asking
     };
@@ -110,4 +115,53 @@ fn exemption(workload: &Workload, terms: &Terms) -> Option<Exemption> {
         .iter()
         .find(|exempt| *exempt == workload.namespace());
     namespace.map(|namespace| Exemption::Namespace(namespace.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_run_is_approved_when_all_checks_of_its_budget_say_so() {
+        let spec = json!({"unit": "USD", "period": {"calendar": "Week"}, "source": {"fixed": {}}, "namespaceLimits": {"default": "10"},
+            "prices": [{"flavor": "*", "resources": {"cpu": "1"}}]});
+        let terms = Terms::of_spec("b", &serde_json::from_value(spec).unwrap()).unwrap();
+        let entry = |name: &str, state: &str, at: i64| {
+            let at = jiff::Timestamp::from_second(at).unwrap().to_string();
+            json!({"name": name, "state": state, "lastTransitionTime": at})
+        };
+        for (entries, expected) in [
+            (json!([entry("foreign", "Ready", 3)]), None),
+            (json!([entry("a", "Pending", 3)]), Some(RunState::Asking)),
+            (json!([entry("a", "Ready", 7)]), Some(RunState::Approved(7))),
+            (
+                json!([entry("a", "Ready", 7), entry("foreign", "Pending", 3)]),
+                Some(RunState::Approved(7)),
+            ),
+            (
+                json!([entry("a", "Ready", 7), entry("b", "Pending", 9)]),
+                Some(RunState::Asking),
+            ),
+            (
+                json!([entry("a", "Pending", 7), entry("b", "Ready", 9)]),
+                Some(RunState::Asking),
+            ),
+            (
+                json!([entry("a", "Ready", 8), entry("b", "Ready", 7)]),
+                Some(RunState::Approved(7)),
+            ),
+        ] {
+            let workload = Workload::from_json(json!({
+                "metadata": {"namespace": "n", "name": "w", "uid": "u"}, "spec": {"podSets": [{"name": "main", "count": 1, "template": {}}]},
+                "status": {"conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2026-11-21T09:00:00Z"}],
+                    "admission": {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1, "flavors": {}, "resourceUsage": {}}]},
+                    "admissionChecks": entries},
+            }))
+            .unwrap();
+            let run = run_of(&workload, &terms, ["a", "b"].into_iter());
+            assert_eq!(run.map(|run| run.state), expected, "{entries}");
+        }
+    }
 }

@@ -139,11 +139,11 @@ pub struct DatadogSource {
     /// The same without a grouping, by whose newest value it is known that spending is measured at all.
     #[schemars(length(min = 1, max = 4096))]
     pub freshness: String,
-    /// A file with the API key. Default: `/var/run/secrets/datadog/api-key`.
+    /// A file with the API key, below the operator's folder of credentials. Default: `datadog/api-key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
     pub api_key_file: Option<String>,
-    /// A file with the application key. Default: `/var/run/secrets/datadog/app-key`.
+    /// A file with the application key. Default: `datadog/app-key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
     pub app_key_file: Option<String>,

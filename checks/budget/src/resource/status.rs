@@ -105,7 +105,7 @@ pub struct NamespaceBudgetStatus {
     /// The balance.
     #[serde(flatten)]
     pub account: Option<AccountStatus>,
-    /// Ready, Conflicting.
+    /// Conflicting: whether the namespace has others for the same Budget.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

@@ -21,8 +21,12 @@ use crate::resource::DatadogSource;
 const WHO: &str = "Datadog";
 /// The buckets into which values are summed: a quarter of an hour divides every zone's offset, and a week has 672 of them (at most 1,500 are given).
 const BUCKET: i64 = 900;
+/// The tag's value of what does not have the tag.
+const NONE: &str = "N/A";
 /// How far back the probe looks for a value.
 const PROBE: i64 = 6 * 3600;
+/// The buckets of the probe: the finest that Datadog's near real time costs have.
+const PROBED: i64 = 300;
 
 /// Datadog.
 pub struct Datadog {
@@ -44,14 +48,28 @@ impl Datadog {
         }
     }
 
-    async fn send(&self, method: Method, path: &str, body: String) -> Result<Reply, SourceError> {
+    async fn send(&self, method: Method, path: &str, body: &str) -> Result<Reply, SourceError> {
+        let reply = self.send_once(method.clone(), path, body).await?;
+        // Keys may have been rotated between their reading and their use.
+        if matches!(reply.status.as_u16(), 401 | 403) {
+            return self.send_once(method, path, body).await;
+        }
+        Ok(reply)
+    }
+
+    async fn send_once(
+        &self,
+        method: Method,
+        path: &str,
+        body: &str,
+    ) -> Result<Reply, SourceError> {
         let credentials = self.http.credentials();
         let api = credentials
             .read(
                 self.spec
                     .api_key_file
                     .as_deref()
-                    .unwrap_or("/var/run/secrets/datadog/api-key"),
+                    .unwrap_or("datadog/api-key"),
             )
             .await?;
         let application = credentials
@@ -59,7 +77,7 @@ impl Datadog {
                 self.spec
                     .app_key_file
                     .as_deref()
-                    .unwrap_or("/var/run/secrets/datadog/app-key"),
+                    .unwrap_or("datadog/app-key"),
             )
             .await?;
         let base = self
@@ -79,7 +97,7 @@ impl Datadog {
                 method,
                 url: &url,
                 headers,
-                body,
+                body: body.to_owned(),
                 ca_file: None,
             })
             .await
@@ -90,7 +108,7 @@ impl Datadog {
         &self,
         question: &Question,
     ) -> Result<Option<(BTreeMap<String, f64>, bool)>, SourceError> {
-        let query = json!({"data_source": "metrics", "name": "spent", "query": summed(&self.spec.query), "aggregator": "sum"});
+        let query = json!({"data_source": "metrics", "name": "spent", "query": summed(&self.spec.query, BUCKET), "aggregator": "sum"});
         let attributes = json!({
             "from": question.period.start.as_millisecond(), "to": question.at.as_millisecond(),
             "queries": [query], "formulas": [{"formula": "spent"}],
@@ -98,7 +116,7 @@ impl Datadog {
         let body =
             json!({"data": {"type": "scalar_request", "attributes": attributes}}).to_string();
         let reply = self
-            .send(Method::POST, "/api/v2/query/scalar", body)
+            .send(Method::POST, "/api/v2/query/scalar", &body)
             .await?;
         if reply.status.as_u16() == 404 {
             self.only_v1.store(true, Ordering::Relaxed);
@@ -119,14 +137,10 @@ impl Datadog {
         let parameters = form_urlencoded::Serializer::new(String::new())
             .append_pair("from", &from.as_second().to_string())
             .append_pair("to", &to.as_second().to_string())
-            .append_pair("query", &summed(query))
+            .append_pair("query", query)
             .finish();
         let reply = self
-            .send(
-                Method::GET,
-                &format!("/api/v1/query?{parameters}"),
-                String::new(),
-            )
+            .send(Method::GET, &format!("/api/v1/query?{parameters}"), "")
             .await?;
         Ok((series(&reply)?, is_running_out(&reply.headers)))
     }
@@ -145,7 +159,9 @@ impl Datadog {
             });
         }
         let from = Timestamp::from_second(question.at.as_second() - PROBE).unwrap_or(question.at);
-        let (probe, mut slow) = self.series(&self.spec.freshness, from, question.at).await?;
+        let (probe, mut slow) = self
+            .series(&summed(&self.spec.freshness, PROBED), from, question.at)
+            .await?;
         let newest = probe.iter().filter_map(Series::newest).max();
         let newest = newest
             .ok_or_else(|| SourceError::NotMeasured(format!("is older than {} h", PROBE / 3600)))?;
@@ -160,7 +176,11 @@ impl Datadog {
             amounts
         } else {
             let (all, slow_too) = self
-                .series(&self.spec.query, question.period.start, question.at)
+                .series(
+                    &summed(&self.spec.query, BUCKET),
+                    question.period.start,
+                    question.at,
+                )
                 .await?;
             slow |= slow_too;
             sums(&all, &self.label)?
@@ -193,12 +213,12 @@ impl Source for Datadog {
     }
 }
 
-/// With its values summed into buckets: without that Datadog averages them.
-fn summed(query: &str) -> String {
+/// With its values summed into buckets of so many seconds: without that Datadog averages them.
+fn summed(query: &str, bucket: i64) -> String {
     if query.contains(".rollup(") {
         query.to_owned()
     } else {
-        format!("{query}.rollup(sum, {BUCKET})")
+        format!("{query}.rollup(sum, {bucket})")
     }
 }
 
@@ -308,8 +328,7 @@ fn columns(reply: &Reply, label: &str) -> Result<BTreeMap<String, f64>, SourceEr
     }
     let mut amounts: BTreeMap<String, f64> = BTreeMap::new();
     for (name, number) in names.into_iter().zip(numbers) {
-        // `N/A` stands for series without the tag.
-        if let Some(name) = name.into_iter().next().filter(|name| name != "N/A") {
+        if let Some(name) = name.into_iter().next().filter(|name| name != NONE) {
             *amounts.entry(name).or_default() += number.unwrap_or_default();
         }
     }
@@ -332,13 +351,11 @@ struct Series {
     tag_set: Vec<String>,
     #[serde(default)]
     scope: String,
-    #[serde(default)]
-    interval: Option<i64>,
     pointlist: Vec<(f64, Option<f64>)>,
 }
 
 impl Series {
-    /// The end of the newest bucket that has a value.
+    /// When the newest bucket begins that has a value: what is in it may be the first of its values only.
     fn newest(&self) -> Option<Timestamp> {
         let (at, _) = self
             .pointlist
@@ -350,7 +367,7 @@ impl Series {
             reason = "milliseconds since 1970; a float that is too large becomes the largest"
         )]
         let second = (at / 1000.0) as i64;
-        Timestamp::from_second(second.checked_add(self.interval.unwrap_or(BUCKET))?).ok()
+        Timestamp::from_second(second).ok()
     }
 
     fn tag(&self, label: &str) -> Option<&str> {
@@ -380,19 +397,17 @@ fn series(reply: &Reply) -> Result<Vec<Series>, SourceError> {
 }
 
 fn sums(all: &[Series], label: &str) -> Result<BTreeMap<String, f64>, SourceError> {
+    // What belongs to no namespace is told beside the others; if nothing belongs to one, the query does not group by it.
+    if !all.is_empty() && all.iter().all(|series| series.tag(label).is_none()) {
+        let what = "not grouped by it".to_owned();
+        return Err(SourceError::WrongShape(what, label.to_owned()));
+    }
     let mut amounts: BTreeMap<String, f64> = BTreeMap::new();
     for series in all {
-        let namespace = series.tag(label).ok_or_else(|| {
-            SourceError::WrongShape("not grouped by it".to_owned(), label.to_owned())
-        })?;
-        let sum: f64 = series
-            .pointlist
-            .iter()
-            .filter_map(|(_, value)| *value)
-            .sum();
-        if namespace != "N/A" {
-            *amounts.entry(namespace.to_owned()).or_default() += sum;
-        }
+        let namespace = series.tag(label).filter(|namespace| *namespace != NONE);
+        let Some(namespace) = namespace else { continue };
+        let points = series.pointlist.iter().filter_map(|(_, value)| *value);
+        *amounts.entry(namespace.to_owned()).or_default() += points.sum::<f64>();
     }
     Ok(amounts)
 }

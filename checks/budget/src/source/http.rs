@@ -19,7 +19,7 @@ use super::{SourceError, brief};
 
 /// The largest answer that is read.
 const LARGEST: usize = 16 * 1024 * 1024;
-/// How long a question may take in all.
+/// How long a question may take in all, unless it is said otherwise.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Which files a Budget may name, and which hosts it may ask.
@@ -92,6 +92,7 @@ impl Credentials {
 #[derive(Clone, Debug)]
 pub struct Http {
     credentials: Arc<Credentials>,
+    deadline: Duration,
 }
 
 /// One answer.
@@ -120,7 +121,15 @@ impl Http {
     pub fn new(credentials: Credentials) -> Self {
         Self {
             credentials: Arc::new(credentials),
+            deadline: DEADLINE,
         }
+    }
+
+    /// How long a question may take in all. Default: 30 seconds.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
     }
 
     pub(crate) fn credentials(&self) -> &Credentials {
@@ -130,9 +139,9 @@ impl Http {
     /// Asks, and reads the whole answer. Redirects are not followed: credentials would follow them.
     pub(crate) async fn ask(&self, ask: Ask<'_>) -> Result<Reply, SourceError> {
         let who = ask.who;
-        match tokio::time::timeout(DEADLINE, self.ask_patiently(ask)).await {
+        match tokio::time::timeout(self.deadline, self.ask_patiently(ask)).await {
             Ok(reply) => reply,
-            Err(_) => Err(SourceError::TimedOut(who, DEADLINE)),
+            Err(_) => Err(SourceError::TimedOut(who, self.deadline)),
         }
     }
 

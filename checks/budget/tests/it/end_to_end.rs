@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use super::program::{Program, install};
+use super::program::{Program, install, output_to};
 use super::server::{Reply, Server};
 use super::stage::{Stage, eventually, stage, unique};
 
@@ -169,6 +169,72 @@ async fn five_hundred_jobs_at_once_and_money_for_twenty() {
     })
     .await;
     assert!(balance["held"].as_u64().unwrap() > 450, "{balance}");
+    let only = &balance["conditions"][0];
+    assert_eq!(
+        (
+            &only["type"],
+            &only["status"],
+            &balance["observedGeneration"]
+        ),
+        (&json!("Conflicting"), &json!("False"), &json!(1))
+    );
+
+    // A second one for the same namespace: both say so, and the lower limit holds.
+    let mut second = own.clone();
+    second["metadata"]["name"] = json!("second");
+    second["spec"] = json!({"budgetRef": name, "limit": "4"});
+    stage.apply(&second).await;
+    for object in [&own, &second] {
+        eventually("the conflict to be shown", async || {
+            let status = stage.get(object).await["status"].clone();
+            let conflict = status["conditions"][0]["status"] == "True";
+            (conflict && status["limit"] == "4", status)
+        })
+        .await;
+    }
+
+    eventually("the Budget to show it too", async || {
+        let status = stage.get(&super::stage::budget(name, &Value::Null)).await["status"].clone();
+        let account = &status["accounts"][0];
+        (
+            account["limit"] == "4" && account["spent"] == "3",
+            status["accounts"].clone(),
+        )
+    })
+    .await;
+    statement(stage, name);
+}
+
+/// What `statement` prints of the Budget and the namespace.
+fn statement(stage: &Stage, name: &str) {
+    let kubeconfig = stage.access.kubeconfig().unwrap();
+    let (code, text, error) = output_to(&kubeconfig, &["statement", name, "-n", &stage.namespace]);
+    assert_eq!(code, Some(0), "{error}");
+    let line = |begins: &str| {
+        let found = text.lines().find(|line| line.starts_with(begins));
+        found
+            .unwrap_or_else(|| panic!("{begins} in {text}"))
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert!(
+        text.starts_with(&format!("Budget {name} (USD), as of 20")),
+        "{text}"
+    );
+    assert_eq!(line(&stage.namespace)[1..3], ["4.00", "3.00"], "{text}");
+    let states = |state: &str| text.lines().filter(|line| line.ends_with(state)).count();
+    assert!(
+        states("may start") >= 20 && states("waits") > 450,
+        "{} may start, {} wait",
+        states("may start"),
+        states("waits")
+    );
+    let (code, _, error) = output_to(&kubeconfig, &["statement", "no-such-budget"]);
+    assert!(
+        code != Some(0) && error.contains("the Budget") && error.contains("not found"),
+        "{error}"
+    );
 }
 
 #[tokio::test]

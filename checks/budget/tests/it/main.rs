@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
 mod chart;
+mod datadog;
 mod definitions;
 mod end_to_end;
 mod program;

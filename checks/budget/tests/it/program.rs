@@ -14,13 +14,26 @@ use super::stage::{Stage, eventually};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_budget-check");
 
-/// What the binary prints.
+/// What the binary prints without a cluster.
 pub(crate) fn output(arguments: &[&str]) -> (Option<i32>, String, String) {
-    let output = Command::new(BINARY)
-        .args(arguments)
-        .env_remove("KUBECONFIG")
-        .output()
-        .unwrap();
+    output_of(
+        Command::new(BINARY)
+            .args(arguments)
+            .env_remove("KUBECONFIG"),
+    )
+}
+
+/// What it prints to whom `kubeconfig` belongs to.
+pub(crate) fn output_to(kubeconfig: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    output_of(
+        Command::new(BINARY)
+            .args(arguments)
+            .env("KUBECONFIG", kubeconfig),
+    )
+}
+
+fn output_of(command: &mut Command) -> (Option<i32>, String, String) {
+    let output = command.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (
         output.status.code(),

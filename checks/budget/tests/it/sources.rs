@@ -361,3 +361,57 @@ async fn credentials_come_from_the_one_folder_and_follow_no_redirect() {
         Some("Basic bWU6cGFzczp3b3Jk")
     );
 }
+
+#[tokio::test]
+async fn a_server_is_trusted_by_the_authority_that_is_named() {
+    // The API server is the one real server with a certificate of its own here; it has no queries, and says so.
+    let Some(stage) = super::stage::stage().await else {
+        return;
+    };
+    let kubeconfig = std::fs::read(stage.access.kubeconfig().unwrap()).unwrap();
+    let kubeconfig: Value = serde_json::from_slice(&kubeconfig).unwrap();
+    let cluster = &kubeconfig["clusters"][0]["cluster"];
+    let folder = std::env::temp_dir().join(format!("budget-check-tls-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let authority = cluster["certificate-authority"].as_str().unwrap();
+    std::fs::copy(authority, folder.join("ca.crt")).unwrap();
+    std::fs::write(folder.join("none.crt"), "no certificate").unwrap();
+    let token = kubeconfig["users"][0]["user"]["token"].as_str().unwrap();
+    std::fs::write(folder.join("token"), token).unwrap();
+    let credentials = Credentials {
+        folder: folder.clone(),
+        hosts: Vec::new(),
+    };
+    for (patch, reason, says) in [
+        (
+            json!({"caFile": "ca.crt", "auth": {"bearerTokenFile": "token"}}),
+            "BadResponse",
+            "404",
+        ),
+        (
+            json!({"auth": {"bearerTokenFile": "token"}}),
+            "Unreachable",
+            "certificate",
+        ),
+        (
+            json!({"caFile": "none.crt"}),
+            "CredentialsUnusable",
+            "there is none",
+        ),
+        (
+            json!({"caFile": "/etc/hostname"}),
+            "CredentialsUnusable",
+            "only below",
+        ),
+    ] {
+        let spec = spec(cluster["server"].as_str().unwrap(), &patch);
+        let error = source(&spec, &Http::new(credentials.clone()))
+            .ask(question())
+            .await
+            .unwrap_err();
+        assert_eq!(error.reason(), reason, "{patch}: {error}");
+        assert!(error.to_string().contains(says), "{patch}: {error}");
+        assert!(!error.to_string().contains(token), "{error}");
+    }
+    let _ = std::fs::remove_dir_all(folder);
+}

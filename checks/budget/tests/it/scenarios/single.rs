@@ -1,54 +1,12 @@
-//! The check in a simulated cluster, with every single fault.
+//! Approve, hold, release, finish, rollover, failover.
 
 use std::time::Duration;
 
-use kube::CustomResourceExt;
 use kueue_check::api::CheckState;
-use kueue_check_budget::controller::BudgetCheck;
-use kueue_check_budget::resource::NamespaceBudget;
-use kueue_check_budget::source::Credentials;
-use kueue_check_sim::{Cluster, Job, Simulation};
-use serde_json::{Value, json};
+use kueue_check_sim::{Cluster, Job};
 
-use super::stage::budget;
-
-/// A budget that suffices for two jobs of an hour; a CPU costs 1.
-fn spec(limit: &str) -> Value {
-    json!({
-        "unit": "USD", "period": {"calendar": "Day"}, "source": {"fixed": {}, "settleDelay": "1s", "interval": "15s"},
-        "namespaceLimits": {"default": limit},
-        "prices": [{"flavor": "*", "resources": {"cpu": "1"}}], "estimate": {"safetyFactor": "1", "defaultDuration": "1h", "overrunHorizon": "1h"},
-    })
-}
-
-fn simulation(limit: &str) -> Simulation {
-    Simulation::new(|| BudgetCheck::new(Credentials::default()))
-        .parameters(&budget("budget", &spec(limit)))
-        .object(&NamespaceBudget::crd())
-}
-
-/// How many jobs have the check's word, or run.
-fn approved(cluster: &Cluster, jobs: &[&str]) -> usize {
-    jobs.iter()
-        .filter(|job| {
-            cluster.is_admitted(job) || cluster.state_of("check", job) == Some(CheckState::Ready)
-        })
-        .count()
-}
-
-/// With every single fault in a release build or where `KUEUE_CHECK_EXPLORE` is set; a barely optimised simulator would take half an hour, so there the
-/// scenario runs once.
-fn try_out(name: &str, simulation: &Simulation, scenario: impl AsyncFn(&Cluster)) {
-    if cfg!(debug_assertions) && std::env::var_os("KUEUE_CHECK_EXPLORE").is_none() {
-        let run = simulation.run(scenario);
-        println!(
-            "{name}: once, without faults; {} requests and events",
-            run.points.len()
-        );
-    } else {
-        println!("{name}: {}", simulation.every_single_fault(scenario));
-    }
-}
+use super::super::stage::budget;
+use super::{approved, simulation, spec, try_out};
 
 #[test]
 fn what_fits_starts_and_what_does_not_waits_until_one_has_ended() {

@@ -1,0 +1,140 @@
+//! What becomes of runs: they are seen, they end, they lose their quota.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kueue_check::api::Uid;
+
+use super::{Approval, Book, Live};
+use crate::ledger::{Claim, Run, RunState, State};
+
+impl Book {
+    /// A run as it is now. It is counted once, however often it is seen.
+    pub fn see(&mut self, run: &Run, now: Timestamp) {
+        let known = self.live.get(&run.uid);
+        let lien =
+            known.is_some_and(|live| live.approval == Approval::Given && live.since == run.since);
+        if let Some(live) = known.filter(|live| live.since != run.since) {
+            // The end of the earlier run was not seen; it was before this reservation.
+            self.end(&run.uid, run.since.max(live.since).min(now.as_second()));
+        }
+        let approval = match run.state {
+            RunState::Approved(_) | RunState::Running(_) => Approval::Shown,
+            RunState::Asking if lien => Approval::Given,
+            RunState::Asking => Approval::None,
+        };
+        let unasked = self
+            .live
+            .get(&run.uid)
+            .is_some_and(|live| live.since == run.since && live.approval == Approval::None);
+        if approval == Approval::Shown && unasked {
+            self.unsanctioned += 1;
+        }
+        if approval != Approval::None {
+            self.held.remove(&run.uid);
+        }
+        // When our word was given is known better here than from what is shown of it.
+        let given = self
+            .live
+            .get(&run.uid)
+            .and_then(|live| match live.claim.state {
+                State::Open(given)
+                    if live.since == run.since && live.approval != Approval::None =>
+                {
+                    Some(given)
+                }
+                _ => None,
+            });
+        let mut live = Live::of(run, approval, now.as_second());
+        live.claim.namespace = self.name(&live.claim.namespace);
+        if let (State::Open(since), Some(given)) = (&mut live.claim.state, given) {
+            *since = given.min(*since);
+        }
+        self.live.insert(run.uid.clone(), live);
+    }
+
+    /// The one copy of a name that all runs share.
+    fn name(&mut self, name: &Arc<str>) -> Arc<str> {
+        if let Some(known) = self.names.get(name) {
+            return Arc::clone(known);
+        }
+        self.names.insert(Arc::clone(name));
+        Arc::clone(name)
+    }
+
+    /// A run is over: it finished, was evicted or deleted. `at` is when its last pod had stopped, at the latest.
+    pub fn end(&mut self, uid: &Uid, at: i64) {
+        self.held.remove(uid);
+        let Some(live) = self.live.remove(uid) else {
+            return;
+        };
+        self.settle(live.claim, at);
+    }
+
+    fn settle(&mut self, claim: Claim, at: i64) {
+        if let State::Running(since) = claim.state {
+            let ran = u32::try_from((at - since).max(0)).unwrap_or(u32::MAX);
+            let known = self.spend.watermarks().of(&claim.namespace);
+            if known.is_none_or(|known| known < at) {
+                self.ended.push(Claim {
+                    state: State::Ended(since, ran),
+                    ..claim
+                });
+            }
+        }
+    }
+
+    /// A run has lost its quota, or is gone: from here that looks the same. If it had our word it keeps it until [`released`](Self::released), because Kueue
+    /// does (measured on 0.19.2).
+    pub fn lose(&mut self, uid: &Uid, at: i64) {
+        self.held.remove(uid);
+        let Some(mut live) = self.live.remove(uid) else {
+            return;
+        };
+        self.settle(live.claim.clone(), at);
+        if live.approval != Approval::None {
+            live.approval = Approval::Parked;
+            live.running = false;
+            live.claim.state = State::Open(at);
+            self.live.insert(uid.clone(), live);
+        }
+    }
+
+    /// Our word for the reservation that began at `since` is certainly worth nothing any more.
+    pub fn released(&mut self, uid: &Uid, since: i64) {
+        let Some(live) = self.live.get_mut(uid).filter(|live| live.since == since) else {
+            return;
+        };
+        match live.approval {
+            Approval::Parked => {
+                self.live.remove(uid);
+            }
+            Approval::Given => live.approval = Approval::None,
+            Approval::Shown | Approval::None => {}
+        }
+    }
+
+    /// What lost its quota with our word and was not [released](Self::released): each run and when its reservation began.
+    pub fn parked(&self) -> impl Iterator<Item = (&Uid, i64)> {
+        self.live
+            .iter()
+            .filter(|(_, live)| live.approval == Approval::Parked)
+            .map(|(uid, live)| (uid, live.since))
+    }
+
+    /// Forgets what is [parked](Self::parked).
+    pub fn forget_parked(&mut self, uid: &Uid) {
+        if self
+            .live
+            .get(uid)
+            .is_some_and(|live| live.approval == Approval::Parked)
+        {
+            self.live.remove(uid);
+        }
+    }
+
+    /// Whether a job has run for so many seconds.
+    pub fn has_run_for(&self, seconds: i64, now: Timestamp) -> bool {
+        self.live.values().any(|live| matches!(live.claim.state, State::Running(since) if now.as_second() - since >= seconds))
+    }
+}

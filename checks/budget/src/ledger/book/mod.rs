@@ -1,0 +1,159 @@
+//! One Budget's book: who runs, who may, who waits.
+
+mod accounts;
+mod follow;
+mod knowledge;
+mod overspent;
+mod waiting;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kueue_check::api::Uid;
+
+use super::{Claim, Run, RunState, Spend, State};
+use crate::terms::{Account, OwnLimit, Terms};
+
+#[cfg(test)]
+pub(crate) use waiting::Walked;
+pub(super) use waiting::{Held, Said};
+
+/// Everything that one Budget's decisions rest on. No clock, no client: every method is told the time.
+#[derive(Clone, Debug)]
+pub struct Book {
+    pub(super) terms: Arc<Terms>,
+    pub(super) live: BTreeMap<Uid, Live>,
+    /// Runs that have ended and of which the source does not know everything yet.
+    pub(super) ended: Vec<Claim>,
+    pub(super) held: BTreeMap<Uid, Held>,
+    pub(super) spend: Spend,
+    /// Since when every run has been seen.
+    pub(super) watched_since: Option<i64>,
+    /// The namespaces' own limits.
+    pub(super) own: BTreeMap<String, OwnLimit>,
+    /// The labels of namespaces; `None` until they are known. Only pools need them.
+    pub(super) namespaces: Option<BTreeMap<String, BTreeMap<String, String>>>,
+    /// Why the source gives no answer.
+    pub(super) problem: Option<String>,
+    /// When somebody last gave quota of a ClusterQueue back.
+    pub(super) last_yield: BTreeMap<String, i64>,
+    /// Since when more has been spent than the limit, by account.
+    pub(super) over_since: BTreeMap<Account, i64>,
+    /// How often a run had our word that we did not give.
+    pub(super) unsanctioned: u64,
+    /// The names of namespaces, which many runs share.
+    pub(super) names: BTreeSet<Arc<str>>,
+}
+
+/// A run that holds quota, or has our word and lost it.
+#[derive(Clone, Debug)]
+pub(super) struct Live {
+    pub(super) since: i64,
+    pub(super) priority: i32,
+    pub(super) claim: Claim,
+    pub(super) approval: Approval,
+    pub(super) running: bool,
+    pub(super) exempt: bool,
+}
+
+/// Whether Kueue may start a run without asking again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Approval {
+    /// It has to ask.
+    None,
+    /// We have just said so, and the cluster does not show it yet: a lien.
+    Given,
+    /// The cluster shows it.
+    Shown,
+    /// It lost its quota without an eviction, and Kueue would start it with the word that it had.
+    Parked,
+}
+
+impl Book {
+    /// An empty book.
+    pub fn new(terms: Arc<Terms>) -> Self {
+        Self {
+            terms,
+            live: BTreeMap::new(),
+            ended: Vec::new(),
+            held: BTreeMap::new(),
+            spend: Spend::default(),
+            watched_since: None,
+            own: BTreeMap::new(),
+            namespaces: None,
+            problem: None,
+            last_yield: BTreeMap::new(),
+            over_since: BTreeMap::new(),
+            unsanctioned: 0,
+            names: BTreeSet::new(),
+        }
+    }
+
+    /// The Budget's terms.
+    pub fn terms(&self) -> &Arc<Terms> {
+        &self.terms
+    }
+
+    /// Other terms. What was measured by others is forgotten; runs have to be [seen](Self::see) again, because their prices may differ.
+    pub fn change_terms(&mut self, terms: Arc<Terms>) {
+        if !self.terms.measures_like(&terms) {
+            self.spend = Spend::default();
+        }
+        self.terms = terms;
+    }
+
+    /// The limits that all namespaces have of their own.
+    pub fn set_own_limits(&mut self, own: BTreeMap<String, OwnLimit>) {
+        self.own = own;
+    }
+
+    /// The limits that a namespace has of its own.
+    pub fn set_own_limit(&mut self, namespace: &str, own: OwnLimit) {
+        if own.budgets.is_empty() {
+            self.own.remove(namespace);
+        } else {
+            self.own.insert(namespace.to_owned(), own);
+        }
+    }
+
+    /// The labels of all namespaces.
+    pub fn set_namespaces(&mut self, namespaces: BTreeMap<String, BTreeMap<String, String>>) {
+        self.namespaces = Some(namespaces);
+    }
+
+    /// Every run since `at` has been seen, or will be: what ended earlier is known to the source once its watermark has passed `at`.
+    pub fn watched_since(&mut self, at: Timestamp) {
+        self.watched_since = Some(at.as_second());
+    }
+
+    /// How often a run had our word that we did not give.
+    pub fn unsanctioned(&self) -> u64 {
+        self.unsanctioned
+    }
+}
+
+impl Live {
+    pub(super) fn of(run: &Run, approval: Approval, now: i64) -> Self {
+        let (state, running) = match run.state {
+            RunState::Running(since) => (State::Running(since), true),
+            RunState::Approved(since) => (State::Open(since), false),
+            RunState::Asking => (State::Open(now), false),
+        };
+        Self {
+            since: run.since,
+            priority: run.priority,
+            claim: Claim {
+                namespace: Arc::clone(&run.namespace),
+                rate: run.quote.rate,
+                seconds: run.quote.seconds,
+                bounded: run.quote.bounded,
+                state,
+                variant_of: run.variant_of.clone().map(Box::new),
+            },
+            approval,
+            running,
+            exempt: run.exempt.is_some(),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Who is stopped first when more has been spent than the limit.
+
+use jiff::Timestamp;
+use kueue_check::api::Uid;
+
+use super::Book;
+use crate::ledger::State;
+use crate::terms::Account;
+
+impl Book {
+    /// Of the running jobs of `account` the one that is stopped first: of the lowest priority, and of those the youngest.
+    pub(in crate::ledger) fn first_to_stop(&self, account: &Account) -> Option<&Uid> {
+        let members = self.members(account);
+        let running = self.live.iter().filter(|(_, live)| {
+            live.running && !live.exempt && members.contain(&live.claim.namespace)
+        });
+        running
+            .min_by_key(|(uid, live)| match live.claim.state {
+                State::Running(since) => (live.priority, -since, (*uid).clone()),
+                _ => (i32::MAX, 0, (*uid).clone()),
+            })
+            .map(|(uid, _)| uid)
+    }
+
+    /// For each account that has spent more than its limit, the running job that would be stopped first.
+    pub(crate) fn overspenders(&self, now: Timestamp) -> Vec<Uid> {
+        let Some(period) = self.period(now) else {
+            return Vec::new();
+        };
+        let accounts = self.known_accounts(now);
+        let over = accounts
+            .iter()
+            .filter(|account| self.spent(account, period) > self.limit(account, now));
+        over.filter_map(|account| self.first_to_stop(account).cloned())
+            .collect()
+    }
+}

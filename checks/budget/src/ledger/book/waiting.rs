@@ -1,0 +1,200 @@
+//! Who waits for money, who is given some, and what they were told.
+
+use jiff::Timestamp;
+use kueue_check::api::Uid;
+
+use super::{Approval, Book, Live};
+use crate::ledger::tally::Tally;
+use crate::ledger::{Reason, Run, State};
+use crate::resource::Quota;
+
+/// A run that waits for money.
+#[derive(Clone, Debug)]
+pub(in crate::ledger) struct Held {
+    pub(in crate::ledger) run: Run,
+    /// What it was last told.
+    pub(in crate::ledger) said: Option<Said>,
+}
+
+impl Held {
+    /// Whether it waits for money, and not for the source or a price.
+    pub(in crate::ledger) fn waits_for_money(&self) -> bool {
+        self.said
+            .as_ref()
+            .is_none_or(|said| said.reason.is_about_money())
+    }
+}
+
+/// What a held run was told. It is told the same until that is no longer true: a message that was lost on its way is told again, and several checks say the same.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::ledger) struct Said {
+    pub(in crate::ledger) reason: Reason,
+    pub(in crate::ledger) at: i64,
+}
+
+/// Who is to be asked about again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Walked {
+    /// Those that have just been given money.
+    pub(crate) granted: Vec<Uid>,
+    /// Those whose message is no longer true.
+    pub(crate) retold: Vec<Uid>,
+}
+
+/// A message with numbers is told again only after this, and when they have moved by a tenth of the limit.
+const RETELL: i64 = 600;
+/// After how many seconds a word that was given and is not shown is asked about again.
+const LATE: i64 = 30;
+
+impl Book {
+    /// The held runs of `namespace`.
+    pub fn waiting(&self, namespace: &str) -> impl Iterator<Item = &Uid> {
+        self.held
+            .iter()
+            .filter(move |(_, held)| *held.run.namespace == *namespace)
+            .map(|(uid, _)| uid)
+    }
+
+    /// When the held run `uid` was last told something new.
+    pub(crate) fn told_at(&self, uid: &Uid) -> Option<i64> {
+        self.held.get(uid)?.said.as_ref().map(|said| said.at)
+    }
+
+    /// Runs without a price.
+    pub fn unpriced(&self) -> impl Iterator<Item = &Run> {
+        self.held
+            .values()
+            .map(|held| &held.run)
+            .filter(|run| run.quote.unpriced.is_some())
+    }
+
+    /// Forgets that a run waits: it was told something else.
+    pub(in crate::ledger) fn no_longer_held(&mut self, uid: &Uid) {
+        self.held.remove(uid);
+    }
+
+    pub(in crate::ledger) fn hold(&mut self, run: &Run) -> &mut Held {
+        let held = self.held.entry(run.uid.clone()).or_insert_with(|| Held {
+            run: run.clone(),
+            said: None,
+        });
+        if held.run.since != run.since {
+            *held = Held {
+                run: run.clone(),
+                said: None,
+            };
+        }
+        held.run = run.clone();
+        held
+    }
+
+    /// Walks the held runs once, in the order of the Budget: gives money to those that it suffices for, and says who is to be told something else.
+    pub(crate) fn walk(&mut self, now: Timestamp) -> Walked {
+        let mut order: Vec<(i32, i64, Uid)> = self
+            .held
+            .values()
+            .map(|held| (-held.run.priority, held.run.since, held.run.uid.clone()))
+            .collect();
+        order.sort_unstable();
+        let mut walked = Walked::default();
+        let mut tally = Tally::default();
+        for (_, _, uid) in order {
+            let Some(held) = self.held.get(&uid).cloned() else {
+                continue;
+            };
+            if let Err(reason) = self.judge(&held.run, now, &mut tally) {
+                if Self::is_untrue(&held, &reason, now) {
+                    walked.retold.push(uid);
+                }
+            } else {
+                self.lien(&held.run, now);
+                tally = Tally::default();
+                walked.granted.push(uid);
+            }
+        }
+        walked
+    }
+
+    /// Whether `reason` differs so much from what `held` was told that it is told again.
+    pub(in crate::ledger) fn is_untrue(held: &Held, reason: &Reason, now: Timestamp) -> bool {
+        let Some(said) = &held.said else { return true };
+        if std::mem::discriminant(&said.reason) != std::mem::discriminant(reason) {
+            return true;
+        }
+        let (Some(balance), Some(before)) = (reason.balance(), said.reason.balance()) else {
+            return false;
+        };
+        let (now_left, then_left) = (balance.remaining(), before.remaining());
+        let (more, less) = (now_left.max(then_left), now_left.min(then_left));
+        let at = now.as_second();
+        at - said.at >= RETELL && more.less(less).percent_of(balance.limit) >= 10
+    }
+
+    /// Our word is given, before it is written.
+    pub(in crate::ledger) fn lien(&mut self, run: &Run, now: Timestamp) {
+        self.held.remove(&run.uid);
+        let approval = match self.live.get(&run.uid) {
+            Some(live) if live.since == run.since && live.approval == Approval::Shown => {
+                Approval::Shown
+            }
+            _ => Approval::Given,
+        };
+        self.live
+            .insert(run.uid.clone(), Live::of(run, approval, now.as_second()));
+    }
+
+    /// Our word is taken back, before it could be written.
+    pub(in crate::ledger) fn unlien(&mut self, uid: &Uid) {
+        if let Some(live) = self.live.get_mut(uid)
+            && live.approval == Approval::Given
+        {
+            live.approval = Approval::None;
+        }
+    }
+
+    /// Runs that were given money a while ago and whose word is not on the cluster.
+    pub(crate) fn late_liens(&self, now: Timestamp) -> impl Iterator<Item = &Uid> {
+        let late = move |live: &Live| match live.claim.state {
+            State::Open(given) => {
+                live.approval == Approval::Given && now.as_second() - given >= LATE
+            }
+            _ => false,
+        };
+        self.live
+            .iter()
+            .filter(move |(_, live)| late(live))
+            .map(|(uid, _)| uid)
+    }
+
+    /// Whether the held run `uid` may give its quota in `queue` back now; then nobody else may for a while, which doubles with each `attempt`.
+    pub fn yield_turn(&mut self, uid: &Uid, queue: &str, attempt: u32, now: Timestamp) -> bool {
+        let Some(held) = self.held.get(uid) else {
+            return false;
+        };
+        let waits_for_money = held
+            .said
+            .as_ref()
+            .is_some_and(|said| said.reason.is_about_money());
+        let (first, longest) = self.terms.yields;
+        let pause = first
+            .saturating_mul(1 << attempt.saturating_sub(1).min(20))
+            .min(longest);
+        let now = now.as_second();
+        let since = self
+            .last_yield
+            .get(queue)
+            .copied()
+            .unwrap_or(held.run.since);
+        if !waits_for_money || now - since < pause || now - held.run.since < pause {
+            return false;
+        }
+        self.last_yield.insert(queue.to_owned(), now);
+        true
+    }
+
+    /// Held runs that are asked again because they might give their quota back.
+    pub(crate) fn may_yield(&self) -> impl Iterator<Item = &Uid> {
+        let yields = self.terms.quota == Quota::Yield;
+        self.held.keys().filter(move |_| yields)
+    }
+}

@@ -1,0 +1,122 @@
+//! Decisions, and why.
+
+use jiff::Timestamp;
+
+use super::{Balance, Exemption};
+use crate::money::Amount;
+use crate::terms::Account;
+
+/// What is decided about a run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision {
+    /// What it was told before still holds.
+    Unchanged,
+    /// No limit applies to it.
+    NotGoverned,
+    /// It may start.
+    Admit(Why),
+    /// It waits.
+    Hold(Reason),
+    /// It will never start as it is.
+    Reject(Reason),
+    /// It runs, and is to be stopped.
+    Stop(Balance),
+}
+
+/// Why a run may start.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Why {
+    /// Its whole estimate fits. The balances are those after it, of each account.
+    Fits(Vec<Balance>),
+    /// It is never held.
+    Exempt(Exemption),
+    /// Nothing is enforced; what would have been said otherwise.
+    ReportOnly(Option<Box<Reason>>),
+    /// It has no price, and the Budget lets such jobs start.
+    Unpriced,
+    /// Spending is not known, and the Budget lets jobs start then.
+    Stale(Box<Reason>),
+}
+
+/// Why a run may not start.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reason {
+    /// Its estimate is more than what is left.
+    DoesNotFit {
+        /// The estimate, within the period.
+        need: Amount,
+        /// The account that lacks it.
+        balance: Balance,
+    },
+    /// More than the limit has been spent.
+    Overspent(Balance),
+    /// It passes nobody, and somebody before it does not fit.
+    Behind(Balance),
+    /// It costs more than one job may.
+    TooLarge {
+        /// What it costs.
+        estimate: Amount,
+        /// What it may.
+        most: Amount,
+        /// The account whose whole limit that is, if it is not the limit for one job.
+        account: Option<Account>,
+    },
+    /// There is no price for it.
+    Unpriced {
+        /// A resource.
+        resource: String,
+        /// Its flavor.
+        flavor: String,
+    },
+    /// It is not known yet what has been spent up to the time since which this process watches.
+    ColdStart {
+        /// That time; `None` while the list is being read.
+        need: Option<Timestamp>,
+        /// What is known.
+        have: Option<Timestamp>,
+        /// Why nothing more is.
+        problem: Option<String>,
+    },
+    /// It has not been known for too long what is spent.
+    Stale {
+        /// Whose spending.
+        account: Account,
+        /// Since when.
+        since: Timestamp,
+        /// Why.
+        problem: Option<String>,
+    },
+    /// The term is over, or has not begun.
+    NoPeriod,
+}
+
+impl Reason {
+    /// Whether what it lacks is money.
+    pub(super) fn is_about_money(&self) -> bool {
+        self.balance().is_some()
+    }
+
+    /// A word for metrics.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::DoesNotFit { .. } => "does_not_fit",
+            Self::Overspent(_) => "overspent",
+            Self::Behind(_) => "behind",
+            Self::TooLarge { .. } => "too_large",
+            Self::Unpriced { .. } => "unpriced",
+            Self::ColdStart { .. } => "cold_start",
+            Self::Stale { .. } => "stale",
+            Self::NoPeriod => "no_period",
+        }
+    }
+
+    /// The account that stands in the way.
+    pub fn balance(&self) -> Option<&Balance> {
+        match self {
+            Self::DoesNotFit { balance, .. } | Self::Overspent(balance) | Self::Behind(balance) => {
+                Some(balance)
+            }
+            _ => None,
+        }
+    }
+}

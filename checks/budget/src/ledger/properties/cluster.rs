@@ -1,0 +1,126 @@
+//! The cluster: jobs wait, get quota, run, stop and end.
+
+use super::plan::Mishap;
+use super::{Event, Mutant, NAMES, Phase, START, STEP, World};
+
+impl World<'_> {
+    /// The cluster moves by one step.
+    pub(super) fn cluster(&mut self) {
+        let mut bill = *self.bills.last().unwrap_or(&[0; NAMES.len()]);
+        for job in 0..self.phases.len() {
+            let plan = self.plan.jobs[job].clone();
+            if let Phase::Running { .. } | Phase::Stopping { .. } = self.phases[job] {
+                bill[plan.namespace] += i128::from(plan.rate)
+                    * i128::from(plan.real_percent)
+                    * 10_000_000
+                    * i128::from(STEP)
+                    / 3600;
+                self.ran[job] += 1;
+            }
+        }
+        self.bills.push(bill);
+        self.now += STEP;
+        for job in 0..self.phases.len() {
+            self.job(job);
+        }
+    }
+
+    fn job(&mut self, job: usize) {
+        let (plan, now) = (self.plan.jobs[job].clone(), self.now);
+        let befalls = |since: i64, world: &Self| {
+            plan.mishap
+                .filter(|(after, _)| !world.mishaps[job] && now >= since + after * STEP)
+                .map(|(_, mishap)| mishap)
+        };
+        match self.phases[job] {
+            Phase::Waiting if now >= START + plan.submitted * STEP => {
+                self.phases[job] = Phase::Reserved {
+                    since: now,
+                    ready: false,
+                    ready_at: 0,
+                };
+                self.tell_run(job);
+            }
+            Phase::Reserved {
+                since,
+                ready,
+                ready_at,
+            } => match befalls(since, self) {
+                Some(Mishap::Deleted) => self.delete(job, since),
+                Some(Mishap::QuotaLost | Mishap::Evicted) => {
+                    self.mishaps[job] = true;
+                    // Kueue keeps the word, and may admit with it, unless it is withdrawn in time.
+                    let until = now + (1 + self.random.below(4)) * STEP;
+                    self.phases[job] = Phase::Parked {
+                        since,
+                        ready,
+                        until,
+                    };
+                    self.tell(&Event::Gone(self.uids[job].clone()));
+                    self.releases.push((
+                        now + (1 + self.random.below(3)) * STEP,
+                        self.uids[job].clone(),
+                        since,
+                    ));
+                }
+                None if ready && now >= ready_at + plan.admitted_after * STEP => {
+                    self.phases[job] = Phase::Running { since, at: now };
+                    self.admitted += 1;
+                    self.tell_run(job);
+                }
+                None => {}
+            },
+            Phase::Running { since, at } => match befalls(since, self) {
+                _ if self.ran[job] >= plan.real => {
+                    self.phases[job] = Phase::Over;
+                    self.tell(&Event::Ended(self.uids[job].clone(), now));
+                }
+                Some(Mishap::Deleted) => self.delete(job, since),
+                Some(Mishap::Evicted) => {
+                    self.mishaps[job] = true;
+                    let until = now + self.random.below(3) * STEP;
+                    self.phases[job] = Phase::Stopping { since, at, until };
+                    if self.mutant == Mutant::OverWhenEvicted {
+                        self.tell(&Event::Ended(self.uids[job].clone(), now));
+                    }
+                }
+                _ => {}
+            },
+            Phase::Stopping { until, .. } if now >= until || self.ran[job] >= plan.real => {
+                // It is queued again, behind the others, as long as it has time left.
+                if self.mutant != Mutant::OverWhenEvicted {
+                    self.tell(&Event::Ended(self.uids[job].clone(), now));
+                }
+                self.past[job] = self.ran[job];
+                self.phases[job] = if self.ran[job] < plan.real {
+                    Phase::Parked {
+                        since: 0,
+                        ready: false,
+                        until: now + STEP,
+                    }
+                } else {
+                    Phase::Over
+                };
+            }
+            Phase::Parked { ready, until, .. } if now >= until => {
+                self.phases[job] = Phase::Reserved {
+                    since: now,
+                    ready,
+                    ready_at: now,
+                };
+                self.tell_run(job);
+            }
+            _ => {}
+        }
+    }
+
+    fn delete(&mut self, job: usize, since: i64) {
+        self.phases[job] = Phase::Over;
+        self.tell(&Event::Gone(self.uids[job].clone()));
+        self.releases.push((
+            self.now + self.random.below(2) * STEP,
+            self.uids[job].clone(),
+            since,
+        ));
+    }
+}

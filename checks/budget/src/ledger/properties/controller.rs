@@ -1,0 +1,299 @@
+//! The controller's processes: what they hear, ask and decide, and what goes wrong with them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use kueue_check::api::Uid;
+
+use super::plan::Fault;
+use super::{Mutant, Phase, START, STEP, World, take, time};
+use crate::ledger::book::Approval;
+use crate::ledger::{Decision, Observation, Run, RunState, Spend, Walked};
+use crate::money::Amount;
+
+impl World<'_> {
+    pub(super) fn faults(&mut self) -> Option<Fault> {
+        let step = (self.now - START) / STEP;
+        let due: Vec<Fault> = self
+            .plan
+            .faults
+            .iter()
+            .filter(|(at, _)| *at == step)
+            .map(|(_, fault)| *fault)
+            .collect();
+        let mut of_source = None;
+        for fault in due {
+            match fault {
+                Fault::Crash => {
+                    self.late.clear();
+                    self.leader = self.process();
+                }
+                Fault::Failover => {
+                    // The new leader reads the list before it decides anything.
+                    self.late.clear();
+                    std::mem::swap(&mut self.leader, &mut self.standby);
+                    self.relist();
+                    self.standby = self.process();
+                }
+                Fault::SourceDead(steps) => self.source_dead = self.now + steps * STEP,
+                other => of_source = Some(other),
+            }
+        }
+        of_source
+    }
+
+    pub(super) fn relist(&mut self) {
+        let now = time(self.now);
+        let inbox = std::mem::take(&mut self.leader.inbox);
+        for (_, event) in inbox {
+            take(&mut self.leader.book, &event, now, self.mutant, true);
+        }
+        let runs: Vec<Run> = (0..self.phases.len())
+            .filter_map(|job| self.run(job))
+            .collect();
+        let listed: BTreeSet<&Uid> = runs.iter().map(|run| &run.uid).collect();
+        let vanished: Vec<Uid> = self
+            .leader
+            .book
+            .live
+            .iter()
+            .filter(|(uid, live)| !listed.contains(uid) && live.approval != Approval::Parked)
+            .map(|(uid, _)| uid.clone())
+            .collect();
+        for uid in vanished {
+            self.leader.book.lose(&uid, self.now);
+        }
+        for run in &runs {
+            self.leader.book.see(run, now);
+        }
+        // What is outstanding is found out about: what has no quota is withdrawn.
+        let parked: Vec<(Uid, i64)> = self
+            .leader
+            .book
+            .parked()
+            .map(|(uid, since)| (uid.clone(), since))
+            .collect();
+        self.releases.extend(
+            parked
+                .into_iter()
+                .map(|(uid, since)| (self.now, uid, since)),
+        );
+    }
+
+    pub(super) fn hear(&mut self) {
+        let now = time(self.now);
+        let (mutant, closely) = (self.mutant, self.looks.one_in(8));
+        for process in [&mut self.leader, &mut self.standby] {
+            while process
+                .inbox
+                .front()
+                .is_some_and(|(due, _)| *due <= self.now)
+                && let Some((_, event)) = process.inbox.pop_front()
+            {
+                take(&mut process.book, &event, now, mutant, closely);
+                if mutant == Mutant::NoTombstones {
+                    process.book.ended.clear();
+                }
+            }
+        }
+        let (due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.releases)
+            .into_iter()
+            .partition(|(at, ..)| *at <= self.now);
+        self.releases = later;
+        for (_, uid, since) in due {
+            self.withdraw(&uid);
+            // The runtime reads the Workload before it says that a reservation is over, and shows what it has read.
+            let job = self.job_of(&uid);
+            if let Some(run) = self.run(job) {
+                self.leader.book.see(&run, now);
+            }
+            self.leader.book.released(&uid, since);
+        }
+    }
+
+    /// The runtime takes our word back on what has no quota.
+    fn withdraw(&mut self, of: &Uid) {
+        let job = self.job_of(of);
+        if let Phase::Parked { ready, .. } = &mut self.phases[job] {
+            *ready = false;
+        }
+    }
+
+    pub(super) fn source(&mut self, fault: Option<Fault>) {
+        if self.now < self.source_dead {
+            self.leader.book.failed("dead");
+            return;
+        }
+        let at = self.now - self.plan.lag * STEP;
+        let Some(period) = self.terms.schedule.at(time(self.now)) else {
+            return;
+        };
+        let mut observation = Observation {
+            period,
+            as_of: time(at.max(START)),
+            spent: BTreeMap::new(),
+            unknown: BTreeSet::new(),
+        };
+        for (number, name) in self.names.iter().enumerate() {
+            let spent = self.spent(&[number], period.start.as_second(), at);
+            observation
+                .spent
+                .insert(name.clone(), Amount::millionths(spent + 1));
+        }
+        match fault {
+            // Less than it said before; to a process that never heard it say more, that can't be told from the truth.
+            Some(Fault::Less) => {
+                for (name, spent) in &mut observation.spent {
+                    let known = self.leader.book.spend.spent(name, period).in_millionths();
+                    if known > 100_000 {
+                        *spent = Amount::millionths(known / 3);
+                    }
+                }
+            }
+            Some(Fault::Nonsense) => {
+                observation.spent.remove("vision");
+                observation.unknown.insert("vision".into());
+            }
+            _ => {}
+        }
+        let known = |world: &Self| {
+            let spend = &world.leader.book.spend;
+            world.names.each_ref().map(|name| spend.spent(name, period))
+        };
+        let before = known(self);
+        if self.mutant == Mutant::LastFigure {
+            self.leader.book.spend = Spend::default();
+        }
+        self.leader.book.observe(&observation, time(self.now));
+        if self.looks.one_in(8) {
+            let again = self.leader.book.spend.clone();
+            self.leader.book.observe(&observation, time(self.now));
+            assert_eq!(
+                again, self.leader.book.spend,
+                "an observation said twice changes nothing"
+            );
+        }
+        let never_less = before
+            .iter()
+            .zip(known(self))
+            .all(|(before, after)| *before <= after);
+        assert!(
+            never_less || self.mutant != Mutant::None,
+            "spending never decreases in a period"
+        );
+    }
+
+    /// The leader is asked about all that wait, in any order.
+    pub(super) fn decide(&mut self, fault: Option<Fault>) {
+        let skew = if let Some(Fault::Clock(steps)) = fault {
+            steps * STEP
+        } else {
+            0
+        };
+        let now = time(self.now + skew.min(self.plan.lag * STEP));
+        for run in std::mem::take(&mut self.late) {
+            self.leader.book.lien(&run, now);
+        }
+        let waiting: Vec<usize> = (0..self.phases.len())
+            .filter(|job| {
+                self.leader
+                    .book
+                    .live
+                    .get(&self.uids[*job])
+                    .is_some_and(|live| live.approval == Approval::None)
+            })
+            .collect();
+        let asked: Vec<usize> = waiting
+            .into_iter()
+            .filter(|_| !self.random.one_in(5))
+            .collect();
+        let snapshot = (self.mutant == Mutant::CommitLater).then(|| self.leader.book.clone());
+        for job in asked {
+            let Some(run) = self.run(job).filter(|run| run.state == RunState::Asking) else {
+                continue;
+            };
+            if self
+                .leader
+                .book
+                .live
+                .get(&run.uid)
+                .is_none_or(|live| live.since != run.since)
+            {
+                continue;
+            }
+            let decision = match &snapshot {
+                Some(before) => before.clone().decide(&run, now),
+                None => self.leader.book.decide(&run, now),
+            };
+            if let Decision::Admit(_) = decision {
+                if self.mutant == Mutant::CommitLater {
+                    self.late.push(run);
+                }
+                self.write(job);
+            }
+        }
+        let walked = self.leader.book.walk(now);
+        for uid_of in walked.granted {
+            let job = self.job_of(&uid_of);
+            let Some(run) = self.run(job).filter(|run| run.state == RunState::Asking) else {
+                continue;
+            };
+            let decision = self.leader.book.decide(&run, now);
+            assert!(
+                matches!(decision, Decision::Admit(_)),
+                "what was granted is admitted: {decision:?}"
+            );
+            self.write(job);
+        }
+        if self.looks.one_in(8) {
+            self.quiet(now);
+        }
+    }
+
+    /// A write lands, is lost, or lands without our hearing of it. What was lost is asked about again.
+    fn write(&mut self, job: usize) {
+        let lands = !self.random.one_in(8);
+        if let Phase::Reserved { since, .. } = self.phases[job]
+            && lands
+        {
+            self.phases[job] = Phase::Reserved {
+                since,
+                ready: true,
+                ready_at: self.now,
+            };
+            self.tell_run(job);
+        } else {
+            // Asked again: it was given money, and keeps it.
+            if let Some(run) = self.run(job).filter(|run| run.state == RunState::Asking) {
+                let decision = self.leader.book.decide(&run, time(self.now));
+                assert!(
+                    matches!(decision, Decision::Admit(_)) || self.mutant != Mutant::None,
+                    "{decision:?}"
+                );
+                if let Phase::Reserved { since, .. } = self.phases[job] {
+                    self.phases[job] = Phase::Reserved {
+                        since,
+                        ready: true,
+                        ready_at: self.now,
+                    };
+                    self.tell_run(job);
+                }
+            }
+        }
+    }
+
+    /// Walking again changes nothing and tells nobody anything.
+    fn quiet(&mut self, now: Timestamp) {
+        // Who waits behind whom may take two rounds to settle.
+        for _ in 0..2 {
+            for uid in self.leader.book.held.keys().cloned().collect::<Vec<_>>() {
+                let run = self.leader.book.held[&uid].run.clone();
+                self.leader.book.decide(&run, now);
+            }
+        }
+        if self.mutant == Mutant::None {
+            let walked = self.leader.book.walk(now);
+            assert_eq!(walked, Walked::default(), "nothing has changed");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What must be true in the end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{PERIOD, Phase, START, World, accounts, time};
+use crate::ledger::{Committed, Observation};
+use crate::money::Amount;
+use crate::terms::Account;
+
+impl World<'_> {
+    /// By how much any limit has been passed, in millionths; negative while none is.
+    pub(super) fn over(&self) -> i128 {
+        let all = accounts();
+        let mut worst = i128::MIN;
+        let periods = (self.now - START + PERIOD - 1) / PERIOD;
+        for number in 0..periods {
+            let (from, to) = (START + number * PERIOD, START + (number + 1) * PERIOD);
+            for (account, namespaces) in &all {
+                let limit = if matches!(account, Account::Pool(_)) {
+                    self.plan.pool
+                } else {
+                    self.plan.limit
+                };
+                worst = worst.max(self.spent(namespaces, from, to) - i128::from(limit) * 1_000_000);
+            }
+        }
+        worst
+    }
+
+    /// The ledger rebuilt from the cluster says what the one says that never stopped, once everything is known.
+    pub(super) fn rebuilt_is_the_same(&mut self) {
+        let now = time(self.now);
+        let Some(period) = self.terms.schedule.at(now) else {
+            return;
+        };
+        let mut observation = Observation {
+            period,
+            as_of: now,
+            spent: BTreeMap::new(),
+            unknown: BTreeSet::new(),
+        };
+        for (number, name) in self.names.iter().enumerate() {
+            let spent = self.spent(&[number], period.start.as_second(), self.now);
+            observation
+                .spent
+                .insert(name.clone(), Amount::millionths(spent + 1));
+        }
+        self.relist();
+        self.hear();
+        let mut fresh = self.process().book;
+        for book in [&mut fresh, &mut self.leader.book] {
+            book.observe(&observation, now);
+        }
+        for (account, _) in accounts() {
+            let (rebuilt, kept) = (
+                fresh.balance(&account, period, now),
+                self.leader.book.balance(&account, period, now),
+            );
+            assert_eq!(
+                rebuilt.used(),
+                kept.used(),
+                "{account}: rebuilt {rebuilt:?}, kept {kept:?}"
+            );
+            assert!(kept.remaining() <= kept.limit);
+        }
+    }
+
+    /// When everything is over and known, nothing is committed.
+    pub(super) fn nothing_leaks(&mut self) {
+        let now = time(self.now + 10 * PERIOD);
+        for job in 0..self.phases.len() {
+            self.phases[job] = Phase::Over;
+        }
+        self.relist();
+        self.hear();
+        let Some(period) = self.terms.schedule.at(now) else {
+            return;
+        };
+        let observation = Observation {
+            period,
+            as_of: now,
+            spent: BTreeMap::new(),
+            unknown: BTreeSet::new(),
+        };
+        self.leader.book.observe(&observation, now);
+        for (account, _) in accounts() {
+            assert_eq!(
+                self.leader.book.balance(&account, period, now).committed,
+                Committed::default(),
+                "{account}"
+            );
+        }
+        assert!(self.leader.book.ended.is_empty() && self.leader.book.live.is_empty());
+    }
+}

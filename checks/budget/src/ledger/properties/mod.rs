@@ -1,0 +1,390 @@
+//! Random histories: whatever happens in whatever order, the limit holds.
+//!
+//! A history is a plan made from a seed: jobs that cost at most their estimate, and mishaps. A plan that fails is made smaller before it is shown.
+
+mod cluster;
+mod controller;
+mod end;
+mod look;
+mod plan;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kueue_check::api::Uid;
+use serde_json::json;
+
+use super::*;
+use crate::money::{Amount, Rate};
+use crate::quote::Quote;
+use crate::terms::{Account, Terms};
+pub(super) use plan::Plan;
+use plan::{Random, smaller};
+
+/// Everything happens at multiples of this, so that what is really spent is an exact sum.
+pub(super) const STEP: i64 = 300;
+const START: i64 = 1_795_219_200;
+const PERIOD: i64 = 12 * 3600;
+/// The namespaces.
+const NAMES: [&str; 2] = ["vision", "nlp"];
+const STEPS: i64 = 2 * PERIOD / STEP + PERIOD / STEP / 2;
+
+/// A change of the ledger's behaviour that a history must bring to light.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Mutant {
+    None,
+    /// What is committed is written down after others were asked about.
+    CommitLater,
+    /// Ended runs are forgotten at once.
+    NoTombstones,
+    /// A new process does not wait until the watermark has passed its start.
+    NoWait,
+    /// A run counts as over when it is told to stop.
+    OverWhenEvicted,
+    /// The last figure counts, not the highest.
+    LastFigure,
+    /// What lost its quota without an eviction is forgotten.
+    NoParking,
+}
+
+/// Where a job really is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    Waiting,
+    Reserved {
+        since: i64,
+        ready: bool,
+        ready_at: i64,
+    },
+    Running {
+        since: i64,
+        at: i64,
+    },
+    Stopping {
+        since: i64,
+        at: i64,
+        until: i64,
+    },
+    /// Lost its quota, with or without our word, until then.
+    Parked {
+        since: i64,
+        ready: bool,
+        until: i64,
+    },
+    Over,
+}
+
+/// What a process is told.
+#[derive(Clone, Debug)]
+enum Event {
+    Seen(Run),
+    Ended(Uid, i64),
+    Gone(Uid),
+}
+
+struct Process {
+    book: Book,
+    inbox: VecDeque<(i64, Event)>,
+}
+
+/// The cluster, the source and the processes.
+pub(super) struct World<'a> {
+    plan: &'a Plan,
+    terms: Arc<Terms>,
+    mutant: Mutant,
+    random: Random,
+    now: i64,
+    phases: Vec<Phase>,
+    ran: Vec<i64>,
+    /// What of that was in earlier runs, which counts against the maximum.
+    past: Vec<i64>,
+    mishaps: Vec<bool>,
+    /// What was really spent up to the end of each step, by namespace, in billionths of the unit.
+    bills: Vec<[i128; NAMES.len()]>,
+    uids: Vec<Uid>,
+    names: [Arc<str>; NAMES.len()],
+    /// When to look closely: what must hold after each step is looked at after one in eight.
+    looks: Random,
+    leader: Process,
+    standby: Process,
+    releases: Vec<(i64, Uid, i64)>,
+    source_dead: i64,
+    /// Decisions that the mutant has not written down yet.
+    late: Vec<Run>,
+    pub(super) admitted: usize,
+}
+
+fn uid(job: usize) -> Uid {
+    Uid::new(&format!("00000000-0000-0000-0000-{job:012x}"))
+}
+
+fn time(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn terms(plan: &Plan) -> Arc<Terms> {
+    let spec = json!({
+        "unit": "USD", "period": {"every": "12h", "anchor": time(START).to_string()}, "source": {"fixed": {}, "stalenessBound": "8h"},
+        "namespaceLimits": {"default": plan.limit.to_string()},
+        "pools": [{"name": "all", "limit": plan.pool.to_string(), "namespaceSelector": {}}],
+        "prices": [{"flavor": "*", "resources": {"cpu": "1"}}],
+        "enforcement": plan.enforcement, "admitOrder": plan.order,
+    });
+    Arc::new(Terms::of_spec("b", &serde_json::from_value(spec).unwrap()).unwrap())
+}
+
+/// The accounts, each with the namespaces that it pays for.
+fn accounts() -> [(Account, &'static [usize]); 3] {
+    [
+        (Account::Namespace(NAMES[0].into()), &[0]),
+        (Account::Namespace(NAMES[1].into()), &[1]),
+        (Account::Pool("all".into()), &[0, 1]),
+    ]
+}
+
+impl<'a> World<'a> {
+    fn new(plan: &'a Plan, mutant: Mutant) -> Self {
+        let terms = terms(plan);
+        let mut world = Self {
+            plan,
+            mutant,
+            random: Random(plan.noise),
+            now: START,
+            phases: vec![Phase::Waiting; plan.jobs.len()],
+            ran: vec![0; plan.jobs.len()],
+            past: vec![0; plan.jobs.len()],
+            mishaps: vec![false; plan.jobs.len()],
+            bills: Vec::new(),
+            uids: (0..plan.jobs.len()).map(uid).collect(),
+            names: NAMES.map(Into::into),
+            looks: Random(plan.noise ^ 1),
+            leader: Process {
+                book: Book::new(Arc::clone(&terms)),
+                inbox: VecDeque::new(),
+            },
+            standby: Process {
+                book: Book::new(Arc::clone(&terms)),
+                inbox: VecDeque::new(),
+            },
+            terms,
+            releases: Vec::new(),
+            source_dead: 0,
+            late: Vec::new(),
+            admitted: 0,
+        };
+        world.leader = world.process();
+        world.standby = world.process();
+        world
+    }
+
+    /// A process that has just read the list.
+    fn process(&self) -> Process {
+        let mut book = Book::new(Arc::clone(&self.terms));
+        let labels = NAMES.map(|name| (name.to_owned(), BTreeMap::new()));
+        book.set_namespaces(labels.into());
+        book.watched_since(time(if self.mutant == Mutant::NoWait {
+            0
+        } else {
+            self.now
+        }));
+        for job in 0..self.phases.len() {
+            if let Some(run) = self.run(job) {
+                book.see(&run, time(self.now));
+            }
+        }
+        Process {
+            book,
+            inbox: VecDeque::new(),
+        }
+    }
+
+    /// The job as the API shows it, if it has quota.
+    fn run(&self, job: usize) -> Option<Run> {
+        let plan = &self.plan.jobs[job];
+        let (since, state) = match self.phases[job] {
+            Phase::Reserved {
+                since,
+                ready: false,
+                ..
+            } => (since, RunState::Asking),
+            Phase::Reserved {
+                since,
+                ready: true,
+                ready_at,
+            } => (since, RunState::Approved(ready_at)),
+            Phase::Running { since, at } | Phase::Stopping { since, at, .. } => {
+                (since, RunState::Running(at))
+            }
+            Phase::Waiting | Phase::Parked { .. } | Phase::Over => return None,
+        };
+        Some(Run {
+            uid: self.uids[job].clone(),
+            since,
+            namespace: Arc::clone(&self.names[plan.namespace]),
+            priority: plan.priority,
+            quote: Quote {
+                rate: Rate::of(i128::from(plan.rate) * 1000, Amount::units(1), 1),
+                seconds: u32::try_from((plan.longest - self.past[job]).max(0) * STEP).unwrap(),
+                bounded: true,
+                unpriced: None,
+            },
+            state,
+            exempt: None,
+            variant_of: None,
+        })
+    }
+
+    fn tell(&mut self, event: &Event) {
+        let delays = [self.random.below(2), self.random.below(3)];
+        for (process, delay) in [&mut self.leader, &mut self.standby]
+            .into_iter()
+            .zip(delays)
+        {
+            let due = process
+                .inbox
+                .back()
+                .map_or(0, |(due, _)| *due)
+                .max(self.now + delay * STEP);
+            process.inbox.push_back((due, event.clone()));
+        }
+    }
+
+    fn tell_run(&mut self, job: usize) {
+        if let Some(run) = self.run(job) {
+            self.tell(&Event::Seen(run));
+        }
+    }
+
+    /// What is really spent in the steps from `from` to `to`, of `namespaces`, rounded down.
+    fn spent(&self, namespaces: &[usize], from: i64, to: i64) -> i128 {
+        let until = |second: i64| {
+            let steps = usize::try_from(((second - START) / STEP).max(0)).unwrap();
+            let bills = steps.min(self.bills.len()).checked_sub(1)?;
+            Some(self.bills[bills])
+        };
+        let (before, after) = (
+            until(from).unwrap_or_default(),
+            until(to).unwrap_or_default(),
+        );
+        let spent = namespaces.iter().map(|name| after[*name] - before[*name]);
+        spent.sum::<i128>() / 1000
+    }
+
+    fn job_of(&self, uid: &Uid) -> usize {
+        self.uids.iter().position(|known| known == uid).unwrap()
+    }
+}
+
+fn take(book: &mut Book, event: &Event, now: Timestamp, mutant: Mutant, closely: bool) {
+    match event {
+        Event::Seen(run) => {
+            book.see(run, now);
+            if !closely {
+                return;
+            }
+            let before = book.clone();
+            book.see(run, now);
+            let period = book.period(now).unwrap();
+            for (account, _) in accounts() {
+                assert_eq!(
+                    before.balance(&account, period, now),
+                    book.balance(&account, period, now),
+                    "seen twice is seen once"
+                );
+            }
+        }
+        Event::Ended(uid, at) => book.end(uid, *at),
+        Event::Gone(uid) => {
+            book.lose(uid, now.as_second());
+            if mutant == Mutant::NoParking {
+                book.forget_parked(uid);
+            }
+        }
+    }
+}
+
+/// By how much a limit was passed in the history of `plan`; and how many jobs started.
+pub(super) fn play(plan: &Plan, mutant: Mutant) -> (i128, usize) {
+    let mut world = World::new(plan, mutant);
+    for _ in 0..STEPS {
+        world.cluster();
+        let fault = world.faults();
+        world.hear();
+        world.source(fault);
+        world.decide(fault);
+    }
+    let (over, admitted) = (world.over(), world.admitted);
+    if mutant == Mutant::None {
+        world.rebuilt_is_the_same();
+        world.nothing_leaks();
+    }
+    (over, admitted)
+}
+
+/// How many histories are tried: two thousand, or as many as `BUDGET_CHECK_HISTORIES` says.
+fn histories() -> u64 {
+    std::env::var("BUDGET_CHECK_HISTORIES")
+        .ok()
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(2_000)
+}
+
+/// What `play` says of each seed below `seeds`, on all cores.
+fn of_seeds<T: Send>(seeds: u64, play: impl Fn(u64) -> T + Sync) -> Vec<T> {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
+    std::thread::scope(|scope| {
+        let play = &play;
+        let threads: Vec<_> = (0..cores)
+            .map(|core| {
+                let own = (core..seeds).step_by(usize::try_from(cores).unwrap());
+                scope.spawn(move || own.map(play).collect::<Vec<T>>())
+            })
+            .collect();
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap())
+            .collect()
+    })
+}
+
+#[test]
+fn no_history_passes_a_limit() {
+    let started: usize = of_seeds(histories(), |seed| {
+        let plan = Plan::random(seed);
+        let (over, started) = play(&plan, Mutant::None);
+        if over > 0 {
+            let plan = smaller(plan, &|plan| play(plan, Mutant::None).0 > 0);
+            let (over, _) = play(&plan, Mutant::None);
+            panic!("seed {seed}: a limit was passed by {over} millionths: {plan:#?}");
+        }
+        started
+    })
+    .into_iter()
+    .sum();
+    println!("{} histories, {started} jobs started", histories());
+    assert!(
+        started > usize::try_from(histories()).unwrap() * 5,
+        "jobs do start: {started}"
+    );
+}
+
+#[test]
+fn relaxed_passes_a_limit_by_at_most_one_estimate() {
+    let mut passed = 0;
+    for seed in 0..histories() / 10 {
+        let plan = Plan::random(seed).relaxed();
+        let (over, _) = play(&plan, Mutant::None);
+        let largest = plan
+            .jobs
+            .iter()
+            .map(|job| i128::from(job.rate) * i128::from(job.longest * STEP) * 1_000_000 / 3600)
+            .max();
+        assert!(
+            over <= largest.unwrap_or(0) + 10,
+            "seed {seed}: {over} millionths, of {largest:?}"
+        );
+        passed += usize::from(over > 0);
+    }
+    assert!(passed > 0, "or this shows nothing");
+}

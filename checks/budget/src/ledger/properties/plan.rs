@@ -1,0 +1,191 @@
+//! Histories: what is submitted, and what befalls it.
+
+use super::STEPS;
+
+/// splitmix64.
+pub(in crate::ledger) struct Random(pub(super) u64);
+
+impl Random {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(super) fn below(&mut self, n: i64) -> i64 {
+        i64::try_from(self.next() % u64::try_from(n).unwrap()).unwrap()
+    }
+
+    pub(super) fn one_in(&mut self, n: i64) -> bool {
+        self.below(n) == 0
+    }
+}
+
+/// A job, and what befalls it.
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    pub(super) submitted: i64,
+    /// Of [`NAMES`](super::NAMES).
+    pub(super) namespace: usize,
+    pub(super) priority: i32,
+    /// Units in an hour, as estimated and as it really is.
+    pub(super) rate: u32,
+    pub(super) real_percent: i64,
+    /// In steps, as estimated and as it really is.
+    pub(super) longest: i64,
+    pub(super) real: i64,
+    /// What happens so many steps after it got quota.
+    pub(super) mishap: Option<(i64, Mishap)>,
+    /// How long Kueue takes to admit it.
+    pub(super) admitted_after: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Mishap {
+    Evicted,
+    QuotaLost,
+    Deleted,
+}
+
+/// Something that happens to the controller or the source.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Fault {
+    /// The leader dies, and a process that knows nothing takes over.
+    Crash,
+    /// The standby takes over.
+    Failover,
+    /// The source is dead for so many steps.
+    SourceDead(i64),
+    /// The source answers less than before.
+    Less,
+    /// The source answers nonsense for one namespace.
+    Nonsense,
+    /// Our clock is off by so many steps, for one step.
+    Clock(i64),
+}
+
+#[derive(Clone, Debug)]
+pub(in crate::ledger) struct Plan {
+    pub(super) limit: u32,
+    pub(super) pool: u32,
+    pub(super) lag: i64,
+    pub(super) jobs: Vec<Job>,
+    pub(super) faults: Vec<(i64, Fault)>,
+    pub(super) enforcement: &'static str,
+    pub(super) order: &'static str,
+    /// Seeds what is not worth a plan: lost writes, delays of events.
+    pub(super) noise: u64,
+}
+
+impl Plan {
+    pub(in crate::ledger) fn random(seed: u64) -> Self {
+        let mut random = Random(seed);
+        let stress = random.one_in(3);
+        let lag = if stress {
+            12 + random.below(7)
+        } else {
+            1 + random.below(6)
+        };
+        let burst = random.below(STEPS / 2);
+        let jobs: Vec<Job> = (0..12 + random.below(30))
+            .map(|_| Self::job(&mut random, burst))
+            .collect();
+        let faults = (0..random.below(if stress { 10 } else { 4 })).map(|_| {
+            let at = random.below(STEPS);
+            let fault = match random.below(8) {
+                0..=2 => Fault::Crash,
+                3 => Fault::Failover,
+                4 => Fault::SourceDead(1 + random.below(40)),
+                5 => Fault::Less,
+                6 => Fault::Nonsense,
+                _ => Fault::Clock(1 - 2 * random.below(2)),
+            };
+            (at, fault)
+        });
+        let faults: Vec<(i64, Fault)> = faults.collect();
+        Self {
+            limit: 60 + u32::try_from(random.below(200)).unwrap(),
+            pool: 100 + u32::try_from(random.below(300)).unwrap(),
+            lag,
+            faults,
+            jobs,
+            enforcement: "Strict",
+            order: if random.one_in(3) {
+                "Strict"
+            } else {
+                "Backfill"
+            },
+            noise: random.next(),
+        }
+    }
+
+    fn job(random: &mut Random, burst: i64) -> Job {
+        let longest = 1 + random.below(60);
+        let mishap = random.one_in(3).then(|| {
+            let what = match random.below(3) {
+                0 => Mishap::Evicted,
+                1 => Mishap::QuotaLost,
+                _ => Mishap::Deleted,
+            };
+            (random.below(30), what)
+        });
+        Job {
+            submitted: if random.one_in(2) {
+                burst
+            } else {
+                random.below(STEPS)
+            },
+            namespace: usize::from(random.one_in(3)),
+            priority: i32::try_from(random.below(3)).unwrap(),
+            rate: 1 + u32::try_from(random.below(30)).unwrap(),
+            real_percent: if random.one_in(2) {
+                100
+            } else {
+                30 + random.below(71)
+            },
+            longest,
+            real: if random.one_in(3) {
+                longest
+            } else {
+                1 + random.below(longest)
+            },
+            mishap,
+            admitted_after: random.below(4),
+        }
+    }
+
+    pub(super) fn relaxed(mut self) -> Self {
+        self.enforcement = "Relaxed";
+        self
+    }
+
+    fn without_job(&self, at: usize) -> Self {
+        let mut plan = self.clone();
+        plan.jobs.remove(at);
+        plan
+    }
+
+    fn without_fault(&self, at: usize) -> Self {
+        let mut plan = self.clone();
+        plan.faults.remove(at);
+        plan
+    }
+}
+
+/// The smallest plan, of those with fewer jobs and faults, that still fails.
+pub(super) fn smaller(plan: Plan, fails: &dyn Fn(&Plan) -> bool) -> Plan {
+    let mut plan = plan;
+    'again: loop {
+        let jobs = (0..plan.jobs.len()).map(|at| plan.without_job(at));
+        let faults = (0..plan.faults.len()).map(|at| plan.without_fault(at));
+        for candidate in jobs.chain(faults) {
+            if fails(&candidate) {
+                plan = candidate;
+                continue 'again;
+            }
+        }
+        return plan;
+    }
+}

@@ -1,0 +1,390 @@
+//! The source Datadog over real HTTP, against a strict stand-in. Nobody has tried it on the live service.
+
+mod query;
+mod service;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kueue_check_budget::period::Period;
+use kueue_check_budget::resource::SourceSpec;
+use kueue_check_budget::source::{
+    Answer, Credentials, Http, Note, Question, Source, SourceError, source,
+};
+use serde_json::{Value, json};
+
+use super::stage::unique;
+use service::{Datadog, Mishap};
+
+const METRIC: &str = "aws.cost.net.amortized.realtime.estimated";
+/// A Monday, 00:00 in Amsterdam.
+const START: i64 = 1_795_388_400;
+const DAY: i64 = 86_400;
+const KEYS: (&str, &str) = ("canary-api-9d3f", "canary-application-77c1");
+
+fn time(second: i64) -> jiff::Timestamp {
+    jiff::Timestamp::from_second(second).unwrap()
+}
+
+fn question(at: i64) -> Question {
+    Question {
+        period: Period {
+            start: time(START),
+            end: time(START + 7 * DAY),
+        },
+        at: time(at),
+        namespaces: Vec::new(),
+    }
+}
+
+/// Keys in files, where a Secret that is mounted would put them.
+struct Keys(PathBuf);
+
+impl Keys {
+    fn new() -> Self {
+        let name = format!("{}-{}", unique("budget-check-datadog"), std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(folder.join("datadog")).unwrap();
+        let keys = Self(folder);
+        keys.write(KEYS);
+        keys
+    }
+
+    fn write(&self, (api, application): (&str, &str)) {
+        std::fs::write(self.0.join("datadog/api-key"), format!("{api}\n")).unwrap();
+        std::fs::write(self.0.join("datadog/app-key"), format!("{application}\n")).unwrap();
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A service that knows a week of spending, and the source that asks it.
+struct Trial {
+    service: Datadog,
+    keys: Keys,
+    source: std::sync::Arc<dyn Source>,
+}
+
+async fn trial(patch: Value) -> Trial {
+    let service = Datadog::start(KEYS.0, KEYS.1).await;
+    let mut datadog = json!({
+        "site": "datadoghq.eu", "url": service.url,
+        "query": format!("sum:{METRIC}{{kube_cluster_name:prod}} by {{kube_namespace}}.as_count()"),
+        "freshness": format!("sum:{METRIC}{{kube_cluster_name:prod}}.as_count()"),
+    });
+    for (key, value) in patch.as_object().unwrap() {
+        datadog[key] = value.clone();
+    }
+    let spec: SourceSpec = serde_json::from_value(json!({"datadog": datadog})).unwrap();
+    let keys = Keys::new();
+    let credentials = Credentials {
+        folder: keys.0.clone(),
+        hosts: vec!["127.0.0.1".to_owned()],
+    };
+    let http = Http::new(credentials).deadline(Duration::from_millis(500));
+    Trial {
+        service,
+        keys,
+        source: source(&spec, &http),
+    }
+}
+
+impl Trial {
+    /// `vision` spends 1.5 every five minutes and `nlp` 0.25, from the week's start until `until`; another cluster spends too.
+    fn week(&self, until: i64) {
+        for at in (START..until).step_by(300) {
+            for (cluster, namespace, amount) in [
+                ("prod", "vision", 1.5),
+                ("prod", "nlp", 0.25),
+                ("test", "vision", 100.0),
+            ] {
+                let tags = [
+                    format!("kube_cluster_name:{cluster}"),
+                    format!("kube_namespace:{namespace}"),
+                ];
+                self.service
+                    .point(METRIC, at, &[&tags[0], &tags[1]], amount);
+            }
+            // A node that belongs to no namespace.
+            self.service
+                .point(METRIC, at, &["kube_cluster_name:prod"], 0.5);
+        }
+    }
+
+    async fn ask(&self, at: i64) -> Result<Answer, SourceError> {
+        self.source.ask(question(at)).await
+    }
+}
+
+fn spent(answer: &Answer) -> Vec<(&str, String)> {
+    let all = answer.observation.spent.iter();
+    all.map(|(name, spent)| (&**name, spent.to_string()))
+        .collect()
+}
+
+#[tokio::test]
+async fn both_versions_of_the_api_give_the_same_sums() {
+    let at = START + 6 * DAY + 3600;
+    for (only_v1, expected, later) in [
+        (
+            false,
+            vec!["GET /api/v1/query", "POST /api/v2/query/scalar"],
+            vec!["GET /api/v1/query", "POST /api/v2/query/scalar"],
+        ),
+        (
+            true,
+            vec![
+                "GET /api/v1/query",
+                "POST /api/v2/query/scalar",
+                "GET /api/v1/query",
+            ],
+            vec!["GET /api/v1/query", "GET /api/v1/query"],
+        ),
+    ] {
+        let trial = trial(json!({})).await;
+        trial.week(at);
+        if only_v1 {
+            trial.service.only_v1();
+        }
+        let answer = trial.ask(at).await.unwrap();
+        // 1,740 samples of five minutes: summed, and not averaged, which is what Datadog does by itself.
+        assert_eq!(
+            spent(&answer),
+            [("nlp", "435".to_owned()), ("vision", "2610".to_owned())],
+            "only v1: {only_v1}"
+        );
+        assert_eq!(answer.notes, []);
+        assert_eq!(trial.service.asked(), expected);
+        assert_eq!(trial.ask(at).await.unwrap(), answer);
+        assert_eq!(
+            trial.service.asked(),
+            later,
+            "what is missing is not asked for again"
+        );
+        let breaches = trial.service.breaches();
+        assert!(breaches.len() == usize::from(only_v1), "{breaches:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_known_ends_where_the_newest_values_begin() {
+    let trial = trial(json!({})).await;
+    let now = START + DAY;
+    // The service is twenty minutes late.
+    trial.week(now - 1200 + 1);
+    let answer = trial.ask(now).await.unwrap();
+    assert_eq!(
+        answer.observation.as_of,
+        time(now - 1200),
+        "a bucket whose end lies in the future says nothing about its end"
+    );
+    // And dead, in the end: what it knows is not taken for all.
+    let error = trial.ask(now + 7 * 3600).await.unwrap_err();
+    assert_eq!(error.reason(), "NotMeasured", "{error}");
+    // Before there can be anything nothing is asked.
+    trial.service.asked();
+    let early = trial.ask(START).await.unwrap();
+    assert_eq!(
+        (early.observation.spent.len(), trial.service.asked().len()),
+        (0, 0)
+    );
+}
+
+#[tokio::test]
+async fn each_bad_answer_has_its_reason_and_pause() {
+    let v2 = |attributes: Value| {
+        json!({"data": {"type": "scalar_response", "attributes": attributes}}).to_string()
+    };
+    let number = |values: Value| json!({"type": "number", "name": "spent", "values": values});
+    for (mishap, reason, pause, says) in [
+        (
+            Mishap::says(429, json!({"errors": ["Rate limit exceeded"]}).to_string())
+                .header("x-ratelimit-reset", "37"),
+            "Throttled",
+            37,
+            "a pause of 37s",
+        ),
+        (
+            Mishap::says(429, "").header("retry-after", "11"),
+            "Throttled",
+            11,
+            "a pause of 11s",
+        ),
+        (Mishap::says(429, ""), "Throttled", 60, "a pause of 60s"),
+        (
+            Mishap::says(
+                400,
+                json!({"errors": ["Queries ending outside the retention date are invalid"]})
+                    .to_string(),
+            ),
+            "BadQuery",
+            600,
+            "outside the retention date",
+        ),
+        (Mishap::says(500, "{}"), "Unavailable", 1, "500"),
+        (Mishap::says(502, "<html>"), "Unavailable", 1, "502"),
+        (
+            Mishap::says(503, "").header("retry-after", "9"),
+            "Throttled",
+            9,
+            "pause of 9s",
+        ),
+        (Mishap::says(404, "<html>"), "BadResponse", 1, "404"),
+        (
+            Mishap::says(200, "<html>"),
+            "BadResponse",
+            1,
+            "expected value",
+        ),
+        (
+            Mishap::says(200, "{\"status\": \"o"),
+            "BadResponse",
+            1,
+            "EOF",
+        ),
+        (
+            Mishap::says(302, "").header("location", "http://127.0.0.1:1/"),
+            "BadResponse",
+            1,
+            "redirects (302)",
+        ),
+        (
+            Mishap::says(
+                200,
+                json!({"status": "error", "error": "Timeout"}).to_string(),
+            ),
+            "QueryFailed",
+            1,
+            "Timeout",
+        ),
+        (Mishap::Half, "BadResponse", 1, "body cannot be read"),
+        (
+            Mishap::Slow(Duration::from_secs(5)),
+            "TimedOut",
+            1,
+            "did not answer in 500ms",
+        ),
+        (
+            Mishap::says(200, "{}").header("content-encoding", "gzip"),
+            "BadResponse",
+            1,
+            "compressed",
+        ),
+    ] {
+        let trial = trial(json!({})).await;
+        trial.week(START + DAY);
+        let shown = format!("{mishap:?}");
+        trial.service.mishaps([mishap]);
+        let error = trial.ask(START + DAY).await.unwrap_err();
+        assert_eq!(
+            (error.reason(), error.pause(1, 1.0).as_secs()),
+            (reason, pause),
+            "{shown}: {error}"
+        );
+        assert!(error.to_string().contains(says), "{shown}: {error}");
+        assert!(!error.to_string().contains("canary"), "{shown}: {error}");
+        // It recovers by itself.
+        assert_eq!(
+            spent(&trial.ask(START + DAY).await.unwrap())[0],
+            ("nlp", "72".to_owned()),
+            "{shown}"
+        );
+    }
+    // The same of the second question, which has another shape.
+    for (body, reason) in [
+        (v2(json!({"columns": [number(json!([1]))]})), "WrongShape"),
+        (
+            v2(
+                json!({"columns": [{"type": "group", "name": "host", "values": [["a"]]}, number(json!([1]))]}),
+            ),
+            "WrongShape",
+        ),
+        (v2(json!({})), "BadResponse"),
+        (
+            json!({"status": "ok", "series": []}).to_string(),
+            "BadResponse",
+        ),
+        (
+            v2(
+                json!({"columns": [{"type": "group", "name": "kube_namespace", "values": [["a"], ["b"]]}, number(json!([1]))]}),
+            ),
+            "BadResponse",
+        ),
+    ] {
+        let trial = trial(json!({})).await;
+        trial.week(START + DAY);
+        let probe = json!({"status": "ok", "series": [{"interval": 300, "pointlist": [[(START + DAY - 300) * 1000, 1.0]]}]});
+        trial.service.mishaps([
+            Mishap::says(200, probe.to_string()),
+            Mishap::says(200, &body),
+        ]);
+        let error = trial.ask(START + DAY).await.unwrap_err();
+        assert_eq!(error.reason(), reason, "{body}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn keys_stand_in_headers_only_and_are_read_again_when_they_are_refused() {
+    let trial = trial(json!({})).await;
+    trial.week(START + DAY);
+    trial.ask(START + DAY).await.unwrap();
+    assert_eq!(trial.service.breaches(), [""; 0]);
+    // They are rotated: on the service first, then in the files.
+    let rotated = ("canary-api-new", "canary-application-new");
+    trial.service.keys(rotated.0, rotated.1);
+    let error = trial.ask(START + DAY).await.unwrap_err();
+    assert_eq!(error.reason(), "Unauthorized");
+    assert_eq!(error.to_string(), "Datadog refused the credentials (403)");
+    trial.keys.write(rotated);
+    trial.ask(START + DAY).await.unwrap();
+    // One that is rotated between its reading and its use is no outage.
+    trial.service.asked();
+    trial.service.mishaps([Mishap::says(
+        403,
+        json!({"errors": ["Forbidden"]}).to_string(),
+    )]);
+    trial.ask(START + DAY).await.unwrap();
+    assert_eq!(trial.service.asked().len(), 3);
+    std::fs::remove_file(trial.keys.0.join("datadog/app-key")).unwrap();
+    let error = trial.ask(START + DAY).await.unwrap_err();
+    assert_eq!(error.reason(), "CredentialsUnusable");
+    assert!(error.to_string().contains("datadog/app-key"), "{error}");
+    // Files of one's own, named in the Budget.
+    let named = self::trial(json!({"apiKeyFile": "a", "appKeyFile": "b"})).await;
+    named.week(START + DAY);
+    std::fs::write(named.keys.0.join("a"), KEYS.0).unwrap();
+    std::fs::write(named.keys.0.join("b"), KEYS.1).unwrap();
+    named.ask(START + DAY).await.unwrap();
+}
+
+#[tokio::test]
+async fn fewer_questions_are_asked_when_few_are_left() {
+    for (left, notes) in [(100, vec![]), (99, vec![Note::SlowDown])] {
+        let trial = trial(json!({})).await;
+        trial.week(START + DAY);
+        trial.service.remaining(left);
+        assert_eq!(trial.ask(START + DAY).await.unwrap().notes, notes, "{left}");
+    }
+}
+
+#[tokio::test]
+async fn a_query_that_makes_no_sense_there_is_the_budgets_fault() {
+    let patch = json!({"query": format!("sum:{METRIC}{{*}} by {{kube_namespace}}.nonsense()")});
+    let trial = trial(patch).await;
+    trial.week(START + DAY);
+    let error = trial.ask(START + DAY).await.unwrap_err();
+    assert!(error.is_configuration(), "{error}");
+    assert!(error.to_string().contains("unknown function"), "{error}");
+    // Spending of which no namespace has a part.
+    let silent = self::trial(json!({"query": "sum:nothing{*} by {kube_namespace}"})).await;
+    silent.week(START + DAY);
+    let answer = silent.ask(START + DAY).await.unwrap();
+    assert_eq!(
+        (answer.observation.spent.len(), answer.notes),
+        (0, vec![Note::NoSpendMatched])
+    );
+}

@@ -1,0 +1,108 @@
+//! The check in a simulated cluster, with single faults.
+
+mod closing;
+mod quiet;
+mod several;
+mod single;
+mod yielding;
+
+use kube::CustomResourceExt;
+use kueue_check::api::CheckState;
+use kueue_check_budget::controller::BudgetCheck;
+use kueue_check_budget::resource::NamespaceBudget;
+use kueue_check_budget::source::Credentials;
+use kueue_check_sim::explore::{Fault, Plan, Point};
+use kueue_check_sim::{Cluster, Simulation};
+use serde_json::{Value, json};
+
+use super::stage::budget;
+
+/// A budget of so much a day; a CPU costs 1 for an hour, and each job of a CPU is expected to run for one.
+fn spec(limit: &str) -> Value {
+    json!({
+        "unit": "USD", "period": {"calendar": "Day"}, "source": {"fixed": {}, "settleDelay": "1s", "interval": "15s"},
+        "namespaceLimits": {"default": limit},
+        "prices": [{"flavor": "*", "resources": {"cpu": "1"}}], "estimate": {"safetyFactor": "1", "defaultDuration": "1h", "overrunHorizon": "1h"},
+    })
+}
+
+fn simulation(limit: &str) -> Simulation {
+    of_spec(&spec(limit))
+}
+
+fn of_spec(spec: &Value) -> Simulation {
+    Simulation::new(|| BudgetCheck::new(Credentials::default()))
+        .parameters(&budget("budget", spec))
+        .object(&NamespaceBudget::crd())
+}
+
+/// How many jobs have the check's word, or run.
+fn approved(cluster: &Cluster, jobs: &[&str]) -> usize {
+    jobs.iter()
+        .filter(|job| {
+            cluster.is_admitted(job) || cluster.state_of("check", job) == Some(CheckState::Ready)
+        })
+        .count()
+}
+
+/// About so many runs there are of each scenario, unless all are asked for.
+const RUNS: usize = 20;
+
+/// How an answer is lost.
+const LOST: [Fault; 4] = [
+    Fault::InternalError,
+    Fault::Conflict,
+    Fault::Disconnect,
+    Fault::LoseReply,
+];
+
+/// With every single fault in a release build or where `KUEUE_CHECK_EXPLORE` is set, which takes minutes in a debug build; else with some, spread over the
+/// scenario, each kind of fault in turn.
+fn try_out(name: &str, simulation: &Simulation, scenario: impl AsyncFn(&Cluster)) {
+    if !cfg!(debug_assertions) || std::env::var_os("KUEUE_CHECK_EXPLORE").is_some() {
+        let explored = simulation.explore(&scenario);
+        println!("{name}: {explored}");
+        for run in explored.failed.iter().take(12) {
+            println!("{run}");
+        }
+        assert!(explored.failed.is_empty(), "{name}: {explored}");
+        return;
+    }
+    let without = simulation.run(&scenario);
+    let points = || without.points.iter().enumerate();
+    let spread = points().map(|(number, point)| (point, possible(point)[number % 5]));
+    let step = without.points.len().div_ceil(RUNS).max(1);
+    // An answer that is lost on its way is what most goes wrong with.
+    let answers =
+        points().filter(|(_, point)| point.what.ends_with("workloads/status") && !point.event);
+    let answers = answers
+        .take(6)
+        .map(|(number, point)| (point, LOST[number % LOST.len()]));
+    let mut runs = 0;
+    for (point, fault) in answers.chain(spread.step_by(step)) {
+        let run = simulation.run_with(&scenario, &Plan::of(point.clone(), fault));
+        assert!(!run.failed(), "{name}: {run}");
+        assert_eq!(run.outcome, without.outcome, "{name}: {run}");
+        runs += 1;
+    }
+    println!(
+        "{name}: {runs} single faults at {} points",
+        without.points.len()
+    );
+}
+
+/// Five faults that can happen at `point`.
+fn possible(point: &Point) -> [Fault; 5] {
+    let reads = ["get", "list", "watch"];
+    let verb = point.what.split(' ').next().unwrap_or_default();
+    if point.event {
+        use Fault::{Break, Close, CrashOnEvent, Duplicate, Expire};
+        [CrashOnEvent, Close, Break, Duplicate, Expire]
+    } else if reads.contains(&verb) {
+        use Fault::{CrashBefore, Disconnect, Gone, InternalError, Unavailable};
+        [CrashBefore, Disconnect, Gone, InternalError, Unavailable]
+    } else {
+        use Fault::{Conflict, CrashAfter, CrashBefore, GatewayTimeout, LoseReply};
+        [CrashAfter, LoseReply, CrashBefore, Conflict, GatewayTimeout]
+    }
+}

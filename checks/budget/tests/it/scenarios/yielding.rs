@@ -1,0 +1,55 @@
+//! `onExhausted.quota: Yield`: a job that waits for money gives its quota back while somebody waits for quota.
+
+use std::time::Duration;
+
+use kueue_check::api::CheckState;
+use kueue_check_sim::apiserver::{Call, Patch, Resource, Verb};
+use kueue_check_sim::{Cluster, Job};
+use serde_json::{Value, json};
+
+use super::{of_spec, spec, try_out};
+
+/// Kueue counts what waits for quota; the simulated one does not, so that the scenario says it.
+fn waiting(cluster: &Cluster, pending: u32) {
+    let queues = Resource::new("kueue.x-k8s.io", "v1beta2", "clusterqueues");
+    let call = Call::new(Verb::Patch(Patch::Merge), &queues)
+        .name("queue")
+        .subresource("status")
+        .agent("kueue")
+        .body(json!({"status": {"pendingWorkloads": pending}}));
+    let answer = cluster.server().call(&call);
+    assert_eq!(answer.code, 200, "{}", answer.body);
+}
+
+fn yielding() -> Value {
+    let mut spec = spec("1");
+    spec["namespaceLimits"] = json!({"namespaces": [{"name": "default", "limit": "1"}]});
+    spec["onExhausted"] = json!({"quota": "Yield", "every": "2m", "max": "10m"});
+    spec
+}
+
+#[test]
+fn quota_that_waits_for_money_goes_to_who_can_use_it() {
+    // Two CPUs: one runs, one is held by a job without money, and a rich namespace waits for quota.
+    let simulation = of_spec(&yielding()).quota(2);
+    try_out("yield", &simulation, async |cluster: &Cluster| {
+        cluster.submit(Job::new("a"));
+        cluster.expect_admitted("a").await;
+        cluster.submit(Job::new("b"));
+        cluster.expect_message("b", "needs about 1.00 USD").await;
+        cluster.submit(Job::new("c").namespace("rich"));
+        // Nobody is said to wait: idle quota harms nobody.
+        cluster.advance(Duration::from_secs(600)).await;
+        assert_eq!(cluster.state("b"), Some(CheckState::Pending));
+        assert!(!cluster.condition("rich/c", "QuotaReserved"));
+        waiting(cluster, 1);
+        cluster.expect_admitted("rich/c").await;
+        waiting(cluster, 0);
+        assert!(!cluster.is_admitted("b") && cluster.is_admitted("a"));
+        // It has its turn when there is both.
+        cluster.complete("rich/c");
+        cluster.expect_message("b", "needs about 1.00 USD").await;
+        cluster.complete("a");
+        cluster.expect_admitted("b").await;
+    });
+}
