@@ -100,6 +100,8 @@ pub(super) fn rows() -> Vec<Row> {
             [
                 make("a"),
                 make("b"),
+                // The real server may answer from a cache that has not seen the second one yet.
+                caught_up(),
                 get(
                     200,
                     format!(
