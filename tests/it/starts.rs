@@ -47,10 +47,10 @@ struct Lines {
     outstanding: Vec<Reservation>,
 }
 
-/// A check that says Ready once there is a ConfigMap with its label and the job's name.
+/// A check that says Ready once there is a `ConfigMap` with its label and the job's name.
 struct Starter {
     ledger: Ledger,
-    /// The ConfigMaps, as the watch shows them.
+    /// The `ConfigMap`s, as the watch shows them.
     there: Arc<Mutex<BTreeSet<String>>>,
     /// Whether it goes on without parameters.
     goes_on: bool,

@@ -31,7 +31,6 @@ const OF_A_KIND: usize = 12;
 
 /// What came of an exploration.
 #[derive(Debug)]
-#[must_use]
 pub struct Explored {
     /// How many runs there were, the one without faults among them.
     pub runs: usize,

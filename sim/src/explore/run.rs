@@ -35,7 +35,6 @@ pub struct JobOutcome {
 
 /// One run of a scenario.
 #[derive(Clone, Debug)]
-#[must_use]
 pub struct Run {
     /// What went wrong in it.
     pub plan: Plan,

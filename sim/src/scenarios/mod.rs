@@ -41,24 +41,28 @@ impl Scenario {
     }
 
     /// Runs it once, with random numbers from `seed` and the faults of `plan`.
+    #[must_use = "the run may have failed"]
     pub fn run(&self, seed: u64, plan: &Plan) -> Run {
         let simulation = (self.simulation)().seed(seed);
         simulation.run_with(&self.story(), plan)
     }
 
     /// Runs it without a fault, and then once with each single fault at each point.
+    #[must_use = "runs may have failed"]
     pub fn explore(&self, seed: u64) -> Explored {
         let simulation = (self.simulation)().seed(seed);
         simulation.explore(self.story())
     }
 
     /// As [`explore`](Self::explore), but it ends at the first run that fails.
+    #[must_use = "runs may have failed"]
     pub fn explore_until_failure(&self, seed: u64) -> Explored {
         let simulation = (self.simulation)().seed(seed);
         simulation.explore_until_failure(self.story())
     }
 
     /// Runs it without a fault, and then `runs` times with several faults at random.
+    #[must_use = "runs may have failed"]
     pub fn explore_at_random(&self, seed: u64, runs: usize) -> Explored {
         let simulation = (self.simulation)().seed(seed);
         simulation.explore_at_random(runs, self.story())

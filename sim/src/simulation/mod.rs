@@ -309,22 +309,26 @@ impl Simulation {
     }
 
     /// As [`every_single_fault`](Self::every_single_fault), but what failed is told, not thrown.
+    #[must_use = "runs may have failed"]
     pub fn explore(&self, scenario: impl AsyncFn(&Cluster)) -> Explored {
         explore(self, &scenario, false)
     }
 
     /// As [`explore`](Self::explore), but it ends at the first run that fails.
+    #[must_use = "runs may have failed"]
     pub fn explore_until_failure(&self, scenario: impl AsyncFn(&Cluster)) -> Explored {
         explore(self, &scenario, true)
     }
 
     /// Runs `scenario` without a fault, and then `runs` times with two to four faults at random points, chosen by the [seed](Self::seed). A plan that fails is
     /// shrunk to the fewest faults that still fail.
+    #[must_use = "runs may have failed"]
     pub fn explore_at_random(&self, runs: usize, scenario: impl AsyncFn(&Cluster)) -> Explored {
         explore_random(self, &scenario, runs)
     }
 
     /// Runs `scenario` once with the faults of `plan`.
+    #[must_use = "the run may have failed"]
     pub fn run_with(&self, scenario: &impl AsyncFn(&Cluster), plan: &Plan) -> Run {
         let runtime = failure::runtime();
         let run = runtime.block_on(async {
