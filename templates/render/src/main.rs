@@ -72,7 +72,10 @@ async fn check() -> Result<(), Failure> {
         "warnings",
     ];
     run(&mut cargo(&lints))?;
-    let tried: Vec<String> = variants::covering().iter().map(|one| one.name()).collect();
+    let tried: Vec<String> = variants::covering()
+        .iter()
+        .map(variants::Variant::name)
+        .collect();
     let packages = tried.iter().flat_map(|name| ["--package", name]);
     let mut test = vec!["test"];
     test.extend(packages);
