@@ -559,7 +559,8 @@ mod tests {
     #[test]
     fn all_go_on_without_parameters_only_if_each_does_and_any_if_one_does() {
         // (members, what all say, what any say)
-        let table: [(&[Option<&str>], Option<&str>, Option<&str>); 4] = [
+        type Said = Option<&'static str>;
+        let table: [(&[Said], Said, Said); 4] = [
             (&[], None, None),
             (&[None, None], None, None),
             (&[None, Some("no rules")], Some("no rules"), None),

@@ -96,7 +96,7 @@ impl<B: Backend> CapacityCheck<B> {
                     &new,
                     config,
                     &gathered.parameters,
-                    self.controller_name().as_str(),
+                    self.name.as_str(),
                     request.flavors(),
                 );
                 let said = match planned {

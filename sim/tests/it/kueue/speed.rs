@@ -117,7 +117,9 @@ fn whole_life_cycles(count: usize) -> Cost {
         panic!("not all finished");
     });
     Cost {
-        took: (processor_time() - before).div_f64(count as f64),
+        took: processor_time()
+            .saturating_sub(before)
+            .div_f64(count as f64),
         writes: writes as f64 / count as f64,
     }
 }

@@ -9,7 +9,8 @@ use crate::refusals::template;
 fn all() -> impl Iterator<Item = (String, Project)> {
     variants::all().into_iter().map(|variant| {
         let project = variant.render(&template(), Path::new("/sdk"));
-        (variant.name(), project.unwrap())
+        let project = project.unwrap_or_else(|error| panic!("{}: {error}", variant.name()));
+        (variant.name(), project)
     })
 }
 
