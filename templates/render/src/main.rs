@@ -74,11 +74,7 @@ async fn check() -> Result<(), Failure> {
     run(&mut cargo(&lints))?;
     let tried: Vec<String> = variants::covering()
         .iter()
-<<<<<<< HEAD
-        .map(kueue_check_template::variants::Variant::name)
-=======
         .map(variants::Variant::name)
->>>>>>> refs/heads/template
         .collect();
     let packages = tried.iter().flat_map(|name| ["--package", name]);
     let mut test = vec!["test"];
