@@ -78,7 +78,7 @@ impl Began {
     }
 
     fn took(self) -> String {
-        let processor = processor_time() - self.1;
+        let processor = processor_time().saturating_sub(self.1);
         format!("{:.1?}, {processor:.1?} of the processor", self.0.elapsed())
     }
 }
