@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::objects::Metadata;
 use super::reconcile::Note;
+use super::told::Told;
 use crate::apiserver::{Answer, ApiServer, Call, Patch, Resource, Verb};
 
 const KUEUE: &str = "kueue.x-k8s.io";
@@ -141,11 +142,9 @@ impl<'a> Regarding<'a> {
 /// Writes events as client-go's recorder does: what is told again of the same version of an object within six minutes becomes a series of the first event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorder {
-    told: std::collections::BTreeMap<String, (Timestamp, u64, String)>,
+    told: Told,
     count: u64,
 }
-
-const SERIES: i64 = 360;
 
 impl Recorder {
     pub(crate) fn tell(&mut self, api: &Api, note: &Note, regarding: Regarding<'_>) {
@@ -165,18 +164,13 @@ impl Recorder {
         } else {
             &metadata.namespace
         };
-        if let Some((last, count, name)) = self.told.get_mut(&key)
-            && now.duration_since(*last).as_secs() < SERIES
-        {
-            *last = now;
-            *count += 1;
-            if *count == 2 {
+        if let Some((name, count)) = self.told.again(&key, now) {
+            if count == 2 {
                 let series = json!({"series": {"count": 2, "lastObservedTime": micros(now)}});
                 api.merge(&events, (namespace, name), "", &series);
             }
             return;
         }
-        self.forget(now);
         self.count += 1;
         let name = format!(
             "{}.{:x}.{}",
@@ -205,18 +199,7 @@ impl Recorder {
             },
         });
         api.create(&events, &event);
-        self.told.insert(key, (now, 1, name));
-    }
-
-    /// Keeps memory bounded in long runs.
-    fn forget(&mut self, now: Timestamp) {
-        if self.told.len() > 10_000 {
-            self.told
-                .retain(|_, (last, _, _)| now.duration_since(*last).as_secs() < SERIES);
-        }
-        if self.told.len() > 20_000 {
-            self.told.clear();
-        }
+        self.told.remember(key, name, now);
     }
 }
 

@@ -17,6 +17,7 @@ pub(crate) mod patch;
 pub mod queue;
 pub mod reconcile;
 pub mod scheduler;
+mod told;
 mod version;
 mod webhook;
 

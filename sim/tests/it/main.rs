@@ -6,6 +6,7 @@ mod apiserver;
 mod autoscaler;
 mod jobs;
 mod kueue;
+mod processor;
 mod simulation;
 mod timeline;
 mod traces;
