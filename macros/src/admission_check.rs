@@ -347,6 +347,16 @@ fn assertions(function: &ItemFn, state: Option<&Type>) -> TokenStream {
     quote!(#(#[allow(dead_code)] #arguments)* #[allow(dead_code)] #output)
 }
 
+/// The type of the parameters, which the arguments say.
+fn parameters_type(function: &ItemFn, state: &TokenStream) -> TokenStream {
+    let types: Vec<Type> = argument_types(function).collect();
+    let nested = types
+        .iter()
+        .rev()
+        .fold(quote!(()), |rest, argument| quote!((#argument, #rest)));
+    quote!(<<#nested as ::kueue_check::handler::Collect<#state>>::Needs as ::kueue_check::handler::Settle>::Parameters)
+}
+
 /// The implementation of the trait for the type `this`.
 fn controller(
     function: &ItemFn,
@@ -357,10 +367,7 @@ fn controller(
 ) -> TokenStream {
     let name = &function.sig.ident;
     let types: Vec<Type> = argument_types(function).collect();
-    let nested = types
-        .iter()
-        .rev()
-        .fold(quote!(()), |rest, argument| quote!((#argument, #rest)));
+    let parameters = parameters_type(function, state);
     let controller = &options.controller;
     let timeout = options.timeout.as_ref().map(|(_, millis)| {
         quote! {
@@ -392,8 +399,7 @@ fn controller(
     });
     quote! {
         impl ::kueue_check::AdmissionCheckController for #this {
-            type Parameters =
-                <<#nested as ::kueue_check::handler::Collect<#state>>::Needs as ::kueue_check::handler::Settle>::Parameters;
+            type Parameters = #parameters;
 
             fn controller_name(&self) -> ::kueue_check::ControllerName {
                 const { ::kueue_check::ControllerName::from_static(#controller) }
@@ -422,6 +428,7 @@ fn with_state(function: &ItemFn, options: &Options, state: &Type) -> TokenStream
     let visibility = &function.vis;
     let this = quote!(WithState);
     let state_tokens = state.to_token_stream();
+    let parameters = parameters_type(function, &state_tokens);
     let implementation = controller(
         function,
         options,
@@ -432,7 +439,7 @@ fn with_state(function: &ItemFn, options: &Options, state: &Type) -> TokenStream
     quote! {
         impl #name {
             /// The check with its state, ready to run.
-            #visibility fn with_state(self, state: #state) -> impl ::kueue_check::AdmissionCheckController {
+            #visibility fn with_state(self, state: #state) -> impl ::kueue_check::AdmissionCheckController<Parameters = #parameters> {
                 struct WithState(::std::sync::Arc<#state>);
                 #implementation
                 WithState(::std::sync::Arc::new(state))

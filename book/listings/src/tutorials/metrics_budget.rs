@@ -78,8 +78,9 @@ impl Source {
     async fn ask(&self, query: &str) -> Result<Value, CheckError> {
         match self {
             Self::Prometheus(address) => {
-                let mut form = form_urlencoded::Serializer::new(String::new());
-                let query = form.append_pair("query", query).finish();
+                let query = form_urlencoded::Serializer::new(String::new())
+                    .append_pair("query", query)
+                    .finish();
                 let address = format!("{address}/api/v1/query?{query}").parse()?;
                 let client: Client<_, Empty<Bytes>> =
                     Client::builder(TokioExecutor::new()).build_http();

@@ -144,22 +144,22 @@ mod tests {
 
     #[test]
     fn what_a_schema_cannot_say_is_validated() {
-        let mut window = workday("UTC", json!({}));
-        assert_eq!(window.spec.validate(), Ok(()));
-        window.spec.closes = civil::time(6, 0, 0, 0);
-        let said = window.spec.validate().unwrap_err();
+        let mut workday = workday("UTC", json!({}));
+        assert_eq!(workday.spec.validate(), Ok(()));
+        workday.spec.closes = civil::time(6, 0, 0, 0);
+        let said = workday.spec.validate().unwrap_err();
         assert!(said.contains("must close later than it opens"), "{said}");
     }
 
     #[test]
     fn the_next_opening_is_tomorrow_after_the_window_has_closed() {
-        let window = workday("UTC", json!({})).spec;
+        let workday = workday("UTC", json!({})).spec;
         for (now, hours) in [
             ("2026-11-21T06:00:00Z", Some(1)),
             ("2026-11-21T07:00:00Z", None),
             ("2026-11-21T18:00:00Z", Some(13)),
         ] {
-            let wait = window.opens_in(now.parse().unwrap()).unwrap();
+            let wait = workday.opens_in(now.parse().unwrap()).unwrap();
             assert_eq!(wait, hours.map(Duration::from_hours), "{now}");
         }
     }
