@@ -1,5 +1,7 @@
 //! The book's own tests: what it says is so, and where it points to is there.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+
 mod blocks;
 mod console;
 mod fresh;

@@ -31,7 +31,7 @@ pub(super) struct Needed {
     reserved: i64,
     /// Not its generation: another config may have the same one.
     config: Arc<ProvisioningRequestConfig>,
-    needed: bool,
+    yes: bool,
 }
 
 impl Memory {
@@ -39,7 +39,7 @@ impl Memory {
     fn known(&self, key: &(Uid, Box<str>), reserved: i64, managed: &[String]) -> Option<bool> {
         let known = self.needed.get(key)?;
         let same = known.reserved == reserved && known.config.spec.managed_resources == managed;
-        same.then_some(known.needed)
+        same.then_some(known.yes)
     }
 }
 
@@ -72,7 +72,7 @@ impl<B: Backend> CapacityCheck<B> {
         let found = Needed {
             reserved,
             config,
-            needed,
+            yes: needed,
         };
         self.memory().needed.insert(key, found);
         Ok(needed)

@@ -172,7 +172,7 @@ fn a_bad_reference_is_shown_in_active() {
         cluster.crash(0);
         cluster.expect_message("train", "spec.parameters refers to a Other").await;
         cluster.advance(Duration::from_secs(60)).await;
-        assert_eq!(names(cluster), [request.clone()]);
+        assert_eq!(names(cluster), std::slice::from_ref(&request));
         cluster.merge(&check, &json!({"spec": {"parameters": {"kind": "ProvisioningRequestConfig"}}}));
         cluster.expect_active("check").await;
         says(cluster, &request, "Provisioned", "True", "Provisioned");
