@@ -579,13 +579,8 @@ mod tests {
             for (combined, said) in [(all_of(name.clone()), all), (any_of(name), any)] {
                 let whole = members.iter();
                 let whole = whole.fold(combined, |whole, words| whole.member(Needs(*words)));
-<<<<<<< HEAD
-                let words = AdmissionCheckController::without_parameters(&whole, &problem);
-                assert_eq!(words.as_deref(), said);
-=======
                 let told = AdmissionCheckController::without_parameters(&whole, &problem);
                 assert_eq!(told.as_deref(), said);
->>>>>>> refs/heads/provisioning
             }
         }
     }
