@@ -70,7 +70,7 @@ pub(super) async fn budgets(shared: &Arc<Shared>, context: &Background) {
     follow(api, |change| {
         match change {
             Change::Is(budget) => adopt(&budget),
-            Change::Gone(budget) => shared.books().remove(&budget.name_any()),
+            Change::Gone(budget) => shared.budget_is_gone(&budget.name_any()),
             Change::Complete(budgets) => {
                 let names: Vec<String> = budgets.iter().map(ResourceExt::name_any).collect();
                 budgets.iter().for_each(adopt);
@@ -81,7 +81,7 @@ pub(super) async fn budgets(shared: &Arc<Shared>, context: &Background) {
                     .filter(|name| !names.contains(name))
                     .collect();
                 for name in gone {
-                    shared.books().remove(&name);
+                    shared.budget_is_gone(&name);
                 }
                 shared.budgets_are_known();
             }

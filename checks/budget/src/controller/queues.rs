@@ -10,10 +10,11 @@ use kube::Api;
 use kube::ResourceExt;
 use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams};
 use kueue_check::Background;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::feeds;
 use super::shared::Shared;
+use crate::ledger::Book;
 use crate::money::Amount;
 use crate::resource::Quota;
 use crate::terms::Account;
@@ -74,7 +75,7 @@ impl Queues {
             .map(|(key, _)| key.clone())
             .collect();
         for (namespace, queue) in open {
-            if self.apply(context, &namespace, &queue, json!({})).await {
+            if self.open(context, &namespace, &queue).await {
                 tracing::info!(
                     namespace,
                     queue,
@@ -122,19 +123,16 @@ impl Queues {
         uid: &str,
         needs: Amount,
     ) -> bool {
-        let Some(api) = self.api(context, namespace) else {
-            return false;
-        };
-        let found = api.list(&ListParams::default()).await;
-        let found = found
-            .into_iter()
-            .flatten()
-            .find(|found| found.name_any() == queue);
+        let found = self.find(context, namespace, queue).await;
         let open = |found: &DynamicObject| {
             let policy = found.data["spec"]["stopPolicy"].as_str();
             policy.is_none_or(|policy| policy == "None")
         };
-        let Some(found) = found.filter(open) else {
+        let (Some(found), Some(api), Some(kind)) = (
+            found.filter(open),
+            self.api(context, namespace),
+            &self.served,
+        ) else {
             return false;
         };
         // Who created the queue owns the default of its policy; what has been changed since it was read is not overwritten.
@@ -143,7 +141,9 @@ impl Queues {
             "metadata": {"annotations": {BUDGET: uid, NEEDS: needs.to_string()}, "resourceVersion": version},
             "spec": {"stopPolicy": "Hold"},
         });
-        let closed = self.apply(context, namespace, queue, body).await;
+        let body = with_kind(body, kind, namespace, queue);
+        let parameters = PatchParams::apply(MANAGER).force();
+        let closed = patched(&api, queue, &parameters, &Patch::Apply(body)).await;
         if closed {
             tracing::info!(
                 namespace,
@@ -154,30 +154,69 @@ impl Queues {
         closed
     }
 
-    /// What this manager says of the queue; nothing gives everything back.
-    async fn apply(
+    /// Takes back what was said of the queue. A policy that somebody else has set since is his.
+    async fn open(&self, context: &Background, namespace: &str, queue: &str) -> bool {
+        let Some(api) = self.api(context, namespace) else {
+            return false;
+        };
+        let Some(found) = self.find(context, namespace, queue).await else {
+            // It is gone, or cannot be read now; the next look tells.
+            return false;
+        };
+        let mut body = json!({"metadata": {"annotations": {BUDGET: null, NEEDS: null}, "resourceVersion": found.resource_version()}});
+        if is_ours(&found) {
+            body["spec"] = json!({"stopPolicy": "None"});
+        }
+        let parameters = PatchParams {
+            field_manager: Some(MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        patched(&api, queue, &parameters, &Patch::Merge(body)).await
+    }
+
+    async fn find(
         &self,
         context: &Background,
         namespace: &str,
         queue: &str,
-        says: serde_json::Value,
-    ) -> bool {
-        let (Some(api), Some(kind)) = (self.api(context, namespace), &self.served) else {
-            return false;
-        };
-        let mut body = json!({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": queue, "namespace": namespace}});
-        if let Some(annotations) = says["metadata"].get("annotations") {
-            body["metadata"]["annotations"] = annotations.clone();
-            body["metadata"]["resourceVersion"] = says["metadata"]["resourceVersion"].clone();
-            body["spec"] = says["spec"].clone();
-        }
-        let parameters = PatchParams::apply(MANAGER).force();
-        let applied = api.patch(queue, &parameters, &Patch::Apply(body)).await;
-        if let Err(error) = &applied {
-            tracing::warn!(namespace, queue, error = %kueue_check::Message::new(error.to_string()), "a LocalQueue could not be opened or closed");
-        }
-        applied.is_ok()
+    ) -> Option<DynamicObject> {
+        let listed = self
+            .api(context, namespace)?
+            .list(&ListParams::default())
+            .await;
+        let mut all = listed.into_iter().flatten();
+        all.find(|found| found.name_any() == queue)
     }
+}
+
+fn with_kind(mut body: Value, kind: &ApiResource, namespace: &str, queue: &str) -> Value {
+    body["apiVersion"] = json!(kind.api_version);
+    body["kind"] = json!(kind.kind);
+    body["metadata"]["name"] = json!(queue);
+    body["metadata"]["namespace"] = json!(namespace);
+    body
+}
+
+/// Whether the queue's policy was last set by this program.
+fn is_ours(queue: &DynamicObject) -> bool {
+    queue.managed_fields().iter().any(|entry| {
+        let fields = entry.fields_v1.as_ref();
+        let policy = fields.and_then(|fields| fields.0.pointer("/f:spec/f:stopPolicy"));
+        entry.manager.as_deref() == Some(MANAGER) && policy.is_some()
+    })
+}
+
+async fn patched(
+    api: &Api<DynamicObject>,
+    queue: &str,
+    parameters: &PatchParams,
+    patch: &Patch<Value>,
+) -> bool {
+    let patched = api.patch(queue, parameters, patch).await;
+    if let Err(error) = &patched {
+        tracing::warn!(queue, error = %kueue_check::Message::new(error.to_string()), "a LocalQueue could not be opened or closed");
+    }
+    patched.is_ok()
 }
 
 /// Queues in which Workloads wait of which not even the smallest fits.
@@ -185,10 +224,10 @@ fn to_close(shared: &Shared) -> BTreeSet<(String, String, String, Amount)> {
     let now = shared.now();
     let books = shared.books();
     let mut all = BTreeSet::new();
-    for (_, book) in books
-        .all()
-        .filter(|(_, book)| book.terms().quota == Quota::CloseLocalQueues)
-    {
+    let closes = |book: &Book| {
+        book.terms().quota == Quota::CloseLocalQueues && !shared.is_gone(&book.terms().uid)
+    };
+    for (_, book) in books.all().filter(|(_, book)| closes(book)) {
         let Some(period) = book.period(now) else {
             continue;
         };
@@ -219,6 +258,9 @@ fn to_close(shared: &Shared) -> BTreeSet<(String, String, String, Amount)> {
 
 /// Whether a queue that was closed for the Budget `uid` is opened: there is what it needs again, or nobody wants it closed any more.
 fn may_open(shared: &Shared, namespace: &str, uid: &str, needs: Amount) -> bool {
+    if shared.is_gone(uid) {
+        return true;
+    }
     let now = shared.now();
     let books = shared.books();
     let Some((_, book)) = books.all().find(|(_, book)| book.terms().uid == uid) else {

@@ -1,6 +1,6 @@
 //! What the check's answers and its work beside share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -37,6 +37,8 @@ pub(super) struct Shared {
     pending: Mutex<BTreeMap<String, u64>>,
     /// Whether the list of Budgets has been read.
     budgets_known: AtomicBool,
+    /// The uids of Budgets that were deleted: their last terms are used for what is in flight, and for nothing more.
+    gone: Mutex<BTreeSet<String>>,
     own: Mutex<OwnLimits>,
     namespaces: Mutex<Option<Labels>>,
 }
@@ -85,6 +87,7 @@ impl Shared {
             status_writes: AtomicU64::new(0),
             pending: Mutex::default(),
             budgets_known: AtomicBool::new(false),
+            gone: Mutex::default(),
             own: Mutex::default(),
             namespaces: Mutex::default(),
         }
@@ -141,6 +144,20 @@ impl Shared {
     /// Whether a Budget that is not known is none.
     pub(super) fn knows_budgets(&self) -> bool {
         self.budgets_known.load(Ordering::Relaxed)
+    }
+
+    /// The Budget `name` was deleted.
+    pub(super) fn budget_is_gone(&self, name: &str) {
+        let mut books = self.books();
+        if let Some(book) = books.book(name) {
+            lock(&self.gone).insert(book.terms().uid.clone());
+        }
+        books.remove(name);
+    }
+
+    /// Whether the Budget with this uid was deleted.
+    pub(super) fn is_gone(&self, uid: &str) -> bool {
+        lock(&self.gone).contains(uid)
     }
 
     pub(super) fn own_limits(&self) -> OwnLimits {
