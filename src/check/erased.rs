@@ -12,10 +12,12 @@ use super::parameters::{AnyParameters, ParametersType};
 use super::watches::Start;
 use super::{
     AdmissionCheckController, Background, CheckError, ControllerName, EventNote, Inactive,
-    ParametersProblem, Policy, Preview, ReleaseReason, Released, Request, Reservation, Seen,
-    StateChange, Verdict, Watches,
+    ParametersProblem, Policy, ReleaseReason, Released, Request, Reservation, Seen, StateChange,
+    Verdict, Watches,
 };
 use crate::api::AdmissionCheck;
+#[cfg(feature = "cli")]
+use crate::check::Preview;
 
 /// A check of any type, ready to run. Cheap to clone.
 #[derive(Clone)]
@@ -25,6 +27,7 @@ trait Erased: Send + Sync {
     fn controller_name(&self) -> ControllerName;
     fn parameters(&self) -> ParametersType;
     fn check(&self, request: Request) -> BoxFuture<'_, Result<Verdict, CheckError>>;
+    #[cfg(feature = "cli")]
     fn preview(&self, request: Request) -> BoxFuture<'_, Result<Preview, CheckError>>;
     fn activate<'a>(
         &'a self,
@@ -70,6 +73,7 @@ impl<C: AdmissionCheckController> Erased for C {
         })
     }
 
+    #[cfg(feature = "cli")]
     fn preview(&self, request: Request) -> BoxFuture<'_, Result<Preview, CheckError>> {
         Box::pin(async move {
             let request = request
@@ -175,6 +179,7 @@ impl Check {
         self.0.check(request).await
     }
 
+    #[cfg(feature = "cli")]
     pub(crate) async fn preview(&self, request: Request) -> Result<Preview, CheckError> {
         self.0.preview(request).await
     }
