@@ -9,7 +9,7 @@ use super::markdown::{book, others, page};
 /// The word with which `text` begins.
 fn word(text: &str) -> &str {
     let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    &text[..text.find(|c| !is_part(c)).unwrap_or(text.len())]
+    &text[..text.find(|c: char| !is_part(c)).unwrap_or(text.len())]
 }
 
 /// The words in `text` that begin with `prefix`.
