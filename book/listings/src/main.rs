@@ -9,13 +9,13 @@ use std::error::Error;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use clap::Parser;
+use clap::{CommandFactory, Parser, Subcommand};
 use kueue_check::App;
 use kueue_check_book::tutorials::{
     composing, first_check, licence_server, metrics_budget, parameters,
 };
 use kueue_check_book::{generated, repository};
-use kueue_check_budget::command::{self, Own, OwnCommand};
+use kueue_check_budget::command::{self, OwnCommand};
 use kueue_check_budget::controller::BudgetCheck;
 use kueue_check_budget::source::Credentials;
 use kueue_check_provisioning::{CONTROLLER_NAME, ProvisioningCheck};
@@ -81,14 +81,34 @@ async fn provisioning() -> Result {
 
 #[tokio::main]
 async fn budget() -> Result {
-    if command::is_own(std::env::args().nth(1).as_deref()) {
-        let text = match Own::parse().command {
-            OwnCommand::Quote(arguments) => command::quote(&arguments)?,
-            _ => return Err("the book shows only `quote`".into()),
-        };
-        print!("{text}");
-        return Ok(());
+    match Budget::parse().command {
+        BudgetCommand::Own(OwnCommand::Quote(arguments)) => {
+            print!("{}", command::quote(&arguments)?);
+            Ok(())
+        }
+        BudgetCommand::Own(_) => Err("the book shows only `quote`".into()),
+        BudgetCommand::Check(command) => {
+            let app = App::new()
+                .name("budget-check")
+                .command_line(Budget::command());
+            let check = BudgetCheck::new(Credentials::from_environment());
+            Ok(app.check(check).execute(command).await?)
+        }
     }
-    let check = BudgetCheck::new(Credentials::from_environment());
-    Ok(App::new().name("budget-check").check(check).main().await?)
+}
+
+/// The command line of `budget-check`.
+#[derive(Parser)]
+#[command(name = "budget-check", version, arg_required_else_help = true)]
+struct Budget {
+    #[command(subcommand)]
+    command: BudgetCommand,
+}
+
+#[derive(Subcommand)]
+enum BudgetCommand {
+    #[command(flatten)]
+    Check(kueue_check::cli::Command),
+    #[command(flatten)]
+    Own(OwnCommand),
 }
