@@ -48,13 +48,11 @@ impl Cluster {
         run.outcome = self.outcome();
         run.until = self.now();
         run.requests = self.injector.requests("");
-        let names: Vec<&str> = self
-            .simulation
-            .checks
-            .iter()
-            .map(|c| c.name.as_str())
-            .chain(self.more_checks())
-            .collect();
+        let more = self.more_checks();
+        let tried = self.simulation.checks.iter().map(|c| c.name.as_str());
+        let mut names: Vec<&str> = tried.chain(more.iter().map(String::as_str)).collect();
+        names.sort_unstable();
+        names.dedup();
         run.violations = violations(&Evidence {
             checks: &names,
             history: &self.server.history(),
@@ -86,19 +84,26 @@ impl Cluster {
         }
     }
 
-    /// AdmissionChecks among the scenario's own objects that a check answers too, because they have its controller name.
-    fn more_checks(&self) -> impl Iterator<Item = &str> {
+    /// Other AdmissionChecks that a check answers too, because they have its controller name.
+    fn more_checks(&self) -> Vec<String> {
         let resource = Resource::new("kueue.x-k8s.io", "v1beta2", "admissionchecks");
         let tried = self.simulation.checks.iter();
-        let names: Vec<Value> = tried
+        let controllers: Vec<Value> = tried
             .filter_map(|check| self.server.object(&resource, "", &check.name))
             .map(|check| check["spec"]["controllerName"].clone())
             .collect();
-        let objects = self.simulation.objects.iter();
-        let ours = objects.filter(move |object| {
-            object["kind"] == "AdmissionCheck" && names.contains(&object["spec"]["controllerName"])
-        });
+        let there = self.server.objects(&resource, "");
+        let ours = there
+            .iter()
+            .map(|object| &**object)
+            .chain(&self.simulation.objects)
+            .filter(|object| {
+                object["kind"] == "AdmissionCheck"
+                    && controllers.contains(&object["spec"]["controllerName"])
+            });
         ours.filter_map(|check| check["metadata"]["name"].as_str())
+            .map(ToOwned::to_owned)
+            .collect()
     }
 
     /// What the replicas have written so far, besides their Lease and events.

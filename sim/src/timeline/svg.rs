@@ -24,7 +24,7 @@ const GAP: u32 = 12;
 /// Of one character of the bars' words and of the labels, generously.
 const CHARACTER: f64 = 6.9;
 /// What a label may have of them.
-const LABEL: usize = 18;
+const LABEL: usize = 16;
 /// More would run into each other.
 const TICKS: usize = 7;
 
