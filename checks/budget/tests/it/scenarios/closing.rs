@@ -133,7 +133,9 @@ fn a_queue_is_opened_when_its_budget_goes_or_does_not_want_it_closed() {
             if goes {
                 cluster.delete(&budget("budget", &Value::Null));
             } else {
-                cluster.apply(&budget("budget", &spec("1")));
+                let mut holding = spec("1");
+                holding["onExhausted"] = json!({"quota": "Hold"});
+                cluster.apply(&budget("budget", &holding));
             }
             expect_stopped(cluster, (false, false)).await;
             if !goes {
