@@ -1,7 +1,9 @@
 //! What can be counted. Labelled by AdmissionCheck and never by Workload.
 
+#[cfg(feature = "serve")]
 mod sample;
 
+#[cfg(feature = "serve")]
 pub(crate) use sample::every_metric;
 
 use prometheus_client::encoding::{EncodeLabelSet, text::encode};

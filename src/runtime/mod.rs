@@ -29,4 +29,5 @@ pub use defect::{Defect, with_defect};
 pub(crate) use intake::{Failure, StoredParameters, brief, parameters_resource};
 pub use lease::{LeaseConfig, LeaseTimes};
 pub use manager::{BuildError, Diagnostics, RunError, Runtime, RuntimeBuilder, RuntimeHandle};
+#[cfg(feature = "serve")]
 pub(crate) use metrics::every_metric;

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | [`tutorials`] | a program for each tutorial, with its tests; the pages include them |
 //! | [`pictures`] | the timelines that the pages show, played on the simulated cluster |
-//! | [`reference`] | the pages that are read off the programs |
+//! | [`reference`](mod@reference) | the pages that are read off the programs |
 
 pub mod pictures;
 pub mod reference;
