@@ -335,7 +335,11 @@ impl Session {
                 event,
                 selected,
                 term,
-            } if term == self.workload_term => self.take_workload(event, selected),
+            } if term == self.workload_term => {
+                // The server may refuse to select Workloads, whatever its schema says.
+                self.served.selects_reserved = selected;
+                self.take_workload(event);
+            }
             Incoming::LeftBehind { workload, term } if term == self.workload_term => {
                 self.take_left_behind(&workload);
             }

@@ -61,9 +61,7 @@ impl Session {
             self.settings.seed,
             self.incoming.0.clone(),
         );
-        if let Some(earlier) = self.search.replace(self.watches.spawn(search)) {
-            earlier.abort();
-        }
+        self.search = Some(self.watches.spawn(search));
     }
 
     fn start_author_watches(&mut self, check: usize) {

@@ -18,7 +18,7 @@ use crate::runtime::writer::EntryDigest;
 const OVERWRITES_AT_ONCE: u32 = 3;
 
 impl Session {
-    pub(super) fn take_workload(&mut self, event: Event<Workload>, selected: bool) {
+    pub(super) fn take_workload(&mut self, event: Event<Workload>) {
         match event {
             Event::Init => {
                 // Within one watch, a second list means that events were lost.
@@ -55,7 +55,8 @@ impl Session {
             // Under the selector a Workload that lost its quota leaves in the same way as one that was deleted.
             Event::Delete(workload) => self.gone(
                 workload.uid(),
-                (!selected || has(Defect::TakesLossForDeletion)).then_some(ReleaseReason::Deleted),
+                (!self.served.selects_reserved || has(Defect::TakesLossForDeletion))
+                    .then_some(ReleaseReason::Deleted),
             ),
         }
     }

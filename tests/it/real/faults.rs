@@ -27,6 +27,12 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
+    /// Whether it selects Workloads by their ClusterQueue.
+    pub(crate) fn selects(&self) -> bool {
+        self.query
+            .contains("fieldSelector=status.admission.clusterQueue")
+    }
+
     /// Whether it is the search of a new leader for answers that were left behind.
     pub(crate) fn searches(&self) -> bool {
         self.query

@@ -9,6 +9,11 @@ use super::world::{Running, condition, fixture, now};
 
 /// A leader that died after a reservation ended could not withdraw what it had said (rule 15).
 async fn withdraws_what_was_left_behind_on(version: KueueVersion) {
+    withdraws_what_was_left_behind(version, |_| {}).await;
+}
+
+/// The same, where the new leader's requests go wrong as `trouble` says.
+async fn withdraws_what_was_left_behind(version: KueueVersion, trouble: impl Fn(&Faults)) {
     let Some(fixture) = fixture(version).await else {
         return;
     };
@@ -30,6 +35,7 @@ async fn withdraws_what_was_left_behind_on(version: KueueVersion) {
     }
     let (faults, runtime) = (Faults::default(), check.clone());
     faults.inject(1, Fault::Status(503, None), Seen::searches);
+    trouble(&faults);
     let running = Running::start(Runtime::builder(faults.around(&world.client)).check(runtime));
     for job in ["ready", "retry", "rejected"] {
         let entry = world
@@ -69,4 +75,11 @@ async fn rule_15_what_a_dead_leader_left_behind_is_withdrawn() {
 #[tokio::test]
 async fn rule_15_what_a_dead_leader_left_behind_is_withdrawn_without_the_selectable_field() {
     withdraws_what_was_left_behind_on(V0_17_8).await;
+}
+
+#[tokio::test]
+async fn rule_15_what_a_dead_leader_left_behind_is_withdrawn_though_the_selector_is_refused() {
+    let refused =
+        |faults: &Faults| faults.inject(usize::MAX, Fault::Status(400, None), Seen::selects);
+    withdraws_what_was_left_behind(V0_19_2, refused).await;
 }
