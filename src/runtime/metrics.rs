@@ -266,14 +266,19 @@ impl Metrics {
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = encode(&mut text, &self.registry);
-        if !own.is_empty() {
-            text.truncate(text.trim_end_matches(END).len());
-            text += own.trim_end();
-            text += "\n";
-            text += END;
-        }
-        text
+        followed_by(text, own)
     }
+}
+
+/// The metrics of `text`, and then `own`, in the same format.
+pub(crate) fn followed_by(mut text: String, own: &str) -> String {
+    if !own.is_empty() {
+        text.truncate(text.trim_end_matches(END).len());
+        text += own.trim_end();
+        text += "\n";
+        text += END;
+    }
+    text
 }
 
 #[cfg(test)]

@@ -30,4 +30,4 @@ pub(crate) use intake::{Failure, StoredParameters, brief, parameters_resource};
 pub use lease::{LeaseConfig, LeaseTimes};
 pub use manager::{BuildError, Diagnostics, RunError, Runtime, RuntimeBuilder, RuntimeHandle};
 #[cfg(feature = "serve")]
-pub(crate) use metrics::every_metric;
+pub(crate) use metrics::{every_metric, followed_by};

@@ -20,7 +20,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
 
-use crate::runtime::RuntimeHandle;
+use crate::runtime::{RuntimeHandle, followed_by};
 
 /// The endpoint's routes, to be served by itself or beside the author's own.
 pub fn router(runtime: RuntimeHandle) -> Router {
@@ -64,17 +64,6 @@ async fn metrics(State(runtime): State<RuntimeHandle>) -> Response {
     let text = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     let all = followed_by(runtime.metrics().await, &process::text());
     ([(header::CONTENT_TYPE, text)], all).into_response()
-}
-
-/// What ends a text in the OpenMetrics format.
-const END: &str = "# EOF\n";
-
-/// The metrics of `text`, and then `own`.
-fn followed_by(text: String, own: &str) -> String {
-    match text.strip_suffix(END) {
-        Some(metrics) => [metrics, own, END].concat(),
-        None => text,
-    }
 }
 
 /// Every metric of `/metrics` that does not depend on the check, in the OpenMetrics text format, with one made-up sample each: to write documents from, and to compare
