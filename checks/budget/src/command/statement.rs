@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client, ResourceExt};
 use kueue_check::api::Workload;
 
 use super::{Failed, StatementArguments};
-use crate::controller::CONTROLLER;
+use crate::controller::{CONTROLLER, VERSIONS, resource};
 use crate::ledger::{RunState, run_of};
 use crate::resource::{AccountStatus, Budget, NamespaceBudget};
 use crate::terms::Terms;
@@ -47,14 +47,8 @@ pub async fn statement(arguments: &StatementArguments) -> Result<String, Failed>
 /// All objects of a kind of Kueue's, in the newest version that the cluster serves.
 async fn list(client: &Client, kind: &str, plural: &str) -> Result<Vec<DynamicObject>, Failed> {
     let mut failed = None;
-    for version in ["v1beta2", "v1beta1"] {
-        let resource = ApiResource {
-            group: "kueue.x-k8s.io".to_owned(),
-            version: version.to_owned(),
-            api_version: format!("kueue.x-k8s.io/{version}"),
-            kind: kind.to_owned(),
-            plural: plural.to_owned(),
-        };
+    for version in VERSIONS {
+        let resource = resource(version, kind, plural);
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
         match api.list(&ListParams::default()).await {
             Ok(list) => return Ok(list.items),

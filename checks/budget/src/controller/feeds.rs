@@ -153,6 +153,20 @@ pub(super) async fn namespaces(shared: &Arc<Shared>, context: &Background) {
     .await;
 }
 
+/// The versions of Kueue's kinds, newest first.
+pub(crate) const VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
+
+/// A kind of Kueue's in one of its [`VERSIONS`].
+pub(crate) fn resource(version: &str, kind: &str, plural: &str) -> ApiResource {
+    ApiResource {
+        group: "kueue.x-k8s.io".to_owned(),
+        version: version.to_owned(),
+        api_version: format!("kueue.x-k8s.io/{version}"),
+        kind: kind.to_owned(),
+        plural: plural.to_owned(),
+    }
+}
+
 /// A kind of Kueue's, in the newest version that the cluster serves.
 async fn kueue(client: &Client, kind: &str, plural: &str) -> ApiResource {
     loop {
@@ -165,14 +179,8 @@ async fn kueue(client: &Client, kind: &str, plural: &str) -> ApiResource {
 
 /// The same, if the cluster serves it now.
 pub(super) async fn served(client: &Client, kind: &str, plural: &str) -> Option<ApiResource> {
-    for version in ["v1beta2", "v1beta1"] {
-        let resource = ApiResource {
-            group: "kueue.x-k8s.io".to_owned(),
-            version: version.to_owned(),
-            api_version: format!("kueue.x-k8s.io/{version}"),
-            kind: kind.to_owned(),
-            plural: plural.to_owned(),
-        };
+    for version in VERSIONS {
+        let resource = resource(version, kind, plural);
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
         if api.list(&ListParams::default().limit(1)).await.is_ok() {
             return Some(resource);

@@ -24,6 +24,8 @@ use kueue_check::{
 };
 use tokio::sync::broadcast;
 
+pub(crate) use self::feeds::{VERSIONS, resource};
+
 use crate::ledger::{Decision, run_of};
 use crate::resource::{Budget, GROUP, NamespaceBudget, Quota, Running};
 use crate::source::{Credentials, Http, Source};
