@@ -149,11 +149,6 @@ fn trial(size: u32) -> Simulation {
     Simulation::with_tools(|tools| Starter::new(tools, false)).parameters(&order(size))
 }
 
-/// What went wrong panics, so nothing is handed back.
-fn run(trial: &Simulation, scenario: impl AsyncFn(&Cluster)) {
-    drop(trial.run(scenario));
-}
-
 fn delivery(job: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": job, "namespace": "default", "labels": {"delivery": "true"}}})
 }
@@ -173,7 +168,7 @@ fn events(cluster: &Cluster, job: &str, reason: &str) -> Vec<Arc<Value>> {
 #[test]
 fn what_a_check_tells_is_an_event_whatever_it_answers() {
     for (size, answers) in [(3, "3 on order"), (0, "nothing to order")] {
-        run(&trial(size), async |cluster| {
+        trial(size).run(async |cluster| {
             cluster.submit(Job::new("train"));
             cluster.expect_message("train", answers).await;
             cluster.advance(Duration::from_secs(10)).await;
@@ -189,7 +184,7 @@ fn what_a_check_tells_is_an_event_whatever_it_answers() {
 
 #[test]
 fn a_check_words_the_events_of_its_states_itself() {
-    run(&trial(1), async |cluster| {
+    trial(1).run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.apply(&delivery("train"));
         cluster.expect_admitted("train").await;
@@ -225,7 +220,7 @@ fn a_check_that_keeps_what_it_watches_misses_nothing_whatever_goes_wrong() {
 
 #[test]
 fn a_check_that_does_not_go_on_without_parameters_takes_back_what_it_said() {
-    run(&trial(1), async |cluster| {
+    trial(1).run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_message("train", "1 on order").await;
         cluster.delete(&order(1));
@@ -248,7 +243,7 @@ fn a_check_that_does_not_go_on_without_parameters_takes_back_what_it_said() {
 #[test]
 fn a_check_that_goes_on_without_parameters_keeps_what_it_said() {
     let goes_on = Simulation::with_tools(|tools| Starter::new(tools, true)).parameters(&order(1));
-    run(&goes_on, async |cluster| {
+    goes_on.run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_message("train", "1 on order").await;
         cluster.delete(&order(1));
@@ -262,7 +257,7 @@ fn a_check_that_goes_on_without_parameters_keeps_what_it_said() {
 
 #[test]
 fn what_is_outstanding_is_asked_again_when_a_source_says_so() {
-    run(&trial(1), async |cluster| {
+    trial(1).run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_message("train", "1 on order").await;
         let uid = kueue_check::api::Uid::new("gone");
@@ -291,7 +286,7 @@ fn what_is_outstanding_is_asked_again_when_a_source_says_so() {
 
 #[test]
 fn a_question_says_of_which_generation_the_parameters_are_and_which_flavors_there_are() {
-    run(&trial(1), async |cluster| {
+    trial(1).run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_message("train", "1 on order").await;
         cluster.apply(&order(2));

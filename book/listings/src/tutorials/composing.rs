@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn one_question_serves_all_jobs_of_a_namespace() {
-        let _run = trial().run(async |cluster| {
+        trial().run(async |cluster| {
             for number in 0..50 {
                 cluster.submit(Job::new(format!("job-{number}")));
             }
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn what_is_down_is_left_alone_and_what_hangs_is_given_up() {
         for health in [Health::Broken, Health::Hangs] {
-            let _run = trial().run(async |cluster| {
+            trial().run(async |cluster| {
                 system(cluster).is(health);
                 for number in 0..50 {
                     cluster.submit(Job::new(format!("job-{number}")));

@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn two_hundred_jobs_make_one_question() {
-        let _run = trial().quota(1000).run(async |cluster| {
+        trial().quota(1000).run(async |cluster| {
             prometheus(cluster).set(Some(80.0));
             for number in 0..200 {
                 cluster.submit(Job::new(format!("job-{number}")));
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn the_samples_are_accepted() {
-        let _run = trial().run(async |cluster| {
+        trial().run(async |cluster| {
             super::super::samples::apply(cluster, "small-budget.yaml");
             super::super::samples::apply(cluster, "after-admission.yaml");
         });

@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn the_sample_is_accepted() {
         let trial = Simulation::new(|| window).parameters(&workday("UTC", json!({})));
-        let _run = trial.run(async |cluster| {
+        trial.run(async |cluster| {
             super::super::samples::apply(cluster, "window-with-policy.yaml");
             cluster.expect_active("check").await;
         });

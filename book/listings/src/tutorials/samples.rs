@@ -21,7 +21,7 @@ pub(super) fn apply(cluster: &Cluster, file: &str) {
 #[test]
 fn the_samples_are_accepted_and_the_job_waits_for_the_window() {
     let (trial, _) = first_check::picture();
-    let _run = trial.run(async |cluster| {
+    trial.run(async |cluster| {
         for file in ["window.yaml", "queue.yaml", "job.yaml"] {
             apply(cluster, file);
         }

@@ -91,7 +91,7 @@ fn the_same_on_each_kueue() {
         KueueVersion::V0_17,
         KueueVersion::V0_19,
     ] {
-        let _run = Simulation::new(|| evening)
+        Simulation::new(|| evening)
             .kueue(version)
             .run(async |cluster| {
                 cluster.submit(Job::new("small"));

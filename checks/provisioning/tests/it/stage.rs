@@ -62,7 +62,7 @@ impl Trial {
     }
 
     pub(crate) fn run(self, scenario: impl AsyncFn(&Cluster)) {
-        drop(self.0.run(scenario));
+        self.0.run(scenario);
     }
 
     pub(crate) fn every_single_fault(self, scenario: impl AsyncFn(&Cluster)) {

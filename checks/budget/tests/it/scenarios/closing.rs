@@ -100,7 +100,7 @@ fn a_top_up_opens_a_queue() {
 #[test]
 fn a_queue_that_somebody_else_has_stopped_is_left_alone() {
     let simulation = simulation("1");
-    let _ = simulation.run(async |cluster: &Cluster| {
+    simulation.run(async |cluster: &Cluster| {
         cluster.submit(Job::new("a"));
         cluster.expect_admitted("a").await;
         cluster.merge(&queue(), &json!({"spec": {"stopPolicy": "Hold"}}));
@@ -125,7 +125,7 @@ fn a_queue_that_somebody_else_has_stopped_is_left_alone() {
 fn a_queue_is_opened_when_its_budget_goes_or_does_not_want_it_closed() {
     for goes in [true, false] {
         let simulation = simulation("1");
-        let _ = simulation.run(async |cluster: &Cluster| {
+        simulation.run(async |cluster: &Cluster| {
             cluster.submit(Job::new("a"));
             cluster.expect_admitted("a").await;
             cluster.submit(Job::new("b"));

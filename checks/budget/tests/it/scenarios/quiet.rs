@@ -12,7 +12,7 @@ fn while_nothing_changes_nothing_is_written_but_how_far_spending_is_known() {
     let mut spent = spec("3");
     spent["source"]["fixed"] = json!({"spent": {"default": "3"}});
     let simulation = of_spec(&spent);
-    let _ = simulation.run(async |cluster: &Cluster| {
+    simulation.run(async |cluster: &Cluster| {
         cluster.apply(&json!({"apiVersion": "budget.kueue-check.dev/v1alpha1", "kind": "NamespaceBudget", "metadata": {"name": "own", "namespace": "default"},
             "spec": {"budgetRef": "budget", "limit": "3"}}));
         for number in 0..20 {
