@@ -53,6 +53,9 @@ use crate::api::AdmissionCheck;
 )]
 pub trait AdmissionCheckController: Send + Sync + 'static {
     /// A cluster-scoped custom resource, or [`NoParameters`](super::NoParameters).
+    ///
+    /// They have changed when their spec, labels or annotations have: the check is activated and asked again. Their status is what controllers say of them, this
+    /// one perhaps; when it alone changes nobody is asked, and questions carry the one that was known at the last change.
     type Parameters: Parameters;
 
     /// The `spec.controllerName` of the AdmissionChecks that it answers.
@@ -156,7 +159,8 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
     /// Shown what the runtime sees of Workloads, for a check that accounts for what it has approved. Default: it looks away.
     ///
     /// Called for each Workload that holds quota, also for those that this check is not asked about, by standbys too, and always before the check is asked
-    /// about what it shows. It is called from the runtime's loop, so it must return at once. See [`Seen`].
+    /// about what it shows. It is called from the runtime's loop, so it must return at once. A question takes longer: when [`check`](Self::check) hears it, something
+    /// newer may have been shown, the end of the job even. What counts then is what was shown. See [`Seen`].
     fn observe(&self, seen: Seen<'_>) {
         let _ = seen;
     }

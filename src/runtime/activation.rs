@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::intake::{Failure, StoredParameters};
+use super::intake::{Failure, Revision, StoredParameters};
 use super::writer::ActivePatch;
 use crate::api::{AdmissionCheck, ParametersReference};
 use crate::check::{Message, NoParameters, ParametersKind, ParametersType, Read};
@@ -58,8 +58,8 @@ pub(crate) enum Resolved {
     Good {
         /// The parameters.
         read: Read,
-        /// The object's version and generation.
-        version: String,
+        /// The object's state and generation.
+        revision: Revision,
         generation: i64,
     },
     /// They are not, and a person has to do something.
@@ -130,7 +130,7 @@ pub(crate) fn resolve(
     match (parameters.read)(stored.object.clone()) {
         Ok(read) => Resolved::Good {
             read,
-            version: stored.version.clone(),
+            revision: stored.revision.clone(),
             generation: stored.generation,
         },
         Err(problem) => bad(
@@ -150,7 +150,7 @@ fn no_parameters() -> Resolved {
     };
     Resolved::Good {
         read,
-        version: String::new(),
+        revision: Revision::default(),
         generation: 0,
     }
 }
@@ -292,7 +292,7 @@ mod tests {
     fn stored(name: &str, spec: serde_json::Value) -> StoredParameters {
         StoredParameters {
             name: name.to_owned(),
-            version: "7".to_owned(),
+            revision: Revision::default(),
             generation: 2,
             object: json!({"spec": spec}),
         }

@@ -24,7 +24,8 @@ pub(crate) use left_behind::search;
 #[cfg(feature = "cli")]
 pub(crate) use sources::parameters_resource;
 pub(crate) use sources::{
-    CheckSource, FlavorSource, ParametersSource, StoredParameters, WakeSource, WorkloadSource,
+    CheckSource, FlavorSource, ParametersSource, Revision, StoredParameters, WakeSource,
+    WorkloadSource,
 };
 
 /// Something that came in.

@@ -1,12 +1,12 @@
 //! The things that are watched.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use http::Request;
-use kube::api::{ApiResource, DynamicObject};
+use kube::api::{ApiResource, DynamicObject, ObjectMeta};
 use kube::runtime::watcher::{self, Config, Event, watcher};
 use kube::{Api, Client};
 use serde::Deserialize;
@@ -178,9 +178,32 @@ impl WorkloadSource {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StoredParameters {
     pub(crate) name: String,
-    pub(crate) version: String,
+    pub(crate) revision: Revision,
     pub(crate) generation: i64,
     pub(crate) object: serde_json::Value,
+}
+
+/// What tells two states of a parameters object apart. Its status does not: that is what controllers say of it, the check itself among them, which would else
+/// be asked about every Workload again each time that it writes there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Revision {
+    uid: Option<String>,
+    /// Grows with the spec; for a kind that has none of these, the version.
+    number: Option<String>,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+impl Revision {
+    fn of(metadata: &ObjectMeta) -> Self {
+        let generation = metadata.generation.map(|generation| generation.to_string());
+        Self {
+            uid: metadata.uid.clone(),
+            number: generation.or_else(|| metadata.resource_version.clone()),
+            labels: metadata.labels.clone(),
+            annotations: metadata.annotations.clone(),
+        }
+    }
 }
 
 impl From<DynamicObject> for StoredParameters {
@@ -188,7 +211,7 @@ impl From<DynamicObject> for StoredParameters {
         object.metadata.managed_fields = None;
         Self {
             name: object.metadata.name.clone().unwrap_or_default(),
-            version: object.metadata.resource_version.clone().unwrap_or_default(),
+            revision: Revision::of(&object.metadata),
             generation: object.metadata.generation.unwrap_or_default(),
             object: serde_json::to_value(object).unwrap_or_default(),
         }

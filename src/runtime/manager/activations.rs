@@ -57,13 +57,13 @@ impl Session {
             }
             Resolved::Good {
                 read,
-                version,
+                revision,
                 generation,
             } => {
                 let tried = Tried {
                     uid: slot.object.uid().clone(),
                     generation: slot.object.generation(),
-                    parameters_version: version,
+                    parameters: revision,
                 };
                 if slot.tried.as_ref() == Some(&tried) {
                     return self.announce(name);

@@ -16,6 +16,7 @@ use crate::check::{
 };
 use crate::runtime::decide::{Conclusion, EntryPatch, Outcome};
 use crate::runtime::evaluate::{NoAnswer, ask, guarded};
+use crate::runtime::intake::Revision;
 use crate::runtime::writer::{ActivePatch, WriteError, Writer};
 
 /// A job's result.
@@ -70,7 +71,7 @@ pub(super) enum Done {
 pub(super) struct Tried {
     pub(super) uid: Uid,
     pub(super) generation: i64,
-    pub(super) parameters_version: String,
+    pub(super) parameters: Revision,
 }
 
 /// Why an AdmissionCheck was not activated.

@@ -77,6 +77,29 @@ async fn parameters_that_come_and_go_are_followed_on_kueue_0_14() {
 }
 
 #[tokio::test]
+async fn parameters_have_changed_when_more_than_their_status_has() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    let (settings, name) = (fixture.world.settings(), &fixture.name);
+    fixture.reserved("a").await;
+    fixture.wait_state("a", "Ready").await;
+    let params = PatchParams::default();
+    for seen in 1..4 {
+        let status = Patch::Merge(json!({"status": {"seen": seen}}));
+        settings.patch_status(name, &params, &status).await.unwrap();
+    }
+    fixture.world.setting(name, "other").await;
+    fixture.wait_asked("a", 2).await;
+    let asked = fixture.check.asked();
+    assert_eq!(asked[1].word, "other", "not asked about its status");
+    let label = Patch::Merge(json!({"metadata": {"labels": {"for": "tests"}}}));
+    settings.patch(name, &params, &label).await.unwrap();
+    fixture.wait_asked("a", 3).await;
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
 async fn a_reference_that_is_wrong_is_explained_and_can_be_mended_while_it_runs() {
     let Some(Fixture {
         world,

@@ -16,13 +16,24 @@ use tokio::sync::broadcast;
 
 /// The parameters of the tests' checks.
 #[derive(CustomResource, Parameters, Serialize, Deserialize, JsonSchema, Clone, Debug)]
-#[kube(group = "test.kueue-check.dev", version = "v1", kind = "Setting")]
+#[kube(
+    group = "test.kueue-check.dev",
+    version = "v1",
+    kind = "Setting",
+    status = "SettingStatus"
+)]
 #[parameters(validate = SettingSpec::validate)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SettingSpec {
     pub(crate) word: String,
     #[serde(flatten)]
     pub(crate) policy: Policy,
+}
+
+/// What a controller might say of them.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default)]
+pub(crate) struct SettingStatus {
+    pub(crate) seen: u32,
 }
 
 impl SettingSpec {
