@@ -26,7 +26,7 @@ use tokio::sync::broadcast;
 
 pub(crate) use self::feeds::{VERSIONS, resource};
 
-use crate::ledger::{Decision, run_of};
+use crate::ledger::{Decision, RunState};
 use crate::resource::{Budget, GROUP, NamespaceBudget, Quota, Running};
 use crate::source::{Credentials, Http, Source};
 use crate::terms::Terms;
@@ -94,19 +94,21 @@ impl AdmissionCheckController for BudgetCheck {
         let workload = request.workload();
         // From here to the end nothing is awaited: to decide and to commit is one step.
         let mut books = self.shared.books();
-        let checks: Vec<String> = books.checks_of(&name).map(str::to_owned).collect();
+        // What was shown since this was asked counts: a job that has ended must not be counted again.
+        let run = books.run(&name, workload.uid());
         let book = books
             .book_mut(&name)
             .ok_or_else(|| CheckError::transient("the Budget is not known yet"))?;
-        let terms = Arc::clone(book.terms());
-        let Some(run) = run_of(workload, &terms, checks.iter().map(String::as_str)) else {
+        let since = request.reservation().since().as_second();
+        let Some(run) = run.filter(|run| run.since == since) else {
             return Ok(Verdict::unchanged());
         };
+        let terms = Arc::clone(book.terms());
         let told_before = book.told_at(&run.uid);
         let decision = book.decide(&run, now);
         let told_again = book.told_at(&run.uid) == told_before;
-        let held =
-            matches!(decision, Decision::Hold(_) | Decision::Unchanged) && !workload.is_admitted();
+        let held = matches!(decision, Decision::Hold(_) | Decision::Unchanged)
+            && !matches!(run.state, RunState::Running(_));
         if held
             && terms.quota == Quota::Yield
             && self

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kueue_check::api::{CheckState, Uid, Workload};
 use kueue_check::{Reservation, Seen};
 
-use super::{Book, run_of};
+use super::{Book, Run, run_of};
 use crate::terms::Terms;
 
 /// Everything that is known, on the leader and on standbys alike.
@@ -73,6 +73,12 @@ impl Books {
     /// What is known of the Workload.
     pub fn workload(&self, uid: &Uid) -> Option<&Workload> {
         self.live.get(uid)
+    }
+
+    /// The Workload `uid` as the Budget `name` sees it, by what was shown last; `None` if that is nothing to it, or has ended.
+    pub fn run(&self, name: &str, uid: &Uid) -> Option<Run> {
+        let terms = self.by_name.get(name)?.terms();
+        run_of(self.live.get(uid)?, terms, self.checks_of(name))
     }
 
     /// Takes in the terms of a Budget, unless newer ones are known. Whether anything changed.

@@ -1,0 +1,65 @@
+//! A question is heard after something newer has been shown.
+
+use kueue_check::api::Workload;
+use kueue_check::{AdmissionCheckController, RequestBuilder, Seen};
+use kueue_check_budget::controller::BudgetCheck;
+use kueue_check_budget::resource::Budget;
+use kueue_check_budget::source::Credentials;
+use serde_json::{Value, json};
+
+use super::stage::budget;
+
+/// A Workload that runs since ten.
+fn workload(finished: bool) -> Workload {
+    let condition = |kind: &str, at: &str| json!({"type": kind, "status": "True", "lastTransitionTime": at, "reason": "Tested", "message": ""});
+    let mut conditions = vec![
+        condition("QuotaReserved", "2020-11-21T10:00:00Z"),
+        condition("Admitted", "2020-11-21T10:00:00Z"),
+    ];
+    conditions.extend(finished.then(|| condition("Finished", "2020-11-21T10:30:00Z")));
+    Workload::from_json(json!({
+        "metadata": {"namespace": "default", "name": "job", "uid": "u1"},
+        "spec": {"podSets": [{"name": "main", "count": 1, "template": {}}]},
+        "status": {
+            "conditions": conditions,
+            "admission": {"clusterQueue": "queue", "podSetAssignments": [{"name": "main", "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": "1"}, "count": 1}]},
+            "admissionChecks": [{"name": "check", "state": "Ready", "message": "", "lastTransitionTime": "2020-11-21T10:00:00Z"}],
+        },
+    }))
+    .unwrap()
+}
+
+fn parameters() -> Budget {
+    let spec = json!({
+        "unit": "USD", "period": {"term": {"from": "2020-01-01T00:00:00Z", "until": "2400-01-01T00:00:00Z"}}, "source": {"fixed": {}}, "namespaceLimits": {"default": "10"},
+        "prices": [{"flavor": "*", "resources": {"cpu": "1"}}], "estimate": {"safetyFactor": "1", "defaultDuration": "1h", "overrunHorizon": "1h"},
+    });
+    let mut budget: Value = budget("budget", &spec);
+    budget["metadata"]["uid"] = "b1".into();
+    serde_json::from_value(budget).unwrap()
+}
+
+/// Found by closing a watch while a job ended: a question from before its end made it count as running for ever.
+#[tokio::test]
+async fn a_job_that_has_ended_is_not_counted_again() {
+    let check = BudgetCheck::new(Credentials::default());
+    let ask = async |check: &BudgetCheck| {
+        let request = RequestBuilder::new(workload(false), "check").build(parameters());
+        check.check(request).await.unwrap()
+    };
+    let committed = |text: &str| {
+        let account = "budget_committed{budget=\"budget\",account=\"default\",kind=\"namespace\"} ";
+        let amount = text.lines().find_map(|line| line.strip_prefix(account));
+        amount.unwrap().parse::<f64>().unwrap()
+    };
+    check.observe(Seen::Listing);
+    check.observe(Seen::Workload(&workload(false)));
+    check.observe(Seen::Listed { unbroken: false });
+    let _ = ask(&check).await;
+    let begun = committed(&check.metrics());
+    check.observe(Seen::Workload(&workload(true)));
+    let ended = check.metrics();
+    assert!(committed(&ended) < 1.0 && begun > 1.0, "{begun}, {ended}");
+    let _ = ask(&check).await;
+    assert_eq!(check.metrics(), ended);
+}
