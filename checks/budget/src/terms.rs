@@ -127,6 +127,8 @@ pub struct Terms {
     pub yields: (i64, i64),
     /// What becomes of running jobs that have overspent, and after how many seconds.
     pub overspent: (Running, i64),
+    /// Whether pods are annotated.
+    pub mark_pods: bool,
     /// How a process that knows no history begins.
     pub takeover: Takeover,
     /// What of the spec a change of which begins the observation anew.
@@ -224,6 +226,7 @@ impl Terms {
                 spec.on_overspent.running,
                 seconds(spec.on_overspent.grace, 600),
             ),
+            mark_pods: spec.mark_pods,
             takeover: spec.takeover,
             measured: (text(&spec.source), spec.unit.clone(), text(&spec.period)),
         })

@@ -5,11 +5,12 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use kueue_check::Verdict;
-use kueue_check::api::Workload;
+use kueue_check::api::{PodSet, Workload};
+use kueue_check::{PodSetUpdates, Verdict};
 
 use crate::ledger::{Balance, Decision, Exemption, Reason, Run, Why};
 use crate::money::Amount;
+use crate::resource::GROUP;
 use crate::terms::{Account, Terms};
 
 /// Says what the ledger has decided about `workload`.
@@ -33,7 +34,14 @@ impl Words<'_> {
                 self.workload.namespace(),
                 self.terms.budget
             )),
-            Decision::Admit(why) => Verdict::ready(self.admitted(why)),
+            Decision::Admit(why) => {
+                let ready = Verdict::ready(self.admitted(why));
+                if self.terms.mark_pods {
+                    ready.with_updates(self.marks())
+                } else {
+                    ready
+                }
+            }
             Decision::Hold(reason) => Verdict::pending(self.reason(reason)),
             Decision::Reject(reason) => Verdict::rejected(self.reason(reason)),
             Decision::Stop(balance) => Verdict::retry_now(format!(
@@ -45,6 +53,17 @@ impl Words<'_> {
                     .percent_of(balance.limit)
             )),
         }
+    }
+
+    /// What pods are annotated with. Each Budget has a key of its own, because two values of one key would keep a job from starting.
+    fn marks(&self) -> PodSetUpdates {
+        let key = format!("{GROUP}/{}", self.terms.budget);
+        let names = self.workload.pod_sets().iter().map(PodSet::name);
+        let updates = PodSetUpdates::builder()
+            .pod_sets(names, |pods| pods.annotation(&key, self.estimate()))
+            .build();
+        // An AdmissionCheck refers to a name of up to 63 letters without dots, which is a key, and a Workload has no more pod sets than updates may have.
+        updates.unwrap_or_default()
     }
 
     fn estimate(&self) -> String {

@@ -87,6 +87,10 @@ pub struct BudgetSpec {
     /// When more has been spent than the limit.
     #[serde(default)]
     pub on_overspent: OnOverspent,
+    /// Whether the pods of jobs that start are annotated with the estimate: `budget.kueue-check.dev/NAME: 88.00 USD`, where NAME is that of this Budget. A job
+    /// whose own template has that annotation with another value waits, and is told why.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mark_pods: bool,
     /// How a process that knows no history begins. Default: `WaitForSource`.
     #[serde(default)]
     pub takeover: Takeover,
