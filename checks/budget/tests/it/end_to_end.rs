@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::future::join_all;
+use k8s_openapi::api::events::v1::Event;
+use kube::Api;
+use kube::api::ListParams;
 use serde_json::{Value, json};
 
+use super::folder::Folder;
 use super::program::{Program, install, output_to};
 use super::server::{Reply, Server};
 use super::stage::{Stage, eventually, stage, unique};
@@ -23,14 +27,9 @@ fn spec(server: &Server, limit: &str) -> Value {
     })
 }
 
-fn credentials(token: &str) -> std::path::PathBuf {
-    let folder = std::env::temp_dir().join(format!(
-        "{}-{}",
-        unique("budget-check-credentials"),
-        std::process::id()
-    ));
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("token"), format!("{token}\n")).unwrap();
+fn credentials(token: &str) -> Folder {
+    let folder = Folder::new();
+    folder.write("token", &format!("{token}\n"));
     folder
 }
 
@@ -43,7 +42,7 @@ struct Play {
     server: Server,
     name: String,
     kubeconfig: std::path::PathBuf,
-    credentials: std::path::PathBuf,
+    credentials: Folder,
 }
 
 const TOKEN: &str = "canary-token-5f1c";
@@ -57,7 +56,7 @@ async fn play(limit: &str) -> Option<(Play, Program)> {
     let kubeconfig = install(&stage, &name).await;
     let credentials = credentials(TOKEN);
     stage.budget(&name, &spec(&server, limit)).await;
-    let program = Program::start(&name, &kubeconfig, &credentials);
+    let program = Program::start(&name, &kubeconfig, credentials.path());
     let play = Play {
         _alone: alone,
         stage,
@@ -255,10 +254,29 @@ async fn a_new_process_keeps_what_was_given_and_gives_no_more() {
     })
     .await;
     program.kill();
-    let _program = Program::start(name, &play.kubeconfig, &play.credentials);
+    let _program = Program::start(name, &play.kubeconfig, play.credentials.path());
     stage.job("e", name, 1).await;
     stage.wait("e", "Pending", "0.00 is left").await;
     assert_eq!(count(&stage.entries().await, "Ready"), 3);
+}
+
+/// All that the program has logged, shown, and written about the Budget `name` and its jobs; the events apart, too.
+pub(super) async fn everything_said(
+    program: &Program,
+    stage: &Stage,
+    name: &str,
+) -> (String, Vec<Event>) {
+    let mut said =
+        program.log() + &program.get("/metrics").await + &program.get("/diagnostics").await;
+    for (name, state, message) in stage.entries().await {
+        said += &[name, state, message].concat();
+    }
+    let budget = stage.get(&super::stage::budget(name, &Value::Null)).await;
+    said += &budget.to_string();
+    let events: Api<Event> = Api::all(stage.client.clone());
+    let events = events.list(&ListParams::default()).await.unwrap().items;
+    said += &serde_json::to_string(&events).unwrap();
+    (said, events)
 }
 
 #[tokio::test]
@@ -297,7 +315,7 @@ async fn the_source_dies_and_comes_back_and_nothing_is_evicted() {
         .await;
     // A rotated token is read again.
     server.wants("canary-token-77aa");
-    std::fs::write(play.credentials.join("token"), "canary-token-77aa").unwrap();
+    play.credentials.write("token", "canary-token-77aa");
     server.instead(None);
     stage.wait("after", "Ready", "committed").await;
     stage.wait_condition(name, "Fresh", "True", "Fresh").await;
@@ -307,25 +325,9 @@ async fn the_source_dies_and_comes_back_and_nothing_is_evicted() {
         "nothing was evicted"
     );
     assert!(program.metric("kueue_check_evictions_total").await < 1.0);
-    // The token is nowhere to be seen.
-    let mut seen =
-        program.log() + &program.get("/metrics").await + &program.get("/diagnostics").await;
-    for (name, state, message) in stage.entries().await {
-        seen += &[name, state, message].concat();
-    }
-    seen += &stage
-        .get(&super::stage::budget(name, &Value::Null))
-        .await
-        .to_string();
-    let events: kube::Api<k8s_openapi::api::events::v1::Event> =
-        kube::Api::all(stage.client.clone());
-    let events = events
-        .list(&kube::api::ListParams::default())
-        .await
-        .unwrap();
-    seen += &serde_json::to_string(&events.items).unwrap();
+    let (seen, events) = everything_said(&program, stage, name).await;
     assert!(!seen.contains("canary-token"), "a token was shown");
-    let outages = events.items.iter().filter(|event| {
+    let outages = events.iter().filter(|event| {
         event.reason.as_deref() == Some("SourceFailed")
             && event
                 .regarding
@@ -351,7 +353,8 @@ async fn a_query_that_prometheus_refuses_makes_the_check_inactive() {
         .unwrap()
         .remove("auth");
     stage.budget(&name, &spec).await;
-    let _program = Program::start(&name, &kubeconfig, &credentials("x"));
+    let credentials = credentials("x");
+    let _program = Program::start(&name, &kubeconfig, credentials.path());
     let message = stage.wait_active(&name, "False", "BadQuery").await;
     assert!(
         message.contains("Prometheus refused the query (400): parse error at char 1"),

@@ -6,6 +6,7 @@ mod chart;
 mod datadog;
 mod definitions;
 mod end_to_end;
+mod folder;
 mod late;
 mod program;
 mod prometheus;

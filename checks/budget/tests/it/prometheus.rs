@@ -16,6 +16,7 @@ use kueue_check_budget::resource::SourceSpec;
 use kueue_check_budget::source::{Answer, Credentials, Http, Note, Question, SourceError, source};
 use serde_json::json;
 
+use super::folder::Folder;
 use super::stage::{eventually, passed_over, stage, timestamp, unique};
 
 /// The programs; `None`, with a word why, where they can't be had.
@@ -73,6 +74,7 @@ struct Prometheus {
     child: Child,
     url: String,
     rates: Rates,
+    _folder: Folder,
 }
 
 impl Drop for Prometheus {
@@ -116,16 +118,11 @@ impl Prometheus {
                 .collect(),
         )));
         let target = exporter(Arc::clone(&rates)).await;
-        let folder = std::env::temp_dir().join(format!(
-            "{}-{}",
-            unique("budget-check-prometheus"),
-            std::process::id()
-        ));
-        std::fs::create_dir_all(folder.join("data")).unwrap();
-        std::fs::write(folder.join("rules.yml"), "groups:\n- name: cost\n  interval: 1s\n  rules:\n  - record: namespace:cost_per_hour:sum\n    expr: sum by (namespace) (pod_cost_per_hour)\n").unwrap();
-        std::fs::write(folder.join("prometheus.yml"), format!("global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [rules.yml]\nscrape_configs:\n- job_name: exporter\n  honor_labels: true\n  static_configs: [{{targets: [\"{target}\"]}}]\n")).unwrap();
+        let folder = Folder::new();
+        folder.write("rules.yml", "groups:\n- name: cost\n  interval: 1s\n  rules:\n  - record: namespace:cost_per_hour:sum\n    expr: sum by (namespace) (pod_cost_per_hour)\n");
+        folder.write("prometheus.yml", &format!("global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [rules.yml]\nscrape_configs:\n- job_name: exporter\n  honor_labels: true\n  static_configs: [{{targets: [\"{target}\"]}}]\n"));
         if !history.is_empty() {
-            std::fs::write(folder.join("history.om"), history).unwrap();
+            folder.write("history.om", history);
             let status = Command::new(promtool)
                 .args([
                     "tsdb",
@@ -134,7 +131,7 @@ impl Prometheus {
                     "history.om",
                     "data",
                 ])
-                .current_dir(&folder)
+                .current_dir(folder.path())
                 .stdout(Stdio::null())
                 .status()
                 .unwrap();
@@ -153,13 +150,14 @@ impl Prometheus {
                 &format!("--web.listen-address=127.0.0.1:{port}"),
                 "--log.level=error",
             ])
-            .current_dir(&folder)
+            .current_dir(folder.path())
             .spawn()
             .unwrap();
         Some(Self {
             child,
             url: format!("http://127.0.0.1:{port}"),
             rates,
+            _folder: folder,
         })
     }
 

@@ -12,6 +12,7 @@ use kueue_check_budget::terms::Terms;
 use kueue_check_budget::words::Words;
 use serde_json::{Value, json};
 
+use super::folder::Folder;
 use super::server::{Reply, Server, vector};
 
 const AT: i64 = 1_795_251_600;
@@ -293,12 +294,11 @@ async fn the_queries_are_those_of_the_shapes_and_nothing_is_asked_before_there_c
 
 #[tokio::test]
 async fn credentials_come_from_the_one_folder_and_follow_no_redirect() {
-    let folder = std::env::temp_dir().join(format!("budget-check-sources-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("token"), "canary-1\n").unwrap();
-    std::fs::write(folder.join("two"), "a\nb").unwrap();
+    let folder = Folder::new();
+    folder.write("token", "canary-1\n");
+    folder.write("two", "a\nb");
     let credentials = Credentials {
-        folder: folder.clone(),
+        folder: folder.path().to_owned(),
         hosts: Vec::new(),
     };
     let server = Server::start().await;
@@ -309,7 +309,7 @@ async fn credentials_come_from_the_one_folder_and_follow_no_redirect() {
         .unwrap();
     ask(
         &server,
-        &auth(folder.join("token").to_str().unwrap()),
+        &auth(folder.path().join("token").to_str().unwrap()),
         credentials.clone(),
     )
     .await
@@ -343,14 +343,14 @@ async fn credentials_come_from_the_one_folder_and_follow_no_redirect() {
         "{error}"
     );
     // A user and a password.
-    std::fs::write(folder.join("password"), "pass:word").unwrap();
+    folder.write("password", "pass:word");
     let server = Server::start().await;
     let basic = json!({"auth": {"basic": {"user": "me", "passwordFile": "password"}}});
     ask(
         &server,
         &basic,
         Credentials {
-            folder,
+            folder: folder.path().to_owned(),
             hosts: Vec::new(),
         },
     )
@@ -371,15 +371,14 @@ async fn a_server_is_trusted_by_the_authority_that_is_named() {
     let kubeconfig = std::fs::read(stage.access.kubeconfig().unwrap()).unwrap();
     let kubeconfig: Value = serde_json::from_slice(&kubeconfig).unwrap();
     let cluster = &kubeconfig["clusters"][0]["cluster"];
-    let folder = std::env::temp_dir().join(format!("budget-check-tls-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    let folder = Folder::new();
     let authority = cluster["certificate-authority"].as_str().unwrap();
-    std::fs::copy(authority, folder.join("ca.crt")).unwrap();
-    std::fs::write(folder.join("none.crt"), "no certificate").unwrap();
+    std::fs::copy(authority, folder.path().join("ca.crt")).unwrap();
+    folder.write("none.crt", "no certificate");
     let token = kubeconfig["users"][0]["user"]["token"].as_str().unwrap();
-    std::fs::write(folder.join("token"), token).unwrap();
+    folder.write("token", token);
     let credentials = Credentials {
-        folder: folder.clone(),
+        folder: folder.path().to_owned(),
         hosts: Vec::new(),
     };
     for (patch, reason, says) in [
@@ -413,5 +412,4 @@ async fn a_server_is_trusted_by_the_authority_that_is_named() {
         assert!(error.to_string().contains(says), "{patch}: {error}");
         assert!(!error.to_string().contains(token), "{error}");
     }
-    let _ = std::fs::remove_dir_all(folder);
 }

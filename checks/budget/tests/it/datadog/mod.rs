@@ -1,9 +1,10 @@
 //! The source Datadog over real HTTP, against a strict stand-in. Nobody has tried it on the live service.
 
+mod end_to_end;
 mod query;
 mod service;
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use kueue_check_budget::period::Period;
@@ -13,7 +14,7 @@ use kueue_check_budget::source::{
 };
 use serde_json::{Value, json};
 
-use super::stage::unique;
+use super::folder::Folder;
 use service::{Datadog, Mishap};
 
 const METRIC: &str = "aws.cost.net.amortized.realtime.estimated";
@@ -38,27 +39,22 @@ fn question(at: i64) -> Question {
 }
 
 /// Keys in files, where a Secret that is mounted would put them.
-struct Keys(PathBuf);
+struct Keys(Folder);
 
 impl Keys {
     fn new() -> Self {
-        let name = format!("{}-{}", unique("budget-check-datadog"), std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(folder.join("datadog")).unwrap();
-        let keys = Self(folder);
+        let keys = Self(Folder::new());
         keys.write(KEYS);
         keys
     }
 
     fn write(&self, (api, application): (&str, &str)) {
-        std::fs::write(self.0.join("datadog/api-key"), format!("{api}\n")).unwrap();
-        std::fs::write(self.0.join("datadog/app-key"), format!("{application}\n")).unwrap();
+        self.0.write("datadog/api-key", &format!("{api}\n"));
+        self.0.write("datadog/app-key", &format!("{application}\n"));
     }
-}
 
-impl Drop for Keys {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+    fn folder(&self) -> &Path {
+        self.0.path()
     }
 }
 
@@ -82,7 +78,7 @@ async fn trial(patch: Value) -> Trial {
     let spec: SourceSpec = serde_json::from_value(json!({"datadog": datadog})).unwrap();
     let keys = Keys::new();
     let credentials = Credentials {
-        folder: keys.0.clone(),
+        folder: keys.folder().to_owned(),
         hosts: vec!["127.0.0.1".to_owned()],
     };
     let http = Http::new(credentials).deadline(Duration::from_millis(500));
@@ -349,15 +345,15 @@ async fn keys_stand_in_headers_only_and_are_read_again_when_they_are_refused() {
     )]);
     trial.ask(START + DAY).await.unwrap();
     assert_eq!(trial.service.asked().len(), 3);
-    std::fs::remove_file(trial.keys.0.join("datadog/app-key")).unwrap();
+    std::fs::remove_file(trial.keys.folder().join("datadog/app-key")).unwrap();
     let error = trial.ask(START + DAY).await.unwrap_err();
     assert_eq!(error.reason(), "CredentialsUnusable");
     assert!(error.to_string().contains("datadog/app-key"), "{error}");
     // Files of one's own, named in the Budget.
     let named = self::trial(json!({"apiKeyFile": "a", "appKeyFile": "b"})).await;
     named.week(START + DAY);
-    std::fs::write(named.keys.0.join("a"), KEYS.0).unwrap();
-    std::fs::write(named.keys.0.join("b"), KEYS.1).unwrap();
+    named.keys.0.write("a", KEYS.0);
+    named.keys.0.write("b", KEYS.1);
     named.ask(START + DAY).await.unwrap();
 }
 

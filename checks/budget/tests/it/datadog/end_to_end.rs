@@ -1,0 +1,58 @@
+//! The binary on a real API server, with the rights of its manifests.
+
+use serde_json::json;
+
+use super::super::end_to_end::{ALONE, everything_said};
+use super::super::program::{Program, install};
+use super::super::stage::{stage, unique};
+use super::{KEYS, Keys, METRIC};
+use crate::datadog::service::Datadog;
+
+#[tokio::test]
+async fn jobs_start_by_what_datadog_says_and_the_keys_are_nowhere_to_be_seen() {
+    let _alone = ALONE.lock().await;
+    let Some(stage) = stage().await else { return };
+    let rotated = ("canary-api-new", "canary-application-new");
+    // At first it knows other keys than the program.
+    let service = Datadog::start(rotated.0, rotated.1).await;
+    let now = jiff::Timestamp::now().as_second();
+    let namespace = format!("kube_namespace:{}", stage.namespace);
+    // Older than what is still settling.
+    for point in 3..8 {
+        service.point(METRIC, now - point * 300, &[&namespace], 0.5);
+    }
+    let (name, keys) = (unique("budget"), Keys::new());
+    let kubeconfig = install(&stage, &name).await;
+    // Nothing has run before, so its Workloads can be trusted: else the test would wait until Datadog knows the time since which the program watches.
+    let spec = json!({
+        "unit": "USD", "period": {"every": "20d", "anchor": "2026-01-01T00:00:00Z"}, "takeover": "TrustWorkloads",
+        "source": {"datadog": {
+            "site": "datadoghq.eu", "url": service.url,
+            "query": format!("sum:{METRIC}{{*}} by {{kube_namespace}}.as_count()"),
+            "freshness": format!("sum:{METRIC}{{*}}.as_count()"),
+        }},
+        "namespaceLimits": {"default": "5"},
+        "prices": [{"flavor": "*", "resources": {"cpu": "1"}}], "estimate": {"safetyFactor": "1", "defaultDuration": "1h"},
+    });
+    stage.budget(&name, &spec).await;
+    let program = Program::start(&name, &kubeconfig, keys.folder());
+    stage
+        .wait_condition(&name, "Fresh", "False", "Unauthorized")
+        .await;
+    keys.write(rotated);
+    stage.wait_condition(&name, "Fresh", "True", "Fresh").await;
+    // Of five, two and a half are spent.
+    for (job, state, says) in [
+        ("a", "Ready", "1.50 left until"),
+        ("b", "Ready", "0.50 left until"),
+        ("c", "Pending", "0.50 is left of namespace"),
+    ] {
+        stage.job(job, &name, 1).await;
+        stage.wait(job, state, says).await;
+    }
+    assert_eq!(service.breaches(), [""; 0]);
+    assert_eq!(KEYS.0.find("canary"), Some(0));
+    let (said, _) = everything_said(&program, &stage, &name).await;
+    assert!(said.contains("Datadog refused the credentials"), "{said}");
+    assert!(!said.contains("canary"), "a key was shown");
+}
