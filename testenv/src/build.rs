@@ -25,10 +25,10 @@ pub enum Unavailable {
         "there is no Go toolchain (`go version` does not run): install Go 1.26 to run what needs a real API server"
     )]
     NoGo,
-    /// Building them failed.
-    #[error("building {package} failed: {reason}")]
+    /// Building or unpacking them failed.
+    #[error("making {package} failed: {reason}")]
     Build {
-        /// The Go package.
+        /// The Go package, or Debian's.
         package: &'static str,
         /// Why.
         reason: String,

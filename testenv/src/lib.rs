@@ -7,9 +7,11 @@ mod build;
 mod cluster;
 mod crds;
 mod process;
+mod prometheus;
 mod workload;
 
 pub use build::{Programs, Unavailable, programs};
 pub use cluster::{Access, Cluster, StartError};
 pub use crds::{CrdError, KueueVersion, crds, crds_of_autoscaler};
+pub use prometheus::{Prometheus, prometheus};
 pub use workload::workload;

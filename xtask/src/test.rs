@@ -53,7 +53,7 @@ const STEPS: [Step; 12] = [
     ("tests", || {
         // Tests wait for a server more than they compute.
         tools::cargo(
-            &["test", "--workspace", "--all-features"],
+            &["test", "--workspace", "--all-features", "--no-fail-fast"],
             &[("RUST_TEST_THREADS", "4")],
         )
     }),

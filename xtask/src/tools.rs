@@ -141,10 +141,11 @@ fn installed(tool: &str, version: &str, features: &[&str]) -> Result<PathBuf, Fa
     if !program.exists() {
         println!("installing {tool} {version} into .tools");
         let folder = own.to_string_lossy();
-        let mut arguments = vec!["install", tool, "--quiet", "--locked", "--version", version];
-        arguments.extend(["--root", &*folder]);
+        // Not optimized: it takes longer to build one than it ever runs here.
+        let mut arguments = vec!["install", tool, "--quiet", "--locked", "--debug"];
+        arguments.extend(["--version", version, "--root", &*folder]);
         arguments.extend(features);
-        cargo(&arguments, &[])?;
+        cargo(&arguments, &[("CARGO_PROFILE_DEV_DEBUG", "none")])?;
     }
     Ok(program)
 }

@@ -1,14 +1,16 @@
 //! Alerts and dashboards read only what the programs show.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
 
 use kueue_check::AdmissionCheckController;
 use kueue_check_budget::controller::BudgetCheck;
 use kueue_check_budget::source::Credentials;
 use kueue_check_chart_tests::{chart, reads};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::stage::helm;
+use crate::stage::{helm, passed_over};
 use crate::values::{EVERYTHING, FILES, arguments};
 
 /// The series that the shipped programs show, and the labels of those that the SDK counts.
@@ -67,6 +69,31 @@ fn check(place: &str, expression: &str, shown: &BTreeMap<String, BTreeSet<String
     );
 }
 
+/// Has Prometheus itself read rules, of which the file `name` is made.
+fn promtool(name: &str, groups: &Value) {
+    let programs = match kueue_check_testenv::prometheus() {
+        Ok(programs) => programs,
+        Err(why) => return passed_over("Prometheus", &why.to_string()),
+    };
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.rules.json"));
+    std::fs::write(&file, json!({"groups": groups}).to_string()).unwrap();
+    let output = Command::new(programs.promtool)
+        .args(["check", "rules"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {said}");
+    let count: usize = groups
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|group| group["rules"].as_array().unwrap().len())
+        .sum();
+    let found = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(found.contains(&format!("{count} rules found")), "{found}");
+}
+
 #[test]
 fn alerts_read_what_is_shown() {
     let Some(helm) = helm() else { return };
@@ -81,6 +108,7 @@ fn alerts_read_what_is_shown() {
             .iter()
             .find(|own| own["kind"] == "PrometheusRule")
             .unwrap();
+        promtool(files[0], &rules["spec"]["groups"]);
         let mut names = BTreeSet::new();
         for group in rules["spec"]["groups"].as_array().unwrap() {
             for rule in group["rules"].as_array().unwrap() {
@@ -138,7 +166,7 @@ fn dashboards_read_what_is_shown() {
             .iter()
             .map(|variable| variable["name"].as_str().unwrap())
             .collect();
-        let mut ids = BTreeSet::new();
+        let (mut ids, mut rules) = (BTreeSet::new(), Vec::new());
         for panel in board["panels"].as_array().unwrap() {
             let place = format!("{place}: {}", panel["title"]);
             assert!(
@@ -153,11 +181,9 @@ fn dashboards_read_what_is_shown() {
             );
             for target in panel["targets"].as_array().unwrap() {
                 let expression = target["expr"].as_str().unwrap();
-                check(
-                    &place,
-                    &expression.replace("[$__rate_interval]", "[5m]"),
-                    &shown,
-                );
+                let asked = expression.replace("[$__rate_interval]", "[5m]");
+                check(&place, &asked, &shown);
+                rules.push(json!({"record": "panel", "labels": {"number": rules.len().to_string()}, "expr": asked}));
                 all.extend(reads(expression).series);
                 for used in expression.split('$').skip(1) {
                     let end = used
@@ -181,6 +207,8 @@ fn dashboards_read_what_is_shown() {
                 }
             }
         }
+        let file = path.file_stem().unwrap().to_string_lossy();
+        promtool(&file, &json!([{"name": "panels", "rules": rules}]));
         for variable in board["templating"]["list"].as_array().unwrap() {
             if let Some(series) = variable["query"]
                 .as_str()

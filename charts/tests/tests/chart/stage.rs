@@ -31,7 +31,7 @@ pub(crate) fn helm() -> Option<Helm> {
     }
 }
 
-fn passed_over(what: &str, why: &str) {
+pub(crate) fn passed_over(what: &str, why: &str) {
     assert!(
         std::env::var_os("KUEUE_CHECK_REQUIRE_TESTENV").is_none(),
         "{what} is required here: {why}"

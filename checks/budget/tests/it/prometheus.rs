@@ -1,10 +1,9 @@
 //! A real Prometheus on loopback, fed by a small exporter and by back-fill.
 //!
-//! Debian's package is unpacked, not installed, into cargo's folder for tests.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,57 +13,21 @@ use axum::routing::get;
 use kueue_check_budget::period::Period;
 use kueue_check_budget::resource::SourceSpec;
 use kueue_check_budget::source::{Answer, Credentials, Http, Note, Question, SourceError, source};
+use kueue_check_testenv::Prometheus as Programs;
 use serde_json::json;
 
 use super::folder::Folder;
 use super::stage::{eventually, passed_over, stage, timestamp, unique};
 
 /// The programs; `None`, with a word why, where they can't be had.
-fn programs() -> Option<(PathBuf, PathBuf)> {
-    static UNPACKED: std::sync::OnceLock<Result<PathBuf, String>> = std::sync::OnceLock::new();
-    match UNPACKED.get_or_init(unpack) {
-        Ok(folder) => Some((
-            folder.join("usr/bin/prometheus"),
-            folder.join("usr/bin/promtool"),
-        )),
+fn programs() -> Option<Programs> {
+    match kueue_check_testenv::prometheus() {
+        Ok(programs) => Some(programs),
         Err(why) => {
-            passed_over("Prometheus", why);
+            passed_over("Prometheus", &why.to_string());
             None
         }
     }
-}
-
-fn unpack() -> Result<PathBuf, String> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("prometheus");
-    if folder.join("usr/bin/promtool").exists() {
-        return Ok(folder);
-    }
-    std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-    let run = |program: &str, arguments: &[&str]| {
-        let output = Command::new(program)
-            .args(arguments)
-            .current_dir(&folder)
-            .output()
-            .map_err(|error| format!("{program}: {error}"))?;
-        let failed = || {
-            format!(
-                "{program} {arguments:?}: {}",
-                String::from_utf8_lossy(&output.stderr)
-            )
-        };
-        output.status.success().then_some(()).ok_or_else(failed)
-    };
-    run("apt-get", &["download", "prometheus"])?;
-    let package = std::fs::read_dir(&folder)
-        .map_err(|error| error.to_string())?
-        .flatten()
-        .map(|entry| entry.path());
-    let package = package
-        .into_iter()
-        .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
-        .ok_or("no package")?;
-    run("dpkg", &["-x", package.to_str().unwrap_or_default(), "."])?;
-    Ok(folder)
 }
 
 /// What the exporter says: units in an hour, by namespace; `None` while it is dead.
@@ -110,7 +73,10 @@ async fn exporter(rates: Rates) -> String {
 
 impl Prometheus {
     async fn start(rates: &[(&str, f64)], history: &str) -> Option<Self> {
-        let (prometheus, promtool) = programs()?;
+        let Programs {
+            prometheus,
+            promtool,
+        } = programs()?;
         let rates: Rates = Arc::new(Mutex::new(Some(
             rates
                 .iter()
@@ -423,7 +389,7 @@ async fn a_real_prometheus_decides_workloads_end_to_end() {
 
 #[tokio::test]
 async fn the_rules_are_valid() {
-    let Some((_, promtool)) = programs() else {
+    let Some(Programs { promtool, .. }) = programs() else {
         return;
     };
     let rules = format!("{}/deploy/rules.yaml", env!("CARGO_MANIFEST_DIR"));
