@@ -10,7 +10,7 @@ const REQUIRE: &str = "KUEUE_CHECK_REQUIRE_TESTENV";
 type Step = (&'static str, fn() -> Result<(), Failure>);
 
 /// From cheap to dear, so that a mistake shows early.
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     ("format", || tools::cargo(&["fmt", "--all", "--check"], &[])),
     ("lints", || {
         tools::cargo(
@@ -48,6 +48,7 @@ const STEPS: [Step; 12] = [
         )
     }),
     ("dependencies", tools::deny),
+    ("packages", tools::package),
     ("API server", servers),
     ("Helm", helm),
     ("tests", || {

@@ -14,6 +14,15 @@ const CARGO_DENY: &str = "0.20.2";
 /// The version of mdBook that is installed where there is none. Another one may make other pages.
 const MDBOOK: &str = "0.5.4";
 
+/// The crates that are of use in this repository only.
+const OWN: [&str; 5] = [
+    "kueue-check-book",
+    "kueue-check-chart-tests",
+    "kueue-check-template",
+    "kueue-check-testenv",
+    "xtask",
+];
+
 /// Runs `program` in the root of the repository.
 pub(crate) fn run(
     program: &Path,
@@ -83,6 +92,14 @@ pub(crate) fn check_templates() -> Result<(), Failure> {
 /// Where cargo builds.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// Makes the packages of all crates that are published. They are not built: their dependencies among each other are not published yet.
+pub(crate) fn package() -> Result<(), Failure> {
+    let mut arguments = vec!["package", "--quiet", "--no-verify", "--allow-dirty"];
+    arguments.push("--workspace");
+    arguments.extend(OWN.iter().flat_map(|name| ["--exclude", name]));
+    cargo(&arguments, &[])
 }
 
 /// Builds kube-apiserver and etcd.
