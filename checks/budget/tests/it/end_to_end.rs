@@ -258,6 +258,20 @@ async fn a_new_process_keeps_what_was_given_and_gives_no_more() {
     stage.job("e", name, 1).await;
     stage.wait("e", "Pending", "0.00 is left").await;
     assert_eq!(count(&stage.entries().await, "Ready"), 3);
+    let kubeconfig = stage.access.kubeconfig().unwrap();
+    let (code, text, error) = output_to(&kubeconfig, &["explain", "e", "-n", &stage.namespace]);
+    assert_eq!(code, Some(0), "{error}");
+    let statement = format!(
+        "`budget-check statement {name} --namespace {}`",
+        stage.namespace
+    );
+    for said in [
+        "0.00 is left",
+        "the ledger is kept by the program that runs",
+        &statement,
+    ] {
+        assert!(text.contains(said), "{said} is not in {text}");
+    }
 }
 
 /// All that the program has logged, shown, and written about the Budget `name` and its jobs; the events apart, too.

@@ -33,3 +33,28 @@ fn what_the_manifests_run_answers_to_the_name_that_was_given_to_them() {
         assert!(!text.contains("'*'"), "no right to everything");
     }
 }
+
+#[test]
+fn the_shell_completes_the_commands_and_flags() {
+    let program = env!("CARGO_BIN_EXE_provisioning-check");
+    let script = Command::new(program)
+        .args(["completions", "bash"])
+        .output()
+        .unwrap();
+    // In a shell that has read the script: what it offers after `provisioning-check `, and after `provisioning-check --c`.
+    let tried = format!(
+        "{}\nfor line in '' '--c'; do COMP_WORDS=(provisioning-check $line); COMP_CWORD=1; _provisioning__check provisioning-check \"$line\" provisioning-check; \
+         echo ${{COMPREPLY[@]}}; done",
+        String::from_utf8(script.stdout).unwrap()
+    );
+    let output = Command::new("bash").args(["-c", &tried]).output().unwrap();
+    let offered = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines: Vec<&str> = offered.lines().collect();
+    for command in ["run", "manifests", "explain", "validate", "completions"] {
+        assert!(
+            lines[0].split(' ').any(|word| word == command),
+            "{output:?}"
+        );
+    }
+    assert_eq!(lines[1], "--controller-name", "{output:?}");
+}

@@ -1,5 +1,8 @@
 //! The main stories. The test plays Kueue and the autoscaler.
 
+use kueue_check::Clock;
+use kueue_check::cli::App;
+use kueue_check_provisioning::ProvisioningCheck;
 use serde_json::{Value, json};
 
 use super::world::*;
@@ -60,6 +63,42 @@ async fn an_attempt_that_fails_is_followed_by_the_next() {
     assert_eq!(entry["retryCount"], 1, "Kueue's count is Kueue's");
     sets(&world, &second, "BookingExpired", "too late").await;
     world.says("wl", "Rejected", "too late").await;
+}
+
+#[tokio::test]
+async fn explain_says_what_would_be_done_and_does_nothing() {
+    let Some(mut world) = world("explained").await else {
+        return;
+    };
+    world.config(&json!({})).await;
+    world.admission_check().await;
+    world
+        .reserved("wl", &json!([pod_set("main", 1)]), &one())
+        .await;
+    let controller = world.controller();
+    let app = App::new().check_on(move |client| ProvisioningCheck::new(client, controller.clone()));
+    let (target, clock) = ("wl".parse().unwrap(), Clock::system());
+    let explain = async |world: &World| {
+        let explained = app.explain(&world.client, Some(&world.name), &target, &clock);
+        explained.await.unwrap().to_string()
+    };
+    let before = world.workloads().get("wl").await.unwrap();
+    let said = explain(&world).await;
+    let request = format!("wl-{}-1", world.name);
+    let would = format!("would create the ProvisioningRequest \"{request}\"");
+    assert!(said.contains(&would), "{said}");
+    assert!(world.requests().get_opt(&request).await.unwrap().is_none());
+    assert_eq!(world.workloads().get("wl").await.unwrap(), before);
+    let client = world.client.clone();
+    world.start(client);
+    world.requested(&request).await;
+    sets(&world, &request, "Provisioned", "there are nodes").await;
+    world.says("wl", "Ready", "there are nodes").await;
+    let said = explain(&world).await;
+    assert!(
+        said.contains("there are nodes") && said.contains("Ready"),
+        "{said}"
+    );
 }
 
 #[tokio::test]
