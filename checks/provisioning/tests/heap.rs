@@ -54,15 +54,17 @@ fn owner(number: usize) -> (Value, String) {
 
 /// The request of a Workload, as this check makes it and an autoscaler answers it.
 fn request(number: usize) -> Value {
-    let (owner, name) = owner(number);
+    let (workload, name) = owner(number);
+    let template = json!({"apiVersion": "v1", "kind": "PodTemplate", "name": format!("ppt-{name}-driver"), "uid": format!("t-{number}"), "controller": true});
     let condition = |kind: &str, status: &str, message: &str| json!({"type": kind, "status": status, "reason": kind, "message": message, "lastTransitionTime": "2026-11-21T09:01:00Z"});
     let set = |set: &str, count: u32| json!({"count": count, "podTemplateRef": {"name": format!("ppt-{name}-{set}")}});
     json!({
         "apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest",
         "metadata": {
             "namespace": "research", "name": name, "uid": format!("7d3c1d2e-93a4-4c55-8d6e-{number:012x}"), "resourceVersion": (900_000 + number).to_string(),
-            "creationTimestamp": "2026-11-21T09:00:02Z", "labels": {"kueue.x-k8s.io/managed": "true"}, "ownerReferences": [owner],
+            "creationTimestamp": "2026-11-21T09:00:02Z", "labels": {"kueue.x-k8s.io/managed": "true"}, "ownerReferences": [template],
             "annotations": {
+                "provisioning.kueue-check.dev/workload-uid": workload["uid"], "provisioning.kueue-check.dev/workload": workload["name"],
                 "provisioning.kueue-check.dev/controller-name": "kueue-check.dev/provisioning-request",
                 "provisioning.kueue-check.dev/admission-check": "provisioning", "provisioning.kueue-check.dev/attempt": "1",
                 "provisioning.kueue-check.dev/reserved": "1795251600",
@@ -73,13 +75,12 @@ fn request(number: usize) -> Value {
     })
 }
 
-/// One of its templates, which it owns.
+/// One of its templates, which the Workload owns.
 fn template(number: usize) -> Value {
-    let request = request(number);
-    let owner = json!({"apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest", "name": request["metadata"]["name"], "uid": request["metadata"]["uid"], "controller": true});
-    let name = &request["spec"]["podSets"][0]["podTemplateRef"]["name"];
+    let name = request(number)["spec"]["podSets"][0]["podTemplateRef"]["name"].clone();
     json!({
-        "metadata": {"namespace": "research", "name": name, "uid": format!("t-{number}"), "resourceVersion": "5", "labels": {"kueue.x-k8s.io/managed": "true"}, "ownerReferences": [owner]},
+        "metadata": {"namespace": "research", "name": name, "uid": format!("t-{number}"), "resourceVersion": "5", "labels": {"kueue.x-k8s.io/managed": "true"},
+            "ownerReferences": [owner(number).0]},
         "template": workload(number, 8)["spec"]["podSets"][0]["template"],
     })
 }

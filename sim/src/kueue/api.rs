@@ -96,6 +96,10 @@ impl Api {
         self.call(with_subresource(call, subresource))
     }
 
+    pub(crate) fn list(&self, resource: &Resource, namespace: &str) -> Vec<Arc<Value>> {
+        self.server.objects(resource, namespace)
+    }
+
     pub(crate) fn get(
         &self,
         resource: &Resource,

@@ -21,6 +21,8 @@ pub struct KueueVersion {
     pub equivalence_hashing: bool,
     /// Gate `WorkloadRequestUseMergePatch`: the status is written with merge patches, whole lists and all, instead of server-side apply.
     pub merge_patches: bool,
+    /// Gate `CleanupProvisioningRequestsOnEviction` (since 0.19): what its own check takes for its requests is deleted on eviction too.
+    pub discards_requests_on_eviction: bool,
     /// A Workload that was deactivated by a check is requeued when it is activated again (after 0.19).
     pub reactivates_rejected: bool,
     /// The scheduler reserves quota with the check states of the copy it last queued, even if the Workload has changed since: this shows, every time, the race that
@@ -40,6 +42,7 @@ impl KueueVersion {
         admission_gates: true,
         equivalence_hashing: true,
         merge_patches: false,
+        discards_requests_on_eviction: true,
         reactivates_rejected: false,
         stale_scheduler: false,
         kep993: false,
@@ -49,6 +52,7 @@ impl KueueVersion {
     pub const V0_17: Self = Self {
         admission_gates: false,
         equivalence_hashing: false,
+        discards_requests_on_eviction: false,
         ..Self::V0_19
     };
 

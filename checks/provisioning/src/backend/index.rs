@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::request::{CapacityRequest, Phase};
 
-/// The requests of all Workloads, and the PodTemplates that no request owns yet.
+/// The requests of all Workloads, and the PodTemplates that were made for them.
 #[derive(Debug)]
 pub struct Index {
     state: Mutex<State>,
@@ -18,14 +18,14 @@ pub struct Index {
 }
 
 /// PodTemplates by the Workload that owns them, as namespace and name.
-type Loose = BTreeMap<Uid, BTreeSet<(Box<str>, Box<str>)>>;
+type Templates = BTreeMap<Uid, BTreeSet<(Box<str>, Box<str>)>>;
 
 #[derive(Debug, Default)]
 struct State {
     requests: BTreeMap<Uid, Vec<Arc<CapacityRequest>>>,
-    loose: Loose,
+    templates: Templates,
     listing: Option<HashSet<Uid>>,
-    listing_loose: Option<Loose>,
+    listing_templates: Option<Templates>,
 }
 
 /// A PodTemplate as it was seen: where it is, and the Workload that owns it, if one does.
@@ -78,11 +78,11 @@ impl Index {
         all.any(|request| &*request.class == class && request.phase != Phase::New)
     }
 
-    /// The PodTemplates that `workload` still owns itself, as namespace and name.
-    pub fn loose_templates(&self, workload: &Uid) -> Vec<(Box<str>, Box<str>)> {
+    /// The PodTemplates that `workload` owns, as namespace and name.
+    pub fn templates(&self, workload: &Uid) -> Vec<(Box<str>, Box<str>)> {
         let state = self.state();
         state
-            .loose
+            .templates
             .get(workload)
             .into_iter()
             .flatten()
@@ -90,21 +90,21 @@ impl Index {
             .collect()
     }
 
-    pub(crate) fn loosen(&self, workload: &Uid, namespace: &str, name: &str) {
+    pub(crate) fn put_template(&self, workload: &Uid, namespace: &str, name: &str) {
         let place = (namespace.into(), name.into());
         self.state()
-            .loose
+            .templates
             .entry(workload.clone())
             .or_default()
             .insert(place);
     }
 
-    pub(crate) fn fasten(&self, workload: &Uid, namespace: &str, name: &str) {
+    pub(crate) fn drop_template(&self, workload: &Uid, namespace: &str, name: &str) {
         let mut state = self.state();
-        if let Some(loose) = state.loose.get_mut(workload) {
-            loose.remove(&(namespace.into(), name.into()));
-            if loose.is_empty() {
-                state.loose.remove(workload);
+        if let Some(own) = state.templates.get_mut(workload) {
+            own.remove(&(namespace.into(), name.into()));
+            if own.is_empty() {
+                state.templates.remove(workload);
             }
         }
     }
@@ -214,13 +214,13 @@ impl Index {
         state.requests.values().map(Vec::len).sum::<usize>() < before
     }
 
-    /// Takes in what happened to PodTemplates. A template that lost its last owner but the Workload wakes nobody: whoever made it knows.
+    /// Takes in what happened to PodTemplates. They wake nobody: with the template that owns it a request goes too, and that does.
     pub(super) fn take_template(&self, event: Event<SeenTemplate>) -> Wake {
         match event {
-            Event::Init => self.state().listing_loose = Some(BTreeMap::new()),
+            Event::Init => self.state().listing_templates = Some(BTreeMap::new()),
             Event::InitApply(template) => {
                 if let (Some(workload), Some(listing)) =
-                    (template.workload, &mut self.state().listing_loose)
+                    (template.workload, &mut self.state().listing_templates)
                 {
                     let place = (template.namespace, template.name);
                     listing.entry(workload).or_default().insert(place);
@@ -228,7 +228,7 @@ impl Index {
             }
             Event::InitDone => {
                 let mut state = self.state();
-                state.loose = state.listing_loose.take().unwrap_or_default();
+                state.templates = state.listing_templates.take().unwrap_or_default();
                 drop(state);
                 self.listed.send_modify(|listed| listed.1 = true);
             }
@@ -236,13 +236,13 @@ impl Index {
                 workload: Some(workload),
                 namespace,
                 name,
-            }) => self.loosen(&workload, &namespace, &name),
+            }) => self.put_template(&workload, &namespace, &name),
             Event::Apply(template) | Event::Delete(template) => {
                 let place = (template.namespace, template.name);
                 let mut state = self.state();
-                state.loose.retain(|_, loose| {
-                    loose.remove(&place);
-                    !loose.is_empty()
+                state.templates.retain(|_, own| {
+                    own.remove(&place);
+                    !own.is_empty()
                 });
             }
         }

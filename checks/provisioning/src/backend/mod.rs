@@ -37,11 +37,15 @@ pub trait Backend: Send + Sync + 'static {
     /// Says what is missing.
     fn available(&self, class: &str) -> impl Future<Output = Result<(), Inactive>> + Send;
 
-    /// Creates a request whose templates are there.
+    /// Creates a request whose templates are there; `owner` is the owner reference of one of them.
     ///
     /// # Errors
     /// The API server's; [`CreateError::NotOurs`] if another object has the name.
-    fn create(&self, plan: &Plan) -> impl Future<Output = Result<Created, CreateError>> + Send;
+    fn create(
+        &self,
+        plan: &Plan,
+        owner: &Value,
+    ) -> impl Future<Output = Result<Created, CreateError>> + Send;
 
     /// Deletes `request`. One that is gone already is deleted.
     ///
@@ -51,9 +55,6 @@ pub trait Backend: Send + Sync + 'static {
         &self,
         request: &CapacityRequest,
     ) -> impl Future<Output = Result<(), kube::Error>> + Send;
-
-    /// The owner reference of what belongs to `request`.
-    fn owner_reference(&self, request: &CapacityRequest) -> Value;
 
     /// The annotations with which pods consume the capacity of `request`.
     fn consume(&self, request: &CapacityRequest) -> Vec<(&'static str, String)>;
@@ -66,7 +67,7 @@ pub struct Plan {
     pub namespace: String,
     /// The name.
     pub name: String,
-    /// Who owns it.
+    /// For whom.
     pub workload: Owner,
     /// What is written on it.
     pub mark: Mark,
@@ -159,11 +160,6 @@ fn owner_reference(api_version: &str, kind: &str, name: &str, uid: &Uid) -> Valu
     serde_json::json!({
         "apiVersion": api_version, "kind": kind, "name": name, "uid": uid.to_string(), "controller": true, "blockOwnerDeletion": true,
     })
-}
-
-/// Whether a value says that it is owned by a Workload of this UID.
-fn is_owned_by(metadata: &kube::core::ObjectMeta, workload: &Uid) -> bool {
-    owner(metadata).is_some_and(|(uid, _)| uid == *workload)
 }
 
 /// UID and name of the Workload that controls an object.

@@ -1,9 +1,9 @@
-//! PodTemplates: what the pods will be, for whoever provisions. They are there before the request, and end with it.
+//! PodTemplates: what the pods will be, for whoever provisions. They are there before the request, and are deleted before it; the Workload owns them.
 
 use std::sync::Arc;
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, PostParams};
 use kube::core::{ApiResource, ObjectMeta};
 use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Client};
@@ -13,7 +13,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::index::SeenTemplate;
-use super::{CreateError, Index, MANAGED, Owner, Pods, code, is_owned_by, owner, watched_resource};
+use super::{
+    CreateError, Index, MANAGED, Owner, Pods, code, owner, owner_reference, watched_resource,
+};
 
 const KIND: &str = "PodTemplate";
 
@@ -39,7 +41,7 @@ impl Templates {
 
     pub(crate) fn permissions() -> PolicyRule {
         // To list and watch them comes with the watch.
-        let verbs = ["get", "create", "update", "patch", "delete"];
+        let verbs = ["get", "create", "update", "delete"];
         PolicyRule {
             api_groups: Some(vec![String::new()]),
             resources: Some(vec!["podtemplates".to_owned()]),
@@ -48,7 +50,7 @@ impl Templates {
         }
     }
 
-    /// `watches`, and one that sees which templates no request owns yet.
+    /// `watches`, and one that sees which templates there are.
     pub(crate) fn watch(&self, watches: Watches) -> Watches {
         let index = Arc::clone(&self.index);
         let config = Config::default().labels(&format!("{}={}", MANAGED.0, MANAGED.1));
@@ -68,34 +70,35 @@ impl Templates {
         Api::namespaced_with(self.client.clone(), namespace, &resource)
     }
 
-    /// Creates the template of `pods`, owned by the Workload until the request is there. One of an earlier attempt of ours is used again.
+    /// Creates the template of `pods`, owned by the Workload; the owner reference of what ends with it. One of an earlier attempt of ours is used again.
     pub(crate) async fn create(
         &self,
         namespace: &str,
         workload: &Owner,
         pods: &Pods,
-    ) -> Result<(), CreateError> {
+    ) -> Result<Value, CreateError> {
         let api = self.api(namespace);
-        match api
+        let created = api
             .create(&PostParams::default(), &object(workload, pods)?)
-            .await
-        {
-            Ok(_) => {}
+            .await;
+        let template = match created {
+            Ok(template) => template,
             Err(error) if code(&error) == 409 => self.take_over(&api, workload, pods).await?,
             Err(error) => return Err(error.into()),
-        }
+        };
         self.index
-            .loosen(&workload.uid, namespace, &pods.template_name);
-        Ok(())
+            .put_template(&workload.uid, namespace, &pods.template_name);
+        let uid = Uid::new(template.metadata.uid.as_deref().unwrap_or_default());
+        Ok(owner_reference("v1", KIND, &pods.template_name, &uid))
     }
 
-    /// Uses the template that has the name. One that belongs to an earlier request would end with it, so it is made anew.
+    /// Uses the template that has the name, with what is wanted now: it may be of an earlier request, or of a Workload of that name that is gone.
     async fn take_over(
         &self,
         api: &Api<DynamicObject>,
         workload: &Owner,
         pods: &Pods,
-    ) -> Result<(), CreateError> {
+    ) -> Result<DynamicObject, CreateError> {
         let name = pods.template_name.clone();
         let present = api.get(&name).await?;
         if present.metadata.deletion_timestamp.is_some() {
@@ -106,60 +109,29 @@ impl Templates {
         if managed.map(String::as_str) != Some(MANAGED.1) {
             return Err(CreateError::NotOurs { kind: KIND, name });
         }
-        if is_owned_by(&present.metadata, &workload.uid) {
-            return Ok(());
-        }
         let mut wanted = object(workload, pods)?;
         wanted.metadata.resource_version = present.metadata.resource_version;
-        api.replace(&name, &PostParams::default(), &wanted).await?;
-        Ok(())
+        Ok(api.replace(&name, &PostParams::default(), &wanted).await?)
     }
 
-    /// Gives the templates `names` of `workload`, as far as it still owns them, to `owner`.
-    pub(crate) async fn hand_over(
+    /// Deletes the templates `names` of `workload`, in this order, as far as it owns them.
+    pub(crate) async fn delete(
         &self,
         workload: &Uid,
-        names: &[Box<str>],
-        owner: &Value,
+        names: impl Iterator<Item = &str>,
     ) -> Result<(), kube::Error> {
-        let loose = self.index.loose_templates(workload).into_iter();
-        for (namespace, name) in loose.filter(|(_, name)| names.contains(name)) {
-            let patch = json!({"metadata": {"ownerReferences": [owner]}});
-            let params = PatchParams::default();
-            let patched = self
-                .api(&namespace)
-                .patch(&name, &params, &Patch::Merge(&patch))
-                .await;
-            match patched {
-                Ok(_) => {}
-                Err(error) if code(&error) == 404 => {}
-                Err(error) => return Err(error),
-            }
-            self.index.fasten(workload, &namespace, &name);
-        }
-        Ok(())
-    }
-
-    /// Deletes the templates that `workload` still owns and whose names begin with one of `prefixes`.
-    pub(crate) async fn delete_loose(
-        &self,
-        workload: &Uid,
-        is_ours: impl Fn(&str) -> bool,
-    ) -> Result<(), kube::Error> {
-        for (namespace, name) in self.index.loose_templates(workload) {
-            if !is_ours(&name) {
+        let own = self.index.templates(workload);
+        for name in names {
+            let Some((namespace, _)) = own.iter().find(|(_, own)| **own == *name) else {
                 continue;
-            }
-            match self
-                .api(&namespace)
-                .delete(&name, &DeleteParams::background())
-                .await
-            {
+            };
+            let params = DeleteParams::background();
+            match self.api(namespace).delete(name, &params).await {
                 Ok(_) => {}
                 Err(error) if code(&error) == 404 => {}
                 Err(error) => return Err(error),
             }
-            self.index.fasten(workload, &namespace, &name);
+            self.index.drop_template(workload, namespace, name);
         }
         Ok(())
     }

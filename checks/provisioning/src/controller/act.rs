@@ -39,7 +39,9 @@ impl<B: Backend> CapacityCheck<B> {
     }
 
     pub(super) async fn delete(&self, request: &CapacityRequest) -> Result<(), kube::Error> {
-        self.hand_over(request).await?;
+        // The first template owns the request, so it goes last of them: whatever goes wrong in between, none is left without its request.
+        let templates = request.templates.iter().rev().map(|name| &**name);
+        self.templates.delete(&request.workload, templates).await?;
         self.backend.delete(request).await?;
         self.index.going(request);
         tracing::info!(
@@ -49,14 +51,6 @@ impl<B: Backend> CapacityCheck<B> {
             "deleted"
         );
         Ok(())
-    }
-
-    /// Lets the templates of `request` end with it.
-    pub(super) async fn hand_over(&self, request: &CapacityRequest) -> Result<(), kube::Error> {
-        let owner = self.backend.owner_reference(request);
-        self.templates
-            .hand_over(&request.workload, &request.templates, &owner)
-            .await
     }
 
     /// Creates a request, its templates first; `whole` is the Workload, if it was read just now. What is refused is said where people look, and tried again.
@@ -105,24 +99,27 @@ impl<B: Backend> CapacityCheck<B> {
         request: &CheckRequest<ProvisioningRequestConfig>,
         plan: &Plan,
     ) -> Result<(), String> {
+        let mut owner = None;
         for pods in &plan.pods {
             let created = self
                 .templates
                 .create(&plan.namespace, &plan.workload, pods)
                 .await;
-            created.map_err(|error| {
+            let template = created.map_err(|error| {
                 format!(
                     "Error creating PodTemplate \"{}\": {error}",
                     pods.template_name
                 )
             })?;
+            owner.get_or_insert(template);
         }
+        let owner = owner.ok_or("there are no pods to ask for capacity for")?;
         let refused = |error: &dyn std::fmt::Display| {
             format!("Error creating {} \"{}\": {error}", B::KIND, plan.name)
         };
         let created = match self
             .backend
-            .create(plan)
+            .create(plan, &owner)
             .await
             .map_err(|error| refused(&error))?
         {
@@ -133,10 +130,8 @@ impl<B: Backend> CapacityCheck<B> {
             }
             Created::Present(present) => present,
         };
-        self.index.put(created.clone());
-        self.hand_over(&created)
-            .await
-            .map_err(|error| refused(&error))
+        self.index.put(created);
+        Ok(())
     }
 
     fn refused(

@@ -26,11 +26,6 @@ pub(super) struct Gathered<'a> {
 }
 
 impl<'a> Gathered<'a> {
-    /// Whether the check has said Ready.
-    pub(super) fn is_ready(&self) -> bool {
-        *self.entry.state() == CheckState::Ready
-    }
-
     pub(super) fn facts(&'a self, request: &'a Question) -> Facts<'a> {
         let workload = request.workload();
         Facts {

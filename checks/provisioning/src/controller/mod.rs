@@ -91,7 +91,6 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
         };
         self.memory().orphans.remove(request.reservation());
         let (workload, config) = (request.workload(), request.parameters());
-        let ready = gathered.is_ready();
         let facts = gathered.facts(&request);
         let decision = decide(&facts);
         self.discard(workload.uid(), &decision.discard).await?;
@@ -102,9 +101,6 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
                 request: about,
             } => {
                 let about = about.and_then(|name| self.find(workload.uid(), &name));
-                if let Some(about) = about.as_deref().filter(|_| !ready) {
-                    self.hand_over(about).await?;
-                }
                 answer::verdict(&self.backend, answer, about.as_deref(), workload, config)
             }
         }

@@ -41,7 +41,7 @@ impl<B: Backend> CapacityCheck<B> {
         let kept: Vec<_> = kept.filter(|own| of_check(own) && !own.deleting).collect();
         let lost = why == ReleaseReason::QuotaLost;
         if !lost {
-            self.delete_loose(reservation, &kept).await?;
+            self.delete_templates(reservation, &kept).await?;
         }
         let mut memory = self.memory();
         memory.needed.remove(&key(reservation));
@@ -54,8 +54,8 @@ impl<B: Backend> CapacityCheck<B> {
         Ok(Released::Done)
     }
 
-    /// Deletes the PodTemplates of requests that were never created.
-    async fn delete_loose(
+    /// Deletes the PodTemplates of requests that were never created, or have been deleted.
+    async fn delete_templates(
         &self,
         reservation: &Reservation,
         kept: &[std::sync::Arc<CapacityRequest>],
@@ -74,9 +74,12 @@ impl<B: Backend> CapacityCheck<B> {
             let common = prefix.len().min(crate::names::NAME_LIMIT);
             name.get(..common) == prefix.get(..common) && !wanted(name)
         };
-        self.templates
-            .delete_loose(reservation.uid(), is_ours)
-            .await
+        let all = self.index.templates(reservation.uid());
+        let unwanted = all
+            .iter()
+            .map(|(_, name)| &**name)
+            .filter(|name| is_ours(name));
+        self.templates.delete(reservation.uid(), unwanted).await
     }
 
     /// The reservations of requests whose Workloads may be gone: all of them once, then those whose quota was lost while they were kept.

@@ -74,7 +74,7 @@ fn each_change_of_state_is_one_write() {
             "create podtemplates",
             "create provisioningrequests",
             "delete provisioningrequests",
-            "patch podtemplates",
+            "delete podtemplates",
             "get workloads",
         ];
         let counted = counted.map(|what| (what, cluster.requests(what)));

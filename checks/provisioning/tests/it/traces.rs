@@ -42,7 +42,7 @@ fn replay(file: &Path) -> Vec<Difference> {
     replay.overlook(meant).run().unwrap()
 }
 
-/// What is different on purpose: this check tells about its AdmissionCheck, and says more in its condition; updates stand only beside Ready. And a delay is a
+/// What is different on purpose: the Workload owns the templates, and the first of them the request, where Kueue's own check would delete it otherwise (POINTS.md). This check tells about its AdmissionCheck, and says more in its condition; updates stand only beside Ready. And a delay is a
 /// delay: Kueue's own check leaves `lastTransitionTime` as it was when it says Retry, so the delay counts from the transition before, was over
 /// already in these recordings, and the eviction came at once. Here Kueue waits first, and says so in `requeueState`.
 fn meant(kind: &str, state: &mut Value) {
@@ -53,6 +53,11 @@ fn meant(kind: &str, state: &mut Value) {
                 .is_some_and(|line| line.ends_with("(AdmissionCheck/pr)")) =>
         {
             *state = Value::Null;
+        }
+        "ProvisioningRequest" | "PodTemplate" => {
+            if let Some(object) = state.as_object_mut() {
+                object.remove("owners");
+            }
         }
         "AdmissionCheck" => {
             for condition in list(&mut state["conditions"]) {
@@ -98,7 +103,13 @@ fn differs(of: &str) -> Vec<String> {
     for file in recordings(of) {
         for difference in replay(&file) {
             let name = file.file_name().unwrap().to_string_lossy();
-            differences.push(format!("{name}: {difference}"));
+            let difference = format!("{name}: {difference}");
+            // Templates are deleted with their request here; those of the recording were left to a garbage collector, and none ran.
+            let deleted = difference.contains("PodTemplate/")
+                && difference.ends_with("recorded:  nothing more\n  simulated: null");
+            if !deleted {
+                differences.push(difference);
+            }
         }
     }
     differences

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::requests::resource as requests;
 use crate::apiserver::{ApiServer, Watch, WatchOptions};
 use crate::kueue::api::kueue;
 use crate::kueue::objects::{
@@ -58,6 +59,7 @@ struct Watches {
     cluster_queues: Option<Watch>,
     local_queues: Option<Watch>,
     workloads: Option<Watch>,
+    requests: Option<Watch>,
 }
 
 impl Cache {
@@ -70,6 +72,7 @@ impl Cache {
                 cluster_queues: watch("clusterqueues"),
                 local_queues: watch("localqueues"),
                 workloads: watch("workloads"),
+                requests: server.watch(WatchOptions::all(&requests())).ok(),
             },
             workloads: BTreeMap::new(),
             local_queues: BTreeMap::new(),
@@ -136,6 +139,11 @@ impl Cache {
         self.index(&key, &known.workload);
         self.workloads.insert(key, known.clone());
         Some(Change::Now { old, new: known })
+    }
+
+    /// A ProvisioningRequest that has changed or is gone.
+    pub(super) fn next_request(&mut self) -> Option<Arc<Value>> {
+        Some(self.watches.requests.as_mut()?.ready()?.object)
     }
 
     fn index(&mut self, key: &str, workload: &Workload) {

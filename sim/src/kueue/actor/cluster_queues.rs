@@ -36,6 +36,9 @@ impl Kueue {
         while let Some(change) = self.cache.next_workload() {
             self.workload_changed(change);
         }
+        while let Some(request) = self.cache.next_request() {
+            self.request_changed(&request);
+        }
     }
 
     fn check_changed(&mut self, change: &Change<AdmissionCheck>) {

@@ -4,6 +4,7 @@ mod cache;
 mod cluster_queues;
 mod local_queues;
 mod make_room;
+mod requests;
 mod run;
 mod schedule;
 mod second_pass;

@@ -50,6 +50,7 @@ impl Kueue {
     }
 
     pub(super) fn reconcile_workload(&mut self, key: &str) {
+        self.discard_requests(key);
         let Some(known) = self.cache.workloads.get(key).cloned() else {
             return;
         };

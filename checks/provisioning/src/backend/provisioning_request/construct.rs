@@ -3,8 +3,12 @@
 use serde_json::{Map, Value, json};
 
 use super::{API_VERSION, KIND, MANAGED, Plan};
+use crate::backend::Owner;
 use crate::request::Mark;
 
+/// The Workload's `metadata.uid` and name.
+pub(super) const WORKLOAD_UID: &str = "provisioning.kueue-check.dev/workload-uid";
+pub(super) const WORKLOAD: &str = "provisioning.kueue-check.dev/workload";
 pub(super) const CHECK: &str = "provisioning.kueue-check.dev/admission-check";
 pub(super) const CONTROLLER: &str = "provisioning.kueue-check.dev/controller-name";
 pub(super) const ATTEMPT: &str = "provisioning.kueue-check.dev/attempt";
@@ -15,7 +19,10 @@ pub(super) const KEEP: &str = "provisioning.kueue-check.dev/keep-failed";
 pub(super) const MERGED: &str = "provisioning.kueue-check.dev/merged-pod-sets";
 
 /// The ProvisioningRequest of `plan`. Labels and spec are those of Kueue's own check; the annotations are ours.
-pub(super) fn object(plan: &Plan) -> Value {
+///
+/// The Workload is not its owner: Kueue's own check deletes requests whose owner has the name of a Workload, unless it made them (0.19.2). A template is, which
+/// the Workload owns, so that it ends with the Workload all the same.
+pub(super) fn object(plan: &Plan, owner: &Value) -> Value {
     let pod_sets: Vec<Value> = plan
         .pods
         .iter()
@@ -28,8 +35,8 @@ pub(super) fn object(plan: &Plan) -> Value {
             "namespace": plan.namespace,
             "name": plan.name,
             "labels": {MANAGED.0: MANAGED.1},
-            "annotations": annotations(&plan.mark),
-            "ownerReferences": [plan.workload.reference()],
+            "annotations": annotations(&plan.workload, &plan.mark),
+            "ownerReferences": [owner],
         },
         "spec": {
             "provisioningClassName": plan.class,
@@ -39,11 +46,13 @@ pub(super) fn object(plan: &Plan) -> Value {
     })
 }
 
-fn annotations(mark: &Mark) -> Map<String, Value> {
+fn annotations(workload: &Owner, mark: &Mark) -> Map<String, Value> {
     let mut annotations = Map::new();
     let mut add = |key: &str, value: String| {
         annotations.insert(key.to_owned(), Value::String(value));
     };
+    add(WORKLOAD_UID, workload.uid.to_string());
+    add(WORKLOAD, workload.name.clone());
     add(CONTROLLER, mark.controller.to_string());
     add(CHECK, mark.check.to_string());
     add(ATTEMPT, mark.attempt.to_string());

@@ -18,7 +18,7 @@ use kueue_check::{Inactive, Watches};
 use serde_json::Value;
 
 use self::view::RequestObject;
-use super::{Backend, CreateError, Created, Index, MANAGED, Plan, code, owner_reference};
+use super::{Backend, CreateError, Created, Index, MANAGED, Plan, code};
 use crate::request::CapacityRequest;
 
 const GROUP: &str = "autoscaling.x-k8s.io";
@@ -52,7 +52,7 @@ impl ProvisioningRequests {
         Api::namespaced_with(self.client.clone(), namespace, &resource)
     }
 
-    /// The object has the name already: it is ours if this Workload owns it.
+    /// The object has the name already: it is ours if it was made for this Workload.
     async fn present(&self, plan: &Plan) -> Result<Created, CreateError> {
         let (kind, name) = (KIND, plan.name.clone());
         let present = self.api(&plan.namespace).get(&name).await?;
@@ -97,8 +97,8 @@ impl Backend for ProvisioningRequests {
         available::known(class, self.index.is_answered(class))
     }
 
-    async fn create(&self, plan: &Plan) -> Result<Created, CreateError> {
-        let object = construct::object(plan);
+    async fn create(&self, plan: &Plan, owner: &Value) -> Result<Created, CreateError> {
+        let object = construct::object(plan, owner);
         let object: DynamicObject =
             serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
         let created = self
@@ -110,7 +110,7 @@ impl Backend for ProvisioningRequests {
             Err(error) if code(&error) == 409 => return self.present(plan).await,
             Err(error) => return Err(error.into()),
         };
-        // What was just created is owned as it was sent, unless a webhook has other ideas.
+        // What was just created says for whom, unless a webhook has other ideas.
         request
             .map(Created::New)
             .ok_or_else(|| CreateError::NotOurs {
@@ -134,10 +134,6 @@ impl Backend for ProvisioningRequests {
             Err(error) if code(&error) == 404 => Ok(()),
             Err(error) => Err(error),
         }
-    }
-
-    fn owner_reference(&self, request: &CapacityRequest) -> Value {
-        owner_reference(API_VERSION, KIND, &request.name, &request.uid)
     }
 
     fn consume(&self, request: &CapacityRequest) -> Vec<(&'static str, String)> {

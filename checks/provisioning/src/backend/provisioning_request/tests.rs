@@ -43,19 +43,23 @@ fn mark() -> Mark {
     }
 }
 
+/// The first template.
+fn owner() -> Value {
+    json!({"apiVersion": "v1", "kind": "PodTemplate", "name": "ppt-wl-pr-1-driver", "uid": "t-1", "controller": true})
+}
+
 fn read(object: Value) -> Option<CapacityRequest> {
     view::view(&serde_json::from_value::<RequestObject>(object).unwrap())
 }
 
 #[test]
 fn what_is_created_is_what_kueue_creates_and_our_annotations() {
-    let object = construct::object(&plan(mark()));
+    let object = construct::object(&plan(mark()), &owner());
     assert_eq!(
         object["metadata"]["labels"],
         json!({"kueue.x-k8s.io/managed": "true"})
     );
-    let owner = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "name": "wl", "uid": "w-1", "controller": true, "blockOwnerDeletion": true});
-    assert_eq!(object["metadata"]["ownerReferences"], json!([owner]));
+    assert_eq!(object["metadata"]["ownerReferences"], json!([owner()]));
     let spec = json!({
         "provisioningClassName": "class1", "parameters": {"p1": "v1"},
         "podSets": [
@@ -77,15 +81,23 @@ fn what_was_written_on_a_request_is_read_again() {
             ..mark()
         },
     ] {
-        let request = read(construct::object(&plan(mark.clone()))).unwrap();
+        let request = read(construct::object(&plan(mark.clone()), &owner())).unwrap();
         assert_eq!(request.mark, Some(mark));
         assert_eq!(request.workload, Uid::new("w-1"));
+        assert_eq!(&*request.workload_name, "wl");
         assert_eq!(
             &*request.templates,
             ["ppt-wl-pr-1-driver".into(), "ppt-wl-pr-1-workers".into()]
         );
         assert_eq!(request.phase, Phase::New);
     }
+}
+
+#[test]
+fn a_request_that_kueue_made_is_for_the_workload_that_owns_it() {
+    let owner = json!({"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Workload", "name": "wl", "uid": "w-2"});
+    let request = read(json!({"metadata": {"name": "x", "ownerReferences": [owner]}})).unwrap();
+    assert_eq!((request.workload, request.mark), (Uid::new("w-2"), None));
 }
 
 #[test]
@@ -100,7 +112,7 @@ fn an_object_of_somebody_else_is_no_request() {
 }
 
 fn with_status(status: Value) -> CapacityRequest {
-    let mut object = construct::object(&plan(mark()));
+    let mut object = construct::object(&plan(mark()), &owner());
     object["metadata"]["creationTimestamp"] = json!("2026-11-21T09:00:00Z");
     object["status"] = status;
     read(object).unwrap()

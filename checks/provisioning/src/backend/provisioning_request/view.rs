@@ -54,10 +54,23 @@ const NO_CAPACITY: [&str; 8] = [
     "IPSpaceExhausted",
 ];
 
-/// The request in `object`; `None` if no Workload owns it.
+/// UID and name of the Workload for which a request was made. On one of Kueue's own check, or of nobody's, that is the owner.
+fn workload(metadata: &ObjectMeta) -> Option<(Uid, &str)> {
+    let annotations = metadata.annotations.as_ref();
+    let written = annotations.and_then(|annotations| {
+        let uid = annotations.get(construct::WORKLOAD_UID)?;
+        Some((
+            Uid::new(uid),
+            annotations.get(construct::WORKLOAD)?.as_str(),
+        ))
+    });
+    written.or_else(|| owner(metadata))
+}
+
+/// The request in `object`; `None` if it is for no Workload.
 pub(super) fn view(object: &RequestObject) -> Option<CapacityRequest> {
     let metadata = &object.metadata;
-    let (workload, workload_name) = owner(metadata)?;
+    let (workload, workload_name) = workload(metadata)?;
     let created = metadata.creation_timestamp.as_ref().map(|Time(at)| *at);
     let created = created.unwrap_or_default();
     let spec = &object.spec;
