@@ -98,6 +98,11 @@ impl Amount {
         format!("{}.{:02}", cents / 100, cents % 100)
     }
 
+    /// With two decimals, rounded down: for what is left, so that a job that does not fit never seems to.
+    pub fn cents_down(self) -> String {
+        Self(self.0 - self.0.rem_euclid(MILLION / 100)).cents()
+    }
+
     /// As a float, for metrics.
     #[expect(clippy::cast_precision_loss, reason = "a metric is a float")]
     pub fn as_f64(self) -> f64 {
@@ -385,5 +390,13 @@ mod tests {
             Rate::of(1000, amount("2"), 1).seconds_until(amount("1")),
             Some(1800)
         );
+    }
+
+    /// With a real Kueue a job that needed 1.00 waited with 0.996 left, and was told that 1.00 was.
+    #[test]
+    fn what_is_left_is_never_more_than_is_left() {
+        for (text, shown) in [("0.996", "0.99"), ("1", "1.00"), ("0.009999", "0.00")] {
+            assert_eq!(amount(text).cents_down(), shown);
+        }
     }
 }

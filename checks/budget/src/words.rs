@@ -84,7 +84,7 @@ impl Words<'_> {
                         balance.account,
                         self.money(balance.limit),
                         self.terms.schedule.word(),
-                        balance.remaining().cents(),
+                        balance.remaining().cents_down(),
                         self.time(balance.period.end)
                     ),
                     None => format!("estimate {estimate} committed"),
@@ -119,7 +119,7 @@ impl Words<'_> {
                 "needs about {}, {} is left of {}'s {} ({} spent, {} committed to {} running or starting jobs); starts when they end cheaper than \
                  estimated, or after the reset on {}",
                 self.money(*need),
-                balance.remaining().cents(),
+                balance.remaining().cents_down(),
                 balance.account,
                 self.money(balance.limit),
                 balance.spent.cents(),
@@ -136,9 +136,10 @@ impl Words<'_> {
                 self.whom_to_ask(balance)
             ),
             Reason::Behind(balance) => format!(
-                "waits behind a job of {} that needs more than the {} that are left; the budget lets nobody pass",
+                "waits behind a job of {} that needs more than the {} {} that are left; the budget lets nobody pass",
                 balance.account,
-                self.money(balance.remaining())
+                balance.remaining().cents_down(),
+                self.terms.unit
             ),
             Reason::TooLarge {
                 estimate,

@@ -160,7 +160,7 @@ fn line(account: &AccountStatus) -> String {
         account.limit.cents(),
         account.spent.cents(),
         committed.cents(),
-        account.remaining.cents(),
+        account.remaining.cents_down(),
         account.held
     )
 }
