@@ -58,11 +58,12 @@ fn walk(shared: &Shared) {
         woken.extend(walked.retold);
         // What was granted earlier and is not shown yet: its wake-up may have been missed.
         woken.extend(book.late_liens(now).cloned());
-        woken.extend(book.may_yield().cloned());
         if book.terms().overspent.0 == Running::Evict {
             woken.extend(book.overspenders(now));
         }
     }
+    let waits = |queue: &str| shared.waits_for_quota(queue);
+    woken.extend(shared.books().due_to_yield(now, waits));
     woken.sort_unstable();
     woken.dedup();
     for uid in &woken {

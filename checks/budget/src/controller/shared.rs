@@ -330,7 +330,13 @@ impl Shared {
         let Some(queue) = workload.cluster_queue() else {
             return false;
         };
-        let waits = lock(&self.pending).get(queue).copied().unwrap_or(0);
-        waits > 0 && book.yield_turn(workload.uid(), queue, attempt, now)
+        self.waits_for_quota(queue) && book.yield_turn(workload.uid(), queue, attempt, now)
+    }
+
+    /// Whether a Workload waits for quota of the ClusterQueue `queue`.
+    pub(super) fn waits_for_quota(&self, queue: &str) -> bool {
+        lock(&self.pending)
+            .get(queue)
+            .is_some_and(|pending| *pending > 0)
     }
 }

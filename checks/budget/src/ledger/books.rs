@@ -216,6 +216,19 @@ impl Books {
         }
     }
 
+    /// Held Workloads that are to be asked whether they give their quota back; `waits` says whether anybody waits for quota of a ClusterQueue.
+    pub fn due_to_yield(&mut self, now: Timestamp, waits: impl Fn(&str) -> bool) -> Vec<Uid> {
+        let live = &self.live;
+        let queue_of = |uid: &Uid| {
+            let queue = live.get(uid)?.cluster_queue()?;
+            waits(queue).then(|| queue.to_owned())
+        };
+        let books = self.by_name.values_mut();
+        books
+            .flat_map(|book| book.due_to_yield(now, queue_of))
+            .collect()
+    }
+
     /// The runtime has found out that `reservation` is over, and has withdrawn what stood there.
     pub fn released(&mut self, reservation: &Reservation) {
         self.parked.remove(reservation.uid());

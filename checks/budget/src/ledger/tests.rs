@@ -559,6 +559,29 @@ fn quota_is_given_back_in_turns_that_grow_rarer() {
 }
 
 #[test]
+fn who_might_give_quota_back_is_asked_when_one_may_and_not_at_each_change() {
+    let yields = |quota: &str| json!({"onExhausted": {"quota": quota, "every": "10m"}});
+    let mut book = book(&yields("Yield"), "100");
+    for name in ["a", "b"] {
+        book.decide(&run(name, 1), time(NOW));
+    }
+    let due = |book: &mut Book, later: i64, waits: bool| {
+        book.due_to_yield(time(NOW + later), |_| waits.then(|| "cq".to_owned()))
+            .len()
+    };
+    assert_eq!(due(&mut book, 300, true), 0, "not for ten minutes");
+    assert_eq!(due(&mut book, 600, false), 0, "nobody waits for quota");
+    assert_eq!(due(&mut book, 600, true), 2);
+    assert_eq!(due(&mut book, 601, true), 0, "they have just been asked");
+    assert_eq!(due(&mut book, 630, true), 2, "none of them did");
+    assert!(book.yield_turn(&Uid::new("a"), "cq", 1, time(NOW + 630)));
+    assert_eq!(due(&mut book, 700, true), 0, "one has");
+    let mut keeps = self::book(&yields("Hold"), "100");
+    keeps.decide(&run("a", 1), time(NOW));
+    assert_eq!(due(&mut keeps, 600, true), 0);
+}
+
+#[test]
 #[expect(clippy::disallowed_methods, reason = "the time that a decision takes")]
 fn a_decision_among_ten_thousand_takes_less_than_a_millisecond() {
     let mut book = book(&json!({"namespaceLimits": {"default": "999999999"}}), "0");

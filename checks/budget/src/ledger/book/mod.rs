@@ -38,6 +38,8 @@ pub struct Book {
     pub(super) problem: Option<String>,
     /// When somebody last gave quota of a ClusterQueue back.
     pub(super) last_yield: BTreeMap<String, i64>,
+    /// When held runs of a ClusterQueue were last asked whether they do.
+    pub(super) asked_to_yield: BTreeMap<String, i64>,
     /// Since when more has been spent than the limit, by account.
     pub(super) over_since: BTreeMap<Account, i64>,
     /// How often a run had our word that we did not give.
@@ -84,6 +86,7 @@ impl Book {
             namespaces: None,
             problem: None,
             last_yield: BTreeMap::new(),
+            asked_to_yield: BTreeMap::new(),
             over_since: BTreeMap::new(),
             unsanctioned: 0,
             names: BTreeSet::new(),

@@ -1,5 +1,7 @@
 //! Who waits for money, who is given some, and what they were told.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use kueue_check::api::Uid;
 
@@ -43,6 +45,8 @@ pub(crate) struct Walked {
 
 /// A message with numbers is told again only after this, and when they have moved by a tenth of the limit.
 const RETELL: i64 = 600;
+/// How many seconds pass before held runs are asked again whether they give their quota back.
+const ASK: i64 = 30;
 /// After how many seconds a word that was given and is not shown is asked about again.
 const LATE: i64 = 30;
 
@@ -192,9 +196,33 @@ impl Book {
         true
     }
 
-    /// Held runs that are asked again because they might give their quota back.
-    pub(crate) fn may_yield(&self) -> impl Iterator<Item = &Uid> {
-        let yields = self.terms.quota == Quota::Yield;
-        self.held.keys().filter(move |_| yields)
+    /// Held runs that are asked whether they give their quota back: those of a ClusterQueue together, when the shortest pause is over, and not more often than
+    /// twice a minute. `queue_of` says in which ClusterQueue a run has quota, if anybody waits for it there.
+    pub(crate) fn due_to_yield(
+        &mut self,
+        now: Timestamp,
+        queue_of: impl Fn(&Uid) -> Option<String>,
+    ) -> Vec<Uid> {
+        if self.terms.quota != Quota::Yield {
+            return Vec::new();
+        }
+        let (now, pause) = (now.as_second(), self.terms.yields.0);
+        let over = |at: Option<&i64>, pause| at.is_none_or(|at| now - at >= pause);
+        let (mut due, mut queues) = (Vec::new(), BTreeSet::new());
+        for (uid, held) in &self.held {
+            if held.said.is_none() || !held.waits_for_money() || now - held.run.since < pause {
+                continue;
+            }
+            let Some(queue) = queue_of(uid) else { continue };
+            if over(self.last_yield.get(&queue), pause)
+                && over(self.asked_to_yield.get(&queue), ASK)
+            {
+                due.push(uid.clone());
+                queues.insert(queue);
+            }
+        }
+        let asked = queues.into_iter().map(|queue| (queue, now));
+        self.asked_to_yield.extend(asked);
+        due
     }
 }
