@@ -1,5 +1,6 @@
 //! The binary on a real API server, with the rights of its manifests.
 
+use kueue_check::Clock;
 use serde_json::json;
 
 use super::super::end_to_end::{ALONE, everything_said};
@@ -15,7 +16,7 @@ async fn jobs_start_by_what_datadog_says_and_the_keys_are_nowhere_to_be_seen() {
     let rotated = ("canary-api-new", "canary-application-new");
     // At first it knows other keys than the program.
     let service = Datadog::start(rotated.0, rotated.1).await;
-    let now = jiff::Timestamp::now().as_second();
+    let now = Clock::system().now().as_second();
     let namespace = format!("kube_namespace:{}", stage.namespace);
     // Older than what is still settling.
     for point in 3..8 {
