@@ -95,7 +95,12 @@ pub fn programs() -> Result<Programs, Unavailable> {
     Ok(programs)
 }
 
-fn build(module: &Path, package: &'static str, flags: &str, to: &Path) -> Result<(), Unavailable> {
+pub(crate) fn build(
+    module: &Path,
+    package: &'static str,
+    flags: &str,
+    to: &Path,
+) -> Result<(), Unavailable> {
     eprintln!("  go build {package}");
     let output = Command::new("go")
         .args(["build", "-trimpath", "-ldflags", flags, "-o"])

@@ -193,6 +193,10 @@ impl Access {
         Ok(ClientBuilder::try_from(self.config(TOKEN)?)?.build())
     }
 
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     fn config(&self, token: &str) -> Result<Config, StartError> {
         let mut config = Config::new(self.url.parse().map_err(io::Error::other)?);
         config.root_cert = Some(certificates(&self.certificate)?);

@@ -79,13 +79,18 @@ fn read_folder(name: &str) -> Result<Vec<CustomResourceDefinition>, CrdError> {
     } else {
         crate_folder.join("../sim/crds").join(name)
     };
+    read(&folder)
+}
+
+/// All definitions of a folder.
+pub(crate) fn read(folder: &Path) -> Result<Vec<CustomResourceDefinition>, CrdError> {
     let fail = |path: &Path, reason: String| CrdError::File {
         path: path.to_owned(),
         reason,
     };
-    let entries = fs::read_dir(&folder)
+    let entries = fs::read_dir(folder)
         .and_then(Iterator::collect::<io::Result<Vec<_>>>)
-        .map_err(|error| fail(&folder, error.to_string()))?;
+        .map_err(|error| fail(folder, error.to_string()))?;
     let mut paths: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
     paths.sort_unstable();
     let read = |path: &PathBuf| {

@@ -6,6 +6,7 @@
 mod build;
 mod cluster;
 mod crds;
+mod kueue;
 mod process;
 mod prometheus;
 mod workload;
@@ -13,5 +14,6 @@ mod workload;
 pub use build::{Programs, Unavailable, programs};
 pub use cluster::{Access, Cluster, StartError};
 pub use crds::{CrdError, KueueVersion, crds, crds_of_autoscaler};
+pub use kueue::Kueue;
 pub use prometheus::{Prometheus, prometheus};
 pub use workload::workload;

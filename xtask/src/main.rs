@@ -15,6 +15,7 @@ usage: cargo xtask COMMAND
                           --once stops when all is answered
   test                    all that must pass: format, lints, documents, dependencies, every test, the example
   book                    write what is generated in the book, and build it into target/book
+  kueue                   the shipped checks beside a real Kueue, which is built first (10 minutes); not part of `test`
   bench                   figures: verdicts beside bare writes, CPU for a verdict, memory beside Workloads without quota
   chart                   write into the values of charts/kueue-check what the shipped checks say of themselves
   helm                    install Helm, which the chart's tests need, into .tools
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         ["try", example, flags @ ..] => tools::try_example(example, flags),
         ["test"] => test::all(),
         ["book"] => tools::write_book().and_then(|()| tools::book(&tools::mdbook()?)),
+        ["kueue"] => tools::with_kueue(),
         ["bench", flags @ ..] => tools::bench(flags),
         ["chart"] => chart::renew(),
         ["helm"] => chart::install_helm(),

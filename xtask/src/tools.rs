@@ -144,6 +144,24 @@ pub(crate) fn crds(from: &Path) -> Result<(), Failure> {
     )
 }
 
+/// Tries the shipped checks beside a real Kueue.
+pub(crate) fn with_kueue() -> Result<(), Failure> {
+    cargo(
+        &[
+            "test",
+            "--workspace",
+            "--all-features",
+            "--test",
+            "chart",
+            "--",
+            "--ignored",
+            "with_kueue::",
+            "--test-threads=1",
+        ],
+        &[("KUEUE_CHECK_REQUIRE_TESTENV", "1")],
+    )
+}
+
 /// Prints the figures.
 pub(crate) fn bench(flags: &[&str]) -> Result<(), Failure> {
     let mut arguments = vec!["bench", "--bench", "cluster", "--"];

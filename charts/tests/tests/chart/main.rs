@@ -11,3 +11,4 @@ mod rights;
 mod spy;
 mod stage;
 mod values;
+mod with_kueue;

@@ -8,7 +8,9 @@ use kube::api::{
 };
 use kube::{Api, Client};
 use kueue_check_chart_tests::{Helm, chart};
-use kueue_check_testenv::{Access, Cluster, KueueVersion, StartError, crds, crds_of_autoscaler};
+use kueue_check_testenv::{
+    Access, Cluster, Kueue, KueueVersion, StartError, crds, crds_of_autoscaler,
+};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep};
@@ -84,6 +86,12 @@ async fn start() -> Option<Cluster> {
     Some(cluster)
 }
 
+/// A real Kueue on the cluster, which builds it if need be.
+pub(crate) async fn real_kueue() -> Option<Kueue> {
+    let cluster = CLUSTER.get_or_init(start).await.as_ref()?;
+    Some(Kueue::start(cluster).await.unwrap())
+}
+
 /// What the API calls a kind.
 fn resource(object: &Value) -> ApiResource {
     let (api_version, kind) = (
@@ -107,7 +115,7 @@ fn resource(object: &Value) -> ApiResource {
 
 impl Stage {
     /// The kind of `object`, in its namespace if it names one.
-    fn api(&self, object: &Value) -> Api<DynamicObject> {
+    pub(crate) fn api(&self, object: &Value) -> Api<DynamicObject> {
         let resource = resource(object);
         match object["metadata"]["namespace"].as_str() {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),

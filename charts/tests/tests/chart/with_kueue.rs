@@ -1,0 +1,315 @@
+//! The shipped checks beside a real Kueue, which reserves, admits, evicts and requeues by itself. The test plays the users, the end of jobs and the autoscaler.
+//!
+//! Not part of every run, because Kueue takes ten minutes to build: `cargo xtask kueue`.
+
+use kube::api::{Patch, PatchParams};
+use kueue_check::runtime::Runtime;
+use kueue_check::{AdmissionCheckController, ControllerName};
+use kueue_check_budget::controller::{BudgetCheck, CONTROLLER as BUDGET};
+use kueue_check_budget::source::Credentials;
+use kueue_check_provisioning::{CONTROLLER_NAME as PROVISIONING, ProvisioningCheck};
+use kueue_check_testenv::Kueue;
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, admission_check, eventually, is_active, kueue, now, real_kueue, stage};
+
+/// A namespace with a queue before a real Kueue.
+struct Town {
+    stage: Stage,
+    kueue: Kueue,
+}
+
+impl Drop for Town {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = self.kueue.log();
+            let last: Vec<&str> = log.lines().rev().take(20).collect();
+            eprintln!("Kueue's last words, newest first:\n{}", last.join("\n"));
+        }
+    }
+}
+
+/// A town whose ClusterQueue, of the town's name, has one check, whose parameters are `parameters`; all have that name.
+async fn town<C: AdmissionCheckController>(
+    name: &str,
+    parameters: &Value,
+    check: impl FnOnce(kube::Client) -> C,
+) -> Option<Town> {
+    let stage = stage(name).await?;
+    let process = real_kueue().await?;
+    let check = check(stage.client.clone());
+    let controller = check.controller_name().to_string();
+    let runtime = Runtime::builder(stage.client.clone()).check(check).build();
+    tokio::spawn(runtime.unwrap().run(std::future::pending()));
+    stage.apply(parameters).await;
+    let group = parameters["apiVersion"].as_str().unwrap();
+    let (group, _) = group.split_once('/').unwrap();
+    let kind = parameters["kind"].as_str().unwrap();
+    let object = admission_check(name, &controller, group, kind);
+    stage.apply(&object).await;
+    stage
+        .apply(&kueue("ResourceFlavor", None, name, json!({})))
+        .await;
+    let quota = json!({"name": name, "resources": [{"name": "cpu", "nominalQuota": "100"}]});
+    let spec = json!({
+        "namespaceSelector": {}, "queueingStrategy": "BestEffortFIFO", "stopPolicy": "None", "admissionChecksStrategy": {"admissionChecks": [{"name": name}]},
+        "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota]}],
+    });
+    stage.apply(&kueue("ClusterQueue", None, name, spec)).await;
+    let local = json!({"clusterQueue": name, "stopPolicy": "None"});
+    stage
+        .apply(&kueue("LocalQueue", Some(name), "lq", local))
+        .await;
+    stage
+        .wait(&object, "the check is active", |check| {
+            is_active(check, "True")
+        })
+        .await;
+    Some(Town {
+        stage,
+        kueue: process,
+    })
+}
+
+fn job(namespace: &str, name: &str) -> Value {
+    let container = json!({"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}});
+    json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": namespace, "labels": {"kueue.x-k8s.io/queue-name": "lq"}},
+        "spec": {"suspend": true, "parallelism": 1, "completions": 1, "template": {"spec": {"restartPolicy": "Never", "containers": [container]}}},
+    })
+}
+
+fn is_true(workload: &Value, kind: &str) -> bool {
+    let mut conditions = workload["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    conditions.any(|condition| condition["type"] == kind && condition["status"] == "True")
+}
+
+fn says(workload: &Value, text: &str) -> bool {
+    let message = workload["status"]["admissionChecks"][0]["message"].as_str();
+    message.is_some_and(|message| message.contains(text))
+}
+
+impl Town {
+    fn name(&self) -> &str {
+        &self.stage.namespace
+    }
+
+    async fn submit(&self, name: &str) {
+        self.stage.apply(&job(self.name(), name)).await;
+    }
+
+    /// The Workload of the job `name`; null if there is none.
+    async fn workload(&self, name: &str) -> Value {
+        let all = self.stage.list("Workload", Some(self.name())).await;
+        let own = |workload: &Value| workload["metadata"]["ownerReferences"][0]["name"] == name;
+        all.into_iter().find(own).unwrap_or_default()
+    }
+
+    async fn wait(&self, name: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        eventually(&format!("{name}: {what}"), async || {
+            let workload = self.workload(name).await;
+            (holds(&workload), workload)
+        })
+        .await
+    }
+
+    async fn admitted(&self, name: &str) -> Value {
+        self.wait(name, "it is admitted", |workload| {
+            is_true(workload, "Admitted")
+        })
+        .await
+    }
+
+    /// Changes an object, or its status, by a merge patch.
+    async fn merge(&self, object: &Value, status: bool, patch: Value) {
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let (api, params, patch) = (
+            self.stage.api(object),
+            PatchParams::default(),
+            Patch::Merge(patch),
+        );
+        let patched = if status {
+            api.patch_status(name, &params, &patch).await
+        } else {
+            api.patch(name, &params, &patch).await
+        };
+        patched.unwrap();
+    }
+
+    /// The pods of the job have done their work.
+    async fn complete(&self, name: &str) {
+        let (job, now) = (job(self.name(), name), now());
+        self.merge(&job, true, json!({"status": {"startTime": now}}))
+            .await;
+        let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": now, "lastProbeTime": now});
+        let conditions = [condition("SuccessCriteriaMet"), condition("Complete")];
+        let status = json!({"completionTime": now, "succeeded": 1, "conditions": conditions});
+        self.merge(&job, true, json!({"status": status})).await;
+        self.wait(name, "it is finished", |workload| {
+            is_true(workload, "Finished")
+        })
+        .await;
+    }
+
+    async fn activate(&self, name: &str, active: bool) {
+        let workload = self.workload(name).await;
+        self.merge(&workload, false, json!({"spec": {"active": active}}))
+            .await;
+    }
+}
+
+fn budget(name: &str, limit: &str) -> Value {
+    json!({"apiVersion": "budget.kueue-check.dev/v1alpha1", "kind": "Budget", "metadata": {"name": name}, "spec": {
+        "unit": "USD", "period": {"term": {"from": "2020-01-01T00:00:00Z", "until": "2400-01-01T00:00:00Z"}}, "source": {"fixed": {}, "settleDelay": "1s", "interval": "15s"},
+        "namespaceLimits": {"default": limit}, "prices": [{"flavor": "*", "resources": {"cpu": "1"}}], "markPods": true,
+        "estimate": {"safetyFactor": "1", "defaultDuration": "1h", "overrunHorizon": "1h"}}})
+}
+
+#[tokio::test]
+#[ignore = "needs a real Kueue: cargo xtask kueue"]
+async fn a_budget_lets_jobs_start_evicts_none_and_gives_to_the_next() {
+    let name = "budget-town";
+    let stage = stage(name).await.unwrap();
+    for definition in
+        kueue_check::Check::new(BudgetCheck::new(Credentials::default())).definitions()
+    {
+        stage
+            .apply(&serde_json::to_value(definition).unwrap())
+            .await;
+    }
+    let check = |_| BudgetCheck::new(Credentials::default());
+    let town = town(name, &budget(name, "2"), check).await.unwrap();
+    for job in ["a", "b"] {
+        town.submit(job).await;
+        town.admitted(job).await;
+    }
+    town.submit("c").await;
+    let waits = |workload: &Value| says(workload, "needs about 1.00 USD");
+    town.wait("c", "it has no money", waits).await;
+    let started = town.stage.get(&job(name, "a")).await;
+    assert_eq!(started["spec"]["suspend"], false);
+    let marks = &started["spec"]["template"]["metadata"]["annotations"];
+    assert_eq!(marks[format!("budget.kueue-check.dev/{name}")], "1.00 USD");
+    town.complete("a").await;
+    town.admitted("c").await;
+    // Somebody stops one; its money goes to the next, and it waits in its turn.
+    town.activate("b", false).await;
+    let evicted = |workload: &Value| !is_true(workload, "Admitted");
+    town.wait("b", "it is evicted", evicted).await;
+    town.submit("d").await;
+    town.admitted("d").await;
+    town.activate("b", true).await;
+    town.wait("b", "it has no money", waits).await;
+    // The queue is drained and filled again; a raised limit is for all.
+    let queue = kueue("ClusterQueue", None, name, Value::Null);
+    let policy = |policy: &str| json!({"spec": {"stopPolicy": policy}});
+    town.merge(&queue, false, policy("HoldAndDrain")).await;
+    for job in ["c", "d"] {
+        town.wait(job, "it is drained", evicted).await;
+    }
+    town.stage.apply(&budget(name, "3")).await;
+    town.merge(&queue, false, policy("None")).await;
+    for job in ["b", "c", "d"] {
+        town.admitted(job).await;
+    }
+}
+
+const CLASS: &str = "check-capacity.autoscaling.x-k8s.io";
+
+impl Town {
+    /// Waits for the `attempt`th request for `job`.
+    async fn request(&self, job: &str, attempt: u32) -> Value {
+        eventually(&format!("attempt {attempt} for {job}"), async || {
+            let workload = self.workload(job).await;
+            let name = workload["metadata"]["name"].as_str().unwrap_or_default();
+            let object = self.request_of(&format!("{name}-{}-{attempt}", self.name()));
+            let request = self.stage.get(&object).await;
+            (!request.is_null(), request)
+        })
+        .await
+    }
+
+    fn request_of(&self, name: &str) -> Value {
+        json!({"apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest", "metadata": {"name": name, "namespace": self.name()}})
+    }
+
+    /// The autoscaler says all of `kinds`.
+    async fn answer(&self, request: &Value, kinds: &[&str]) {
+        let now = now();
+        let condition = |kind: &&str| json!({"type": kind, "status": "True", "reason": kind, "message": kind, "lastTransitionTime": now});
+        let conditions: Vec<Value> = kinds.iter().map(condition).collect();
+        self.merge(request, true, json!({"status": {"conditions": conditions}}))
+            .await;
+    }
+
+    async fn gone(&self, request: &Value) {
+        let uid = request["metadata"]["uid"].clone();
+        self.stage
+            .wait(request, "the request is gone", |seen| {
+                seen["metadata"]["uid"] != uid
+            })
+            .await;
+    }
+}
+
+/// Kueue's own provisioning check runs here too, as it does wherever the autoscaler's definitions are.
+#[tokio::test]
+#[ignore = "needs a real Kueue: cargo xtask kueue"]
+async fn capacity_is_asked_for_beside_kueues_own_check() {
+    let name = "capacity-town";
+    let config = kueue(
+        "ProvisioningRequestConfig",
+        None,
+        name,
+        json!({"provisioningClassName": CLASS, "managedResources": ["cpu"], "retryStrategy": {"backoffLimitCount": 1, "backoffBaseSeconds": 2, "backoffMaxSeconds": 5}}),
+    );
+    let check = |client| ProvisioningCheck::new(client, ControllerName::from_static(PROVISIONING));
+    let town = town(name, &config, check).await.unwrap();
+    assert_ne!(BUDGET, PROVISIONING);
+    // Asked for, provisioned, finished.
+    town.submit("a").await;
+    let request = town.request("a", 1).await;
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    let same = town.request("a", 1).await;
+    assert_eq!(
+        same["metadata"]["uid"], request["metadata"]["uid"],
+        "Kueue leaves it alone"
+    );
+    town.answer(&request, &["Accepted", "Provisioned"]).await;
+    town.admitted("a").await;
+    let started = town.stage.get(&job(name, "a")).await;
+    let consumed = &started["spec"]["template"]["metadata"]["annotations"]["autoscaling.x-k8s.io/consume-provisioning-request"];
+    assert_eq!(*consumed, request["metadata"]["name"]);
+    town.complete("a").await;
+    town.gone(&request).await;
+    // Fails twice, which is once too often.
+    town.submit("b").await;
+    for attempt in [1, 2] {
+        let request = town.request("b", attempt).await;
+        town.answer(&request, &["Accepted", "Failed"]).await;
+        town.gone(&request).await;
+    }
+    let stopped = |workload: &Value| workload["spec"]["active"] == false;
+    town.wait("b", "it is given up", stopped).await;
+    // Revoked while it runs.
+    town.submit("c").await;
+    let request = town.request("c", 1).await;
+    town.answer(&request, &["Accepted", "Provisioned"]).await;
+    town.admitted("c").await;
+    town.answer(&request, &["Accepted", "Provisioned", "CapacityRevoked"])
+        .await;
+    town.wait("c", "it is stopped", stopped).await;
+    town.gone(&request).await;
+    // Stopped by a person while it waits, and started again.
+    town.submit("d").await;
+    let request = town.request("d", 1).await;
+    town.activate("d", false).await;
+    town.gone(&request).await;
+    town.activate("d", true).await;
+    let request = town.request("d", 1).await;
+    town.answer(&request, &["Accepted", "Provisioned"]).await;
+    town.admitted("d").await;
+}
