@@ -31,11 +31,10 @@ enum Change<K> {
     Complete(Vec<K>),
 }
 
-/// Hands over each change of the objects of `api`, for ever.
-async fn follow<K>(api: Api<K>, mut hand: impl FnMut(Change<K>))
+/// Hands over each change of the objects of `api`, for ever; `kind` is for the log.
+async fn follow<K>(api: Api<K>, kind: &str, mut hand: impl FnMut(Change<K>))
 where
     K: Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
-    K::DynamicType: Default,
 {
     let mut events = pin!(watcher(api, Config::default()).default_backoff());
     let mut list = Vec::new();
@@ -47,7 +46,7 @@ where
             Ok(Event::Apply(object)) => hand(Change::Is(object)),
             Ok(Event::Delete(object)) => hand(Change::Gone(object)),
             Err(error) => {
-                tracing::warn!(error = %kueue_check::Message::new(error.to_string()), "a watch of the budget check fails and is begun again");
+                tracing::warn!(error = %kueue_check::Message::new(error.to_string()), kind, "a watch of the budget check fails and is begun again");
             }
         }
     }
@@ -67,7 +66,7 @@ pub(super) async fn budgets(shared: &Arc<Shared>, context: &Background) {
             tracing::warn!(budget = budget.name_any(), %invalid, "a Budget makes no sense");
         }
     };
-    follow(api, |change| {
+    follow(api, "Budget", |change| {
         match change {
             Change::Is(budget) => adopt(&budget),
             Change::Gone(budget) => shared.budget_is_gone(&budget.name_any()),
@@ -101,7 +100,7 @@ pub(super) async fn namespace_budgets(shared: &Arc<Shared>, context: &Background
         generation: object.metadata.generation.unwrap_or_default(),
         spec: object.spec.clone(),
     };
-    follow(api, |change| {
+    follow(api, "NamespaceBudget", |change| {
         match change {
             Change::Is(object) => {
                 known.insert(key(&object), own(&object));
@@ -132,7 +131,7 @@ pub(super) async fn namespaces(shared: &Arc<Shared>, context: &Background) {
     }
     let api: Api<Namespace> = Api::all(context.client().clone());
     let mut known: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
-    follow(api, |change| {
+    follow(api, "Namespace", |change| {
         match change {
             Change::Is(namespace) => {
                 known.insert(namespace.name_any(), namespace.labels().clone());
@@ -194,24 +193,10 @@ async fn follow_dynamic(
     client: &Client,
     kind: &str,
     plural: &str,
-    mut hand: impl FnMut(Change<DynamicObject>),
+    hand: impl FnMut(Change<DynamicObject>),
 ) {
     let resource = kueue(client, kind, plural).await;
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-    let mut events = pin!(watcher(api, Config::default()).default_backoff());
-    let mut list = Vec::new();
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(Event::Init) => list.clear(),
-            Ok(Event::InitApply(object)) => list.push(object),
-            Ok(Event::InitDone) => hand(Change::Complete(std::mem::take(&mut list))),
-            Ok(Event::Apply(object)) => hand(Change::Is(object)),
-            Ok(Event::Delete(object)) => hand(Change::Gone(object)),
-            Err(error) => {
-                tracing::warn!(error = %kueue_check::Message::new(error.to_string()), kind, "a watch of the budget check fails and is begun again");
-            }
-        }
-    }
+    follow(Api::all_with(client.clone(), &resource), kind, hand).await;
 }
 
 /// Which AdmissionChecks refer to which Budget. The runtime tells the leader; a standby has to find out.
