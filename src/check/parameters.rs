@@ -74,6 +74,12 @@ pub trait Parameters: Sized + Send + Sync + 'static {
     fn custom_resource_definition() -> Option<CustomResourceDefinition> {
         None
     }
+
+    /// The definition of a resource that somebody else defines and installs. `validate` compares files with it; nothing prints or applies it. Default: none, and
+    /// `validate` says that it did not look for unknown fields.
+    fn definition_of_others() -> Option<CustomResourceDefinition> {
+        None
+    }
 }
 
 /// What a validation may return.
@@ -158,6 +164,7 @@ pub(crate) struct ParametersType {
     pub(crate) kind: Option<ParametersKind>,
     pub(crate) read: fn(serde_json::Value) -> Result<Read, String>,
     pub(crate) definition: fn() -> Option<CustomResourceDefinition>,
+    pub(crate) definition_of_others: fn() -> Option<CustomResourceDefinition>,
 }
 
 /// Parameters that were decoded and found valid.
@@ -180,6 +187,7 @@ impl ParametersType {
                 })
             },
             definition: P::custom_resource_definition,
+            definition_of_others: P::definition_of_others,
         }
     }
 }

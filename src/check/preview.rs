@@ -24,6 +24,11 @@ impl Preview {
         Self(Previewed::NotAsked(why.into()))
     }
 
+    /// Nobody has said that to ask it has no effect.
+    pub(crate) fn not_read_only() -> Self {
+        Self::not_asked("this check does not say that asking it has no effect (`read_only`)")
+    }
+
     /// What it would say; `None` if it was not asked.
     pub fn verdict(&self) -> Option<&Verdict> {
         match &self.0 {

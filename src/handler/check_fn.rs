@@ -97,9 +97,7 @@ where
 
     async fn preview(&self, request: CheckRequest<F::Parameters>) -> Result<Preview, CheckError> {
         if !self.read_only {
-            return Ok(Preview::not_asked(
-                "this check does not say that asking it has no effect (`read_only`)",
-            ));
+            return Ok(Preview::not_read_only());
         }
         self.check(request).await.map(Preview::of)
     }

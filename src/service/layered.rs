@@ -191,6 +191,7 @@ pub fn service_check<S, P>(name: ControllerName, service: S) -> ServiceCheck<S, 
     ServiceCheck {
         name,
         service,
+        read_only: false,
         parameters: PhantomData,
     }
 }
@@ -199,7 +200,18 @@ pub fn service_check<S, P>(name: ControllerName, service: S) -> ServiceCheck<S, 
 pub struct ServiceCheck<S, P> {
     name: ControllerName,
     service: S,
+    read_only: bool,
     parameters: PhantomData<fn(P)>,
+}
+
+impl<S, P> ServiceCheck<S, P> {
+    /// Says that to ask the service has no effect, and that its answer does not depend on what the process remembers: so the command `explain` may ask it.
+    /// See [`AdmissionCheckController::preview`].
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        self.read_only = true;
+        self
+    }
 }
 
 impl<S, P> AdmissionCheckController for ServiceCheck<S, P>
@@ -220,6 +232,14 @@ where
     async fn check(&self, request: CheckRequest<P>) -> Result<Verdict, CheckError> {
         ask(&self.service, request).await
     }
+
+    async fn preview(&self, request: CheckRequest<P>) -> Result<Preview, CheckError> {
+        if self.read_only {
+            self.check(request).await.map(Preview::of)
+        } else {
+            Ok(Preview::not_read_only())
+        }
+    }
 }
 
 impl<S, P> fmt::Debug for ServiceCheck<S, P> {
@@ -227,5 +247,30 @@ impl<S, P> fmt::Debug for ServiceCheck<S, P> {
         f.debug_struct("ServiceCheck")
             .field("name", &self.name)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Workload;
+    use crate::check::{NoParameters, RequestBuilder};
+
+    #[tokio::test]
+    async fn a_service_is_previewed_only_if_it_says_that_it_may_be() {
+        let answer =
+            async |_: CheckRequest<NoParameters>| Ok::<_, CheckError>(Verdict::ready("asked"));
+        let check = service_check(
+            ControllerName::from_static("example.com/c"),
+            tower::service_fn(answer),
+        );
+        let workload = serde_json::json!({"metadata": {"namespace": "n", "name": "w", "uid": "u"}});
+        let request = RequestBuilder::new(Workload::from_json(workload).unwrap(), "c")
+            .now("2026-11-21T09:00:00Z".parse().unwrap())
+            .build(NoParameters);
+        let preview = check.preview(request.clone()).await.unwrap();
+        assert_eq!(preview.verdict(), None);
+        let preview = check.read_only().preview(request).await.unwrap();
+        assert_eq!(preview, Preview::of(Verdict::ready("asked")));
     }
 }

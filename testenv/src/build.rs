@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The versions that `go.mod` pins; kube-apiserver must be told its own at link time, or clients cannot read it.
+/// The versions that `go.mod` pins; kube-apiserver and kubectl must be told their own at link time, or clients cannot read it.
 const KUBERNETES: &str = "v1.36.3";
 
 /// Where the programs are.
@@ -15,6 +15,8 @@ pub struct Programs {
     pub apiserver: PathBuf,
     /// etcd.
     pub etcd: PathBuf,
+    /// kubectl, of the API server's version.
+    pub kubectl: PathBuf,
 }
 
 /// Why there are no programs.
@@ -61,11 +63,13 @@ pub fn programs() -> Result<Programs, Unavailable> {
     let programs = Programs {
         apiserver: bin.join("kube-apiserver"),
         etcd: bin.join("etcd"),
+        kubectl: bin.join("kubectl"),
     };
     let wanted = fs::read_to_string(module.join("go.sum")).map_err(at(module))?;
     let stamp = bin.join(".built-from");
     let built = fs::read_to_string(&stamp).is_ok_and(|built| built == wanted);
-    if built && programs.apiserver.exists() && programs.etcd.exists() {
+    let all = [&programs.apiserver, &programs.etcd, &programs.kubectl];
+    if built && all.iter().all(|program| program.exists()) {
         return Ok(programs);
     }
     if !Command::new("go")
@@ -77,19 +81,19 @@ pub fn programs() -> Result<Programs, Unavailable> {
         return Err(Unavailable::NoGo);
     }
     eprintln!(
-        "building kube-apiserver {KUBERNETES} and etcd from their Go modules, once (about 5 minutes on 2 cores) ..."
+        "building kube-apiserver {KUBERNETES}, kubectl and etcd from their Go modules, once (about 5 minutes on 2 cores) ..."
     );
     let (major, minor) = ("1", KUBERNETES.split('.').nth(1).unwrap_or_default());
     let version = "k8s.io/component-base/version";
     let flags = format!(
         "-s -w -X {version}.gitVersion={KUBERNETES} -X {version}.gitMajor={major} -X {version}.gitMinor={minor}"
     );
-    build(
-        module,
-        "k8s.io/kubernetes/cmd/kube-apiserver",
-        &flags,
-        &programs.apiserver,
-    )?;
+    for (package, program) in [
+        ("k8s.io/kubernetes/cmd/kube-apiserver", &programs.apiserver),
+        ("k8s.io/kubernetes/cmd/kubectl", &programs.kubectl),
+    ] {
+        build(module, package, &flags, program)?;
+    }
     build(module, "go.etcd.io/etcd/server/v3", "-s -w", &programs.etcd)?;
     fs::write(&stamp, wanted).map_err(at(&stamp))?;
     Ok(programs)

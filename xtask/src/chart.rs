@@ -83,10 +83,5 @@ pub(crate) fn install_helm() -> Result<(), Failure> {
     println!("installing Helm {HELM} into .tools");
     let flags = format!("-s -w -X helm.sh/helm/v3/internal/version.version={HELM}");
     let module = format!("helm.sh/helm/v3/cmd/helm@{HELM}");
-    let folder = folder.to_string_lossy();
-    tools::run(
-        "go".as_ref(),
-        &["install", "-trimpath", "-ldflags", &flags, &module],
-        &[("GOBIN", &*folder), ("CGO_ENABLED", "0")],
-    )
+    tools::install_go(&module, &flags)
 }

@@ -1,6 +1,7 @@
 //! The project's chores. It depends on nothing, so it is there at once in a fresh clone.
 
 mod chart;
+mod release;
 mod test;
 mod tools;
 
@@ -16,6 +17,8 @@ usage: cargo xtask COMMAND
   test                    all that must pass: format, lints, documents, dependencies, every test, the example
   book                    write what is generated in the book, and build it into target/book
   kueue                   the shipped checks beside a real Kueue, which is built first (10 minutes); not part of `test`
+  tutorials               the book's tutorials in an empty folder, by their own commands; not part of `test`
+  release [REVISION]      what must pass before a release: packages that build, and no broken promise since REVISION (default: the last tag v*)
   bench                   figures: verdicts beside bare writes, CPU for a verdict, memory beside Workloads without quota
   chart                   write into the values of charts/kueue-check what the shipped checks say of themselves
   helm                    install Helm, which the chart's tests need, into .tools
@@ -35,6 +38,9 @@ fn main() -> ExitCode {
         ["test"] => test::all(),
         ["book"] => tools::write_book().and_then(|()| tools::book(&tools::mdbook()?)),
         ["kueue"] => tools::with_kueue(),
+        ["tutorials"] => tools::tutorials(),
+        ["release"] => release::check(None),
+        ["release", revision] => release::check(Some(revision)),
         ["bench", flags @ ..] => tools::bench(flags),
         ["chart"] => chart::renew(),
         ["helm"] => chart::install_helm(),

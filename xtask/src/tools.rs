@@ -14,6 +14,12 @@ const CARGO_DENY: &str = "0.20.2";
 /// The version of mdBook that is installed where there is none. Another one may make other pages.
 const MDBOOK: &str = "0.5.4";
 
+/// The version of cargo-generate that is installed where there is none: the newest that the oldest supported Rust builds.
+const CARGO_GENERATE: &str = "0.23.8";
+
+/// The version of actionlint that is installed where there is none.
+const ACTIONLINT: &str = "v1.7.12";
+
 /// The crates that are of use in this repository only.
 const OWN: [&str; 5] = [
     "kueue-check-book",
@@ -79,14 +85,55 @@ fn build(example: &str) -> Result<PathBuf, Failure> {
     Ok(target().join("debug"))
 }
 
-/// Renders the template of a check in all its variants, and builds and tries them.
+/// Renders the template of a check in all its variants, with cargo-generate too, and builds and tries them.
 pub(crate) fn check_templates() -> Result<(), Failure> {
     cargo(
         &["build", "--workspace", "--bin", "kueue-check-template"],
         &[],
     )?;
     let program = target().join("debug/kueue-check-template");
+    let generate = installed("cargo-generate", CARGO_GENERATE, &[])?;
+    run(&program, &["compare", &generate.to_string_lossy()], &[])?;
+    check_workflows()?;
     run(&program, &["check"], &[])
+}
+
+/// Reads the CI workflows of the projects that were rendered for the comparison, as GitHub would.
+fn check_workflows() -> Result<(), Failure> {
+    if !answers("go", "version") {
+        println!("SKIPPED: the templates' workflows, because actionlint is built with Go");
+        return Ok(());
+    }
+    let program = root().join(".tools/bin/actionlint");
+    if !program.exists() {
+        let module = format!("github.com/rhysd/actionlint/cmd/actionlint@{ACTIONLINT}");
+        install_go(&module, "-s -w")?;
+    }
+    let folder = target().join("templates-ours");
+    let entries = std::fs::read_dir(&folder).map_err(|error| error.to_string())?;
+    let mut workflows = Vec::new();
+    for entry in entries {
+        let project = entry.map_err(|error| error.to_string())?.path();
+        workflows.push(project.join(".github/workflows/ci.yaml"));
+    }
+    let files: Vec<_> = workflows
+        .iter()
+        .map(|path| path.to_string_lossy())
+        .collect();
+    let files: Vec<&str> = files.iter().map(|path| &**path).collect();
+    run(&program, &files, &[])?;
+    println!("actionlint passes {} workflows", files.len());
+    Ok(())
+}
+
+/// Installs a Go program into `.tools/bin`.
+pub(crate) fn install_go(module: &str, linker_flags: &str) -> Result<(), Failure> {
+    let folder = root().join(".tools/bin");
+    run(
+        "go".as_ref(),
+        &["install", "-trimpath", "-ldflags", linker_flags, module],
+        &[("GOBIN", &*folder.to_string_lossy()), ("CGO_ENABLED", "0")],
+    )
 }
 
 /// Where cargo builds.
@@ -94,12 +141,21 @@ pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Makes the packages of all crates that are published. They are not built: their dependencies among each other are not published yet.
+/// Makes the packages of all crates that are published. `cargo xtask release` also builds them.
 pub(crate) fn package() -> Result<(), Failure> {
-    let mut arguments = vec!["package", "--quiet", "--no-verify", "--allow-dirty"];
-    arguments.push("--workspace");
-    arguments.extend(OWN.iter().flat_map(|name| ["--exclude", name]));
-    cargo(&arguments, &[])
+    published(&["package", "--quiet", "--no-verify", "--allow-dirty"])
+}
+
+/// Calls cargo for all crates that are published.
+pub(crate) fn published(arguments: &[&str]) -> Result<(), Failure> {
+    let others = OWN.iter().flat_map(|name| ["--exclude", name]);
+    let all: Vec<&str> = arguments
+        .iter()
+        .copied()
+        .chain(["--workspace"])
+        .chain(others)
+        .collect();
+    cargo(&all, &[])
 }
 
 /// Builds kube-apiserver and etcd.
@@ -135,13 +191,13 @@ pub(crate) fn try_example(example: &str, flags: &[&str]) -> Result<(), Failure> 
 
 /// Makes the project's own copies of Kueue's definitions.
 pub(crate) fn crds(from: &Path) -> Result<(), Failure> {
-    let built = build(DEFAULT_EXAMPLE)?;
+    let testenv = build(DEFAULT_EXAMPLE)?.join("testenv");
     let from = from.to_string_lossy();
-    run(
-        &built.join("testenv"),
-        &["slim-crds", &*from, "sim/crds"],
-        &[],
-    )
+    run(&testenv, &["slim-crds", &*from, "sim/crds"], &[])?;
+    // The provisioning check knows the definition of its parameters, which is Kueue's.
+    let config = "sim/crds/kueue-v0.19.2/kueue.x-k8s.io_provisioningrequestconfigs.yaml";
+    let known = "checks/provisioning/src/config/definition.json";
+    run(&testenv, &["crd-json", config, known], &[])
 }
 
 /// Tries the shipped checks beside a real Kueue.
@@ -153,12 +209,32 @@ pub(crate) fn with_kueue() -> Result<(), Failure> {
             "--all-features",
             "--test",
             "chart",
+            "--test",
+            "it",
             "--",
             "--ignored",
             "with_kueue::",
             "--test-threads=1",
         ],
         &[("KUEUE_CHECK_REQUIRE_TESTENV", "1")],
+    )
+}
+
+/// Follows the book's tutorials as a new user would.
+pub(crate) fn tutorials() -> Result<(), Failure> {
+    cargo(
+        &[
+            "test",
+            "--workspace",
+            "--all-features",
+            "--test",
+            "it",
+            "--",
+            "--ignored",
+            "--nocapture",
+            "fresh::",
+        ],
+        &[],
     )
 }
 
@@ -170,7 +246,7 @@ pub(crate) fn bench(flags: &[&str]) -> Result<(), Failure> {
 }
 
 /// A tool of this project's own, of a version that is known: installed into `.tools` if it is not there.
-fn installed(tool: &str, version: &str, features: &[&str]) -> Result<PathBuf, Failure> {
+pub(crate) fn installed(tool: &str, version: &str, features: &[&str]) -> Result<PathBuf, Failure> {
     let own = root().join(".tools");
     let program = own.join("bin").join(tool);
     if !program.exists() {

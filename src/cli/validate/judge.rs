@@ -46,6 +46,9 @@ impl Kinds {
         }
         for check in checks {
             let parameters = check.parameters();
+            if let Some(definition) = (parameters.definition_of_others)() {
+                kinds.define(&definition);
+            }
             let Some(kind) = parameters.kind else {
                 continue;
             };

@@ -1,9 +1,10 @@
 //! Renders the template of a check in all its variants, and builds and tries them.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use kueue_check_template::variants;
+use kueue_check_template::{Project, variants};
 use kueue_check_testenv::{Cluster, StartError};
 
 const HELP: &str = "\
@@ -12,6 +13,8 @@ usage: kueue-check-template COMMAND
   write FOLDER  every project that templates/check can make, as one workspace
   check         writes them into target/templates, lints all, runs the tests of as many as have every pair of answers,
                 and those on a real API server where there can be one
+  compare CARGO_GENERATE
+                renders them with that program too, and says where it makes another project
 ";
 
 /// Set where nothing may be skipped, as in CI.
@@ -28,6 +31,7 @@ async fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["write", folder] => write(Path::new(folder)),
         ["check"] => check().await,
+        ["compare", program] => compare(Path::new(program)),
         _ => Err(HELP.into()),
     };
     match done {
@@ -50,9 +54,63 @@ fn write(folder: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from)
+}
+
+fn compare(cargo_generate: &Path) -> Result<(), Failure> {
+    let cargo_generate = fs::canonicalize(cargo_generate)
+        .map_err(|error| format!("{}: {error}", cargo_generate.display()))?;
+    let template = repository().join("templates/check");
+    let (ours, theirs) = (
+        target().join("templates-ours"),
+        target().join("templates-theirs"),
+    );
+    for folder in [&ours, &theirs] {
+        if folder.exists() {
+            fs::remove_dir_all(folder)?;
+        }
+        fs::create_dir_all(folder)?;
+    }
+    let mut different = Vec::new();
+    let variants = variants::all();
+    for variant in &variants {
+        let name = variant.name();
+        let mut command = Command::new(&cargo_generate);
+        command.args(["generate", "--silent", "--vcs", "none", "--name", &name]);
+        command.arg("--path").arg(&template);
+        for (question, answer) in variant.answers(&repository()) {
+            command.args(["--define", &format!("{question}={answer}")]);
+        }
+        let output = command.current_dir(&theirs).output()?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("{command:?} failed: {said}").into());
+        }
+        // Before 0.26 it did not format.
+        Project::read(&name, &theirs.join(&name))?.write(&theirs.join(&name))?;
+        let generated = Project::read(&name, &theirs.join(&name))?;
+        let rendered = variant.render(&template, &repository())?;
+        rendered.write(&ours.join(&name))?;
+        let rendered = Project::read(&name, &ours.join(&name))?;
+        let files = rendered.differences(&generated);
+        different.extend(
+            files
+                .iter()
+                .map(|file| format!("{name}/{}", file.display())),
+        );
+    }
+    if !different.is_empty() {
+        let (ours, theirs) = (ours.display(), theirs.display());
+        let files = different.join("\n  ");
+        return Err(format!("{ours} and {theirs} differ:\n  {files}").into());
+    }
+    println!("cargo-generate makes the same {} projects", variants.len());
+    Ok(())
+}
+
 async fn check() -> Result<(), Failure> {
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| repository().join("target"), PathBuf::from);
+    let target = target();
     let folder = target.join("templates");
     write(&folder)?;
     let cargo = |arguments: &[&str]| {

@@ -56,6 +56,34 @@ pub fn render(folder: &Path, name: &str, answers: &[(&str, &str)]) -> Result<Pro
 }
 
 impl Project {
+    /// The project `name` as it lies in `folder`.
+    ///
+    /// # Errors
+    /// If it can't be read.
+    pub fn read(name: &str, folder: &Path) -> Result<Self, Error> {
+        let mut files = BTreeMap::new();
+        for path in all_files(folder, Path::new(""))? {
+            let text = fs::read_to_string(folder.join(&path)).map_err(Error::file(&path))?;
+            files.insert(path, text);
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            files,
+        })
+    }
+
+    /// The files that are not alike in both, or in one only.
+    pub fn differences<'a>(&'a self, other: &'a Self) -> Vec<&'a Path> {
+        let ours = self.files.keys().chain(other.files.keys());
+        let mut paths: Vec<&Path> = ours
+            .filter(|path| self.files.get(*path) != other.files.get(*path))
+            .map(PathBuf::as_path)
+            .collect();
+        paths.sort_unstable();
+        paths.dedup();
+        paths
+    }
+
     /// Writes it into `folder`, with its Rust files formatted. What has not changed is not touched, so that cargo has nothing to do.
     ///
     /// # Errors
@@ -105,7 +133,7 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
     fs::write(path, text).map_err(Error::file(path))
 }
 
-/// As cargo-generate does with what it has written.
+/// As cargo-generate does since 0.26 with what it has written.
 fn format(files: &[PathBuf]) -> Result<(), Error> {
     let output = Command::new("rustfmt")
         .args(["--edition", EDITION])

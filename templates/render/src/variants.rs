@@ -76,22 +76,28 @@ impl Variant {
         name
     }
 
+    /// The answers that make it, on the crates in the folder `sdk`.
+    pub fn answers(&self, sdk: &Path) -> [(&'static str, String); 6] {
+        [
+            (
+                "controller_name",
+                format!("checks.example.com/{}", self.name()),
+            ),
+            ("parameters", self.parameters.to_string()),
+            ("source", self.source.to_owned()),
+            ("state", self.state.to_string()),
+            ("cleanup", self.cleanup.to_string()),
+            ("kueue_check_source", sdk.display().to_string()),
+        ]
+    }
+
     /// The project, on the crates in the folder `sdk`.
     ///
     /// # Errors
     /// If the template is wrong.
     pub fn render(&self, template: &Path, sdk: &Path) -> Result<Project, Error> {
-        let sdk = sdk.to_string_lossy();
-        let controller = format!("checks.example.com/{}", self.name());
-        let flag = |flag: bool| if flag { "true" } else { "false" };
-        let answers = [
-            ("controller_name", &*controller),
-            ("parameters", flag(self.parameters)),
-            ("source", self.source),
-            ("state", flag(self.state)),
-            ("cleanup", flag(self.cleanup)),
-            ("kueue_check_source", &*sdk),
-        ];
+        let answers = self.answers(sdk);
+        let answers = answers.each_ref().map(|(name, value)| (*name, &**value));
         render(template, &self.name(), &answers)
     }
 }

@@ -1,5 +1,14 @@
 //! Composing checks with tower layers.
 
+/// The program.
+///
+/// # Errors
+/// As [`kueue_check::main`].
+pub fn program() -> kueue_check::Result<()> {
+    main()
+}
+
+// ANCHOR: file
 // ANCHOR: checks
 use kueue_check::prelude::*;
 use kueue_check::service::{self, CircuitBreakerLayer, SharedLayer, TimeoutLayer};
@@ -69,14 +78,6 @@ impl Probe {
 async fn main() -> kueue_check::Result<()> {
     let path = std::env::var("SCRATCH").unwrap_or("/scratch".to_owned());
     kueue_check::main(both(Probe::File(path))).await
-}
-
-/// The program.
-///
-/// # Errors
-/// As [`kueue_check::main`].
-pub fn program() -> kueue_check::Result<()> {
-    main()
 }
 
 #[cfg(test)]
@@ -177,3 +178,4 @@ mod tests {
     }
     // ANCHOR_END: tests
 }
+// ANCHOR_END: file

@@ -1,38 +1,5 @@
 //! Your first check.
 
-// ANCHOR: check
-use jiff::{civil, tz::TimeZone};
-use kueue_check::prelude::*;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-/// The hours in which jobs may start.
-#[derive(kube::CustomResource, Parameters, Serialize, Deserialize, JsonSchema, Clone, Debug)]
-#[kube(group = "example.com", version = "v1alpha1", kind = "Window")]
-struct WindowSpec {
-    opens: civil::Time,
-    closes: civil::Time,
-    zone: String,
-}
-
-/// Jobs start only inside the window.
-#[admission_check(controller = "example.com/window")]
-async fn window(Params(window): Params<Window>, Now(now): Now) -> Result<Verdict, CheckError> {
-    let spec = &window.spec;
-    let zone = TimeZone::get(&spec.zone).map_err(CheckError::parameters)?;
-    if (spec.opens..spec.closes).contains(&now.to_zoned(zone).time()) {
-        return Ok(Verdict::ready("inside the window"));
-    }
-    let message = format!("jobs start at {}", spec.opens);
-    Ok(Verdict::pending(message).recheck_in(std::time::Duration::from_secs(60)))
-}
-
-#[tokio::main]
-async fn main() -> kueue_check::Result<()> {
-    kueue_check::main(window).await
-}
-// ANCHOR_END: check
-
 /// The program.
 ///
 /// # Errors
@@ -71,6 +38,40 @@ pub(crate) fn picture() -> (kueue_check_sim::Simulation, crate::pictures::Play) 
     (trial, play)
 }
 
+// ANCHOR: file
+// ANCHOR: check
+use jiff::{civil, tz::TimeZone};
+use kueue_check::prelude::*;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The hours in which jobs may start.
+#[derive(kube::CustomResource, Parameters, Serialize, Deserialize, JsonSchema, Clone, Debug)]
+#[kube(group = "example.com", version = "v1alpha1", kind = "Window")]
+struct WindowSpec {
+    opens: civil::Time,
+    closes: civil::Time,
+    zone: String,
+}
+
+/// Jobs start only inside the window.
+#[admission_check(controller = "example.com/window")]
+async fn window(Params(window): Params<Window>, Now(now): Now) -> Result<Verdict, CheckError> {
+    let spec = &window.spec;
+    let zone = TimeZone::get(&spec.zone).map_err(CheckError::parameters)?;
+    if (spec.opens..spec.closes).contains(&now.to_zoned(zone).time()) {
+        return Ok(Verdict::ready("inside the window"));
+    }
+    let message = format!("jobs start at {}", spec.opens);
+    Ok(Verdict::pending(message).recheck_in(std::time::Duration::from_secs(60)))
+}
+
+#[tokio::main]
+async fn main() -> kueue_check::Result<()> {
+    kueue_check::main(window).await
+}
+// ANCHOR_END: check
+
 // ANCHOR: tests
 #[cfg(test)]
 mod tests {
@@ -102,3 +103,4 @@ mod tests {
     }
 }
 // ANCHOR_END: tests
+// ANCHOR_END: file

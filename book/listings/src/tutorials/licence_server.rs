@@ -1,5 +1,37 @@
 //! A check with state and cleanup.
 
+/// The program.
+///
+/// # Errors
+/// As [`kueue_check::main`].
+pub fn program() -> kueue_check::Result<()> {
+    main()
+}
+
+/// Three jobs, two licences.
+pub(crate) fn picture() -> (kueue_check_sim::Simulation, crate::pictures::Play) {
+    use kueue_check_sim::{Job, Simulation};
+    let trial = Simulation::with_tools(|tools| Licences {
+        server: tools.outside(|| LicenceServer::new(2)),
+    });
+    let play: crate::pictures::Play = |cluster| {
+        Box::pin(async move {
+            for job in ["a", "b", "c"] {
+                cluster.submit(Job::new(job));
+                cluster.advance(Duration::from_secs(60)).await;
+            }
+            cluster.advance(Duration::from_secs(420)).await;
+            cluster.complete("a");
+            cluster.advance(Duration::from_secs(300)).await;
+            cluster.complete("b");
+            cluster.complete("c");
+            cluster.advance(Duration::from_secs(60)).await;
+        })
+    };
+    (trial, play)
+}
+
+// ANCHOR: file
 // ANCHOR: check
 use kueue_check::prelude::*;
 use std::time::Duration;
@@ -96,37 +128,6 @@ async fn main() -> kueue_check::Result<()> {
 }
 // ANCHOR_END: main
 
-/// The program.
-///
-/// # Errors
-/// As [`kueue_check::main`].
-pub fn program() -> kueue_check::Result<()> {
-    main()
-}
-
-/// Three jobs, two licences.
-pub(crate) fn picture() -> (kueue_check_sim::Simulation, crate::pictures::Play) {
-    use kueue_check_sim::{Job, Simulation};
-    let trial = Simulation::with_tools(|tools| Licences {
-        server: tools.outside(|| LicenceServer::new(2)),
-    });
-    let play: crate::pictures::Play = |cluster| {
-        Box::pin(async move {
-            for job in ["a", "b", "c"] {
-                cluster.submit(Job::new(job));
-                cluster.advance(Duration::from_secs(60)).await;
-            }
-            cluster.advance(Duration::from_secs(420)).await;
-            cluster.complete("a");
-            cluster.advance(Duration::from_secs(300)).await;
-            cluster.complete("b");
-            cluster.complete("c");
-            cluster.advance(Duration::from_secs(60)).await;
-        })
-    };
-    (trial, play)
-}
-
 // ANCHOR: tests
 #[cfg(test)]
 mod tests {
@@ -169,3 +170,4 @@ mod tests {
     }
 }
 // ANCHOR_END: tests
+// ANCHOR_END: file

@@ -1,5 +1,25 @@
 //! Reading metrics: a small budget check.
 
+/// The program.
+///
+/// # Errors
+/// As [`kueue_check::main`].
+pub fn program() -> kueue_check::Result<()> {
+    main()
+}
+
+#[test]
+fn the_samples_are_accepted() {
+    let check = || small_budget.with_state(Spending::new(Source::Prometheus(String::new())));
+    let sample = &super::samples::documents("small-budget.yaml")[0];
+    let trial = kueue_check_sim::Simulation::new(check).parameters(sample);
+    trial.run(async |cluster| {
+        cluster.expect_active("check").await;
+        super::samples::apply(cluster, "after-admission.yaml");
+    });
+}
+
+// ANCHOR: file
 // ANCHOR: check
 use kube::CustomResource;
 use kueue_check::prelude::*;
@@ -116,14 +136,6 @@ async fn main() -> kueue_check::Result<()> {
     kueue_check::main(small_budget.with_state(spending)).await
 }
 // ANCHOR_END: main
-
-/// The program.
-///
-/// # Errors
-/// As [`kueue_check::main`].
-pub fn program() -> kueue_check::Result<()> {
-    main()
-}
 
 #[cfg(test)]
 mod tests {
@@ -258,12 +270,5 @@ mod tests {
         let said = read(&refused).unwrap_err().to_string();
         assert_eq!(said, "Prometheus: parse error: unexpected end");
     }
-
-    #[test]
-    fn the_samples_are_accepted() {
-        trial().run(async |cluster| {
-            super::super::samples::apply(cluster, "small-budget.yaml");
-            super::super::samples::apply(cluster, "after-admission.yaml");
-        });
-    }
 }
+// ANCHOR_END: file

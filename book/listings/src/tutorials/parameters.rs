@@ -1,5 +1,21 @@
 //! Parameters and the Active condition.
 
+/// The program.
+///
+/// # Errors
+/// As [`kueue_check::main`].
+pub fn program() -> kueue_check::Result<()> {
+    main()
+}
+
+#[test]
+fn the_sample_is_accepted() {
+    let sample = &super::samples::documents("window-with-policy.yaml")[0];
+    let trial = kueue_check_sim::Simulation::new(|| window).parameters(sample);
+    trial.run(async |cluster| cluster.expect_active("check").await);
+}
+
+// ANCHOR: file
 // ANCHOR: check
 use jiff::{Timestamp, civil, tz::TimeZone};
 use kube::CustomResource;
@@ -73,14 +89,6 @@ async fn window(Params(window): Params<Window>, Now(now): Now) -> Result<Verdict
 #[tokio::main]
 async fn main() -> kueue_check::Result<()> {
     kueue_check::main(window).await
-}
-
-/// The program.
-///
-/// # Errors
-/// As [`kueue_check::main`].
-pub fn program() -> kueue_check::Result<()> {
-    main()
 }
 
 #[cfg(test)]
@@ -175,13 +183,5 @@ mod tests {
             assert_eq!(wait, hours.map(Duration::from_hours), "{now}");
         }
     }
-
-    #[test]
-    fn the_sample_is_accepted() {
-        let trial = Simulation::new(|| window).parameters(&workday("UTC", json!({})));
-        trial.run(async |cluster| {
-            super::super::samples::apply(cluster, "window-with-policy.yaml");
-            cluster.expect_active("check").await;
-        });
-    }
 }
+// ANCHOR_END: file

@@ -8,12 +8,19 @@ use serde_json::Value;
 use super::first_check;
 use crate::repository;
 
-/// Applies all documents of `file`.
-pub(super) fn apply(cluster: &Cluster, file: &str) {
+/// The documents of `file`.
+pub(super) fn documents(file: &str) -> Vec<Value> {
     let path = repository().join("book/listings/yaml").join(file);
     let text = fs::read_to_string(&path).unwrap();
-    for document in text.split("---\n") {
-        let object: Value = serde_saphyr::from_str(document).unwrap();
+    let documents = text.split("---\n");
+    documents
+        .map(|document| serde_saphyr::from_str(document).unwrap())
+        .collect()
+}
+
+/// Applies all documents of `file`.
+pub(super) fn apply(cluster: &Cluster, file: &str) {
+    for object in documents(file) {
         cluster.apply(&object);
     }
 }

@@ -23,7 +23,7 @@ fn problem(page: &Page, block: &Block) -> Option<String> {
 }
 
 /// The text that `line` includes.
-fn included(page: &Page, line: &str) -> Result<String, String> {
+pub(super) fn included(page: &Page, line: &str) -> Result<String, String> {
     let inside = line
         .trim()
         .strip_prefix("{{#include ")
@@ -56,7 +56,11 @@ pub(super) fn anchored(text: &str, anchor: &str) -> Option<String> {
     };
     let mut lines = text.lines().skip_while(|line| !mark(line, "ANCHOR"));
     lines.next()?;
-    let inside: Vec<&str> = lines.take_while(|line| !mark(line, "ANCHOR_END")).collect();
+    // Anchors inside are not shown.
+    let inside: Vec<&str> = lines
+        .take_while(|line| !mark(line, "ANCHOR_END"))
+        .filter(|line| !line.trim().starts_with("// ANCHOR"))
+        .collect();
     Some(inside.join("\n"))
 }
 

@@ -1,6 +1,13 @@
 //! Shell blocks. `console` is run here, in a fresh folder with the programs of the book and its YAML files; its output is compared with the lines below the command,
-//! where `…` stands for anything. `console,cluster` needs a cluster, `console,slow` a network or minutes: `fresh.rs` runs those of the first tutorial.
-//! `console,PROGRAM` says which program `cargo run -- …` means.
+//! where `…` stands for anything. The other words after it:
+//!
+//! | word | what it says |
+//! | --- | --- |
+//! | `cluster` | it needs a cluster: `cluster.rs` |
+//! | `kueue` | and Kueue on it |
+//! | `kubelet` | and pods that run, which no test here has |
+//! | `slow` | it builds a project: `fresh.rs`. In `README.md`: it is what runs all tests |
+//! | a program's name | what `cargo run -- …` means |
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -26,13 +33,13 @@ pub(super) fn steps(page: &Page, block: &Block) -> Vec<Step> {
             let step = steps.last_mut().unwrap();
             step.command += "\n";
             step.command += line;
-            continued = line.ends_with('\\');
+            continued = goes_on(line);
         } else if let Some(command) = line.strip_prefix("$ ") {
             steps.push(Step {
                 command: command.to_owned(),
                 shown: Vec::new(),
             });
-            continued = command.ends_with('\\');
+            continued = goes_on(command);
         } else {
             let step = steps.last_mut();
             let step = step.unwrap_or_else(|| panic!("{}:{}: no command", page.name, block.line));
@@ -40,6 +47,11 @@ pub(super) fn steps(page: &Page, block: &Block) -> Vec<Step> {
         }
     }
     steps
+}
+
+/// Whether the shell waits for another line.
+fn goes_on(line: &str) -> bool {
+    line.ends_with(['\\', '|'])
 }
 
 /// Whether the program's words are those shown.
@@ -90,56 +102,105 @@ pub(super) fn workshop(name: &str) -> PathBuf {
     folder
 }
 
-/// Runs `command` in `folder`; its exit and all it says.
-fn run(folder: &Path, command: &str) -> (bool, String) {
+/// `command` with what has been built already, in place of what cargo would build.
+pub(super) fn built(command: &str, block: &Block) -> String {
+    let mut command = command.to_owned();
+    if let Some(program) = PROGRAMS.iter().find(|name| block.is(name)) {
+        for run in ["cargo run --quiet -- ", "cargo run -- "] {
+            command = command.replace(run, &format!("{program} "));
+        }
+    }
+    for (run, program) in [
+        ("-p kueue-check-sim", "kueue-check-sim"),
+        ("-p kueue-check-budget --features demo", "budget-check"),
+        (
+            "-p kueue-check-provisioning --features demo",
+            "provisioning-check",
+        ),
+    ] {
+        let program = Path::new(env!("CARGO_BIN_EXE_book")).with_file_name(program);
+        let run = format!("cargo run {run} -- ");
+        if command.contains(&run) {
+            assert!(
+                program.exists(),
+                "there is no {}: test the whole workspace",
+                program.display()
+            );
+            command = command.replace(&run, &format!("{} ", program.display()));
+            // At once, where people watch it.
+            if command.ends_with(" demo") {
+                command += " --speed 0";
+            }
+        }
+    }
+    command
+}
+
+/// What `cargo run` may mean.
+const PROGRAMS: [&str; 2] = ["window", "window-with-policy"];
+
+/// The shell in which `command` is run in `folder`: all it says comes out of its standard output.
+pub(super) fn shell(folder: &Path, command: &str) -> Command {
     let path = std::env::var("PATH").unwrap_or_default();
-    let output = Command::new("sh")
+    let mut shell = Command::new("sh");
+    shell
         .args(["-c", &format!("exec 2>&1\n{command}")])
         .current_dir(folder)
         .env("PATH", format!("{}/bin:{path}", folder.display()))
         // No cluster, whoever runs this.
-        .env("KUBECONFIG", "/nowhere")
-        .output()
-        .unwrap();
+        .env("KUBECONFIG", "/nowhere");
+    shell
+}
+
+/// Runs `command`; what it said, and whether that is what is shown.
+pub(super) fn run(mut command: Command, shown: &[String]) -> (bool, String) {
+    let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    (output.status.success(), said)
+    let fails = shown
+        .iter()
+        .any(|line| line.starts_with("error: ") || line.starts_with("Error: "));
+    let same = shown.is_empty() || matches(shown, &said.lines().collect::<Vec<_>>());
+    (output.status.success() != fails && same, said)
 }
 
 #[test]
 fn what_the_shell_blocks_show_is_what_happens() {
     let mut count = 0;
     let mut failures = Vec::new();
-    let readme = others().into_iter().filter(|page| page.name == "README.md");
-    for page in book().into_iter().chain(readme) {
+    for page in book().into_iter().chain(others()) {
         let folder = workshop(&page.name.replace('/', "-"));
         for block in page.blocks() {
-            let skipped = ["cluster", "slow"];
-            if block.language != "console"
-                || block.marks.iter().any(|m| skipped.contains(&m.as_str()))
-            {
+            let elsewhere = ["cluster", "slow"].iter().any(|mark| block.is(mark));
+            if block.language != "console" || elsewhere {
                 continue;
             }
             for Step { command, shown } in steps(&page, &block) {
                 count += 1;
-                let command = match block.marks.first() {
-                    Some(program) => {
-                        command.replace("cargo run --quiet -- ", &format!("{program} "))
-                    }
-                    None => command,
-                };
-                let (well, said) = run(&folder, &command);
-                let fails = shown
-                    .iter()
-                    .any(|line| line.starts_with("error: ") || line.starts_with("Error: "));
-                let same = shown.is_empty() || matches(&shown, &said.lines().collect::<Vec<_>>());
-                if well == fails || !same {
+                let command = built(&command, &block);
+                let (well, said) = run(shell(&folder, &command), &shown);
+                if !well {
                     failures.push(format!("{}:{}: $ {command}\n{said}", page.name, block.line));
                 }
             }
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
-    assert!(count >= 8, "{count} commands");
+    assert!(count >= 20, "{count} commands");
+}
+
+#[test]
+fn each_word_after_console_is_known() {
+    for page in book().into_iter().chain(others()) {
+        for block in page.blocks() {
+            let known = |mark: &String| {
+                ["cluster", "kueue", "kubelet", "slow"].contains(&mark.as_str())
+                    || PROGRAMS.contains(&mark.as_str())
+            };
+            let marks = &block.marks;
+            let fine = block.language != "console" || marks.iter().all(known);
+            assert!(fine, "{}:{}: {marks:?}", page.name, block.line);
+        }
+    }
 }
 
 #[test]

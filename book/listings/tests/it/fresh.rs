@@ -1,71 +1,123 @@
-//! The first tutorial as a new user would follow it: in an empty folder, by nothing but its own commands.
+//! The tutorials as a new user would follow them: in an empty folder, by nothing but their own commands and files.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
+use jiff::Timestamp;
+use kueue_check::Clock;
 use kueue_check_book::repository;
 
-use super::blocks::anchored;
+use super::blocks::{anchored, included};
 use super::console::{Step, steps};
-use super::markdown::page;
+use super::markdown::{Block, Page, book, page};
+
+/// The tutorials in the order of the book, the listing of each, and the file of the project that it is.
+const TUTORIALS: [(&str, &str, &str); 7] = [
+    ("first-check", "first_check", "src/main.rs"),
+    ("parameters", "parameters", "src/main.rs"),
+    ("state-and-cleanup", "licence_server", "src/main.rs"),
+    ("reading-metrics", "metrics_budget", "src/main.rs"),
+    ("testing", "testing", "tests/testing.rs"),
+    ("deploying", "first_check", "src/main.rs"),
+    ("composing", "composing", "src/main.rs"),
+];
+
+/// A project that grows from page to page.
+struct Project {
+    folder: std::path::PathBuf,
+    count: usize,
+    began: Timestamp,
+}
+
+impl Project {
+    fn follow(&mut self, name: &str, listing: &str, file: &str) {
+        let tutorial = page(&format!("tutorials/{name}.md"));
+        let text = repository().join(format!("book/listings/src/tutorials/{listing}.rs"));
+        let text = fs::read_to_string(text).unwrap();
+        let text = anchored(&text, "file").expect("an anchor");
+        for block in tutorial.blocks() {
+            if block.language == "toml" {
+                self.append(&tutorial, &block);
+            }
+            let wanted = block.is("slow") || (name == "first-check" && !block.is("cluster"));
+            if block.language != "console" || !wanted {
+                continue;
+            }
+            for Step { command, .. } in steps(&tutorial, &block) {
+                // What the reader has copied from the page.
+                if self.folder.join("Cargo.toml").exists() {
+                    let path = self.folder.join(file);
+                    fs::create_dir_all(path.parent().unwrap()).unwrap();
+                    fs::write(path, format!("{text}\n")).unwrap();
+                }
+                self.run(&tutorial, &command);
+            }
+        }
+    }
+
+    /// At the end of `Cargo.toml`.
+    fn append(&self, page: &Page, block: &Block) {
+        let file = self.folder.join("Cargo.toml");
+        let mut text = fs::read_to_string(&file).unwrap();
+        text += "\n";
+        text += &included(page, &block.lines[0]).unwrap();
+        fs::write(file, text).unwrap();
+    }
+
+    fn run(&mut self, page: &Page, command: &str) {
+        self.count += 1;
+        // This checkout instead of the published one.
+        let root = repository().display().to_string();
+        let at = "--git https://github.com/kueue-check/kueue-check";
+        let ours = if command.contains("kueue-check-sim") {
+            format!("--path {root}/sim")
+        } else {
+            format!("--path {root}")
+        };
+        let command = command.replace(at, &ours);
+        let seconds = Clock::system().now().duration_since(self.began).as_secs();
+        println!("{}. {} ({seconds} s): {command}", self.count, page.name);
+        let (folder, output) = (&self.folder, self.folder.with_extension("pwd"));
+        // Its artifacts beside ours: the dependencies are built once.
+        let status = Command::new("bash")
+            .args(["-euc", &format!("{command}\npwd > {}", output.display())])
+            .current_dir(folder)
+            .env("CARGO_TARGET_DIR", repository().join("target"))
+            .env_remove("K8S_OPENAPI_ENABLED_VERSION")
+            .status()
+            .unwrap();
+        assert!(status.success(), "{}: {command}", page.name);
+        self.folder = fs::read_to_string(&output).unwrap().trim().into();
+    }
+}
 
 /// It builds a project of its own, which takes minutes and asks for the dependencies' index.
 #[test]
 #[ignore = "takes minutes and a network: run it with `--ignored --nocapture`"]
-fn the_first_tutorial_works_in_an_empty_folder() {
-    let tutorial = page("tutorials/first-check.md");
+fn the_tutorials_work_in_an_empty_folder() {
     // Outside of this workspace, or it would become a part of it.
-    let folder = std::env::temp_dir().join("kueue-check-first-tutorial");
+    let folder = std::env::temp_dir().join("kueue-check-tutorials");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
-    let listing = repository().join("book/listings/src/tutorials/first_check.rs");
-    let listing = fs::read_to_string(listing).unwrap();
-    let part = |anchor| anchored(&listing, anchor).expect("an anchor");
-    let program = format!("{}\n\n{}\n", part("check"), part("tests"));
-
-    let mut here = folder.clone();
-    let mut count = 0;
-    for block in tutorial.blocks() {
-        let by_hand = block.marks.iter().any(|mark| mark == "cluster");
-        if block.language != "console" || by_hand {
-            continue;
-        }
-        for Step { command, .. } in steps(&tutorial, &block) {
-            count += 1;
-            // This checkout instead of the published one.
-            let root = repository().display().to_string();
-            let at = "--git https://github.com/kueue-check/kueue-check";
-            let (sdk, sim) = (format!("--path {root}"), format!("--path {root}/sim"));
-            let ours = if command.contains("kueue-check-sim") {
-                &sim
-            } else {
-                &sdk
-            };
-            let command = command.replace(at, ours);
-            if here.join("src/main.rs").exists() {
-                fs::write(here.join("src/main.rs"), &program).unwrap();
-                let sample = repository().join("book/listings/yaml/window.yaml");
-                fs::copy(sample, here.join("window.yaml")).unwrap();
-            }
-            println!("{count}. {command}");
-            // Its artifacts beside ours: the dependencies are built once.
-            let status = Command::new("bash")
-                .args([
-                    "-euc",
-                    &format!("{command}\npwd > {}/pwd", folder.display()),
-                ])
-                .current_dir(&here)
-                .env("CARGO_TARGET_DIR", repository().join("target"))
-                .env_remove("K8S_OPENAPI_ENABLED_VERSION")
-                .status()
-                .unwrap();
-            assert!(status.success(), "{command}");
-            here = fs::read_to_string(folder.join("pwd"))
-                .unwrap()
-                .trim()
-                .into();
-        }
+    let mut project = Project {
+        folder,
+        count: 0,
+        began: Clock::system().now(),
+    };
+    for (name, listing, file) in TUTORIALS {
+        project.follow(name, listing, file);
     }
-    println!("{count} commands");
-    assert!(count > 5);
+    let seconds = Clock::system().now().duration_since(project.began);
+    println!("{} commands, {} s", project.count, seconds.as_secs());
+}
+
+#[test]
+fn each_page_that_builds_something_is_followed() {
+    for page in book() {
+        let name = Path::new(&page.name).file_stem().unwrap();
+        let needed = page.blocks().iter().any(|block| block.is("slow"));
+        let followed = TUTORIALS.iter().any(|(tutorial, ..)| *tutorial == name);
+        assert!(!needed || followed, "{}", page.name);
+    }
 }

@@ -7,7 +7,7 @@ use kueue_check_book::repository;
 use super::markdown::{Page, book, others};
 
 /// Where links may lead that can't be followed without a network: people's addresses of projects and specifications.
-const OUTSIDE: [&str; 8] = [
+const OUTSIDE: [&str; 9] = [
     "https://kueue.sigs.k8s.io",
     "https://github.com/kubernetes-sigs/kueue/",
     "https://github.com/kubernetes/",
@@ -16,6 +16,7 @@ const OUTSIDE: [&str; 8] = [
     "https://docs.rs/",
     "https://prometheus.io/",
     "https://go.dev/dl",
+    "https://cargo-generate.github.io/cargo-generate/",
 ];
 
 fn broken(page: &Page, is_book: bool) -> Vec<String> {

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
 mod blocks;
+mod cluster;
 mod console;
 mod fresh;
 mod generated;

@@ -24,6 +24,13 @@ pub(super) struct Block {
     pub(super) line: usize,
 }
 
+impl Block {
+    /// Whether `mark` is one of the words after the language.
+    pub(super) fn is(&self, mark: &str) -> bool {
+        self.marks.iter().any(|known| known == mark)
+    }
+}
+
 /// The book's pages, as they are written.
 pub(super) fn book() -> Vec<Page> {
     let mut pages = Vec::new();
@@ -43,6 +50,8 @@ pub(super) fn others() -> Vec<Page> {
         "sim/README.md",
         "checks/budget/README.md",
         "checks/provisioning/README.md",
+        "charts/kueue-check/README.md",
+        "templates/README.md",
     ];
     names
         .iter()

@@ -5,7 +5,7 @@ mod retry;
 
 use std::collections::BTreeMap;
 
-use kueue_check::{Parameters, ParametersKind};
+use kueue_check::{CustomResourceDefinition, Parameters, ParametersKind};
 use serde::Deserialize;
 
 pub use options::{AfterFailure, BackoffFrom, Limit, OnFailedAfterAdmission, Options, PREFIX};
@@ -122,6 +122,11 @@ impl Parameters for ProvisioningRequestConfig {
 
     fn validate(&self) -> Result<(), String> {
         self.spec.retry_strategy.validate()
+    }
+
+    /// That of Kueue 0.19.2, without descriptions (`cargo xtask crds`).
+    fn definition_of_others() -> Option<CustomResourceDefinition> {
+        serde_json::from_str(include_str!("definition.json")).ok()
     }
 }
 

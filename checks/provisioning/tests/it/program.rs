@@ -58,3 +58,52 @@ fn the_shell_completes_the_commands_and_flags() {
     }
     assert_eq!(lines[1], "--controller-name", "{output:?}");
 }
+
+#[test]
+fn a_config_is_compared_with_kueues_definition_and_with_this_programs_own_rules() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("validate");
+    std::fs::create_dir_all(&folder).unwrap();
+    for (name, annotation, spec, well, said) in [
+        (
+            "right",
+            "10m",
+            "provisioningClassName: check-capacity.autoscaling.x-k8s.io",
+            true,
+            "ProvisioningRequestConfig/gpus is valid",
+        ),
+        (
+            "typo",
+            "10m",
+            "provisioningClassName: a\n  retryStrategie: {}",
+            false,
+            "spec.retryStrategie: unknown field",
+        ),
+        (
+            "pattern",
+            "10m",
+            "provisioningClassName: 'A B'",
+            false,
+            "spec.provisioningClassName: Invalid value: \"A B\"",
+        ),
+        (
+            "option",
+            "soon",
+            "provisioningClassName: a",
+            false,
+            "provisioning.kueue-check.dev/pending-timeout",
+        ),
+    ] {
+        let file = folder.join(format!("{name}.yaml"));
+        let text = format!(
+            "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ProvisioningRequestConfig\nmetadata:\n  name: gpus\n  annotations: {{provisioning.kueue-check.dev/pending-timeout: {annotation}}}\nspec:\n  {spec}\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_provisioning-check"));
+        let output = command.arg("validate").arg(&file).output().unwrap();
+        assert_eq!(output.status.success(), well, "{name}: {output:?}");
+        let all = [output.stdout, output.stderr].concat();
+        let all = String::from_utf8_lossy(&all).into_owned();
+        assert!(all.contains(said), "{name}: {all}");
+        assert!(!all.contains("not looked for"), "{name}: {all}");
+    }
+}

@@ -124,8 +124,10 @@ fn cell(column: &Column, object: &Value, now: Timestamp) -> Value {
     let Some(found) = column.path.first(object).filter(|v| !v.is_null()) else {
         return Value::Null;
     };
+    if column.ago {
+        return age(found.as_str().unwrap_or_default(), now).into();
+    }
     match column.kind.as_str() {
-        "date" => age(found.as_str().unwrap_or_default(), now).into(),
         "string" => match found {
             Value::String(_) => found.clone(),
             other => other.to_string().into(),

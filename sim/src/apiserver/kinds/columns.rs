@@ -11,6 +11,8 @@ pub(crate) struct Column {
     pub(crate) format: String,
     pub(crate) priority: i64,
     pub(crate) path: Path,
+    /// Whether what is there is a time, and how long ago that was is shown.
+    pub(crate) ago: bool,
 }
 
 /// A path in the small `JSONPath` that definitions may use: fields, indices, and `[?(@.field=="value")]`.
@@ -51,6 +53,7 @@ fn column(source: &Value) -> Column {
         format: text("format"),
         priority: source.get("priority").and_then(Value::as_i64).unwrap_or(0),
         path: Path::parse(&text("jsonPath")),
+        ago: text("type") == "date",
     }
 }
 
@@ -62,6 +65,7 @@ pub(crate) fn age(kind: &str) -> Column {
         format: String::new(),
         priority: 0,
         path: Path::parse(".metadata.creationTimestamp"),
+        ago: true,
     }
 }
 

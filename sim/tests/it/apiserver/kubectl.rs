@@ -2,15 +2,15 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use kueue_check_sim::apiserver::ApiServer;
+use kueue_check_testenv::programs;
 use tokio::net::TcpListener;
 
-const KUBECTL: &str = "/usr/bin/kubectl";
-
 struct Kubectl {
+    program: PathBuf,
     address: SocketAddr,
     home: PathBuf,
 }
@@ -18,7 +18,7 @@ struct Kubectl {
 impl Kubectl {
     /// Runs it; the text is what it reads. Panics with what it says if it fails.
     async fn run(&self, arguments: &str, text: &str) -> String {
-        let mut command = Command::new(KUBECTL);
+        let mut command = Command::new(&self.program);
         command
             .arg(format!("--server=http://{}", self.address))
             .args(arguments.split(' '))
@@ -67,10 +67,15 @@ data: {k: v}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubectl_works_against_a_served_server() {
-    if !Path::new(KUBECTL).exists() {
-        eprintln!("skipped: there is no {KUBECTL}");
-        return;
-    }
+    let program = match programs() {
+        Ok(programs) => programs.kubectl,
+        Err(why) => {
+            let required = std::env::var_os("KUEUE_CHECK_REQUIRE_TESTENV").is_some();
+            assert!(!required, "kubectl is required here: {why}");
+            eprintln!("SKIPPED: kubectl against the box: {why}");
+            return;
+        }
+    };
     let server = ApiServer::prepared(
         kueue_check::Clock::system(),
         kueue_check_sim::definitions::kueue(),
@@ -79,7 +84,11 @@ async fn kubectl_works_against_a_served_server() {
     let address = listener.local_addr().unwrap();
     let serving = tokio::spawn(async move { server.serve(listener).await });
     let home = std::env::temp_dir().join(format!("kueue-check-sim-kubectl-{}", std::process::id()));
-    let kubectl = Kubectl { address, home };
+    let kubectl = Kubectl {
+        program,
+        address,
+        home,
+    };
     let apply = kubectl.run("apply --server-side -f -", CHECK).await;
     assert!(
         apply.contains("admissioncheck.kueue.x-k8s.io/window serverside-applied"),

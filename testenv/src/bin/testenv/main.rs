@@ -39,6 +39,13 @@ enum Task {
         /// The folder to write to.
         to: PathBuf,
     },
+    /// Write one definition as JSON, as programs carry it.
+    CrdJson {
+        /// The definition, in YAML.
+        from: PathBuf,
+        /// The file to write.
+        to: PathBuf,
+    },
 }
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -67,5 +74,6 @@ async fn run(task: Task) -> Result<(), Failure> {
             once,
         } => playground::run(&program, &samples, once).await,
         Task::SlimCrds { from, to } => slim::write(&from, &to),
+        Task::CrdJson { from, to } => slim::write_json(&from, &to),
     }
 }

@@ -23,6 +23,14 @@ pub(crate) fn write(from: &Path, to: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Writes the definition in `from` as JSON to `to`.
+pub(crate) fn write_json(from: &Path, to: &Path) -> Result<(), Failure> {
+    let definition: Value = serde_saphyr::from_str(&fs::read_to_string(from)?)?;
+    let text = serde_json::to_string_pretty(&definition)?;
+    fs::write(to, format!("{text}\n"))?;
+    Ok(())
+}
+
 /// The definition in `text`, without what tests have no use for: descriptions, the schema of Pods, the conversion webhook.
 fn slimmed(text: &str, origin: &str) -> Result<String, Failure> {
     let mut definition: Value = serde_saphyr::from_str(text)?;
