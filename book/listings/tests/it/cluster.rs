@@ -8,7 +8,6 @@ use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::thread::sleep;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -39,6 +38,14 @@ const READMES: [&str; 3] = [
 
 /// How often something is looked at that another process brings about, a second between each.
 const TRIES: usize = 60;
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "another process is waited for, in a thread of its own"
+)]
+fn pause() {
+    std::thread::sleep(Duration::from_secs(1));
+}
 
 /// Whoever follows the book.
 struct Reader {
@@ -154,7 +161,7 @@ impl Reader {
                 return;
             }
             last = said;
-            sleep(Duration::from_secs(1));
+            pause();
         }
         panic!("$ {command}\n{last}\n\nexpected:\n{}", shown.join("\n"));
     }
@@ -350,7 +357,7 @@ fn what_a_served_box_says_of_kubectl_works() {
         if said.contains("-o yaml") {
             break;
         }
-        sleep(Duration::from_secs(1));
+        pause();
     }
     let told = said.lines().map(str::trim);
     let told: Vec<&str> = told.filter(|line| line.starts_with("kubectl ")).collect();

@@ -35,7 +35,7 @@ impl Project {
         let tutorial = page(&format!("tutorials/{name}.md"));
         let text = repository().join(format!("book/listings/src/tutorials/{listing}.rs"));
         let text = fs::read_to_string(text).unwrap();
-        let text = anchored(&text, "file").expect("an anchor");
+        let text = anchored(&text, "file").unwrap();
         for block in tutorial.blocks() {
             if block.language == "toml" {
                 self.append(&tutorial, &block);
