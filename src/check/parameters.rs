@@ -164,6 +164,7 @@ pub(crate) struct ParametersType {
     pub(crate) kind: Option<ParametersKind>,
     pub(crate) read: fn(serde_json::Value) -> Result<Read, String>,
     pub(crate) definition: fn() -> Option<CustomResourceDefinition>,
+    #[cfg(feature = "cli")]
     pub(crate) definition_of_others: fn() -> Option<CustomResourceDefinition>,
 }
 
@@ -187,6 +188,7 @@ impl ParametersType {
                 })
             },
             definition: P::custom_resource_definition,
+            #[cfg(feature = "cli")]
             definition_of_others: P::definition_of_others,
         }
     }
