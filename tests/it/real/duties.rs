@@ -114,14 +114,18 @@ async fn keeps_an_eye_on_what_it_approved_and_fails_it() {
         (held - 2.0).abs() < f64::EPSILON,
         "the third objection in a row counts: {held}"
     );
-    let evictions = fixture
-        .running
-        .metric(&format!(
-            "kueue_check_evictions_total{{check=\"{}\",state=\"Retry\"}}",
-            fixture.name
-        ))
-        .await;
-    assert!((evictions - 1.0).abs() < f64::EPSILON);
+    // It is counted when the server has answered, which is after the state can be read.
+    wait("the eviction to be counted", async || {
+        let evictions = fixture
+            .running
+            .metric(&format!(
+                "kueue_check_evictions_total{{check=\"{}\",state=\"Retry\"}}",
+                fixture.name
+            ))
+            .await;
+        ((evictions - 1.0).abs() < f64::EPSILON, evictions)
+    })
+    .await;
     fixture.running.stop().await;
 }
 
