@@ -14,7 +14,7 @@ usage: cargo xtask COMMAND
   try [EXAMPLE] [--once]  run an example (maintenance_window, licences) against a real API server with sample objects,
                           and print what it decides; edit examples/EXAMPLE.yaml meanwhile to see other verdicts;
                           --once stops when all is answered
-  test                    all that must pass: format, lints, documents, dependencies, every test, the example
+  test [STEP …]           all that must pass: format, lints, documents, dependencies, every test, the example; or these steps of it
   book                    write what is generated in the book, and build it into target/book
   kueue                   the shipped checks beside a real Kueue, which is built first (10 minutes); not part of `test`
   tutorials               the book's tutorials in an empty folder, by their own commands; not part of `test`
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         ["try"] => tools::try_example(tools::DEFAULT_EXAMPLE, &[]),
         ["try", "--once"] => tools::try_example(tools::DEFAULT_EXAMPLE, &["--once"]),
         ["try", example, flags @ ..] => tools::try_example(example, flags),
-        ["test"] => test::all(),
+        ["test", steps @ ..] => test::run(steps),
         ["book"] => tools::write_book().and_then(|()| tools::book(&tools::mdbook()?)),
         ["kueue"] => tools::with_kueue(),
         ["tutorials"] => tools::tutorials(),

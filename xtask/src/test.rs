@@ -77,10 +77,20 @@ const STEPS: [Step; 13] = [
     ("example", example),
 ];
 
-/// Runs all steps, and stops at the first that fails.
-pub(crate) fn all() -> Result<(), Failure> {
+/// Runs all steps, or those with these names, and stops at the first that fails.
+pub(crate) fn run(names: &[&str]) -> Result<(), Failure> {
+    if let Some(unknown) = names
+        .iter()
+        .find(|name| STEPS.iter().all(|(known, _)| known != *name))
+    {
+        let known = STEPS.map(|(name, _)| name).join("`, `");
+        return Err(format!("there is no step `{unknown}`: expected `{known}`"));
+    }
     let mut took = Vec::new();
     for (name, step) in STEPS {
+        if !names.is_empty() && !names.contains(&name) {
+            continue;
+        }
         println!("==== {name}");
         #[expect(clippy::disallowed_methods, reason = "how long a person waits")]
         let began = Instant::now();
