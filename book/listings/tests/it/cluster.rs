@@ -6,7 +6,7 @@
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use kueue_check_testenv::{
 };
 use serde_json::json;
 
-use super::console::{Step, built, run, shell, steps, workshop};
+use super::console::{Step, beside, built, run, shell, steps, workshop};
 use super::markdown::{Block, Page, others, page};
 
 /// The pages with such blocks, in the order in which they are read.
@@ -205,24 +205,22 @@ impl Reader {
 
     /// A Workload that holds quota and waits for the check `window`, as Kueue makes it.
     fn submit(&self, namespace: &str, name: &str) {
-        let mut object = workload(1, 2);
-        let status = object["status"].take();
-        let spec = object["spec"].take();
-        let file = self.folder.join("workload.json");
+        let mut whole = workload(1, 2);
         let object = json!({
             "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload",
-            "metadata": {"namespace": namespace, "name": name}, "spec": spec,
+            "metadata": {"namespace": namespace, "name": name}, "spec": whole["spec"].take(),
         });
-        fs::write(&file, object.to_string()).unwrap();
+        fs::write(self.folder.join("workload.json"), object.to_string()).unwrap();
         self.must("kubectl apply -f workload.json");
-        let mut status = status;
-        let now = Clock::system().now();
+        let mut status = whole["status"].take();
+        let now = Clock::system().now().strftime("%Y-%m-%dT%H:%M:%SZ");
+        let now = now.to_string();
         status["conditions"] = json!([{
             "type": "QuotaReserved", "status": "True", "reason": "QuotaReserved", "message": "Quota reserved in ClusterQueue research",
-            "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            "lastTransitionTime": now,
         }]);
         status["admissionChecks"] = json!([{
-            "name": "window", "state": "Pending", "message": "", "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            "name": "window", "state": "Pending", "message": "", "lastTransitionTime": now,
         }]);
         let patch = json!({"status": status}).to_string();
         fs::write(self.folder.join("status.json"), patch).unwrap();
@@ -353,8 +351,7 @@ fn what_a_served_box_says_of_kubectl_works() {
     };
     let folder = workshop("kubectl-on-the-box");
     symlink(programs.kubectl, folder.join("bin/kubectl")).unwrap();
-    let box_ = Path::new(env!("CARGO_BIN_EXE_book")).with_file_name("kueue-check-sim");
-    let serve = format!("exec {} serve retry > said.txt", box_.display());
+    let serve = format!("exec {} serve retry > said.txt", beside("kueue-check-sim"));
     let _window = Window(shell(&folder, &serve).spawn().unwrap());
     let mut said = String::new();
     for _ in 0..TRIES {

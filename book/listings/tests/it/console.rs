@@ -118,15 +118,9 @@ pub(super) fn built(command: &str, block: &Block) -> String {
             "provisioning-check",
         ),
     ] {
-        let program = Path::new(env!("CARGO_BIN_EXE_book")).with_file_name(program);
         let run = format!("cargo run {run} -- ");
         if command.contains(&run) {
-            assert!(
-                program.exists(),
-                "there is no {}: test the whole workspace",
-                program.display()
-            );
-            command = command.replace(&run, &format!("{} ", program.display()));
+            command = command.replace(&run, &format!("{} ", beside(program)));
             // At once, where people watch it.
             if command.ends_with(" demo") {
                 command += " --speed 0";
@@ -134,6 +128,17 @@ pub(super) fn built(command: &str, block: &Block) -> String {
         }
     }
     command
+}
+
+/// A program of another crate of the workspace, which has been built beside this one's.
+pub(super) fn beside(program: &str) -> String {
+    let path = Path::new(env!("CARGO_BIN_EXE_book")).with_file_name(program);
+    let shown = path.display().to_string();
+    assert!(
+        path.exists(),
+        "there is no {shown}: test the whole workspace"
+    );
+    shown
 }
 
 /// What `cargo run` may mean.
