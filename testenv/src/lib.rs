@@ -9,6 +9,7 @@ mod crds;
 mod kueue;
 mod process;
 mod prometheus;
+mod skipped;
 mod workload;
 
 pub use build::{Programs, Unavailable, programs};
@@ -16,4 +17,5 @@ pub use cluster::{Access, Cluster, StartError};
 pub use crds::{CrdError, KueueVersion, crds, crds_of_autoscaler};
 pub use kueue::Kueue;
 pub use prometheus::{Prometheus, prometheus};
+pub use skipped::{REQUIRE, or_skipped};
 pub use workload::workload;

@@ -8,12 +8,12 @@ use kueue_check::{
     PodSetUpdates, Verdict, Wake,
 };
 use kueue_check_testenv::KueueVersion::V0_19_2;
-use kueue_check_testenv::{Cluster, crds};
+use kueue_check_testenv::crds;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::faults::{A_WHILE, Fault};
-use super::world::{Running, fixture, fixture_on, now, reserved, skip, unique, world};
+use super::world::{Running, fixture, fixture_on, now, reserved, start_or_skip, unique, world};
 
 /// Says something wrong about one Workload; the other must get its answer, and the state of the first must stay.
 async fn says(
@@ -158,9 +158,8 @@ async fn an_outage_of_a_check_evicts_no_running_job() {
 
 #[tokio::test]
 async fn a_workload_that_cannot_be_decoded_blinds_nobody() {
-    let cluster = match Cluster::start().await {
-        Ok(cluster) => cluster,
-        Err(error) => return skip(&error),
+    let Some(cluster) = start_or_skip().await else {
+        return;
     };
     let client = cluster.client().unwrap();
     // Definitions without any structure: what no Kueue would store can be stored.

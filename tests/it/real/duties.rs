@@ -5,13 +5,15 @@ use std::time::Duration;
 use kube::api::{DeleteParams, PatchParams};
 use kueue_check::{AdmissionCheckController, ReleaseReason, Verdict};
 use kueue_check_testenv::KueueVersion::{V0_17_8, V0_19_2};
-use kueue_check_testenv::{Cluster, crds};
+use kueue_check_testenv::crds;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::checks::{Releasing, evict_at_once, waits_at_most};
 use super::faults::A_WHILE;
-use super::world::{Fixture, condition, fixture, now, reserved, setting_reference, unique, wait};
+use super::world::{
+    Fixture, condition, fixture, now, reserved, setting_reference, start_or_skip, unique, wait,
+};
 
 #[tokio::test]
 async fn watches_all_admission_checks_to_know_which_are_its_own() {
@@ -282,9 +284,8 @@ async fn waiting_is_bounded_if_the_operator_says_so() {
 
 #[tokio::test]
 async fn preemption_required_is_written_where_the_served_schema_has_it() {
-    let cluster = match Cluster::start().await {
-        Ok(cluster) => cluster,
-        Err(error) => return super::world::skip(&error),
+    let Some(cluster) = start_or_skip().await else {
+        return;
     };
     let client = cluster.client().unwrap();
     let mut definitions = crds(V0_19_2).unwrap();

@@ -8,7 +8,7 @@ use kueue_check_testenv::KueueVersion::V0_19_2;
 use serde_json::{Value, json};
 
 use super::process::{Program, apply, binary, install};
-use super::world::{World, on_the_box, unique, wait, world};
+use super::world::{World, on_the_box, start_or_skip, unique, wait, world};
 
 const EXAMPLE: &str = "maintenance_window";
 
@@ -137,9 +137,8 @@ async fn errors_at_the_start_say_what_to_do_and_have_an_exit_code() {
 
 #[tokio::test]
 async fn a_cluster_without_kueue_is_waited_for_and_said() {
-    let cluster = match kueue_check_testenv::Cluster::start().await {
-        Ok(cluster) => cluster,
-        Err(error) => return super::world::skip(&error),
+    let Some(cluster) = start_or_skip().await else {
+        return;
     };
     let program = Program::start(
         EXAMPLE,

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use kueue_check::{Verdict, Wake};
-use kueue_check_testenv::Cluster;
 use kueue_check_testenv::KueueVersion::V0_19_2;
 use tokio::time::{Instant, sleep};
 
 use super::faults::{Fault, Seen};
-use super::world::{fixture, fixture_on, install, skip, wait};
+use super::world::{fixture, fixture_on, install, start_or_skip, wait};
 
 fn watches_workloads(seen: &Seen) -> bool {
     seen.verb == "watch" && seen.path.ends_with("/workloads")
@@ -20,9 +19,8 @@ fn lists_workloads(seen: &Seen) -> bool {
 
 #[tokio::test]
 async fn a_restart_of_the_api_server_is_survived() {
-    let mut cluster = match Cluster::start().await {
-        Ok(cluster) => cluster,
-        Err(error) => return skip(&error),
+    let Some(mut cluster) = start_or_skip().await else {
+        return;
     };
     install(&cluster, V0_19_2).await;
     let fixture = fixture_on(&cluster).await;

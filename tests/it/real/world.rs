@@ -14,7 +14,7 @@ use kube::{Api, CustomResourceExt};
 use kueue_check::runtime::{RunError, Runtime, RuntimeBuilder, RuntimeHandle};
 use kueue_check::{AdmissionCheckController, Clock, ReleaseReason};
 use kueue_check_sim::apiserver::{ApiServer, Prepared};
-use kueue_check_testenv::{Access, Cluster, KueueVersion, StartError, crds};
+use kueue_check_testenv::{Access, Cluster, KueueVersion, crds};
 use serde_json::{Value, json};
 use tokio::sync::{OnceCell, oneshot};
 use tokio::task::JoinHandle;
@@ -75,16 +75,9 @@ fn in_memory(version: KueueVersion) -> ApiServer {
 }
 
 async fn start(version: KueueVersion) -> Option<Cluster> {
-    match Cluster::start().await {
-        Ok(cluster) => {
-            install(&cluster, version).await;
-            Some(cluster)
-        }
-        Err(error) => {
-            skip(&error);
-            None
-        }
-    }
+    let cluster = start_or_skip().await?;
+    install(&cluster, version).await;
+    Some(cluster)
 }
 
 /// Kueue's definitions, and those of the tests' checks.
@@ -100,16 +93,9 @@ pub(crate) async fn install(cluster: &Cluster, version: KueueVersion) {
         .unwrap();
 }
 
-/// A test that needs a real API server is passed over where there can be none, unless one is required.
-pub(crate) fn skip(error: &StartError) {
-    let StartError::Unavailable(why) = error else {
-        panic!("{error}")
-    };
-    assert!(
-        std::env::var_os("KUEUE_CHECK_REQUIRE_TESTENV").is_none(),
-        "the real API server is required here: {why}"
-    );
-    eprintln!("SKIPPED: the suite on a real API server: {why}");
+/// A cluster of its own for one test, with nothing installed.
+pub(crate) async fn start_or_skip() -> Option<Cluster> {
+    Cluster::start_or_skip("the suite on a real API server").await
 }
 
 /// A corner of `cluster`, which has Kueue's newest definitions already.

@@ -14,7 +14,7 @@ use jiff::tz::TimeZone;
 use kueue_check::Clock;
 use kueue_check_book::repository;
 use kueue_check_testenv::{
-    Cluster, Kueue, KueueVersion, StartError, crds, crds_of_autoscaler, programs, workload,
+    Cluster, Kueue, KueueVersion, crds, crds_of_autoscaler, or_skipped, programs, workload,
 };
 use serde_json::json;
 
@@ -66,16 +66,7 @@ impl Drop for Reader {
 impl Reader {
     /// With a cluster that has Kueue's and the autoscaler's definitions; `None`, with a word why, if there can be none here and none is required.
     async fn new(name: &str) -> Option<Self> {
-        let cluster = match Cluster::start().await {
-            Ok(cluster) => cluster,
-            Err(StartError::Unavailable(why)) => {
-                let required = std::env::var_os("KUEUE_CHECK_REQUIRE_TESTENV").is_some();
-                assert!(!required, "a real API server is required here: {why}");
-                eprintln!("SKIPPED: the book's commands on a cluster: {why}");
-                return None;
-            }
-            Err(error) => panic!("{error}"),
-        };
+        let cluster = Cluster::start_or_skip("the book's commands on a cluster").await?;
         let client = cluster.client().unwrap();
         for definitions in [crds(KueueVersion::V0_19_2), crds_of_autoscaler()] {
             cluster
@@ -340,14 +331,8 @@ impl Drop for Window {
 
 #[test]
 fn what_a_served_box_says_of_kubectl_works() {
-    let programs = match programs() {
-        Ok(programs) => programs,
-        Err(why) => {
-            let required = std::env::var_os("KUEUE_CHECK_REQUIRE_TESTENV").is_some();
-            assert!(!required, "kubectl is required here: {why}");
-            eprintln!("SKIPPED: kubectl on the cluster in a box: {why}");
-            return;
-        }
+    let Some(programs) = or_skipped("kubectl on the cluster in a box", programs()) else {
+        return;
     };
     let folder = workshop("kubectl-on-the-box");
     symlink(programs.kubectl, folder.join("bin/kubectl")).unwrap();

@@ -8,9 +8,10 @@ use kueue_check::AdmissionCheckController;
 use kueue_check_budget::controller::BudgetCheck;
 use kueue_check_budget::source::Credentials;
 use kueue_check_chart_tests::{chart, reads};
+use kueue_check_testenv::{or_skipped, prometheus};
 use serde_json::{Value, json};
 
-use crate::stage::{helm, passed_over};
+use crate::stage::helm;
 use crate::values::{EVERYTHING, FILES, arguments};
 
 /// The series that the shipped programs show, and the labels of those that the SDK counts.
@@ -71,9 +72,8 @@ fn check(place: &str, expression: &str, shown: &BTreeMap<String, BTreeSet<String
 
 /// Has Prometheus itself read rules, of which the file `name` is made.
 fn promtool(name: &str, groups: &Value) {
-    let programs = match kueue_check_testenv::prometheus() {
-        Ok(programs) => programs,
-        Err(why) => return passed_over("Prometheus", &why.to_string()),
+    let Some(programs) = or_skipped("promtool on the rules", prometheus()) else {
+        return;
     };
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.rules.json"));
     std::fs::write(&file, json!({"groups": groups}).to_string()).unwrap();

@@ -9,7 +9,7 @@ use kube::api::{
 use kube::{Api, Client};
 use kueue_check_chart_tests::{Helm, chart};
 use kueue_check_testenv::{
-    Access, Cluster, Kueue, KueueVersion, StartError, crds, crds_of_autoscaler,
+    Access, Cluster, Kueue, KueueVersion, crds, crds_of_autoscaler, or_skipped,
 };
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -24,21 +24,7 @@ static CLUSTER: OnceCell<Option<Cluster>> = OnceCell::const_new();
 
 /// Helm; `None`, with a word why, where there is none and none is required.
 pub(crate) fn helm() -> Option<Helm> {
-    match Helm::find() {
-        Ok(helm) => Some(helm),
-        Err(why) => {
-            passed_over("Helm", &why.to_string());
-            None
-        }
-    }
-}
-
-pub(crate) fn passed_over(what: &str, why: &str) {
-    assert!(
-        std::env::var_os("KUEUE_CHECK_REQUIRE_TESTENV").is_none(),
-        "{what} is required here: {why}"
-    );
-    eprintln!("SKIPPED: what needs {what}: {why}");
+    or_skipped("the chart's suite", Helm::find())
 }
 
 /// A values file of the chart.
@@ -70,14 +56,7 @@ pub(crate) async fn stage(name: &str) -> Option<Stage> {
 }
 
 async fn start() -> Option<Cluster> {
-    let cluster = match Cluster::start().await {
-        Ok(cluster) => cluster,
-        Err(StartError::Unavailable(why)) => {
-            passed_over("a real API server", &why.to_string());
-            return None;
-        }
-        Err(error) => panic!("{error}"),
-    };
+    let cluster = Cluster::start_or_skip("the chart on a real API server").await?;
     let client = cluster.client().unwrap();
     let mut definitions = crds(KueueVersion::V0_19_2).unwrap();
     definitions.extend(crds_of_autoscaler().unwrap());

@@ -13,21 +13,15 @@ use axum::routing::get;
 use kueue_check_budget::period::Period;
 use kueue_check_budget::resource::SourceSpec;
 use kueue_check_budget::source::{Answer, Credentials, Http, Note, Question, SourceError, source};
-use kueue_check_testenv::Prometheus as Programs;
+use kueue_check_testenv::{Prometheus as Programs, or_skipped, prometheus};
 use serde_json::json;
 
 use super::folder::Folder;
-use super::stage::{eventually, passed_over, stage, timestamp, unique};
+use super::stage::{eventually, stage, timestamp, unique};
 
 /// The programs; `None`, with a word why, where they can't be had.
 fn programs() -> Option<Programs> {
-    match kueue_check_testenv::prometheus() {
-        Ok(programs) => Some(programs),
-        Err(why) => {
-            passed_over("Prometheus", &why.to_string());
-            None
-        }
-    }
+    or_skipped("the suite on a real Prometheus", prometheus())
 }
 
 /// What the exporter says: units in an hour, by namespace; `None` while it is dead.

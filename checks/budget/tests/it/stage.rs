@@ -11,7 +11,7 @@ use kube::api::{
 use kube::{Api, Client, CustomResourceExt};
 use kueue_check_budget::resource::{Budget, NamespaceBudget};
 use kueue_check_testenv::KueueVersion::V0_19_2;
-use kueue_check_testenv::{Access, Cluster, StartError, crds};
+use kueue_check_testenv::{Access, Cluster, crds};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep};
@@ -49,34 +49,17 @@ pub(crate) async fn stage() -> Option<Stage> {
 }
 
 async fn start() -> Option<Cluster> {
-    match Cluster::start().await {
-        Ok(cluster) => {
-            let client = cluster.client().unwrap();
-            cluster
-                .install(&client, crds(V0_19_2).unwrap())
-                .await
-                .unwrap();
-            cluster
-                .install(&client, vec![Budget::crd(), NamespaceBudget::crd()])
-                .await
-                .unwrap();
-            Some(cluster)
-        }
-        Err(StartError::Unavailable(why)) => {
-            passed_over("the real API server", &why.to_string());
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
-
-/// A test that needs something real is passed over where it can't be had, unless it is required.
-pub(crate) fn passed_over(what: &str, why: &str) {
-    assert!(
-        std::env::var_os("KUEUE_CHECK_REQUIRE_TESTENV").is_none(),
-        "{what} is required here: {why}"
-    );
-    eprintln!("SKIPPED: what needs {what}: {why}");
+    let cluster = Cluster::start_or_skip("the suite on a real API server").await?;
+    let client = cluster.client().unwrap();
+    cluster
+        .install(&client, crds(V0_19_2).unwrap())
+        .await
+        .unwrap();
+    cluster
+        .install(&client, vec![Budget::crd(), NamespaceBudget::crd()])
+        .await
+        .unwrap();
+    Some(cluster)
 }
 
 fn kind_of(document: &Value) -> ApiResource {

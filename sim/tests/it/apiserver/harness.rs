@@ -13,7 +13,7 @@ use kube::Client;
 use kube::Config;
 use kube::client::Body;
 use kueue_check_sim::apiserver::ApiServer;
-use kueue_check_testenv::{Cluster, KueueVersion, StartError, crds};
+use kueue_check_testenv::{Cluster, KueueVersion, crds};
 use regex::Regex;
 use serde_json::{Value, json};
 
@@ -163,16 +163,7 @@ pub(super) async fn simulated() -> Side {
 }
 
 pub(super) async fn real() -> Option<Side> {
-    let cluster = match Cluster::start().await {
-        Ok(cluster) => cluster,
-        Err(StartError::Unavailable(why))
-            if std::env::var_os("KUEUE_CHECK_REQUIRE_TESTENV").is_none() =>
-        {
-            eprintln!("not compared with a real kube-apiserver: {why}");
-            return None;
-        }
-        Err(error) => panic!("no kube-apiserver: {error}"),
-    };
+    let cluster = Cluster::start_or_skip("the comparison with a real kube-apiserver").await?;
     let client = cluster.client().expect("client");
     let mut all = definitions::all();
     all.extend(crds(KueueVersion::V0_19_2).expect("definitions"));

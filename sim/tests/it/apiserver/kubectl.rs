@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use kueue_check_sim::apiserver::ApiServer;
-use kueue_check_testenv::programs;
+use kueue_check_testenv::{or_skipped, programs};
 use tokio::net::TcpListener;
 
 struct Kubectl {
@@ -67,14 +67,8 @@ data: {k: v}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubectl_works_against_a_served_server() {
-    let program = match programs() {
-        Ok(programs) => programs.kubectl,
-        Err(why) => {
-            let required = std::env::var_os("KUEUE_CHECK_REQUIRE_TESTENV").is_some();
-            assert!(!required, "kubectl is required here: {why}");
-            eprintln!("SKIPPED: kubectl against the box: {why}");
-            return;
-        }
+    let Some(programs) = or_skipped("kubectl on the box", programs()) else {
+        return;
     };
     let server = ApiServer::prepared(
         kueue_check::Clock::system(),
@@ -85,7 +79,7 @@ async fn kubectl_works_against_a_served_server() {
     let serving = tokio::spawn(async move { server.serve(listener).await });
     let home = std::env::temp_dir().join(format!("kueue-check-sim-kubectl-{}", std::process::id()));
     let kubectl = Kubectl {
-        program,
+        program: programs.kubectl,
         address,
         home,
     };

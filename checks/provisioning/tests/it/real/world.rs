@@ -11,7 +11,7 @@ use kueue_check::runtime::Runtime;
 use kueue_check::{Clock, ControllerName};
 use kueue_check_provisioning::ProvisioningCheck;
 use kueue_check_sim::apiserver::{ApiServer, Prepared};
-use kueue_check_testenv::{Cluster, KueueVersion, StartError, crds, crds_of_autoscaler};
+use kueue_check_testenv::{Cluster, KueueVersion, crds, crds_of_autoscaler};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
@@ -64,18 +64,7 @@ async fn start() -> Option<Place> {
         let kinds = Prepared::new(definitions);
         Place::Box(ApiServer::prepared(Clock::system(), &kinds))
     } else {
-        let cluster = match Cluster::start().await {
-            Ok(cluster) => cluster,
-            Err(StartError::Unavailable(why)) => {
-                assert!(
-                    std::env::var_os("KUEUE_CHECK_REQUIRE_TESTENV").is_none(),
-                    "{why}"
-                );
-                eprintln!("SKIPPED: the suite on a real API server: {why}");
-                return None;
-            }
-            Err(error) => panic!("{error}"),
-        };
+        let cluster = Cluster::start_or_skip("the suite on a real API server").await?;
         let client = cluster.client().unwrap();
         cluster.install(&client, definitions).await.unwrap();
         Place::Real(cluster)
