@@ -1,6 +1,6 @@
 //! From JSON to a [`Schema`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -8,10 +8,28 @@ use serde_json::Value;
 use super::{Bound, Limits, ListKind, Pattern, Schema, Type};
 use crate::rules::rules;
 
-/// Schemas by the name that `$ref` uses. Those of the built-in kinds refer to each other, never in a circle.
+/// Schemas that refer to each other by name (`$ref`), as those of the built-in kinds do. What lies in a circle of references may be anything.
+///
+/// ```
+/// use kueue_check_schema::Definitions;
+/// use serde_json::json;
+///
+/// let document = json!({"components": {"schemas": {
+///     "io.k8s.api.core.v1.PodSpec": {"type": "object", "properties": {
+///         "tolerations": {"type": "array", "items": {"$ref": "#/components/schemas/io.k8s.api.core.v1.Toleration"}},
+///     }},
+///     "io.k8s.api.core.v1.Toleration": {"type": "object", "properties": {"key": {"type": "string"}}},
+/// }}});
+/// let schemas = document["components"]["schemas"].as_object().expect("it is an object");
+/// let pod = Definitions::new(schemas).get("io.k8s.api.core.v1.PodSpec");
+/// // The reference is followed; the Go type is known, which some messages name.
+/// assert_eq!(pod.properties["tolerations"].item().name, "v1.Toleration");
+/// ```
 pub struct Definitions<'a> {
     sources: &'a serde_json::Map<String, Value>,
     done: BTreeMap<String, Arc<Schema>>,
+    /// What is being compiled, which a circle leads back to.
+    begun: BTreeSet<String>,
 }
 
 impl<'a> Definitions<'a> {
@@ -20,6 +38,7 @@ impl<'a> Definitions<'a> {
         Self {
             sources,
             done: BTreeMap::new(),
+            begun: BTreeSet::new(),
         }
     }
 
@@ -31,7 +50,11 @@ impl<'a> Definitions<'a> {
         let Some(source) = self.sources.get(name) else {
             return Schema::any();
         };
+        if !self.begun.insert(name.to_owned()) {
+            return Schema::any();
+        }
         let mut schema = compile_with(source, Some(self));
+        self.begun.remove(name);
         if let Some(new) = Arc::get_mut(&mut schema) {
             new.name = go_name(name);
         }
@@ -39,6 +62,9 @@ impl<'a> Definitions<'a> {
         schema
     }
 }
+
+/// What stands before the name in a reference, unless it was left out.
+const REFERENCE: &str = "#/components/schemas/";
 
 /// The Go type behind a published name: `v1.PodSpec` for `io.k8s.api.core.v1.PodSpec`.
 fn go_name(name: &str) -> String {
@@ -52,6 +78,17 @@ fn go_name(name: &str) -> String {
 }
 
 /// The schema of `openAPIV3Schema` of a definition, or of a part of it: a schema without references.
+///
+/// ```
+/// use kueue_check_schema::{compile, validate};
+/// use serde_json::json;
+///
+/// let definition = json!({"spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": {
+///     "type": "object", "properties": {"spec": {"type": "object", "required": ["limit"], "properties": {"limit": {"type": "integer"}}}},
+/// }}}]}});
+/// let schema = compile(&definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]);
+/// assert_eq!(validate(&json!({"spec": {}}), &schema)[0].to_string(), "spec.limit: Required value");
+/// ```
 pub fn compile(source: &Value) -> Arc<Schema> {
     compile_with(source, None)
 }
@@ -59,7 +96,10 @@ pub fn compile(source: &Value) -> Arc<Schema> {
 /// A schema with references into `definitions`.
 fn compile_with(source: &Value, mut definitions: Option<&mut Definitions<'_>>) -> Arc<Schema> {
     if let (Some(name), Some(definitions)) = (
-        source.get("$ref").and_then(Value::as_str),
+        source
+            .get("$ref")
+            .and_then(Value::as_str)
+            .map(|name| name.strip_prefix(REFERENCE).unwrap_or(name)),
         definitions.as_deref_mut(),
     ) {
         return definitions.get(name);
@@ -215,4 +255,28 @@ fn limits(source: &Value) -> Limits {
 fn number_text(value: &Value) -> String {
     let text = value.to_string();
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_circle_of_references_ends() {
+        let document = json!({
+            "a.Props": {"type": "object", "properties": {
+                "not": {"$ref": "#/components/schemas/a.Props"},
+                "other": {"$ref": "a.Other"},
+            }},
+            "a.Other": {"type": "object", "properties": {"back": {"$ref": "a.Props"}, "n": {"type": "integer"}}},
+        });
+        let mut definitions = Definitions::new(document.as_object().unwrap());
+        let props = definitions.get("a.Props");
+        assert_eq!(props.properties["not"].kind, Type::Any);
+        let other = &props.properties["other"];
+        assert_eq!(other.properties["n"].kind, Type::Integer);
+        assert_eq!(other.properties["back"].kind, Type::Any);
+    }
 }

@@ -5,6 +5,19 @@ use serde_json::Value;
 use super::Schema;
 
 /// Sets the defaults of missing fields. A null where null is not allowed counts as missing if there is a default.
+///
+/// ```
+/// use kueue_check_schema::{compile, default_fields};
+/// use serde_json::json;
+///
+/// let schema = compile(&json!({"type": "object", "properties": {
+///     "spec": {"type": "object", "properties": {"unit": {"type": "string", "default": "pods"}}},
+/// }}));
+/// let mut objects = [json!({"spec": {"unit": null}}), json!({})];
+/// objects.iter_mut().for_each(|object| default_fields(object, &schema));
+/// // What is above a default is not made for it.
+/// assert_eq!(objects, [json!({"spec": {"unit": "pods"}}), json!({})]);
+/// ```
 pub fn default_fields(value: &mut Value, schema: &Schema) {
     if !schema.has_defaults {
         return;

@@ -5,6 +5,16 @@ use std::fmt;
 use serde_json::Value;
 
 /// What is wrong with one field.
+///
+/// ```
+/// use kueue_check_schema::{compile, validate};
+/// use serde_json::json;
+///
+/// let schema = compile(&json!({"type": "object", "properties": {"unit": {"type": "string", "enum": ["pods", "cpus"]}}}));
+/// let error = &validate(&json!({"unit": "gpus"}), &schema)[0];
+/// assert_eq!((error.field.as_str(), error.reason), ("unit", "FieldValueNotSupported"));
+/// assert_eq!(error.to_string(), r#"unit: Unsupported value: "gpus": supported values: "pods", "cpus""#);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
     /// Such as `spec.parallelism`.

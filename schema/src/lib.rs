@@ -54,6 +54,16 @@ pub use validate::{blocks_rules, validate, validate_status};
 pub const RUNS_RULES: bool = cfg!(feature = "rules");
 
 /// The type of a value.
+///
+/// ```
+/// use kueue_check_schema::{Type, compile};
+/// use serde_json::json;
+///
+/// assert_eq!(compile(&json!({"type": "integer"})).kind.name(), "integer");
+/// // A quantity is an integer or a text: its definition gives no type.
+/// let quantity = compile(&json!({"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": true}));
+/// assert_eq!((quantity.kind, quantity.int_or_string), (Type::Any, true));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
     /// `object`.
@@ -88,6 +98,16 @@ impl Type {
 }
 
 /// How a list merges.
+///
+/// ```
+/// use kueue_check_schema::{ListKind, compile};
+/// use serde_json::json;
+///
+/// let conditions = compile(&json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}));
+/// assert_eq!(conditions.list, ListKind::Map(vec!["type".to_owned()]));
+/// // A list of which nothing is said belongs to one writer as a whole.
+/// assert_eq!(compile(&json!({"type": "array"})).list, ListKind::Atomic);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListKind {
     /// As one value.
@@ -99,6 +119,19 @@ pub enum ListKind {
 }
 
 /// One node of a schema.
+///
+/// ```
+/// use kueue_check_schema::{Type, compile};
+/// use serde_json::json;
+///
+/// let schema = compile(&json!({"type": "object", "properties": {
+///     "nodeLabels": {"type": "object", "additionalProperties": {"type": "string"}},
+/// }}));
+/// let (labels, named) = schema.field("nodeLabels");
+/// assert!(named);
+/// let (value, named) = labels.field("zone"); // a key of a map, which no schema names
+/// assert_eq!((value.kind, named), (Type::String, false));
+/// ```
 #[derive(Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -160,6 +193,16 @@ pub struct Schema {
 }
 
 /// Bounds on sizes and numbers.
+///
+/// ```
+/// use kueue_check_schema::{compile, validate};
+/// use serde_json::json;
+///
+/// let schema = compile(&json!({"type": "object", "properties": {"licences": {"type": "array", "maxItems": 2}}}));
+/// assert_eq!(schema.properties["licences"].limits.max_items, Some(2));
+/// let errors = validate(&json!({"licences": ["a", "b", "c"]}), &schema);
+/// assert_eq!(errors[0].to_string(), "licences: Too many: 3: must have at most 2 items");
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
     /// The least number.
@@ -183,6 +226,19 @@ pub struct Limits {
 }
 
 /// A bound on a number.
+///
+/// ```
+/// use kueue_check_schema::{compile, validate};
+/// use serde_json::json;
+///
+/// let schema = compile(&json!({"type": "object", "properties": {
+///     "share": {"type": "number", "minimum": 0.0, "exclusiveMinimum": true},
+/// }}));
+/// let minimum = schema.properties["share"].limits.minimum.clone().expect("it is given");
+/// assert_eq!((minimum.text.as_str(), minimum.exclusive), ("0", true));
+/// let errors = validate(&json!({"share": 0}), &schema);
+/// assert_eq!(errors[0].message, "Invalid value: 0: share in body should be greater than 0");
+/// ```
 #[derive(Clone, Debug)]
 pub struct Bound {
     /// The bound.
@@ -194,6 +250,18 @@ pub struct Bound {
 }
 
 /// A regular expression, compiled when it is first needed: definitions hold hundreds, a test needs a few.
+///
+/// ```
+/// use kueue_check_schema::{compile, validate};
+/// use serde_json::json;
+///
+/// let zone = compile(&json!({"type": "string", "pattern": "^[a-z]+-[0-9]$"}));
+/// let pattern = zone.pattern.as_ref().expect("it is given");
+/// assert!(pattern.matches("eu-1") && !pattern.matches("EU-1"));
+/// // `\Q` is known to Go and not to Rust: such a pattern refuses nothing.
+/// let quoted = compile(&json!({"type": "string", "pattern": r"^\Qeu-1\E$"}));
+/// assert_eq!(validate(&json!("us-2"), &quoted), []);
+/// ```
 #[derive(Debug)]
 pub struct Pattern {
     /// The expression.

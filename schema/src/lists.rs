@@ -8,6 +8,16 @@ use super::{ListKind, Path, Schema};
 use crate::FieldError;
 
 /// What tells an item of a map-like list from its neighbours. Key fields that are missing take their default; those without one are left out.
+///
+/// ```
+/// use kueue_check_schema::{compile, key_of};
+/// use serde_json::json;
+///
+/// let port = compile(&json!({"type": "object", "properties": {"protocol": {"type": "string", "default": "TCP"}}}));
+/// let keys = ["containerPort".to_owned(), "protocol".to_owned()];
+/// let key = key_of(&json!({"containerPort": 80, "name": "web"}), &keys, &port);
+/// assert_eq!(json!(key), json!({"containerPort": 80, "protocol": "TCP"}));
+/// ```
 pub fn key_of(item: &Value, keys: &[String], schema: &Schema) -> Map<String, Value> {
     let mut found = Map::new();
     for key in keys {
@@ -20,6 +30,18 @@ pub fn key_of(item: &Value, keys: &[String], schema: &Schema) -> Map<String, Val
 }
 
 /// Items that are there twice in lists that are sets or maps.
+///
+/// ```
+/// use kueue_check_schema::{compile, duplicates};
+/// use serde_json::json;
+///
+/// let schema = compile(&json!({"type": "object", "properties": {"tiers": {
+///     "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+///     "items": {"type": "object", "properties": {"name": {"type": "string"}, "limit": {"type": "integer"}}},
+/// }}}));
+/// let errors = duplicates(&json!({"tiers": [{"name": "gold", "limit": 9}, {"name": "gold", "limit": 1}]}), &schema);
+/// assert_eq!(errors[0].to_string(), r#"tiers[1]: Duplicate value: {"name":"gold"}"#);
+/// ```
 pub fn duplicates(value: &Value, schema: &Schema) -> Vec<FieldError> {
     let mut errors = Vec::new();
     walk(value, schema, &Path::root(""), &mut errors);

@@ -3,6 +3,18 @@
 use std::fmt;
 
 /// A place, as a chain up to the root.
+///
+/// ```
+/// use kueue_check_schema::{FieldError, Path};
+/// use serde_json::json;
+///
+/// let root = Path::root("spec");
+/// let tiers = root.field("tiers");
+/// let tier = tiers.index(2);
+/// assert_eq!(tier.field("limit").to_string(), "spec.tiers[2].limit");
+/// let error = FieldError::invalid(&tier.field("limit"), &json!(-1), "may not be negative");
+/// assert_eq!(error.to_string(), "spec.tiers[2].limit: Invalid value: -1: may not be negative");
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Path<'a> {
     parent: Option<&'a Path<'a>>,

@@ -5,6 +5,18 @@ use serde_json::Value;
 use super::{Path, Schema};
 
 /// Drops the fields that the schema does not name. Returns the paths of those dropped.
+///
+/// ```
+/// use kueue_check_schema::{compile, prune};
+/// use serde_json::json;
+///
+/// let schema = compile(&json!({"type": "object", "properties": {
+///     "tiers": {"type": "array", "items": {"type": "object", "properties": {"limit": {"type": "integer"}}}},
+/// }}));
+/// let mut object = json!({"tiers": [{"limit": 1}, {"limti": 2}]});
+/// assert_eq!(prune(&mut object, &schema), ["tiers[1].limti"]);
+/// assert_eq!(object, json!({"tiers": [{"limit": 1}, {}]}));
+/// ```
 pub fn prune(value: &mut Value, schema: &Schema) -> Vec<String> {
     let mut dropped = Vec::new();
     walk(value, schema, &Path::root(""), &mut dropped);
@@ -42,6 +54,20 @@ fn walk(value: &mut Value, schema: &Schema, path: &Path<'_>, dropped: &mut Vec<S
 }
 
 /// Drops nulls where null is not allowed and no default takes their place.
+///
+/// ```
+/// use kueue_check_schema::{compile, default_fields, drop_nulls};
+/// use serde_json::json;
+///
+/// let schema = compile(&json!({"type": "object", "properties": {
+///     "limit": {"type": "integer"}, "unit": {"type": "string", "default": "pods"}, "owner": {"type": "string", "nullable": true},
+/// }}));
+/// let mut object = json!({"limit": null, "unit": null, "owner": null});
+/// drop_nulls(&mut object, &schema);
+/// assert_eq!(object, json!({"unit": null, "owner": null}));
+/// default_fields(&mut object, &schema); // which takes the null that was left for it
+/// assert_eq!(object, json!({"unit": "pods", "owner": null}));
+/// ```
 pub fn drop_nulls(value: &mut Value, schema: &Schema) {
     match value {
         Value::Object(map) => map.retain(|key, child| {

@@ -7,6 +7,19 @@ use crate::FieldError;
 
 /// What is wrong with an object, without its [rules](crate::broken_rules) and [duplicates](crate::duplicates). Its `metadata` is passed over: that has rules
 /// of its own.
+///
+/// ```
+/// use kueue_check_schema::{compile, validate};
+/// use serde_json::json;
+///
+/// let schema = compile(&json!({"type": "object", "required": ["spec"], "properties": {
+///     "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 3}}},
+///     "spec": {"type": "object", "properties": {"limit": {"type": "integer"}}},
+/// }}));
+/// let errors = validate(&json!({"metadata": {"name": "too-long"}, "spec": {"limit": "ten"}}), &schema);
+/// assert_eq!(errors.len(), 1);
+/// assert_eq!(errors[0].to_string(), r#"spec.limit: Invalid value: "string": spec.limit in body must be of type integer: "string""#);
+/// ```
 pub fn validate(value: &Value, schema: &Schema) -> Vec<FieldError> {
     validate_at(value, schema, &Path::root(""))
 }
@@ -18,6 +31,17 @@ fn validate_at(value: &Value, schema: &Schema, path: &Path<'_>) -> Vec<FieldErro
 }
 
 /// What is wrong with a status that is written by itself: fields are named in full, sentences start at the status.
+///
+/// ```
+/// use kueue_check_schema::{compile, validate_status};
+/// use serde_json::json;
+///
+/// let schema = compile(&json!({"type": "object", "properties": {
+///     "status": {"type": "object", "properties": {"used": {"type": "integer", "minimum": 0}}},
+/// }}));
+/// let errors = validate_status(&json!({"spec": "not looked at", "status": {"used": -1}}), &schema);
+/// assert_eq!(errors[0].to_string(), "status.used: Invalid value: -1: used in body should be greater than or equal to 0");
+/// ```
 pub fn validate_status(object: &Value, schema: &Schema) -> Vec<FieldError> {
     let (Some(status), Some(schema)) = (object.get("status"), schema.properties.get("status"))
     else {
@@ -35,6 +59,15 @@ pub fn validate_status(object: &Value, schema: &Schema) -> Vec<FieldError> {
 }
 
 /// Whether these errors are of the sort after which rules in CEL are not even tried.
+///
+/// ```
+/// use kueue_check_schema::{blocks_rules, compile, validate};
+/// use serde_json::json;
+///
+/// let schema = compile(&json!({"type": "object", "required": ["limit"], "properties": {"limit": {"type": "integer", "minimum": 1}}}));
+/// assert!(blocks_rules(&validate(&json!({}), &schema))); // a rule could not read what is not there
+/// assert!(!blocks_rules(&validate(&json!({"limit": 0}), &schema)));
+/// ```
 pub fn blocks_rules(errors: &[FieldError]) -> bool {
     errors.iter().any(|error| {
         matches!(

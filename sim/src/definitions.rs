@@ -7,30 +7,52 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 
 use crate::apiserver::Prepared;
 
-/// A file that could not be read.
+/// Definitions that could not be read.
+///
+/// ```
+/// use kueue_check_sim::definitions;
+///
+/// let error = definitions::read("no-such-directory".as_ref()).unwrap_err();
+/// assert_eq!(error.to_string(), "no-such-directory: No such file or directory (os error 2)");
+/// ```
 #[derive(Debug, thiserror::Error)]
-#[error("{path}: {why}")]
+#[error("{path}: {source}")]
 pub struct DefinitionError {
     path: PathBuf,
-    why: String,
+    source: Box<dyn std::error::Error + Send + Sync>,
 }
 
-/// The definitions in a directory's `.yaml` files, by file name.
+/// The definitions in a directory's `.yaml` files, by file name. There must be some.
+///
+/// ```
+/// use kueue_check_sim::definitions;
+///
+/// let read = definitions::read("crds/kueue-v0.19.2".as_ref())?;
+/// let kinds: Vec<_> = read.iter().map(|definition| definition.spec.names.kind.as_str()).collect();
+/// assert_eq!(kinds[..3], ["AdmissionCheck", "ClusterQueue", "Cohort"]);
+/// # Ok::<(), definitions::DefinitionError>(())
+/// ```
 pub fn read(directory: &Path) -> Result<Vec<CustomResourceDefinition>, DefinitionError> {
-    let error = |path: &Path, why: String| DefinitionError {
+    let error = |path: &Path, source: Box<dyn std::error::Error + Send + Sync>| DefinitionError {
         path: path.to_owned(),
-        why,
+        source,
     };
-    let entries = std::fs::read_dir(directory).map_err(|e| error(directory, e.to_string()))?;
-    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    let entries = std::fs::read_dir(directory).map_err(|e| error(directory, e.into()))?;
+    let mut files = Vec::new();
+    for entry in entries {
+        files.push(entry.map_err(|e| error(directory, e.into()))?.path());
+    }
     files.retain(|file| {
         file.extension()
             .is_some_and(|extension| extension == "yaml")
     });
+    if files.is_empty() {
+        return Err(error(directory, "there is no file *.yaml in it".into()));
+    }
     files.sort();
     let read = files.iter().map(|file| {
-        let text = std::fs::read_to_string(file).map_err(|e| error(file, e.to_string()))?;
-        serde_saphyr::from_str(&text).map_err(|e| error(file, e.to_string()))
+        let text = std::fs::read_to_string(file).map_err(|e| error(file, e.into()))?;
+        serde_saphyr::from_str(&text).map_err(|e| error(file, e.into()))
     });
     read.collect()
 }
@@ -50,6 +72,15 @@ const TEXTS: [&str; 10] = [
 ];
 
 /// Those of Kueue 0.19.2 and of Cluster Autoscaler, to install on a real API server. They have no descriptions, no conversion and no schema of Pods.
+///
+/// ```
+/// use kube::ResourceExt;
+/// use kueue_check_sim::definitions;
+///
+/// let names: Vec<_> = definitions::all().iter().map(ResourceExt::name_any).collect();
+/// assert!(names.contains(&"workloads.kueue.x-k8s.io".to_owned()));
+/// assert!(names.contains(&"provisioningrequests.autoscaling.x-k8s.io".to_owned()));
+/// ```
 pub fn all() -> Vec<CustomResourceDefinition> {
     // The texts are part of this crate, and a test reads them all.
     let read = TEXTS
@@ -59,6 +90,19 @@ pub fn all() -> Vec<CustomResourceDefinition> {
 }
 
 /// The kinds of Kueue 0.19.2 and of Cluster Autoscaler, read once.
+///
+/// ```
+/// use kueue_check::Clock;
+/// use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb};
+/// use kueue_check_sim::definitions;
+/// use serde_json::json;
+///
+/// let server = ApiServer::prepared(Clock::system(), definitions::kueue());
+/// let queues = Resource::new("kueue.x-k8s.io", "v1beta2", "localqueues");
+/// let queue = json!({"apiVersion": queues.api_version(), "kind": "LocalQueue", "metadata": {"name": "a"}, "spec": {"clusterQueue": "Not a name"}});
+/// let answer = server.call(&Call::new(Verb::Create, &queues).namespace("default").body(queue));
+/// assert_eq!(answer.code, 422); // Kueue's definition says what a name may be
+/// ```
 pub fn kueue() -> &'static Prepared {
     static KINDS: LazyLock<Prepared> = LazyLock::new(|| Prepared::new(all()));
     &KINDS
@@ -67,6 +111,12 @@ pub fn kueue() -> &'static Prepared {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directory_without_definitions_is_an_error() {
+        let error = read(Path::new("src")).unwrap_err();
+        assert_eq!(error.to_string(), "src: there is no file *.yaml in it");
+    }
 
     #[test]
     fn all_own_copies_are_definitions() {

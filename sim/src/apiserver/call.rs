@@ -3,6 +3,21 @@
 use serde_json::Value;
 
 /// A kind of object, as a URL names it.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+/// use kueue_check_sim::apiserver::Resource;
+/// use kueue_check_sim::{Job, Simulation};
+///
+/// Simulation::new(|| open).run(async |cluster| {
+///     cluster.submit(Job::new("train").pods(4));
+///     cluster.expect_admitted("train").await;
+///     let workloads = Resource::new("kueue.x-k8s.io", "v1beta2", "workloads");
+///     let all = cluster.server().objects(&workloads, "default");
+///     assert_eq!(all[0]["spec"]["podSets"][0]["count"], 4);
+/// });
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Resource {
     /// Empty for the core group.
@@ -47,6 +62,22 @@ impl Resource {
 }
 
 /// What is to be done.
+///
+/// ```
+/// # use kueue_check::Clock;
+/// # use serde_json::json;
+/// # let server = ApiServer::new(Clock::system());
+/// use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb};
+///
+/// let maps = Resource::new("", "v1", "configmaps");
+/// for (name, team) in [("one", "red"), ("two", "blue"), ("three", "red")] {
+///     let object = json!({"metadata": {"name": name, "labels": {"team": team}}});
+///     server.call(&Call::new(Verb::Create, &maps).namespace("default").body(object));
+/// }
+/// let red = Call::new(Verb::DeleteCollection, &maps).namespace("default").query("labelSelector", "team=red");
+/// assert_eq!(server.call(&red).code, 200);
+/// assert_eq!(server.objects(&maps, "default").len(), 1);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// Read one object.
@@ -66,6 +97,23 @@ pub enum Verb {
 }
 
 /// How a patch is written.
+///
+/// ```
+/// # use kueue_check::Clock;
+/// # use serde_json::json;
+/// # let server = ApiServer::new(Clock::system());
+/// use kueue_check_sim::apiserver::{ApiServer, Answer, Call, Patch, Resource, Verb};
+///
+/// let maps = Resource::new("", "v1", "configmaps");
+/// let apply = |manager: &str, gpus: &str| -> Answer {
+///     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "limits"}, "data": {"gpus": gpus}});
+///     let call = Call::new(Verb::Patch(Patch::Apply), &maps).namespace("default").name("limits");
+///     server.call(&call.query("fieldManager", manager).body(object)) // with `force=true` the second would get its way
+/// };
+/// assert_eq!(apply("alice", "8").code, 201);
+/// let refused = apply("bob", "16");
+/// assert_eq!(refused.body["message"], "Apply failed with 1 conflict: conflict with \"alice\": .data.gpus");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patch {
     /// RFC 7386.
@@ -79,6 +127,21 @@ pub enum Patch {
 }
 
 /// A request. A watch is not one: see `ApiServer::watch`.
+///
+/// ```
+/// # use kueue_check::Clock;
+/// # use serde_json::json;
+/// # let server = ApiServer::new(Clock::system());
+/// use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb};
+///
+/// let call = Call::new(Verb::Create, &Resource::new("", "v1", "configmaps"))
+///     .namespace("default")
+///     .body(json!({"metadata": {"generateName": "limits-"}, "data": {"gpus": "8"}}))
+///     .agent("kubectl/v1.36.3");
+/// let made = server.call(&call);
+/// assert_eq!(made.code, 201, "{}", made.body["message"]);
+/// assert_eq!(made.body["metadata"]["managedFields"][0]["manager"], "kubectl");
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
     /// What is to be done.
@@ -164,6 +227,19 @@ impl Call {
 }
 
 /// An answer.
+///
+/// ```
+/// # use kueue_check::Clock;
+/// # use serde_json::json;
+/// # let server = ApiServer::new(Clock::system());
+/// use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb};
+///
+/// let create = Call::new(Verb::Create, &Resource::new("", "v1", "configmaps")).namespace("default");
+/// let answer = server.call(&create.body(json!({"metadata": {"name": "limits"}, "dta": {"gpus": "8"}})));
+/// // As kubectl shows it: the field is dropped, and the object is made.
+/// assert_eq!((answer.code, answer.warnings), (201, vec!["unknown field \"dta\"".to_owned()]));
+/// assert!(answer.body["dta"].is_null());
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// The HTTP status code.

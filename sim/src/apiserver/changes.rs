@@ -22,7 +22,7 @@ pub(crate) struct Teller {
 
 /// The side that is told of changes of a server, or of one kind of object.
 #[derive(Clone, Debug)]
-pub struct Changes {
+pub(crate) struct Changes {
     shared: Arc<Shared>,
     seen: u64,
 }
@@ -52,12 +52,12 @@ impl Teller {
 
 impl Changes {
     /// What came until now is seen.
-    pub fn mark_seen(&mut self) {
+    pub(crate) fn mark_seen(&mut self) {
         self.seen = self.shared.version.load(Ordering::Acquire);
     }
 
     /// Waits until there is something that was not seen, and marks it. Can be dropped at any time without losing anything.
-    pub async fn changed(&mut self) {
+    pub(crate) async fn changed(&mut self) {
         loop {
             let waiting = self.shared.waiting.notified();
             tokio::pin!(waiting);

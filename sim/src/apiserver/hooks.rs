@@ -9,6 +9,28 @@ use super::call::{Call, Resource};
 use super::status::Status;
 
 /// When admission is asked.
+///
+/// ```
+/// # use kueue_check::Clock;
+/// # use serde_json::{Value, json};
+/// # let server = ApiServer::new(Clock::system());
+/// # let maps = Resource::new("", "v1", "configmaps");
+/// use kueue_check_sim::apiserver::{Admission, ApiServer, Call, Phase, Resource, Review, Status, Verb};
+///
+/// /// Puts a mark on what is written. In the second phase it could only refuse.
+/// struct Marks;
+///
+/// impl Admission for Marks {
+///     fn review(&self, review: &Review<'_>) -> Result<Option<Value>, Status> {
+///         let mut object = review.object.clone();
+///         object["data"]["marked"] = json!("true");
+///         Ok((review.phase == Phase::Mutating).then_some(object))
+///     }
+/// }
+/// server.set_admission(std::sync::Arc::new(Marks));
+/// let made = server.call(&Call::new(Verb::Create, &maps).namespace("default").body(json!({"metadata": {"name": "limits"}})));
+/// assert_eq!(made.body["data"]["marked"], "true");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Before the schema is checked: the object may be changed.
@@ -18,6 +40,29 @@ pub enum Phase {
 }
 
 /// What admission does to an object.
+///
+/// ```
+/// # use kueue_check::Clock;
+/// # use serde_json::{Value, json};
+/// # let server = ApiServer::new(Clock::system());
+/// # let maps = Resource::new("", "v1", "configmaps");
+/// use kueue_check_sim::apiserver::{Admission, ApiServer, Call, Operation, Resource, Review, Status, Verb};
+///
+/// /// Nobody deletes anything.
+/// struct Keeps;
+///
+/// impl Admission for Keeps {
+///     fn review(&self, review: &Review<'_>) -> Result<Option<Value>, Status> {
+///         match review.operation {
+///             Operation::Delete => Err(Status::denied("keep.example.com", "this stays")),
+///             Operation::Create | Operation::Update => Ok(None),
+///         }
+///     }
+/// }
+/// server.set_admission(std::sync::Arc::new(Keeps));
+/// let refused = server.call(&Call::new(Verb::Delete, &Resource::new("", "v1", "namespaces")).name("kube-public"));
+/// assert_eq!(refused.body["message"], "admission webhook \"keep.example.com\" denied the request: this stays");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// It is new.
@@ -29,6 +74,29 @@ pub enum Operation {
 }
 
 /// A write, as a webhook sees it.
+///
+/// ```
+/// # use kueue_check::Clock;
+/// # use serde_json::{Value, json};
+/// # let server = ApiServer::new(Clock::system());
+/// # let maps = Resource::new("", "v1", "configmaps");
+/// use kueue_check_sim::apiserver::{Admission, ApiServer, Call, Patch, Resource, Review, Status, Verb};
+///
+/// /// What was written into `data.gpus` once stays there.
+/// struct Fixed;
+///
+/// impl Admission for Fixed {
+///     fn review(&self, review: &Review<'_>) -> Result<Option<Value>, Status> {
+///         let (old, new) = (&review.old["data"]["gpus"], &review.object["data"]["gpus"]);
+///         let changed = review.resource.plural == "configmaps" && !old.is_null() && old != new;
+///         if changed { Err(Status::denied("fixed.example.com", &format!("`{}` is {old}, not {new}", review.name))) } else { Ok(None) }
+///     }
+/// }
+/// server.set_admission(std::sync::Arc::new(Fixed));
+/// # server.call(&Call::new(Verb::Create, &maps).namespace("default").body(json!({"metadata": {"name": "limits"}, "data": {"gpus": "8"}})));
+/// let patch = Call::new(Verb::Patch(Patch::Merge), &maps).namespace("default").name("limits").body(json!({"data": {"gpus": "16"}}));
+/// assert!(server.call(&patch).body["message"].as_str().is_some_and(|text| text.ends_with("`limits` is \"8\", not \"16\"")));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Review<'a> {
     /// First all writes are reviewed as [`Phase::Mutating`], then as [`Phase::Validating`].
@@ -54,12 +122,66 @@ pub struct Review<'a> {
 }
 
 /// Reviews writes, as webhooks do. It is called without any lock, so it may read the server; the write is tried again if the object changed meanwhile.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+/// use kueue_check_sim::{Job, Simulation};
+/// # use serde_json::Value;
+/// # use std::{sync::Arc, time::Duration};
+/// use kueue_check_sim::apiserver::{Admission, Review, Status};
+/// use kueue_check_sim::kueue::Webhook;
+///
+/// /// Kueue's webhook is down whenever the check writes.
+/// struct Down;
+///
+/// impl Admission for Down {
+///     fn review(&self, review: &Review<'_>) -> Result<Option<Value>, Status> {
+///         let down = Status::new(500, "InternalError", "failed calling webhook \"vworkload.kb.io\": connection refused");
+///         if review.agent.starts_with("check-") && review.resource.plural == "workloads" { Err(down) } else { Ok(None) }
+///     }
+/// }
+///
+/// Simulation::new(|| open).run(async |cluster| {
+///     cluster.server().set_admission(Arc::new(Down)); // in place of Kueue's own
+///     cluster.submit(Job::new("train"));
+///     cluster.advance(Duration::from_secs(60)).await;
+///     assert!(!cluster.is_admitted("train"));
+///     cluster.server().set_admission(Arc::new(Webhook));
+///     cluster.expect_admitted("train").await; // the check has tried again
+/// });
+/// ```
 pub trait Admission: Send + Sync {
     /// The changed object, or `None` to leave it. What it returns in [`Phase::Validating`] is not used.
     fn review(&self, review: &Review<'_>) -> Result<Option<Value>, Status>;
 }
 
 /// What goes wrong with one request.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use k8s_openapi::api::core::v1::ConfigMap;
+/// # use kube::Api;
+/// # use kueue_check::Clock;
+/// # let server = ApiServer::new(Clock::system());
+/// # let limits: ConfigMap = serde_json::from_value(serde_json::json!({"metadata": {"name": "limits"}}))?;
+/// use kueue_check_sim::apiserver::{ApiServer, Faults, Request, RequestFault, Resource};
+///
+/// struct LosesReplies;
+///
+/// impl Faults for LosesReplies {
+///     fn request(&self, _: &Request) -> Option<RequestFault> {
+///         Some(RequestFault::LoseReply)
+///     }
+/// }
+/// server.set_faults(std::sync::Arc::new(LosesReplies));
+/// let maps: Api<ConfigMap> = Api::namespaced(server.client(), "default");
+/// assert!(maps.create(&Default::default(), &limits).await.is_err());
+/// // The client saw an error, and the object is there all the same.
+/// assert!(server.get(&Resource::new("", "v1", "configmaps"), "default", "limits").is_some());
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum RequestFault {
     /// It is answered with this and not done. `retry_after` is in seconds.
@@ -96,6 +218,34 @@ pub enum RequestFault {
 }
 
 /// What goes wrong with one event of a watch.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use k8s_openapi::api::core::v1::ConfigMap;
+/// # use kube::Api;
+/// # use kueue_check::Clock;
+/// # let server = ApiServer::new(Clock::system());
+/// # let limits: ConfigMap = serde_json::from_value(serde_json::json!({"metadata": {"name": "limits"}}))?;
+/// use futures::StreamExt;
+/// use kube::api::WatchParams;
+/// use kueue_check_sim::apiserver::{ApiServer, Delivery, EventFault, Faults};
+///
+/// struct Twice;
+///
+/// impl Faults for Twice {
+///     fn event(&self, _: &Delivery) -> Option<EventFault> {
+///         Some(EventFault::Duplicate)
+///     }
+/// }
+/// server.set_faults(std::sync::Arc::new(Twice));
+/// let maps: Api<ConfigMap> = Api::namespaced(server.client(), "default");
+/// let watch = maps.watch(&WatchParams::default().disable_bookmarks(), "0").await?;
+/// maps.create(&Default::default(), &limits).await?;
+/// let events: Vec<_> = watch.take(2).collect().await;
+/// assert_eq!(format!("{:?}", events[0]), format!("{:?}", events[1]));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventFault {
     /// The stream ends instead.
@@ -113,6 +263,32 @@ pub enum EventFault {
 }
 
 /// A request as it arrives.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use k8s_openapi::api::core::v1::ConfigMap;
+/// # use kube::Api;
+/// # use kueue_check::Clock;
+/// # let server = ApiServer::new(Clock::system());
+/// # let limits: ConfigMap = serde_json::from_value(serde_json::json!({"metadata": {"name": "limits"}}))?;
+/// use kueue_check_sim::apiserver::{ApiServer, Faults, Request, RequestFault, Verb};
+///
+/// /// The first list of each agent fails.
+/// struct FirstList;
+///
+/// impl Faults for FirstList {
+///     fn request(&self, request: &Request) -> Option<RequestFault> {
+///         let first = request.number == 0 && request.call.verb == Verb::List && !request.watch;
+///         first.then_some(RequestFault::Disconnect)
+///     }
+/// }
+/// server.set_faults(std::sync::Arc::new(FirstList));
+/// let maps: Api<ConfigMap> = Api::namespaced(server.client_as("check"), "default");
+/// assert!(maps.list(&Default::default()).await.is_err());
+/// assert!(maps.list(&Default::default()).await.is_ok());
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Who asks.
@@ -126,6 +302,34 @@ pub struct Request {
 }
 
 /// An event as it leaves.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use k8s_openapi::api::core::v1::ConfigMap;
+/// # use kube::Api;
+/// # use kueue_check::Clock;
+/// # let server = ApiServer::new(Clock::system());
+/// # let limits: ConfigMap = serde_json::from_value(serde_json::json!({"metadata": {"name": "limits"}}))?;
+/// use futures::StreamExt;
+/// use kube::api::{WatchEvent, WatchParams};
+/// use kueue_check_sim::apiserver::{ApiServer, Delivery, EventFault, Faults};
+///
+/// struct NothingNew;
+///
+/// impl Faults for NothingNew {
+///     fn event(&self, delivery: &Delivery) -> Option<EventFault> {
+///         (delivery.event == "ADDED" && delivery.resource.plural == "configmaps").then_some(EventFault::Drop)
+///     }
+/// }
+/// server.set_faults(std::sync::Arc::new(NothingNew));
+/// let maps: Api<ConfigMap> = Api::namespaced(server.client(), "default");
+/// let mut watch = maps.watch(&WatchParams::default().disable_bookmarks(), "0").await?.boxed();
+/// maps.create(&Default::default(), &limits).await?;
+/// maps.delete("limits", &Default::default()).await?;
+/// assert!(matches!(watch.next().await, Some(Ok(WatchEvent::Deleted(_)))));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Delivery {
     /// To whom.
@@ -141,6 +345,33 @@ pub struct Delivery {
 }
 
 /// Decides what goes wrong, at the edge: for requests that come as HTTP (through a client or a port), never for calls in process.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use k8s_openapi::api::core::v1::ConfigMap;
+/// # use kube::Api;
+/// # use kueue_check::Clock;
+/// # let server = ApiServer::new(Clock::system());
+/// # let limits: ConfigMap = serde_json::from_value(serde_json::json!({"metadata": {"name": "limits"}}))?;
+/// use kueue_check_sim::apiserver::{ApiServer, Faults, Request, RequestFault, Resource, Status};
+///
+/// /// The server is too busy for one of its clients.
+/// struct Busy;
+///
+/// impl Faults for Busy {
+///     fn request(&self, request: &Request) -> Option<RequestFault> {
+///         let status = Status::new(429, "TooManyRequests", "too many requests");
+///         (request.agent == "check").then_some(RequestFault::Refuse { status, retry_after: Some(1) })
+///     }
+/// }
+/// server.set_faults(std::sync::Arc::new(Busy));
+/// let refused = Api::<ConfigMap>::namespaced(server.client_as("check"), "default").get("limits").await.unwrap_err();
+/// assert!(refused.to_string().contains("too many requests"));
+/// // Calls in process never fail.
+/// assert_eq!(server.objects(&Resource::new("", "v1", "namespaces"), "").len(), 4);
+/// # Ok(()) }
+/// ```
 pub trait Faults: Send + Sync {
     /// For a request; `None` if nothing.
     fn request(&self, request: &Request) -> Option<RequestFault> {

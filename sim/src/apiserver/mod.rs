@@ -30,11 +30,11 @@ mod watch;
 use self::core::Core;
 
 pub use call::{Answer, Call, Patch, Resource, Verb};
-pub use changes::Changes;
 pub use hooks::{
     Admission, Delivery, EventFault, Faults, Operation, Phase, Request, RequestFault, Review,
 };
 pub use server::{ApiServer, Prepared};
-pub use status::{FieldError, Status};
+pub(crate) use status::FieldError;
+pub use status::Status;
 pub use store::{Change, ChangeVerb};
 pub use watch::{Event, Watch, WatchOptions};

@@ -17,6 +17,24 @@ use super::store::Change;
 use super::watch::{Watch, WatchOptions};
 
 /// An API server in memory. Clones are handles of the same server.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kube::Api;
+/// use kueue_check::Clock;
+/// use kueue_check_sim::apiserver::{ApiServer, Resource};
+///
+/// let server = ApiServer::new(Clock::system());
+/// let limits: Api<ConfigMap> = Api::namespaced(server.client_as("admin/1.0"), "default");
+/// limits.create(&Default::default(), &serde_json::from_value(serde_json::json!({"metadata": {"name": "limits"}}))?).await?;
+///
+/// assert!(server.get(&Resource::new("", "v1", "configmaps"), "default", "limits").is_some());
+/// let missing = limits.get("limit").await.unwrap_err();
+/// assert!(missing.to_string().contains("configmaps \"limit\" not found"));
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct ApiServer {
     pub(crate) core: Arc<Core>,
@@ -31,6 +49,17 @@ impl fmt::Debug for ApiServer {
 }
 
 /// Kinds read once, for many servers: reading Kueue's definitions takes longer than a small simulation.
+///
+/// ```
+/// use kueue_check::Clock;
+/// use kueue_check_sim::apiserver::{ApiServer, Call, Prepared, Resource, Verb};
+///
+/// let prepared = Prepared::new(kueue_check_sim::definitions::all());
+/// let list = Call::new(Verb::List, &Resource::new("kueue.x-k8s.io", "v1beta2", "workloads"));
+/// assert_eq!(ApiServer::prepared(Clock::system(), &prepared).call(&list).code, 200);
+/// // A new server has the built-in kinds only.
+/// assert_eq!(ApiServer::new(Clock::system()).call(&list).code, 404);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Prepared {
     registry: Registry,
@@ -125,7 +154,7 @@ impl ApiServer {
     }
 
     /// Tells the newest version, whenever anything changes.
-    pub fn changed(&self) -> Changes {
+    pub(crate) fn changed(&self) -> Changes {
         self.core.store().changed()
     }
 

@@ -1,15 +1,27 @@
 //! Refusals, with the words of the real server.
 
+use std::fmt;
+
 use serde_json::{Value, json};
 
 use super::call::{Answer, Resource};
 
-pub use kueue_check_schema::FieldError;
+pub(crate) use kueue_check_schema::FieldError;
 
 /// What is said to a path that nothing serves.
 pub(crate) const NO_SUCH_PAGE: &str = "404 page not found";
 
 /// Why a request is refused; the `Status` object of the API.
+///
+/// ```
+/// use kueue_check_sim::apiserver::{Resource, Status};
+///
+/// // What a fault may answer, in the words of the real server: somebody else was faster.
+/// let status = Status::stale(&Resource::new("kueue.x-k8s.io", "v1beta2", "workloads"), "job-train-1f3c5");
+/// assert_eq!((status.code, status.reason.as_str()), (409, "Conflict"));
+/// assert!(status.message.starts_with("Operation cannot be fulfilled on workloads.kueue.x-k8s.io \"job-train-1f3c5\": the object has been modified"));
+/// assert_eq!(status.to_value()["details"]["group"], "kueue.x-k8s.io");
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Status {
     /// The HTTP status code.
@@ -23,6 +35,15 @@ pub struct Status {
     /// Where a list that expired can go on.
     pub continue_token: Option<String>,
 }
+
+/// What it says, with its code.
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.code)
+    }
+}
+
+impl std::error::Error for Status {}
 
 impl Status {
     /// A refusal.
@@ -140,7 +161,7 @@ impl Status {
     }
 
     /// 422 with a cause per field.
-    pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
+    pub(crate) fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
         let mut texts: Vec<String> = Vec::new();
         for error in errors {
             let text = format!("{}: {}", error.field, error.message);

@@ -1,6 +1,7 @@
 //! Watches: a place in the history, and what of it somebody wants to see.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -15,6 +16,26 @@ use super::store::{Change, ChangeVerb};
 use super::verbs::{no_such_resource, parse_version, show, zero};
 
 /// What is watched, and from where on.
+///
+/// ```
+/// # use kueue_check::Clock;
+/// # use serde_json::json;
+/// # let server = ApiServer::new(Clock::system());
+/// # let maps = Resource::new("", "v1", "configmaps");
+/// # let object = |name: &str| json!({"metadata": {"name": name, "labels": {"team": "red"}}});
+/// # let create = |name: &str| server.call(&Call::new(Verb::Create, &maps).namespace("default").body(object(name)));
+/// use kueue_check_sim::apiserver::{ApiServer, Call, Patch, Resource, Verb, WatchOptions};
+///
+/// create("limits"); // a ConfigMap with the label `team: red`
+/// let options = WatchOptions { label_selector: "team=red".to_owned(), ..WatchOptions::all(&maps) };
+/// let mut watch = server.watch(options)?;
+/// let relabel = json!({"metadata": {"labels": {"team": "blue"}}});
+/// server.call(&Call::new(Verb::Patch(Patch::Merge), &maps).namespace("default").name("limits").body(relabel));
+/// // Who sees only some objects is told that one is gone when it is no longer one of them.
+/// let kinds: Vec<_> = std::iter::from_fn(|| watch.ready()).map(|event| event.kind).collect();
+/// assert_eq!(kinds, ["ADDED", "DELETED"]);
+/// # Ok::<(), kueue_check_sim::apiserver::Status>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchOptions {
     /// The kind.
@@ -48,6 +69,23 @@ impl WatchOptions {
 }
 
 /// One event of a watch.
+///
+/// ```
+/// # use kueue_check::Clock;
+/// # use serde_json::json;
+/// # let server = ApiServer::new(Clock::system());
+/// # let maps = Resource::new("", "v1", "configmaps");
+/// # let object = |name: &str| json!({"metadata": {"name": name, "labels": {"team": "red"}}});
+/// # let create = |name: &str| server.call(&Call::new(Verb::Create, &maps).namespace("default").body(object(name)));
+/// use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb, WatchOptions};
+///
+/// create("limits");
+/// server.compact(server.resource_version());
+/// let old = WatchOptions { resource_version: "1".to_owned(), ..WatchOptions::all(&maps) };
+/// let event = server.watch(old)?.ready().expect("an error is an event");
+/// assert_eq!((event.kind, &event.object["code"], &event.object["reason"]), ("ERROR", &json!(410), &json!("Expired")));
+/// # Ok::<(), kueue_check_sim::apiserver::Status>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
@@ -57,6 +95,28 @@ pub struct Event {
 }
 
 /// A running watch.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), kueue_check_sim::apiserver::Status> {
+/// # use kueue_check::Clock;
+/// # use serde_json::json;
+/// # let server = ApiServer::new(Clock::system());
+/// # let maps = Resource::new("", "v1", "configmaps");
+/// # let object = |name: &str| json!({"metadata": {"name": name, "labels": {"team": "red"}}});
+/// # let create = |name: &str| server.call(&Call::new(Verb::Create, &maps).namespace("default").body(object(name)));
+/// use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb, WatchOptions};
+///
+/// let mut watch = server.watch(WatchOptions::all(&maps))?;
+/// assert_eq!(watch.ready(), None);
+/// create("limits");
+/// let event = watch.next().await.expect("it never ends by itself");
+/// assert_eq!((event.kind, &event.object["metadata"]["name"]), ("ADDED", &json!("limits")));
+/// // A kind that is not served can't be watched.
+/// let refused = server.watch(WatchOptions::all(&Resource::new("example.com", "v1", "pools"))).err();
+/// assert_eq!(refused.map(|status| status.code), Some(404));
+/// # Ok(()) }
+/// ```
 pub struct Watch {
     core: Arc<Core>,
     kind: Arc<Kind>,
@@ -66,6 +126,15 @@ pub struct Watch {
     ready: VecDeque<Event>,
     changed: Changes,
     ended: bool,
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch")
+            .field("version", &self.version)
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Watch {

@@ -29,6 +29,26 @@ const CONSUMES: [&str; 2] = [
 /// An autoscaler beside an API server. Clones are handles of the same one.
 ///
 /// It looks at the start of each scan in which something changed or became due, and sleeps through all others, so a quiet week costs nothing.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+/// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
+/// # use std::time::Duration;
+/// # use example::ask;
+/// use kueue_check_sim::Simulation;
+/// use kueue_check_sim::autoscaler::{Autoscaler, BEST_EFFORT_ATOMIC, NodePool, Profile, Settings};
+///
+/// Simulation::new(|| open).run(async |cluster| {
+///     let settings = Settings::new(Profile::Oss137, [NodePool::new("pool", &[("cpu", "8")], 1, 4)]);
+///     let autoscaler = Autoscaler::new(cluster.server().clone(), cluster.clock().clone(), settings);
+///     let running = autoscaler.clone();
+///     tokio::spawn(async move { running.run().await });
+///     ask(cluster.server(), "train", BEST_EFFORT_ATOMIC, 24); // a ProvisioningRequest for 24 pods of one CPU
+///     cluster.advance(Duration::from_secs(10)).await;
+///     assert_eq!(autoscaler.nodes("pool"), (3, 1)); // two more are on their way
+/// });
+/// ```
 #[derive(Clone)]
 pub struct Autoscaler {
     server: ApiServer,
@@ -91,11 +111,6 @@ impl Autoscaler {
                 }
             }
         }
-    }
-
-    /// One loop, at once.
-    pub fn scan(&self) -> Step {
-        self.turn().step
     }
 
     /// Changes the settings from now on. Nodes there are stay as they are.

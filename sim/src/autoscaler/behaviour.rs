@@ -5,6 +5,23 @@ use std::time::Duration;
 use super::Request;
 
 /// What goes wrong, or otherwise than by capacity.
+///
+/// ```
+/// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
+/// # use example::told;
+/// use std::time::Duration;
+/// use kueue_check_sim::autoscaler::{Behaviour, CHECK_CAPACITY, NodePool, Profile, Selector, Settings};
+///
+/// let settings = Settings::new(Profile::GkeQueued, [NodePool::new("pool", &[("cpu", "8")], 1, 4)])
+///     .misbehave(Selector::all(), Behaviour::Revoked(Duration::from_secs(300)));
+/// // What is said in ten minutes about a request for four pods of one CPU; there is a scan every ten seconds.
+/// assert_eq!(told(settings, &[("train", CHECK_CAPACITY, 4)], 10), [
+///     "09:00:00 train Accepted=True Accepted",
+///     "09:00:00 train Provisioned=True CapacityIsFound",
+///     "09:05:10 train BookingExpired=True BookingExpired",
+///     "09:05:10 train CapacityRevoked=True CapacityRevoked",
+/// ]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Behaviour {
     /// No condition is ever written.
@@ -52,6 +69,20 @@ impl Behaviour {
 }
 
 /// What one attempt finds.
+///
+/// ```
+/// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
+/// # use example::told;
+/// use kueue_check_sim::autoscaler::{Behaviour, CHECK_CAPACITY, NodePool, Outcome, Profile, Selector, Settings};
+///
+/// // There is room, and yet the first two attempts find none.
+/// let outcomes = vec![Outcome::NotFound, Outcome::NotFound, Outcome::ByCapacity];
+/// let settings = Settings::new(Profile::Oss137, [NodePool::new("pool", &[("cpu", "8")], 1, 4)])
+///     .misbehave(Selector::all(), Behaviour::Attempts(outcomes));
+/// // What is said in ten minutes about a request for four pods of one CPU.
+/// let told = told(settings, &[("train", CHECK_CAPACITY, 4)], 10);
+/// assert_eq!(told.last().unwrap(), "09:03:20 train Provisioned=True CapacityIsFound");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// What there is room for.
@@ -72,6 +103,20 @@ pub enum Outcome {
 }
 
 /// Which requests are meant. All that is said must hold.
+///
+/// ```
+/// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
+/// # use example::told;
+/// use kueue_check_sim::autoscaler::{Behaviour, CHECK_CAPACITY, NodePool, Profile, Selector, Settings};
+///
+/// let second = Selector::all().class(CHECK_CAPACITY).name("train-*").nth(2);
+/// let settings = Settings::new(Profile::Oss137, [NodePool::new("pool", &[("cpu", "8")], 1, 4)])
+///     .misbehave(second, Behaviour::Silent);
+/// // What is said in ten minutes about two requests, each for one pod.
+/// let told = told(settings, &[("train-a", CHECK_CAPACITY, 1), ("train-b", CHECK_CAPACITY, 1)], 10);
+/// assert!(told.iter().any(|line| line.contains("train-a Provisioned=True")));
+/// assert!(!told.iter().any(|line| line.contains("train-b")));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
     class: Option<String>,

@@ -7,6 +7,27 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 /// The types of conditions that an autoscaler writes.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+/// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
+/// # use std::time::Duration;
+/// # use example::ask;
+/// use kueue_check_sim::Simulation;
+/// use kueue_check_sim::apiserver::Resource;
+/// use kueue_check_sim::autoscaler::{Autoscaler, CHECK_CAPACITY, ConditionType, Profile, RequestKey, Settings};
+///
+/// Simulation::new(|| open).run(async |cluster| {
+///     let autoscaler = Autoscaler::new(cluster.server().clone(), cluster.clock().clone(), Settings::new(Profile::Oss137, []));
+///     ask(cluster.server(), "train", CHECK_CAPACITY, 8); // a ProvisioningRequest
+///     let train = RequestKey::new("default", "train");
+///     autoscaler.set(&train, ConditionType::CapacityRevoked, true, "CapacityRevoked", "the nodes are gone");
+///     let requests = Resource::new("autoscaling.x-k8s.io", "v1", "provisioningrequests");
+///     let request = cluster.server().get(&requests, "default", "train").unwrap();
+///     assert_eq!(request["status"]["conditions"][0]["type"], ConditionType::CapacityRevoked.as_str());
+/// });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConditionType {
     /// Picked up.

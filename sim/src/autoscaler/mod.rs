@@ -1,7 +1,7 @@
 //! Cluster Autoscaler as a ProvisioningRequest meets it.
 //!
-//! [`step`] is one loop of the autoscaler as a pure function: settings, what it sees ([`World`]), what it remembers ([`Memory`]) and the time go in; what it writes and
-//! when it must look again come out. [`Autoscaler`] drives it through an API server.
+//! One loop of the autoscaler is a pure function: settings, what it sees, what it remembers and the time go in; what it writes and when it must look again come out.
+//! [`Autoscaler`] drives it through an API server.
 //!
 //! | [`Profile`] | class of request | becomes |
 //! | --- | --- | --- |
@@ -31,13 +31,21 @@ mod writer;
 pub use actor::Autoscaler;
 pub use behaviour::{Behaviour, Outcome, Selector};
 pub use class::{BEST_EFFORT_ATOMIC, CHECK_CAPACITY, QUEUED_PROVISIONING};
-pub use condition::{Condition, ConditionType};
-pub use memory::Memory;
-pub use nodes::{NodePool, Nodes};
+pub use condition::ConditionType;
+pub use nodes::NodePool;
 pub use profile::Profile;
-pub use request::{PodSet, Request, RequestKey};
+pub use request::RequestKey;
 pub use settings::{Delay, Order, Settings};
-pub use shape::{Shape, Taint};
-pub use step::{Action, Mode, Step, Write, step};
 pub use webhook::refuses;
-pub use world::{Pod, World};
+
+// For the crate's own tests: no promise is made about it.
+#[doc(hidden)]
+pub use {
+    condition::Condition,
+    memory::Memory,
+    nodes::Nodes,
+    request::{PodSet, Request},
+    shape::{Shape, Taint},
+    step::{Action, Mode, Step, Write, step},
+    world::{Pod, World},
+};

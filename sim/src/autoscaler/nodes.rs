@@ -10,6 +10,19 @@ use super::condition::after;
 use super::shape::{Shape, Taint, amounts};
 
 /// Nodes alike, of which the autoscaler may add some.
+///
+/// ```
+/// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
+/// # use example::told;
+/// use kueue_check_sim::autoscaler::{BEST_EFFORT_ATOMIC, NodePool, Profile, Settings};
+///
+/// let pool = NodePool::new("pool", &[("cpu", "8"), ("memory", "32Gi")], 1, 2);
+/// let settings = Settings::new(Profile::Oss137, [pool]);
+/// // What is said in a minute about requests for pods of one CPU: two nodes are enough for the first, and there are never three.
+/// let told = told(settings, &[("fits", BEST_EFFORT_ATOMIC, 16), ("never", BEST_EFFORT_ATOMIC, 17)], 1);
+/// assert!(told[1].ends_with("fits Provisioned=True CapacityIsProvisioned"));
+/// assert!(told[3].ends_with("never Provisioned=False CapacityIsNotFound"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodePool {
     pub(super) name: String,

@@ -10,6 +10,23 @@ const MINUTE: Duration = Duration::from_secs(60);
 const WEEK: Duration = Duration::from_secs(7 * 86_400);
 
 /// How the autoscaler behaves. The fields start as the profile has them; setters of the same names change them.
+///
+/// ```
+/// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
+/// # use example::told;
+/// use std::time::Duration;
+/// use kueue_check_sim::autoscaler::{CHECK_CAPACITY, Delay, NodePool, Profile, Settings};
+///
+/// let settings = Settings::new(Profile::Oss137, [NodePool::new("pool", &[("cpu", "8")], 1, 4)])
+///     .provision_delay(Delay::Fixed(Duration::from_secs(60)))
+///     .booking_ttl(Duration::from_secs(120));
+/// // What is said in ten minutes about a request for eight pods of one CPU; there is a scan every ten seconds.
+/// assert_eq!(told(settings, &[("train", CHECK_CAPACITY, 8)], 10), [
+///     "09:00:00 train Accepted=True Accepted",
+///     "09:01:00 train Provisioned=True CapacityIsFound",
+///     "09:03:10 train BookingExpired=True CapacityReservationTimeExpired",
+/// ]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Which autoscaler is played.
@@ -59,6 +76,22 @@ pub struct Settings {
 }
 
 /// How long something takes.
+///
+/// ```
+/// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
+/// # use example::told;
+/// use std::time::Duration;
+/// use kueue_check_sim::autoscaler::{CHECK_CAPACITY, Delay, NodePool, Profile, Settings};
+///
+/// let minutes = |count: u64| Duration::from_secs(60 * count);
+/// let settings = Settings::new(Profile::Oss137, [NodePool::new("pool", &[("cpu", "8")], 1, 4)])
+///     .provision_delay(Delay::Between(minutes(2), minutes(5)))
+///     .seed(7);
+/// // What is said in six minutes about a request for eight pods of one CPU.
+/// let once = told(settings.clone(), &[("train", CHECK_CAPACITY, 8)], 6);
+/// assert!(("09:02:00".."09:05:11").contains(&once[1].as_str()));
+/// assert_eq!(once, told(settings, &[("train", CHECK_CAPACITY, 8)], 6), "one seed, one delay");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delay {
     /// Always so long.
@@ -68,6 +101,20 @@ pub enum Delay {
 }
 
 /// Which of several requests is picked up first. Real autoscalers promise no order.
+///
+/// ```
+/// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
+/// # use example::told;
+/// use kueue_check_sim::autoscaler::{CHECK_CAPACITY, NodePool, Order, Profile, Settings};
+///
+/// // What is said first about two requests; `b` was there a second before `a`.
+/// let first = |order: Order| {
+///     let settings = Settings::new(Profile::Oss137, [NodePool::new("pool", &[("cpu", "8")], 1, 4)]).order(order);
+///     told(settings, &[("b", CHECK_CAPACITY, 1), ("a", CHECK_CAPACITY, 1)], 1)[0].clone()
+/// };
+/// assert_eq!(first(Order::Listed), "09:00:01 a Accepted=True Accepted");
+/// assert_eq!(first(Order::Fifo), "09:00:01 b Accepted=True Accepted");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// By namespace and name, as the API server lists them.

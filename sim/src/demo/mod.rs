@@ -19,6 +19,28 @@ use crate::simulation::{Cluster, Simulation, caught};
 use crate::timeline::Timeline;
 
 /// How a story is shown. These are the flags of `demo`.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+///
+/// use clap::Parser;
+/// use kueue_check_sim::{Job, Simulation, demo::Demo};
+///
+/// #[derive(Parser)]
+/// struct Arguments { #[command(flatten)] demo: Demo }
+///
+/// # let page = std::env::temp_dir().join(format!("kueue-check-demo-{}.html", std::process::id()));
+/// # let page = page.to_str().expect("a path of text");
+/// let Arguments { demo } = Arguments::parse_from(["example", "--speed", "0", "--html", page]);
+/// demo.show("one job starts", &Simulation::new(|| open), async |cluster| {
+///     cluster.submit(Job::new("train"));
+///     cluster.expect_admitted("train").await;
+/// })?;
+/// assert!(std::fs::read_to_string(page)?.contains("<h1>One job starts</h1>"));
+/// # std::fs::remove_file(page)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, clap::Args)]
 pub struct Demo {
     /// Where the page with the timeline is written.
@@ -36,6 +58,18 @@ pub struct Demo {
 }
 
 /// Why a story could not be shown.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+///
+/// # use kueue_check_sim::{Simulation, demo::Demo};
+/// # use clap::Parser;
+/// # #[derive(Parser)] struct Arguments { #[command(flatten)] demo: Demo }
+/// let Arguments { demo } = Arguments::parse_from(["example", "--html", "no-such-directory/demo.html"]);
+/// let error = demo.show("nothing happens", &Simulation::new(|| open), async |_| {}).unwrap_err();
+/// assert_eq!(error.to_string(), "no-such-directory/demo.html: No such file or directory (os error 2)");
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DemoError {

@@ -6,6 +6,23 @@ use super::Point;
 use crate::apiserver::{EventFault, RequestFault, Status};
 
 /// What goes wrong, once.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+///
+/// use kueue_check_sim::{Cluster, Job, Plan, Simulation, explore::Fault};
+///
+/// async fn admitted(cluster: &Cluster) {
+///     cluster.submit(Job::new("train"));
+///     cluster.expect_admitted("train").await;
+/// }
+/// let trial = Simulation::new(|| open);
+/// let first = trial.run(admitted).points[0].clone();
+/// let run = trial.run_with(&admitted, &Plan::of(first, Fault::Throttled));
+/// assert!(!run.failed());
+/// assert_eq!(run.plan.to_string(), "check-0/request/0/429"); // faults that are answers are named by their code
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The replica dies before the request is done; another takes its place a second later.

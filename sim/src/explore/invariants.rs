@@ -11,6 +11,25 @@ use crate::apiserver::Change;
 use crate::simulation::{Answer, LEASE};
 
 /// What a run left behind.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+///
+/// use kueue_check_sim::{Job, Simulation};
+/// use kueue_check_sim::explore::{Evidence, violations};
+///
+/// Simulation::new(|| open).run(async |cluster| {
+///     cluster.submit(Job::new("train"));
+///     cluster.expect_admitted("train").await;
+///     let (history, answers) = (cluster.server().history(), cluster.answers().all());
+///     let evidence = Evidence { checks: &["check"], history: &history, answers: &answers, since: 0, replicas: 1, second_leader: false };
+///     assert!(violations(&evidence).is_empty());
+///     // The same writes, had the check not been asked.
+///     let unasked = Evidence { answers: &[], ..evidence };
+///     assert!(violations(&unasked)[0].ends_with("the check has not answered so for this reservation"));
+/// });
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence<'a> {
     /// The AdmissionChecks that the replicas answer for.
@@ -42,6 +61,27 @@ const LATE: SignedDuration = SignedDuration::from_secs(60);
 /// | verdict | Retry and Rejected come from a verdict or from the check's policy, never from an error |
 /// | admitted | nothing is Pending once the Workload is admitted |
 /// | answered | at the end, each Workload that holds quota has been told something |
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+///
+/// # use serde_json::json;
+/// use kueue_check_sim::apiserver::{Call, Patch, Resource, Verb};
+/// use kueue_check_sim::{Cluster, Job, Plan, Simulation};
+///
+/// async fn touched(cluster: &Cluster) {
+///     cluster.submit(Job::new("train"));
+///     cluster.expect_admitted("train").await;
+///     // As a check would that labels Workloads with a client of its own.
+///     let workloads = Resource::new("kueue.x-k8s.io", "v1beta2", "workloads");
+///     let name = &cluster.workload("train").expect("it is admitted")["metadata"]["name"];
+///     let patch = Call::new(Verb::Patch(Patch::Merge), &workloads).namespace("default").name(name.as_str().unwrap_or_default());
+///     cluster.server().call(&patch.agent("check-0").body(json!({"metadata": {"labels": {"licence": "42"}}})));
+/// }
+/// let run = Simulation::new(|| open).run_with(&touched, &Plan::none());
+/// assert!(run.violations[0].starts_with("own entry: check-0 changed more than its entry at 2026-11-21T09:"));
+/// ```
 pub fn violations(evidence: &Evidence<'_>) -> Vec<String> {
     let mut found = Vec::new();
     let mut lease = Leases::default();

@@ -30,6 +30,24 @@ pub const PLAN: &str = "KUEUE_CHECK_PLAN";
 const OF_A_KIND: usize = 12;
 
 /// What came of an exploration.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+///
+/// use std::time::Duration;
+/// use kueue_check_sim::{Job, Simulation};
+///
+/// // A story that does not wait as long as a fault may last.
+/// let explored = Simulation::new(|| open).explore_until_failure(async |cluster| {
+///     cluster.submit(Job::new("train"));
+///     cluster.advance(Duration::from_secs(1)).await;
+///     assert!(cluster.is_admitted("train"), "not within a second");
+/// });
+/// let failed = &explored.failed[0];
+/// assert_eq!(failed.failure.as_deref(), Some("not within a second"));
+/// assert!(explored.to_string().contains("1 failed"), "{explored}\n{failed}");
+/// ```
 #[derive(Debug)]
 pub struct Explored {
     /// How many runs there were, the one without faults among them.

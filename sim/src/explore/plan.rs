@@ -6,6 +6,24 @@ use std::str::FromStr;
 use super::Fault;
 
 /// A moment at which something can go wrong.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+///
+/// use kueue_check_sim::{Cluster, Job, Plan, Simulation, explore::Fault};
+///
+/// async fn admitted(cluster: &Cluster) {
+///     cluster.submit(Job::new("train"));
+///     cluster.expect_admitted("train").await;
+/// }
+/// let trial = Simulation::new(|| open);
+/// let run = trial.run(admitted);
+/// let write = run.points.iter().find(|point| point.what == "apply workloads/status").expect("the verdict is written");
+/// assert_eq!((write.agent.as_str(), write.event), ("check-0", false));
+/// // The write is done and its answer lost: the check finds what it wrote.
+/// assert!(!trial.run_with(&admitted, &Plan::of(write.clone(), Fault::LoseReply)).failed());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Point {
     /// Which replica of the check, such as `check-0`.
@@ -14,7 +32,7 @@ pub struct Point {
     pub event: bool,
     /// The number among the agent's requests, or among its events.
     pub number: u64,
-    /// What it is, for people: `patch workloads/status`.
+    /// What it is, for people: `apply workloads/status`.
     pub what: String,
 }
 
@@ -30,6 +48,23 @@ impl Point {
 }
 
 /// The faults of one run.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+///
+/// use kueue_check_sim::{Cluster, Job, Plan, Simulation};
+///
+/// async fn admitted(cluster: &Cluster) {
+///     cluster.submit(Job::new("train"));
+///     cluster.expect_admitted("train").await;
+/// }
+/// // What a run that failed prints, to see it again.
+/// let plan: Plan = "check-0/event/1/late,check-0/request/3/crash-before".parse()?;
+/// let run = Simulation::new(|| open).run_with(&admitted, &plan);
+/// assert!(!run.failed(), "{run}");
+/// # Ok::<(), kueue_check_sim::explore::PlanError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan(Vec<(Point, Fault)>);
 
@@ -99,6 +134,13 @@ impl fmt::Display for Plan {
 }
 
 /// A text that is no plan.
+///
+/// ```
+/// use kueue_check_sim::Plan;
+///
+/// let error = "check-0/request/seven/409".parse::<Plan>().unwrap_err();
+/// assert_eq!(error.to_string(), "`check-0/request/seven/409` is no plan: it looks like `check-0/request/7/crash-before`");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no plan: it looks like `check-0/request/7/crash-before`")]
 pub struct PlanError(String);

@@ -12,6 +12,18 @@ use crate::apiserver::{ApiServer, Change};
 use crate::timeline::Timeline;
 
 /// How a scenario ended.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+///
+/// use kueue_check_sim::{Job, Simulation};
+///
+/// let run = Simulation::new(|| open).run(async |cluster| cluster.submit(Job::new("train").namespace("team-a")));
+/// // A story may end early: what is on its way still comes to rest.
+/// assert!(run.outcome.jobs["team-a/train"].admitted);
+/// assert!(run.outcome.active["check"]);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// The Workloads, by `namespace/job`.
@@ -21,6 +33,21 @@ pub struct Outcome {
 }
 
 /// How it ended for one job.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/no")] async fn no() -> Verdict { Verdict::rejected("no") }
+/// use kueue_check::api::CheckState;
+/// use kueue_check_sim::{Job, Simulation};
+///
+/// let run = Simulation::new(|| no).run(async |cluster| {
+///     cluster.submit(Job::new("train"));
+///     cluster.expect_deactivated("train").await;
+/// });
+/// let train = &run.outcome.jobs["default/train"];
+/// assert!(!train.admitted && !train.active);
+/// assert_eq!(train.states["check"], CheckState::Pending); // Kueue resets what it evicts
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobOutcome {
     /// Kueue has admitted it.
@@ -34,6 +61,24 @@ pub struct JobOutcome {
 }
 
 /// One run of a scenario.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+///
+/// use kueue_check_sim::{Cluster, Job, Plan, Simulation};
+///
+/// async fn admitted(cluster: &Cluster) {
+///     cluster.submit(Job::new("train"));
+///     cluster.expect_admitted("train").await;
+/// }
+/// let plan: Plan = "check-0/request/0/503".parse()?;
+/// let run = Simulation::new(|| open).seed(7).run_with(&admitted, &plan);
+/// assert!(!run.failed());
+/// // As it is printed where it fails.
+/// assert!(run.to_string().starts_with("seed 7, to see it again: KUEUE_CHECK_PLAN='check-0/request/0/503'\n"));
+/// # Ok::<(), kueue_check_sim::explore::PlanError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Run {
     /// What went wrong in it.

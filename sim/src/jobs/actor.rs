@@ -19,6 +19,34 @@ use crate::kueue::{Actor, KueueVersion};
 /// [webhook](crate::kueue::Webhook) has put behind a gate.
 ///
 /// It does not run anything: see [`Nodes`](super::Nodes) for that.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// # use kueue_check::Clock;
+/// # use serde_json::json;
+/// # use std::time::Duration;
+/// # let clock = Clock::following_tokio("2026-11-21T09:00:00Z".parse().unwrap());
+/// use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb};
+/// use kueue_check_sim::definitions;
+/// use kueue_check_sim::jobs::Jobs;
+/// use kueue_check_sim::kueue::run;
+///
+/// let server = ApiServer::prepared(clock.clone(), definitions::kueue());
+/// tokio::spawn(run(Jobs::new(&server, &clock), server.clone(), clock));
+/// # let pod = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "job"}]}});
+/// let job = json!({
+///     "apiVersion": "batch/v1", "kind": "Job",
+///     "metadata": {"name": "train", "labels": {"kueue.x-k8s.io/queue-name": "queue"}},
+///     "spec": {"suspend": true, "parallelism": 4, "template": pod},
+/// });
+/// server.call(&Call::new(Verb::Create, &Resource::new("batch", "v1", "jobs")).namespace("default").body(job));
+/// tokio::time::sleep(Duration::from_secs(1)).await;
+/// let workloads = server.objects(&Resource::new("kueue.x-k8s.io", "v1beta2", "workloads"), "default");
+/// assert!(workloads[0]["metadata"]["name"].as_str().is_some_and(|name| name.starts_with("job-train-")));
+/// assert_eq!(workloads[0]["spec"]["podSets"][0]["count"], 4);
+/// # }
+/// ```
 pub struct Jobs {
     api: Api,
     version: KueueVersion,

@@ -6,13 +6,13 @@ mod sha1;
 
 /// What a job is, for its Workload.
 #[derive(Clone, Copy, Debug)]
-pub struct Owner<'a> {
+pub(super) struct Owner<'a> {
     /// Such as `batch`.
-    pub group: &'a str,
+    pub(super) group: &'a str,
     /// Such as `Job`.
-    pub kind: &'a str,
+    pub(super) kind: &'a str,
     /// Such as `batch/v1`.
-    pub api_version: &'a str,
+    pub(super) api_version: &'a str,
 }
 
 /// The Job.
@@ -30,7 +30,7 @@ pub(super) const POD: Owner<'static> = Owner {
 };
 
 /// The name of the Workload of an object: kind, name, and five digits of a hash over both, the group and the UID.
-pub fn workload_name(owner: Owner<'_>, name: &str, uid: &str) -> String {
+pub(super) fn workload_name(owner: Owner<'_>, name: &str, uid: &str) -> String {
     const LONGEST: usize = 253 - 6;
     let text = format!("{}\n{}\n{name}\n{uid}", owner.kind, owner.group);
     let hash = sha1::hex(text.as_bytes());
@@ -40,7 +40,7 @@ pub fn workload_name(owner: Owner<'_>, name: &str, uid: &str) -> String {
 }
 
 /// The Workload of an object that runs `count` Pods of a template. `priority` is that of its `WorkloadPriorityClass`.
-pub fn workload_of(
+pub(super) fn workload_of(
     owner: Owner<'_>,
     object: &Value,
     template: &Value,

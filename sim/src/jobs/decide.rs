@@ -8,30 +8,30 @@ use crate::kueue::objects::{State, Workload};
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own about the job"
 )]
-pub struct JobView {
+pub(super) struct JobView {
     /// Whether it is suspended, or has its gate.
-    pub suspended: bool,
+    pub(super) suspended: bool,
     /// Whether it is suspended and its template still has what admission put in.
-    pub template_changed: bool,
+    pub(super) template_changed: bool,
     /// Whether Pods of it are there.
-    pub active: bool,
+    pub(super) active: bool,
     /// Whether and how it ended: whether well, and the message.
-    pub finished: Option<(bool, String)>,
+    pub(super) finished: Option<(bool, String)>,
     /// Whether all its Pods are ready.
-    pub pods_ready: bool,
+    pub(super) pods_ready: bool,
     /// Whether its Pods are other ones than those of its Workload.
-    pub differs: bool,
+    pub(super) differs: bool,
     /// Its LocalQueue.
-    pub queue: String,
+    pub(super) queue: String,
     /// Its `WorkloadPriorityClass`.
-    pub priority_class: Option<String>,
+    pub(super) priority_class: Option<String>,
     /// Whether it has Kueue's own finalizer, as Pods have.
-    pub held: bool,
+    pub(super) held: bool,
 }
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Move {
+pub(super) enum Move {
     /// Make the Workload.
     Create,
     /// Write the job's pod sets into its Workload.
@@ -84,7 +84,7 @@ pub enum Move {
 
 /// What the condition `PodsReady` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PodsReady {
+pub(super) enum PodsReady {
     /// Not yet.
     WaitForStart,
     /// All are.
@@ -97,12 +97,12 @@ pub enum PodsReady {
 
 impl PodsReady {
     /// Whether it is `True`.
-    pub fn is_true(self) -> bool {
+    pub(super) fn is_true(self) -> bool {
         matches!(self, Self::Started | Self::Recovered)
     }
 
     /// As the API writes it.
-    pub fn reason(self) -> &'static str {
+    pub(super) fn reason(self) -> &'static str {
         match self {
             Self::WaitForStart => "WaitForStart",
             Self::Started => "Started",
@@ -112,7 +112,7 @@ impl PodsReady {
     }
 
     /// For people.
-    pub fn message(self) -> &'static str {
+    pub(super) fn message(self) -> &'static str {
         match self {
             Self::WaitForStart => "Not all pods are ready or succeeded",
             Self::Started | Self::Recovered => {
@@ -124,7 +124,7 @@ impl PodsReady {
 }
 
 /// The next thing to do; `None` if all is as it should be.
-pub fn decide(job: &JobView, workload: Option<&Workload>) -> Option<Move> {
+pub(super) fn decide(job: &JobView, workload: Option<&Workload>) -> Option<Move> {
     let Some(workload) = workload else {
         return without_workload(job);
     };

@@ -1,7 +1,6 @@
 //! Kueue's job integrations: batch/v1 Jobs, and plain Pods behind a scheduling gate.
 //!
-//! [`decide()`] is the job reconciler, a function of plain values; [`Jobs`] carries out what it says. [`Nodes`] runs what was started, and [`finish`] and
-//! [`fail`] end it.
+//! [`Jobs`] makes the Workload of each job, starts the job and stops it. [`Nodes`] runs what was started, and [`finish`] and [`fail`] end it.
 
 mod actor;
 mod construct;
@@ -20,11 +19,8 @@ mod step;
 mod tests;
 
 pub use actor::Jobs;
-pub use construct::{Owner, workload_name, workload_of};
-pub use decide::{JobView, Move, PodsReady, decide};
 pub(crate) use directives::refused as refused_directives;
 pub use ending::{fail, finish};
 pub use nodes::Nodes;
 pub use pod::GATE;
 pub(crate) use pod::gated;
-pub use pod_set_info::{Conflict, PodSetInfo, pod_set_infos};

@@ -16,6 +16,21 @@ use crate::kueue::api::{Api, jobs};
 /// Pod without gates runs. Nothing ends by itself: see [`finish`](super::finish) and [`fail`](super::fail).
 ///
 /// Pods of Jobs are not made: only the Job's status counts them.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+/// use std::time::Duration;
+/// use kueue_check_sim::jobs::Nodes;
+/// use kueue_check_sim::{Job, Simulation};
+///
+/// Simulation::new(|| open).actor(Nodes::new).run(async |cluster| {
+///     cluster.submit(Job::new("train").pods(4));
+///     cluster.expect_admitted("train").await;
+///     cluster.advance(Duration::from_secs(1)).await;
+///     assert!(cluster.condition("train", "PodsReady")); // without nodes it stays False
+/// });
+/// ```
 pub struct Nodes {
     api: Api,
     watches: Vec<(Integration, Watch)>,

@@ -8,31 +8,31 @@ use crate::kueue::objects::{PodSetAssignment, ResourceFlavor, Workload};
 
 /// What a pod set's Pods get.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct PodSetInfo {
+pub(super) struct PodSetInfo {
     /// The pod set.
-    pub name: String,
+    pub(super) name: String,
     /// Labels.
-    pub labels: BTreeMap<String, String>,
+    pub(super) labels: BTreeMap<String, String>,
     /// Annotations.
-    pub annotations: BTreeMap<String, String>,
+    pub(super) annotations: BTreeMap<String, String>,
     /// The node selector.
-    pub node_selector: BTreeMap<String, String>,
+    pub(super) node_selector: BTreeMap<String, String>,
     /// Tolerations.
-    pub tolerations: Vec<Value>,
+    pub(super) tolerations: Vec<Value>,
 }
 
 /// Two values for one key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("conflict for {field}: conflict for key={key}, value1={first}, value2={second}")]
-pub struct Conflict {
+pub(super) struct Conflict {
     /// `labels`, `annotations` or `nodeSelector`.
-    pub field: &'static str,
+    pub(super) field: &'static str,
     /// The key.
-    pub key: String,
+    pub(super) key: String,
     /// What was there.
-    pub first: String,
+    pub(super) first: String,
     /// What was to come.
-    pub second: String,
+    pub(super) second: String,
 }
 
 fn keep(
@@ -60,7 +60,7 @@ fn keep(
 
 impl PodSetInfo {
     /// Adds another's: equal values agree, different ones conflict, tolerations are kept once.
-    pub fn merge(&mut self, other: &Self) -> Result<(), Conflict> {
+    pub(super) fn merge(&mut self, other: &Self) -> Result<(), Conflict> {
         keep(&mut self.annotations, &other.annotations, "annotations")?;
         keep(&mut self.labels, &other.labels, "labels")?;
         keep(
@@ -77,7 +77,7 @@ impl PodSetInfo {
     }
 
     /// What a pod set update, or a Pod template in the same shape, says.
-    pub fn read(update: &Value) -> Self {
+    pub(super) fn read(update: &Value) -> Self {
         let map = |field: &str| {
             let entries = update[field].as_object().into_iter().flatten();
             entries
@@ -98,7 +98,7 @@ impl PodSetInfo {
 }
 
 /// For each pod set what its flavors, Kueue and the checks say; or why they can't be had together.
-pub fn pod_set_infos(
+pub(super) fn pod_set_infos(
     workload: &Workload,
     flavors: &BTreeMap<String, ResourceFlavor>,
 ) -> Result<Vec<PodSetInfo>, String> {

@@ -7,11 +7,11 @@ use super::decide::{Move, PodsReady};
 use super::integration::{Integration, label, priority_class};
 use super::{job, pod};
 use crate::apiserver::Resource;
+use crate::kueue::KueueVersion;
 use crate::kueue::api::{Api, Recorder, Regarding, kueue};
 use crate::kueue::objects::{Condition, Metadata, True, Workload, read};
-use crate::kueue::patch::write_admission;
+use crate::kueue::patch::{Guard, write_admission};
 use crate::kueue::reconcile::{Note, unset_quota};
-use crate::kueue::{Guard, KueueVersion};
 
 const FINALIZER: &str = "kueue.x-k8s.io/resource-in-use";
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::construct::JOB;
-use super::{pod_set_infos, workload_name};
+use super::construct::{JOB, workload_name};
+use super::pod_set_info::pod_set_infos;
 use crate::kueue::objects::Workload;
 
 #[test]

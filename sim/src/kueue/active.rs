@@ -9,7 +9,7 @@ use super::objects::{
 };
 
 /// The condition Active of a ClusterQueue: the reason is the first that holds, the message names all.
-pub fn active(
+pub(crate) fn active(
     queue: &ClusterQueue,
     checks: &BTreeMap<String, AdmissionCheck>,
     flavors: &BTreeMap<String, ResourceFlavor>,
@@ -65,7 +65,7 @@ pub fn active(
 }
 
 /// The condition Active of a LocalQueue before this ClusterQueue.
-pub fn local_active(
+pub(crate) fn local_active(
     queue: &LocalQueue,
     behind: Option<&ClusterQueue>,
     now: Timestamp,

@@ -8,7 +8,7 @@ use super::objects::Workload;
 use crate::apiserver::Answer;
 
 /// The field manager of quota, admission and evictions.
-pub const ADMISSION_MANAGER: &str = "kueue-admission";
+pub(crate) const ADMISSION_MANAGER: &str = "kueue-admission";
 
 /// The conditions that this manager keeps.
 const CONDITIONS: [&str; 6] = [
@@ -22,7 +22,7 @@ const CONDITIONS: [&str; 6] = [
 
 /// Whether a write stands under the version that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Guard {
+pub(crate) enum Guard {
     /// A Workload that has changed since is refused with 409.
     Strict,
     /// Whatever it is now: the scheduler's writes. They carry the check states that the scheduler has seen, and force them.
@@ -48,7 +48,7 @@ pub(crate) fn write_admission(
 }
 
 /// The body of the apply.
-pub fn apply_body(workload: &Workload, guard: Guard) -> Value {
+pub(crate) fn apply_body(workload: &Workload, guard: Guard) -> Value {
     let metadata = &workload.metadata;
     let status = &workload.status;
     let kept = status.conditions.0.iter();

@@ -1,6 +1,25 @@
 //! What differs between versions and settings of Kueue.
 
 /// How this Kueue behaves where Kueues differ.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+/// use std::time::Duration;
+/// use kueue_check_sim::kueue::KueueVersion;
+/// use kueue_check_sim::{Job, Simulation};
+///
+/// let lists_the_check = |version: KueueVersion| {
+///     let run = Simulation::new(|| open).kueue(version).quota(1).run(async |cluster| {
+///         cluster.submit(Job::new("large").cpus(2)); // there is no quota for it
+///         cluster.advance(Duration::from_secs(10)).await;
+///     });
+///     run.outcome.jobs["default/large"].states.contains_key("check")
+/// };
+/// assert!(lists_the_check(KueueVersion::V0_19));
+/// assert!(!lists_the_check(KueueVersion::V0_14));
+/// assert!(!lists_the_check(KueueVersion { lists_checks_early: false, ..KueueVersion::V0_19 }));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,

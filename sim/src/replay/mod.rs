@@ -28,6 +28,19 @@ use crate::apiserver::{ApiServer, Prepared};
 use crate::kueue::KueueVersion;
 
 /// Where the model did something else than the recording.
+///
+/// ```
+/// use kueue_check_sim::replay::{Replay, Trace};
+/// use serde_json::json;
+///
+/// // The recording cluster had a flavor of which the trace does not know.
+/// let trace: Trace = serde_json::from_value(json!({"scenario": "clean-up", "steps": [{"step": "delete the flavor", "t": 0.0, "calls": [
+///     {"method": "DELETE", "path": "/apis/kueue.x-k8s.io/v1beta2/resourceflavors/spot", "code": 200},
+/// ]}]}))?;
+/// let differences = Replay::new(trace).run()?;
+/// assert_eq!(differences[0].to_string(), "answer to \"delete the flavor\"\n  recorded:  200\n  simulated: 404");
+/// # Ok::<(), kueue_check_sim::replay::ReplayError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The object or the step.
@@ -47,7 +60,23 @@ impl fmt::Display for Difference {
 }
 
 /// Why a trace could not be played.
+///
+/// ```
+/// use kueue_check_sim::replay::{Replay, Trace};
+/// use serde_json::json;
+///
+/// let error = Trace::read("Cargo.toml".as_ref()).unwrap_err();
+/// assert_eq!(error.to_string(), "the file is not a trace: expected value at line 1 column 2");
+///
+/// let trace: Trace = serde_json::from_value(json!({"scenario": "logs", "steps": [{"step": "read the log", "t": 0.0, "calls": [
+///     {"method": "GET", "path": "/logs/kubelet.log", "code": 200},
+/// ]}]}))?;
+/// let error = Replay::new(trace).run().unwrap_err();
+/// assert_eq!(error.to_string(), "the trace has a request that the model does not know: GET /logs/kubelet.log");
+/// # Ok::<(), kueue_check_sim::replay::ReplayError>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReplayError {
     /// The file.
     #[error("the trace could not be read: {0}")]
@@ -152,6 +181,19 @@ impl Replay {
 ///
 /// # Errors
 /// If it can't be read, or has a request that can't be understood.
+///
+/// ```
+/// use kueue_check_sim::replay;
+///
+/// # let file = std::env::temp_dir().join(format!("kueue-check-trace-{}.json", std::process::id()));
+/// std::fs::write(&file, r#"{"scenario": "a-flavor", "steps": [{"step": "make a flavor", "t": 0, "calls": [{
+///     "method": "POST", "path": "/apis/kueue.x-k8s.io/v1beta2/resourceflavors", "code": 201,
+///     "body": {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "spot"}}
+/// }]}]}"#)?;
+/// assert_eq!(replay::run(&file, None)?, []); // the model does what was recorded
+/// # std::fs::remove_file(&file)?;
+/// # Ok::<(), replay::ReplayError>(())
+/// ```
 pub fn run(path: &Path, kinds: Option<&Prepared>) -> Result<Vec<Difference>, ReplayError> {
     let mut replay = Replay::new(Trace::read(path)?);
     replay.kinds = kinds.cloned();

@@ -10,6 +10,21 @@ use serde_json::Value;
 use super::ReplayError;
 
 /// A recorded scenario.
+///
+/// ```
+/// use kueue_check_sim::replay::{Replay, Trace};
+///
+/// let trace: Trace = serde_json::from_str(r#"{"scenario": "new-check", "steps": [
+///     {"step": "make the check", "t": 0.5, "calls": [{
+///         "method": "POST", "path": "/apis/kueue.x-k8s.io/v1beta2/admissionchecks", "code": 201,
+///         "body": {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck",
+///                  "metadata": {"name": "licence"}, "spec": {"controllerName": "example.com/licences"}}
+///     }], "observed": [{"t": 0.5, "kind": "AdmissionCheck", "name": "licence", "type": "ADDED", "state": {"conditions": []}}]}
+/// ]}"#)?;
+/// // Kueue says nothing about a check that is another controller's; neither does the model.
+/// assert_eq!(Replay::new(trace).run()?, []);
+/// # Ok::<(), kueue_check_sim::replay::ReplayError>(())
+/// ```
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Trace {
@@ -19,73 +34,73 @@ pub struct Trace {
     #[serde(default)]
     pub workload_names: BTreeMap<String, String>,
     /// What was done, one after the other.
-    pub steps: Vec<Step>,
+    pub(super) steps: Vec<Step>,
 }
 
 /// One thing that was done, and what came of it.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Step {
+pub(super) struct Step {
     /// What it is.
     #[serde(rename = "step")]
-    pub name: String,
+    pub(super) name: String,
     /// Seconds from the start.
-    pub t: f64,
+    pub(super) t: f64,
     /// The answer to its last request.
     #[serde(default)]
-    pub response: Option<Response>,
+    pub(super) response: Option<Response>,
     /// Its requests.
     #[serde(default)]
-    pub calls: Vec<RecordedCall>,
+    pub(super) calls: Vec<RecordedCall>,
     /// What changed.
     #[serde(default)]
-    pub observed: Vec<Observed>,
+    pub(super) observed: Vec<Observed>,
 }
 
 /// An answer.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Response {
+pub(super) struct Response {
     /// The HTTP status code.
-    pub code: u16,
+    pub(super) code: u16,
     /// Of a refusal.
-    pub message: String,
+    pub(super) message: String,
 }
 
 /// A request.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct RecordedCall {
+pub(super) struct RecordedCall {
     /// The HTTP method.
-    pub method: String,
+    pub(super) method: String,
     /// The path, with its query.
-    pub path: String,
+    pub(super) path: String,
     /// What the body is.
     #[serde(default)]
-    pub content_type: String,
+    pub(super) content_type: String,
     /// The body.
     #[serde(default)]
-    pub body: Value,
+    pub(super) body: Value,
     /// The answer's code.
     #[serde(default)]
-    pub code: u16,
+    pub(super) code: u16,
 }
 
 /// A change of an object.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Observed {
+pub(super) struct Observed {
     /// Seconds from the start.
     #[serde(default)]
-    pub t: f64,
+    pub(super) t: f64,
     /// The kind of object.
-    pub kind: String,
+    pub(super) kind: String,
     /// Its name, short if it was generated.
-    pub name: String,
+    pub(super) name: String,
     /// `ADDED`, `MODIFIED`, `DELETED`.
     #[serde(rename = "type")]
-    pub change: String,
+    pub(super) change: String,
     /// What of it is compared.
     #[serde(default)]
-    pub state: Value,
+    pub(super) state: Value,
 }
 
 impl Trace {

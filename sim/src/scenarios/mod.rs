@@ -19,6 +19,16 @@ pub use stories::all;
 pub use vendor::Vendor;
 
 /// A check and a story.
+///
+/// ```
+/// use kueue_check_sim::{Plan, scenarios::Scenario};
+///
+/// let scenario = Scenario::named("reject").expect("`explore list` lists it");
+/// assert_eq!(scenario.about, "a job is rejected, another is not");
+/// let jobs = scenario.run(0, &Plan::none()).outcome.jobs;
+/// assert!(jobs["default/dwarf"].admitted);
+/// assert!(!jobs["default/giant"].active); // Kueue deactivates what is rejected
+/// ```
 pub struct Scenario {
     /// What it is called, on the command line too.
     pub name: &'static str,

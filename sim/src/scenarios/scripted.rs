@@ -10,6 +10,21 @@ use kueue_check::{
 type Decide = dyn Fn(&Request) -> Result<Verdict, CheckError> + Send + Sync;
 
 /// A check made of a closure, with what else a story needs of one.
+///
+/// ```
+/// use std::time::Duration;
+/// use kueue_check::Verdict;
+/// use kueue_check_sim::{Job, Simulation, scenarios::Scripted};
+///
+/// let slow = || Scripted::new(|request| Ok(Verdict::ready(format!("asked at {:.0}", request.now())))).takes(|_| Duration::from_secs(20));
+/// Simulation::new(slow).starting_at("2026-11-21T09:00:00Z").run(async |cluster| {
+///     cluster.submit(Job::new("train"));
+///     cluster.expect_admitted("train").await;
+///     // It answers with what it saw before it thought.
+///     assert_eq!(cluster.message("train"), "asked at 2026-11-21T09:00:00Z");
+///     assert!(cluster.now() >= "2026-11-21T09:00:20Z".parse().unwrap());
+/// });
+/// ```
 pub struct Scripted {
     decide: Box<Decide>,
     takes: Box<dyn Fn(&Request) -> Duration + Send + Sync>,

@@ -13,6 +13,22 @@ use serde_json::Value;
 use crate::simulation::{Cluster, is_true, workloads};
 
 /// A service outside the cluster that sells licences, of which it has a fixed number. It survives every crash of the check.
+///
+/// ```
+/// use kueue_check_sim::{Job, Simulation, scenarios::Vendor};
+///
+/// let trial = Simulation::with_tools(|tools| tools.outside(|| Vendor::new(1))).invariant("sold once", Vendor::sells_once);
+/// trial.run(async |cluster| {
+///     cluster.submit(Job::new("first"));
+///     cluster.expect_admitted("first").await;
+///     cluster.submit(Job::new("second"));
+///     cluster.expect_message("second", "all licences are in use").await;
+///     cluster.crash(0);
+///     cluster.complete("first");
+///     cluster.expect_admitted("second").await; // the licence came back although the check was not there
+///     assert_eq!(cluster.outside::<Vendor>().sold(), 1);
+/// });
+/// ```
 #[derive(Clone, Debug)]
 pub struct Vendor {
     licences: usize,

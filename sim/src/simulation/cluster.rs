@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kueue_check::Clock;
 use kueue_check::api::CheckState;
+use kueue_check::runtime::Runtime;
+use kueue_check::{Check, Clock};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::time::sleep;
@@ -14,12 +15,31 @@ use super::failure::{fail, json, time};
 use super::outside::Outside;
 use super::replica::{Fate, Replica, agent};
 use super::{Answers, CHECK, Job, QUEUE, Simulation, objects};
-use crate::apiserver::{ApiServer, Resource};
+use crate::apiserver::{Answer, ApiServer, Resource};
 use crate::explore::{Injector, Plan};
 use crate::kueue::{Kueue, Webhook};
 use crate::timeline::Timeline;
 
 /// A cluster with Kueue, its jobs, and replicas of the check.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+/// # use serde_json::json;
+/// use kueue_check_sim::{Cluster, Job, Simulation};
+///
+/// async fn switched_off_and_on(cluster: &Cluster) {
+///     cluster.submit(Job::new("train").namespace("team-a"));
+///     cluster.expect_admitted("team-a/train").await;
+///     cluster.merge_workload("team-a/train", &json!({"spec": {"active": false}}));
+///     cluster.expect_deactivated("team-a/train").await;
+///     cluster.advance_to("2026-11-21T12:00:00Z").await;
+///     cluster.merge_workload("team-a/train", &json!({"spec": {"active": true}}));
+///     cluster.expect_admitted("team-a/train").await;
+///     assert_eq!(cluster.answers().all().len(), 2); // the first answer was for another reservation
+/// }
+/// Simulation::new(|| open).run(switched_off_and_on);
+/// ```
 #[derive(Debug)]
 pub struct Cluster {
     pub(super) server: ApiServer,
@@ -63,8 +83,16 @@ impl Cluster {
         let replicas: Vec<Replica> = (0..self.simulation.replicas)
             .map(|n| self.replica(n))
             .collect();
-        for object in self.all_objects(&replicas[0]) {
+        let checks = replicas[0].checks();
+        for object in self.all_objects(&checks) {
             objects::create(&self.server, &object);
+        }
+        // What each replica would find out by itself, where nobody would hear of it.
+        if let Err(error) = Runtime::builder(self.server.client())
+            .checks(checks)
+            .build()
+        {
+            fail(error.to_string());
         }
         self.prepared = self.server.resource_version();
         let (server, clock) = (&self.server, &self.clock);
@@ -97,9 +125,9 @@ impl Cluster {
     }
 
     /// What there is before anybody does anything; the scenario's own objects take the place of ours.
-    fn all_objects(&self, replica: &Replica) -> Vec<Value> {
+    fn all_objects(&self, made: &[Check]) -> Vec<Value> {
         let (mut all, mut checks) = (Vec::new(), Vec::new());
-        for (tried, check) in self.simulation.checks.iter().zip(replica.checks()) {
+        for (tried, check) in self.simulation.checks.iter().zip(made) {
             if let Some(definition) = check.definition() {
                 let definition = json(&definition);
                 if !all.contains(&definition) {
@@ -207,12 +235,17 @@ impl Cluster {
     pub fn complete(&self, job: &str) {
         let (namespace, name) = split(job);
         let answer = crate::jobs::finish(&self.server, namespace, name);
-        if answer.code != 200 {
-            fail(format!(
-                "`{job}` can't complete: {}",
-                answer.body["message"]
-            ));
-        }
+        ended(job, "complete", &answer);
+    }
+
+    /// The job's pods fail, for good.
+    ///
+    /// # Panics
+    /// If there is no such job, or the API server refuses.
+    pub fn fail(&self, job: &str) {
+        let (namespace, name) = split(job);
+        let answer = crate::jobs::fail(&self.server, namespace, name);
+        ended(job, "fail", &answer);
     }
 
     /// Creates an object, or changes an existing one to what is said here, as `kubectl apply --server-side` does.
@@ -345,6 +378,13 @@ impl Cluster {
     /// The Workloads over time, so far.
     pub fn timeline(&self) -> Timeline {
         Timeline::of(&self.server, self.now())
+    }
+}
+
+/// Fails unless the end of `job` was taken note of.
+fn ended(job: &str, how: &str, answer: &Answer) {
+    if answer.code != 200 {
+        fail(format!("`{job}` can't {how}: {}", answer.body["message"]));
     }
 }
 

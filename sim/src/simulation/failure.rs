@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use futures::FutureExt;
 use jiff::Timestamp;
@@ -10,12 +10,39 @@ use serde::Serialize;
 use serde_json::Value;
 
 /// Why a trial failed.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+///
+/// use futures::FutureExt;
+/// use kueue_check_sim::{Job, Simulation, simulation::Failure};
+///
+/// Simulation::new(|| open).quota(4).run(async |cluster| {
+///     cluster.submit(Job::new("huge").pods(5));
+///     let expected = std::panic::AssertUnwindSafe(cluster.expect_admitted("huge"));
+///     let unwound = expected.catch_unwind().await.unwrap_err();
+///     let Failure(why) = *unwound.downcast().expect("what an expectation unwinds with");
+///     assert_eq!(why, "`huge` is admitted: not within 10 minutes");
+/// });
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure(pub String);
 
 /// Ends the scenario. It unwinds as a panic does, but says nothing by itself: an exploration has many failing runs.
 pub(super) fn fail(why: impl Into<String>) -> ! {
     resume_unwind(Box::new(Failure(why.into())))
+}
+
+/// Does what comes before the scenario. Nobody listens for failures there, so they are panics.
+pub(super) fn or_panic<T>(prepare: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(prepare)).unwrap_or_else(|panic| {
+        match panic.downcast::<Failure>() {
+            Ok(failure) => panic!("{}", failure.0),
+            // It has said what it is.
+            Err(other) => resume_unwind(other),
+        }
+    })
 }
 
 /// Runs a scenario; why it ended early, if it did.

@@ -16,7 +16,7 @@
 //! }
 //!
 //! let trial = Simulation::new(|| noon).starting_at("2026-11-21T09:00:00Z");
-//! trial.every_single_fault(async |cluster| {
+//! trial.run(async |cluster| {
 //!     cluster.submit(Job::new("small"));
 //!     cluster.submit(Job::new("large").pods(64));
 //!     cluster.expect_admitted("small").await;
@@ -25,6 +25,8 @@
 //!     cluster.expect_admitted("large").await;
 //! });
 //! ```
+//!
+//! The same story with everything that can go wrong: [`Simulation::every_single_fault`].
 //!
 //! Time passes only while everybody waits, so hours take milliseconds. An expectation waits for at most ten virtual minutes; a failure shows the timeline up
 //! to it.
@@ -63,6 +65,25 @@ pub use observed::{Answer, Answers};
 pub(crate) use replica::{Fate, LEASE};
 
 /// What a check may be made of.
+///
+/// ```
+/// # use std::sync::{Arc, atomic::{AtomicU32, Ordering::Relaxed}};
+/// # use kueue_check::Verdict;
+/// use kueue_check_sim::{Job, Simulation, scenarios::Scripted};
+///
+/// type Bookings = Arc<AtomicU32>; // in place of a database
+///
+/// let trial = Simulation::with_tools(|tools| {
+///     let bookings: Bookings = tools.outside(Bookings::default);
+///     Scripted::new(move |_| Ok(Verdict::ready(format!("booking {}", bookings.fetch_add(1, Relaxed)))))
+/// });
+/// trial.run(async |cluster| {
+///     cluster.submit(Job::new("train"));
+///     cluster.expect_message("train", "booking 0").await;
+///     cluster.crash(0); // the process that takes its place goes on counting
+///     cluster.expect("it is booked again", |cluster| cluster.outside::<Bookings>().load(Relaxed) == 2).await;
+/// });
+/// ```
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Tools {
@@ -196,7 +217,7 @@ impl Simulation {
     /// # Panics
     /// If `start` is no RFC 3339 time.
     pub fn starting_at(mut self, start: &str) -> Self {
-        self.start = failure::time(start);
+        self.start = failure::or_panic(|| failure::time(start));
         self
     }
 
@@ -206,7 +227,7 @@ impl Simulation {
     /// If `object` can't be written as JSON.
     pub fn parameters(mut self, object: &impl Serialize) -> Self {
         if let Some(check) = self.checks.last_mut() {
-            check.parameters = Some(failure::json(object));
+            check.parameters = Some(failure::or_panic(|| failure::json(object)));
         }
         self
     }
@@ -216,11 +237,13 @@ impl Simulation {
     /// # Panics
     /// If `object` can't be written as JSON.
     pub fn object(mut self, object: &impl Serialize) -> Self {
-        self.objects.push(failure::json(object));
+        self.objects
+            .push(failure::or_panic(|| failure::json(object)));
         self
     }
 
-    /// Somebody else who works on the cluster, such as an autoscaler.
+    /// Somebody else who works on the cluster, such as a controller that the check waits for. (The autoscaler has a loop of its own: see
+    /// [`Autoscaler`](crate::autoscaler::Autoscaler).)
     pub fn actor<A: Actor + Send + Sync + 'static>(
         mut self,
         make: impl Fn(&ApiServer, &Clock) -> A + Send + Sync + 'static,
@@ -279,7 +302,8 @@ impl Simulation {
     /// Runs `scenario` once.
     ///
     /// # Panics
-    /// If an expectation fails or an invariant is broken, with the timeline.
+    /// If an expectation fails or an invariant is broken, with the timeline; if an object that is there from the beginning is refused; if two checks have one
+    /// controller name.
     pub fn run(&self, scenario: impl AsyncFn(&Cluster)) -> Run {
         let mut run = self.run_with(&scenario, &Plan::none());
         run.loops();
@@ -332,7 +356,7 @@ impl Simulation {
     pub fn run_with(&self, scenario: &impl AsyncFn(&Cluster), plan: &Plan) -> Run {
         let runtime = failure::runtime();
         let run = runtime.block_on(async {
-            let cluster = Cluster::start(self, plan);
+            let cluster = failure::or_panic(|| Cluster::start(self, plan));
             let failed = failure::caught(async {
                 cluster.begin().await;
                 scenario(&cluster).await;

@@ -15,6 +15,21 @@ use kueue_check::{
 };
 
 /// A verdict, as the check gave it.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+///
+/// use kueue_check_sim::{Job, Simulation, simulation::Answer};
+///
+/// Simulation::new(|| open).run(async |cluster| {
+///     cluster.submit(Job::new("train"));
+///     cluster.expect_admitted("train").await;
+///     let Answer { at, reservation, verdict } = &cluster.answers().all()[0];
+///     assert!(reservation.since() <= *at);
+///     assert_eq!((reservation.admission_check(), verdict.message()), ("check", "open"));
+/// });
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// When.
@@ -26,6 +41,24 @@ pub struct Answer {
 }
 
 /// All verdicts of a trial, over all crashes.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+///
+/// use std::time::Duration;
+/// use kueue_check_sim::{Job, Simulation};
+///
+/// Simulation::new(|| open).run(async |cluster| {
+///     cluster.submit(Job::new("train"));
+///     cluster.expect_admitted("train").await;
+///     assert_eq!(cluster.answers().all().len(), 1);
+///     cluster.crash(0);
+///     cluster.advance(Duration::from_secs(60)).await;
+///     // The process that was started again is asked anew; what the first one said is still here.
+///     assert_eq!(cluster.answers().all().len(), 2);
+/// });
+/// ```
 #[derive(Clone, Debug)]
 pub struct Answers {
     clock: Clock,

@@ -5,6 +5,17 @@ use std::fmt;
 use kueue_check::api::CheckState;
 
 /// Where a Workload is in its life, as its conditions tell.
+///
+/// ```
+/// use kueue_check_sim::scenarios::Scenario;
+/// use kueue_check_sim::{Plan, timeline::Phase::{self, Evicted, QuotaReserved, Running}};
+///
+/// // A check says Retry twice.
+/// let run = Scenario::named("retry").expect("it is there").run(0, &Plan::none());
+/// let phases: Vec<Phase> = run.timeline().tracks[0].phases.iter().map(|span| span.what).collect();
+/// assert_eq!(phases, [QuotaReserved, Evicted, QuotaReserved, Evicted, Running]);
+/// assert_eq!(QuotaReserved.to_string(), "quota reserved");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// In the queue, without quota.
@@ -15,7 +26,7 @@ pub enum Phase {
     Running,
     /// Evicted, from the moment Kueue says so until the Workload is back in the queue.
     Evicted,
-    /// `spec.active` is false and the quota is given back: somebody must reactivate it.
+    /// `spec.active` is false and the quota is given back: somebody must bring it back.
     Deactivated,
     /// Done, well or badly.
     Finished,

@@ -71,6 +71,20 @@ fn items(list: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// A Workload in one line: its phase, and what each check says.
+///
+/// ```
+/// use kueue_check_sim::timeline::summary;
+/// use serde_json::json;
+///
+/// let mut workload = json!({"status": {
+///     "conditions": [{"type": "QuotaReserved", "status": "True"}],
+///     "admissionChecks": [{"name": "licence", "state": "Pending", "message": "waits for 2 licences"}],
+/// }});
+/// assert_eq!(summary(&workload), "quota reserved; licence Pending: waits for 2 licences");
+/// // Without quota nobody is asked, and the entry means nothing.
+/// workload["status"]["conditions"][0]["status"] = json!("False");
+/// assert_eq!(summary(&workload), "waiting");
+/// ```
 pub fn summary(workload: &Value) -> String {
     let (phase, _) = phase(workload);
     let mut line = phase.as_str().to_owned();

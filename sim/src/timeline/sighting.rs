@@ -10,6 +10,18 @@ use super::Timeline;
 use crate::apiserver::{ApiServer, Change, ChangeVerb};
 
 /// A Workload as it was from one moment on.
+///
+/// ```
+/// use kueue_check_sim::timeline::{Phase, Sighting, Timeline};
+/// use serde_json::json;
+///
+/// let workload = json!({"metadata": {"namespace": "team", "name": "train", "uid": "1"}});
+/// let seen = Sighting::new("2026-11-21T09:00:00Z".parse()?, workload.clone());
+/// let gone = Sighting::deleted("2026-11-21T09:04:00Z".parse()?, workload);
+/// let timeline = Timeline::new([gone, seen], "2026-11-21T10:00:00Z".parse()?); // in any order
+/// assert_eq!(timeline.tracks[0].time_in(Phase::Waiting).as_secs(), 4 * 60);
+/// # Ok::<(), jiff::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sighting {
     /// Since when.

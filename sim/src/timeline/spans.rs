@@ -9,6 +9,17 @@ use kueue_check::api::CheckState;
 use super::Phase;
 
 /// A stretch of time in which one thing was so.
+///
+/// ```
+/// use kueue_check::api::CheckState;
+/// use kueue_check_sim::{Plan, scenarios::Scenario};
+///
+/// let run = Scenario::named("wait").expect("it is there").run(0, &Plan::none());
+/// let asked = &run.timeline().tracks[0].checks["check"];
+/// assert_eq!((&asked[0].what, asked[0].message.as_str()), (&CheckState::Pending, "opens at 2026-11-21T09:10:00Z"));
+/// // Until ten past nine, since the check had found out that it is to answer.
+/// assert_eq!(asked[0].lasted().as_secs().div_ceil(60), 10);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span<T> {
     /// Its first moment.
@@ -29,6 +40,17 @@ impl<T> Span<T> {
 }
 
 /// One Workload over time.
+///
+/// ```
+/// use kueue_check_sim::timeline::Phase;
+/// use kueue_check_sim::{Plan, scenarios::Scenario};
+///
+/// let run = Scenario::named("retry").expect("it is there").run(0, &Plan::none());
+/// let stubborn = &run.timeline().tracks[0];
+/// assert_eq!(stubborn.times_in(Phase::Evicted), 2);
+/// // Kueue holds the quota for the two minutes after which the check wants to be asked again.
+/// assert_eq!(stubborn.time_in(Phase::QuotaReserved).as_secs(), 2 * 120);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Track {
     /// `metadata.namespace`.
@@ -79,6 +101,21 @@ impl Track {
 }
 
 /// Workloads over time.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+///
+/// use kueue_check_sim::{Job, Simulation};
+///
+/// let run = Simulation::new(|| open).run(async |cluster| {
+///     cluster.submit(Job::new("train"));
+///     cluster.expect_admitted("train").await;
+/// });
+/// let timeline = run.timeline();
+/// assert!(timeline.tracks[0].title().starts_with("default/job-train-")); // the Workload's name, not the job's
+/// assert!(timeline.table(120).contains("check Ready"));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timeline {
     /// The first moment that is drawn.

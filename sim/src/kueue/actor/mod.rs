@@ -40,6 +40,30 @@ enum Task {
 }
 
 /// Kueue's controllers and scheduler.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// # use kueue_check::Clock;
+/// # use serde_json::json;
+/// # use std::time::Duration;
+/// # let clock = Clock::following_tokio("2026-11-21T09:00:00Z".parse().unwrap());
+/// use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb};
+/// use kueue_check_sim::definitions;
+/// use kueue_check_sim::kueue::{Kueue, KueueVersion, run};
+///
+/// let server = ApiServer::prepared(clock.clone(), definitions::kueue());
+/// tokio::spawn(run(Kueue::new(&server, &clock, KueueVersion::V0_19), server.clone(), clock));
+/// let queues = Resource::new("kueue.x-k8s.io", "v1beta2", "clusterqueues");
+/// let spec = json!({"namespaceSelector": {}, "admissionChecksStrategy": {"admissionChecks": [{"name": "licences"}]}});
+/// server.call(&Call::new(Verb::Create, &queues).body(json!({
+///     "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "team-a"}, "spec": spec,
+/// })));
+/// tokio::time::sleep(Duration::from_secs(1)).await;
+/// let active = &server.get(&queues, "", "team-a").unwrap()["status"]["conditions"][0];
+/// assert_eq!(active["message"], "Can't admit new workloads: references missing AdmissionCheck(s): licences.");
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Kueue {
     api: Api,

@@ -8,6 +8,38 @@ use kueue_check::Clock;
 use crate::apiserver::ApiServer;
 
 /// A controller as a machine: it takes steps until there is nothing to do, and then waits for a change or for a time.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+/// use jiff::Timestamp;
+/// use kueue_check::Clock;
+/// use kueue_check_sim::apiserver::ApiServer;
+/// use kueue_check_sim::kueue::Actor;
+/// use kueue_check_sim::{Job, Simulation, jobs};
+///
+/// /// The job `train` is done at ten.
+/// struct AtTen { server: ApiServer, clock: Clock, at: Option<Timestamp> }
+///
+/// impl Actor for AtTen {
+///     fn step(&mut self) -> bool {
+///         let Some(_) = self.at.take_if(|at| *at <= self.clock.now()) else { return false };
+///         jobs::finish(&self.server, "default", "train");
+///         true
+///     }
+///
+///     fn wakes_at(&self) -> Option<Timestamp> { self.at }
+/// }
+///
+/// let make = |server: &ApiServer, clock: &Clock| AtTen { server: server.clone(), clock: clock.clone(), at: "2026-11-21T10:00:00Z".parse().ok() };
+/// Simulation::new(|| open).starting_at("2026-11-21T09:00:00Z").actor(make).run(async |cluster| {
+///     cluster.submit(Job::new("train"));
+///     cluster.expect_admitted("train").await;
+///     cluster.advance_to("2026-11-21T09:59:59Z").await;
+///     assert!(!cluster.condition("train", "Finished"));
+///     cluster.expect_finished("train").await;
+/// });
+/// ```
 pub trait Actor {
     /// Does one thing. Says whether there was one.
     fn step(&mut self) -> bool;

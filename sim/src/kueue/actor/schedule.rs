@@ -134,7 +134,7 @@ impl Kueue {
         let answer = write_admission(&self.api, old, &new, Guard::Loose, self.version);
         if !self.settle(old, &answer, &notes) {
             self.queue(&queue.metadata.name)
-                .requeue(&old.metadata.key(), Requeue::Other);
+                .requeue(&old.metadata.key(), Requeue::FailedWrite);
         }
     }
 

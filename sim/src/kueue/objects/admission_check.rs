@@ -8,43 +8,43 @@ use super::{Conditions, Metadata};
 /// An AdmissionCheck.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct AdmissionCheck {
+pub(crate) struct AdmissionCheck {
     /// Name and the like.
-    pub metadata: Metadata,
+    pub(crate) metadata: Metadata,
     /// What is wanted.
-    pub spec: AdmissionCheckSpec,
+    pub(crate) spec: AdmissionCheckSpec,
     /// How it is.
-    pub status: AdmissionCheckStatus,
+    pub(crate) status: AdmissionCheckStatus,
 }
 
 /// What is wanted.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct AdmissionCheckSpec {
+pub(crate) struct AdmissionCheckSpec {
     /// Who decides.
-    pub controller_name: String,
+    pub(crate) controller_name: String,
     /// What the controller is to know.
-    pub parameters: Option<Value>,
+    pub(crate) parameters: Option<Value>,
     /// KEP-993: when others have to make room.
-    pub preemption_policy: Option<String>,
+    pub(crate) preemption_policy: Option<String>,
 }
 
 /// How it is.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct AdmissionCheckStatus {
+pub(crate) struct AdmissionCheckStatus {
     /// `Active`.
-    pub conditions: Conditions,
+    pub(crate) conditions: Conditions,
 }
 
 impl AdmissionCheck {
     /// Whether its controller says that it works.
-    pub fn is_active(&self) -> bool {
+    pub(crate) fn is_active(&self) -> bool {
         self.status.conditions.is_true("Active")
     }
 
     /// KEP-993: whether preemptions wait for this check to pass.
-    pub fn preempts_after_it_passed(&self) -> bool {
+    pub(crate) fn preempts_after_it_passed(&self) -> bool {
         self.spec.preemption_policy.as_deref() == Some("AfterCheckPassedOrOnDemand")
     }
 }

@@ -7,94 +7,94 @@ use super::{Conditions, Metadata, Selector};
 /// A ClusterQueue.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct ClusterQueue {
+pub(crate) struct ClusterQueue {
     /// Name and the like.
-    pub metadata: Metadata,
+    pub(crate) metadata: Metadata,
     /// What is wanted.
-    pub spec: ClusterQueueSpec,
+    pub(crate) spec: ClusterQueueSpec,
     /// How it is.
-    pub status: ClusterQueueStatus,
+    pub(crate) status: ClusterQueueStatus,
 }
 
 /// What is wanted.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct ClusterQueueSpec {
+pub(crate) struct ClusterQueueSpec {
     /// Quota.
-    pub resource_groups: Vec<ResourceGroup>,
+    pub(crate) resource_groups: Vec<ResourceGroup>,
     /// In which order Workloads are tried.
-    pub queueing_strategy: QueueingStrategy,
+    pub(crate) queueing_strategy: QueueingStrategy,
     /// Who has to make room.
-    pub preemption: Preemption,
+    pub(crate) preemption: Preemption,
     /// When the next flavor is tried.
-    pub flavor_fungibility: FlavorFungibility,
+    pub(crate) flavor_fungibility: FlavorFungibility,
     /// Of which Namespaces Workloads may come; absent is none.
-    pub namespace_selector: Option<Selector>,
+    pub(crate) namespace_selector: Option<Selector>,
     /// The checks.
-    pub admission_checks_strategy: Option<ChecksStrategy>,
+    pub(crate) admission_checks_strategy: Option<ChecksStrategy>,
     /// Whether it takes Workloads.
-    pub stop_policy: StopPolicy,
+    pub(crate) stop_policy: StopPolicy,
 }
 
 /// How it is.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct ClusterQueueStatus {
+pub(crate) struct ClusterQueueStatus {
     /// `Active`.
-    pub conditions: Conditions,
+    pub(crate) conditions: Conditions,
 }
 
 /// Flavors of some resources.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct ResourceGroup {
+pub(crate) struct ResourceGroup {
     /// Which resources.
-    pub covered_resources: Vec<String>,
+    pub(crate) covered_resources: Vec<String>,
     /// In the order in which they are tried.
-    pub flavors: Vec<FlavorQuota>,
+    pub(crate) flavors: Vec<FlavorQuota>,
 }
 
 /// The quota of one flavor.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct FlavorQuota {
+pub(crate) struct FlavorQuota {
     /// The ResourceFlavor.
-    pub name: String,
+    pub(crate) name: String,
     /// How much of what.
-    pub resources: Vec<ResourceQuota>,
+    pub(crate) resources: Vec<ResourceQuota>,
 }
 
 /// How much of one resource.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct ResourceQuota {
+pub(crate) struct ResourceQuota {
     /// The resource.
-    pub name: String,
+    pub(crate) name: String,
     /// A quantity.
-    pub nominal_quota: serde_json::Value,
+    pub(crate) nominal_quota: serde_json::Value,
 }
 
 /// The checks of a ClusterQueue.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct ChecksStrategy {
+pub(crate) struct ChecksStrategy {
     /// One rule per check.
-    pub admission_checks: Vec<CheckRule>,
+    pub(crate) admission_checks: Vec<CheckRule>,
 }
 
 /// One check and for which flavors it is.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct CheckRule {
+pub(crate) struct CheckRule {
     /// The AdmissionCheck.
-    pub name: String,
+    pub(crate) name: String,
     /// Empty for all.
-    pub on_flavors: Vec<String>,
+    pub(crate) on_flavors: Vec<String>,
 }
 
 /// In which order Workloads are tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub enum QueueingStrategy {
+pub(crate) enum QueueingStrategy {
     /// One that does not fit lets the next pass.
     #[default]
     BestEffortFIFO,
@@ -105,29 +105,29 @@ pub enum QueueingStrategy {
 /// Who has to make room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Preemption {
+pub(crate) struct Preemption {
     /// In the same ClusterQueue.
-    pub within_cluster_queue: WithinClusterQueue,
+    pub(crate) within_cluster_queue: WithinClusterQueue,
 }
 
 /// When the next flavor is tried.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct FlavorFungibility {
+pub(crate) struct FlavorFungibility {
     /// `TryNextFlavor`, which is the default, or `MayStopSearch`, formerly `Preempt`.
-    pub when_can_preempt: String,
+    pub(crate) when_can_preempt: String,
 }
 
 impl FlavorFungibility {
     /// Whether a flavor in which others can be made to leave is taken, though the next may have room.
-    pub fn stops_at_preemption(&self) -> bool {
+    pub(crate) fn stops_at_preemption(&self) -> bool {
         matches!(self.when_can_preempt.as_str(), "MayStopSearch" | "Preempt")
     }
 }
 
 /// Who has to make room in the same ClusterQueue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub enum WithinClusterQueue {
+pub(crate) enum WithinClusterQueue {
     /// Nobody.
     #[default]
     Never,
@@ -139,7 +139,7 @@ pub enum WithinClusterQueue {
 
 /// Whether a queue takes Workloads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub enum StopPolicy {
+pub(crate) enum StopPolicy {
     /// It does.
     #[default]
     None,
@@ -151,7 +151,7 @@ pub enum StopPolicy {
 
 impl ClusterQueue {
     /// Its check rules.
-    pub fn checks(&self) -> &[CheckRule] {
+    pub(crate) fn checks(&self) -> &[CheckRule] {
         self.spec
             .admission_checks_strategy
             .as_ref()
@@ -159,13 +159,13 @@ impl ClusterQueue {
     }
 
     /// Its flavors.
-    pub fn flavors(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn flavors(&self) -> impl Iterator<Item = &str> {
         let groups = self.spec.resource_groups.iter();
         groups.flat_map(|g| g.flavors.iter().map(|f| f.name.as_str()))
     }
 
     /// The group that covers a resource.
-    pub fn group_of(&self, resource: &str) -> Option<&ResourceGroup> {
+    pub(crate) fn group_of(&self, resource: &str) -> Option<&ResourceGroup> {
         let covers = |g: &&ResourceGroup| g.covered_resources.iter().any(|r| r == resource);
         self.spec.resource_groups.iter().find(covers)
     }

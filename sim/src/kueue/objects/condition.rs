@@ -8,29 +8,29 @@ use super::whole_seconds;
 /// One `metav1.Condition`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Condition {
+pub(crate) struct Condition {
     /// What it is about.
     #[serde(rename = "type")]
-    pub kind: String,
+    pub(crate) kind: String,
     /// `True`, `False` or `Unknown`.
-    pub status: String,
+    pub(crate) status: String,
     /// When the status last changed.
     #[serde(default)]
-    pub last_transition_time: Timestamp,
+    pub(crate) last_transition_time: Timestamp,
     /// One word.
     #[serde(default)]
-    pub reason: String,
+    pub(crate) reason: String,
     /// For people.
     #[serde(default)]
-    pub message: String,
+    pub(crate) message: String,
     /// The generation that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub observed_generation: Option<i64>,
+    pub(crate) observed_generation: Option<i64>,
 }
 
 /// Whether a condition is to say `True` or `False`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct True(pub bool);
+pub(crate) struct True(pub(crate) bool);
 
 impl True {
     fn as_str(self) -> &'static str {
@@ -40,7 +40,7 @@ impl True {
 
 impl Condition {
     /// A condition as of now; the time counts only if the status changes.
-    pub fn new(
+    pub(crate) fn new(
         kind: &str,
         status: True,
         reason: impl Into<String>,
@@ -58,12 +58,12 @@ impl Condition {
     }
 
     /// Whether it says `True`.
-    pub fn is_true(&self) -> bool {
+    pub(crate) fn is_true(&self) -> bool {
         self.status == "True"
     }
 
     /// Whether it says `False`.
-    pub fn is_false(&self) -> bool {
+    pub(crate) fn is_false(&self) -> bool {
         self.status == "False"
     }
 }
@@ -71,26 +71,21 @@ impl Condition {
 /// A list of conditions, one of each type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Conditions(pub Vec<Condition>);
+pub(crate) struct Conditions(pub(crate) Vec<Condition>);
 
 impl Conditions {
     /// The condition of this type.
-    pub fn get(&self, kind: &str) -> Option<&Condition> {
+    pub(crate) fn get(&self, kind: &str) -> Option<&Condition> {
         self.0.iter().find(|c| c.kind == kind)
     }
 
     /// Whether it is there and says `True`.
-    pub fn is_true(&self, kind: &str) -> bool {
+    pub(crate) fn is_true(&self, kind: &str) -> bool {
         self.get(kind).is_some_and(Condition::is_true)
     }
 
-    /// Whether it is there and says `False`.
-    pub fn is_false(&self, kind: &str) -> bool {
-        self.get(kind).is_some_and(Condition::is_false)
-    }
-
     /// Sets a condition, keeping the transition time while the status stays. Says whether anything changed.
-    pub fn set(&mut self, new: Condition) -> bool {
+    pub(crate) fn set(&mut self, new: Condition) -> bool {
         let Some(old) = self.0.iter_mut().find(|c| c.kind == new.kind) else {
             self.0.push(new);
             return true;
@@ -107,7 +102,7 @@ impl Conditions {
     }
 
     /// Takes a condition away. Says whether it was there.
-    pub fn remove(&mut self, kind: &str) -> bool {
+    pub(crate) fn remove(&mut self, kind: &str) -> bool {
         let before = self.0.len();
         self.0.retain(|c| c.kind != kind);
         self.0.len() != before

@@ -7,29 +7,29 @@ use super::{Conditions, Metadata, StopPolicy};
 /// A LocalQueue.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct LocalQueue {
+pub(crate) struct LocalQueue {
     /// Name and the like.
-    pub metadata: Metadata,
+    pub(crate) metadata: Metadata,
     /// What is wanted.
-    pub spec: LocalQueueSpec,
+    pub(crate) spec: LocalQueueSpec,
     /// How it is.
-    pub status: LocalQueueStatus,
+    pub(crate) status: LocalQueueStatus,
 }
 
 /// What is wanted.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct LocalQueueSpec {
+pub(crate) struct LocalQueueSpec {
     /// The ClusterQueue behind it.
-    pub cluster_queue: String,
+    pub(crate) cluster_queue: String,
     /// Whether it takes Workloads.
-    pub stop_policy: StopPolicy,
+    pub(crate) stop_policy: StopPolicy,
 }
 
 /// How it is.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct LocalQueueStatus {
+pub(crate) struct LocalQueueStatus {
     /// `Active`.
-    pub conditions: Conditions,
+    pub(crate) conditions: Conditions,
 }

@@ -9,24 +9,22 @@ mod pod_requests;
 mod selector;
 mod workload;
 
-pub use admission_check::AdmissionCheck;
-pub use cluster_queue::{
-    CheckRule, ClusterQueue, FlavorFungibility, FlavorQuota, Preemption, QueueingStrategy,
-    ResourceGroup, ResourceQuota, StopPolicy, WithinClusterQueue,
+pub(crate) use admission_check::AdmissionCheck;
+pub(crate) use cluster_queue::{
+    ClusterQueue, FlavorQuota, QueueingStrategy, ResourceGroup, StopPolicy, WithinClusterQueue,
 };
-pub use condition::{Condition, Conditions, True};
-pub use flavor::{NodeLabels, ResourceFlavor};
-pub use local_queue::LocalQueue;
+pub(crate) use condition::{Condition, Conditions, True};
+pub(crate) use flavor::{NodeLabels, ResourceFlavor};
+pub(crate) use local_queue::LocalQueue;
 pub(crate) use pod_requests::amount_of;
-pub use pod_requests::{Requests, pod_requests};
-pub use selector::Selector;
-pub use workload::{
-    Admission, CheckEntry, Metadata, OwnerReference, PodSet, PodSetAssignment, PriorityClassRef,
-    RequeueState, State, Workload, WorkloadSpec, WorkloadStatus,
+pub(crate) use pod_requests::{Requests, pod_requests};
+pub(crate) use selector::Selector;
+pub(crate) use workload::{
+    Admission, CheckEntry, Metadata, PodSet, PodSetAssignment, RequeueState, State, Workload,
 };
 
 /// A moment as Kubernetes keeps it: whole seconds.
-pub fn whole_seconds(at: jiff::Timestamp) -> jiff::Timestamp {
+pub(crate) fn whole_seconds(at: jiff::Timestamp) -> jiff::Timestamp {
     jiff::Timestamp::from_second(at.as_second()).unwrap_or(at)
 }
 

@@ -6,11 +6,11 @@ use kueue_check::api::Quantity;
 use serde_json::Value;
 
 /// Amounts by resource, in Kueue's units: thousandths of CPU, whole units of all else.
-pub type Requests = BTreeMap<String, i64>;
+pub(crate) type Requests = BTreeMap<String, i64>;
 
 /// What one Pod of this spec asks for: its containers together, or its largest init container if that is more, and the overhead. A limit counts as a request
 /// where there is none.
-pub fn pod_requests(spec: &Value) -> Requests {
+pub(crate) fn pod_requests(spec: &Value) -> Requests {
     let mut total = Requests::new();
     for container in containers(spec, "containers") {
         for (name, amount) in requests(container) {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 /// A `metav1.LabelSelector`. An empty one selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Selector {
+pub(crate) struct Selector {
     match_labels: BTreeMap<String, String>,
     match_expressions: Vec<Requirement>,
 }
@@ -22,14 +22,14 @@ struct Requirement {
 
 impl Selector {
     /// Whether it selects an object with these labels.
-    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub(crate) fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         let mut wanted = self.match_labels.iter();
         wanted.all(|(key, value)| labels.get(key) == Some(value))
             && self.match_expressions.iter().all(|r| r.holds(labels))
     }
 
     /// Whether it selects everything.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
     }
 }

@@ -11,34 +11,34 @@ use super::{Condition, Conditions};
 /// What every object says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Metadata {
+pub(crate) struct Metadata {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// Empty for objects without one.
-    pub namespace: String,
+    pub(crate) namespace: String,
     /// Unlike any other's.
-    pub uid: String,
+    pub(crate) uid: String,
     /// The version of the server's data that it is from.
-    pub resource_version: String,
+    pub(crate) resource_version: String,
     /// Counts changes of the spec.
-    pub generation: i64,
+    pub(crate) generation: i64,
     /// When it was made.
-    pub creation_timestamp: Timestamp,
+    pub(crate) creation_timestamp: Timestamp,
     /// When it was asked to go.
-    pub deletion_timestamp: Option<Timestamp>,
+    pub(crate) deletion_timestamp: Option<Timestamp>,
     /// Labels.
-    pub labels: BTreeMap<String, String>,
+    pub(crate) labels: BTreeMap<String, String>,
     /// Annotations.
-    pub annotations: BTreeMap<String, String>,
+    pub(crate) annotations: BTreeMap<String, String>,
     /// What has to be done before it may go.
-    pub finalizers: Vec<String>,
+    pub(crate) finalizers: Vec<String>,
     /// Whose it is.
-    pub owner_references: Vec<OwnerReference>,
+    pub(crate) owner_references: Vec<OwnerReference>,
 }
 
 impl Metadata {
     /// `namespace/name`, or the name alone.
-    pub fn key(&self) -> String {
+    pub(crate) fn key(&self) -> String {
         if self.namespace.is_empty() {
             self.name.clone()
         } else {
@@ -47,7 +47,7 @@ impl Metadata {
     }
 
     /// The owner that controls it.
-    pub fn controller(&self) -> Option<&OwnerReference> {
+    pub(crate) fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|o| o.controller)
     }
 }
@@ -55,54 +55,54 @@ impl Metadata {
 /// An owner of an object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct OwnerReference {
+pub(crate) struct OwnerReference {
     /// Group and version.
-    pub api_version: String,
+    pub(crate) api_version: String,
     /// Such as `Job`.
-    pub kind: String,
+    pub(crate) kind: String,
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// Its UID.
-    pub uid: String,
+    pub(crate) uid: String,
     /// Whether it is the one that manages the object.
-    pub controller: bool,
+    pub(crate) controller: bool,
     /// Whether it waits for the object to go.
-    pub block_owner_deletion: bool,
+    pub(crate) block_owner_deletion: bool,
 }
 
 /// A Workload.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Workload {
+pub(crate) struct Workload {
     /// Name and the like.
-    pub metadata: Metadata,
+    pub(crate) metadata: Metadata,
     /// What is wanted.
-    pub spec: WorkloadSpec,
+    pub(crate) spec: WorkloadSpec,
     /// How it is.
-    pub status: WorkloadStatus,
+    pub(crate) status: WorkloadStatus,
 }
 
 /// What is wanted.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct WorkloadSpec {
+pub(crate) struct WorkloadSpec {
     /// The LocalQueue.
-    pub queue_name: String,
+    pub(crate) queue_name: String,
     /// Whether it may have quota; absent is yes.
-    pub active: Option<bool>,
+    pub(crate) active: Option<bool>,
     /// Higher goes first.
-    pub priority: i64,
+    pub(crate) priority: i64,
     /// Where the priority is from.
-    pub priority_class_ref: Option<PriorityClassRef>,
+    pub(crate) priority_class_ref: Option<PriorityClassRef>,
     /// How long it may run.
-    pub maximum_execution_time_seconds: Option<i64>,
+    pub(crate) maximum_execution_time_seconds: Option<i64>,
     /// The groups of Pods.
-    pub pod_sets: Vec<PodSet>,
+    pub(crate) pod_sets: Vec<PodSet>,
 }
 
 impl WorkloadSpec {
     /// The `WorkloadPriorityClass`, if the priority is from one.
-    pub fn priority_class(&self) -> Option<&str> {
+    pub(crate) fn priority_class(&self) -> Option<&str> {
         let class = self.priority_class_ref.as_ref()?;
         (class.kind == "WorkloadPriorityClass").then_some(class.name.as_str())
     }
@@ -111,51 +111,51 @@ impl WorkloadSpec {
 /// Where a priority is from.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct PriorityClassRef {
+pub(crate) struct PriorityClassRef {
     /// `WorkloadPriorityClass` or `PriorityClass`.
-    pub kind: String,
+    pub(crate) kind: String,
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
 }
 
 /// A group of Pods that are alike.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct PodSet {
+pub(crate) struct PodSet {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// How many.
-    pub count: i64,
+    pub(crate) count: i64,
     /// The Pod template.
-    pub template: Value,
+    pub(crate) template: Value,
 }
 
 /// How a Workload is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct WorkloadStatus {
+pub(crate) struct WorkloadStatus {
     /// Where it is in its life.
-    pub conditions: Conditions,
+    pub(crate) conditions: Conditions,
     /// Its admission checks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub admission_checks: Vec<CheckEntry>,
+    pub(crate) admission_checks: Vec<CheckEntry>,
     /// Its quota.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub admission: Option<Admission>,
+    pub(crate) admission: Option<Admission>,
     /// When it may be tried again.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub requeue_state: Option<RequeueState>,
+    pub(crate) requeue_state: Option<RequeueState>,
     /// Counted evictions.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub scheduling_stats: Option<Value>,
+    pub(crate) scheduling_stats: Option<Value>,
     /// How long it ran before it was evicted, if its time is limited.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub accumulated_past_execution_time_seconds: Option<i64>,
+    pub(crate) accumulated_past_execution_time_seconds: Option<i64>,
 }
 
 /// The state of one check of a Workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum State {
+pub(crate) enum State {
     /// Not decided.
     #[default]
     Pending,
@@ -171,7 +171,7 @@ pub enum State {
 
 impl State {
     /// As the API writes it.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
             Self::Ready => "Ready",
@@ -185,93 +185,93 @@ impl State {
 /// One check of a Workload.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct CheckEntry {
+pub(crate) struct CheckEntry {
     /// The AdmissionCheck.
-    pub name: String,
+    pub(crate) name: String,
     /// How it stands.
-    pub state: State,
+    pub(crate) state: State,
     /// Since when.
-    pub last_transition_time: Timestamp,
+    pub(crate) last_transition_time: Timestamp,
     /// Why.
-    pub message: String,
+    pub(crate) message: String,
     /// What is to be changed in the Pods.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub pod_set_updates: Vec<Value>,
+    pub(crate) pod_set_updates: Vec<Value>,
     /// The delay of a Retry.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub requeue_after_seconds: Option<i64>,
+    pub(crate) requeue_after_seconds: Option<i64>,
     /// How often Retry was answered with an eviction.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub retry_count: Option<i64>,
+    pub(crate) retry_count: Option<i64>,
 }
 
 /// The quota of a Workload.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Admission {
+pub(crate) struct Admission {
     /// Whose quota.
-    pub cluster_queue: String,
+    pub(crate) cluster_queue: String,
     /// For each pod set, which flavors.
-    pub pod_set_assignments: Vec<PodSetAssignment>,
+    pub(crate) pod_set_assignments: Vec<PodSetAssignment>,
 }
 
 /// The quota of one pod set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct PodSetAssignment {
+pub(crate) struct PodSetAssignment {
     /// The pod set.
-    pub name: String,
+    pub(crate) name: String,
     /// Resource to flavor.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub flavors: BTreeMap<String, String>,
+    pub(crate) flavors: BTreeMap<String, String>,
     /// Resource to amount, for all Pods together.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub resource_usage: BTreeMap<String, String>,
+    pub(crate) resource_usage: BTreeMap<String, String>,
     /// How many Pods.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub count: Option<i64>,
+    pub(crate) count: Option<i64>,
 }
 
 /// When a Workload may be tried again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct RequeueState {
+pub(crate) struct RequeueState {
     /// How often its Pods were not ready in time.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub count: Option<i64>,
+    pub(crate) count: Option<i64>,
     /// Not before.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub requeue_at: Option<Timestamp>,
+    pub(crate) requeue_at: Option<Timestamp>,
 }
 
 impl Workload {
     /// Whether the user lets it run.
-    pub fn is_active(&self) -> bool {
+    pub(crate) fn is_active(&self) -> bool {
         self.spec.active.unwrap_or(true)
     }
 
     /// Whether it has quota.
-    pub fn has_quota(&self) -> bool {
+    pub(crate) fn has_quota(&self) -> bool {
         self.status.conditions.is_true("QuotaReserved")
     }
 
     /// Whether it may run.
-    pub fn is_admitted(&self) -> bool {
+    pub(crate) fn is_admitted(&self) -> bool {
         self.status.conditions.is_true("Admitted")
     }
 
     /// Whether it is done.
-    pub fn is_finished(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         self.status.conditions.is_true("Finished")
     }
 
     /// Whether it is being stopped.
-    pub fn is_evicted(&self) -> bool {
+    pub(crate) fn is_evicted(&self) -> bool {
         self.status.conditions.is_true("Evicted")
     }
 
     /// Why it is being stopped, if it is.
-    pub fn eviction(&self) -> Option<&Condition> {
+    pub(crate) fn eviction(&self) -> Option<&Condition> {
         self.status
             .conditions
             .get("Evicted")
@@ -279,7 +279,7 @@ impl Workload {
     }
 
     /// What it is not to be tried before, as its annotation says; empty is nothing.
-    pub fn gated_by(&self) -> Option<&str> {
+    pub(crate) fn gated_by(&self) -> Option<&str> {
         let gates = self
             .metadata
             .annotations
@@ -288,17 +288,17 @@ impl Workload {
     }
 
     /// Before when it is not to be tried.
-    pub fn requeue_at(&self) -> Option<Timestamp> {
+    pub(crate) fn requeue_at(&self) -> Option<Timestamp> {
         self.status.requeue_state.as_ref()?.requeue_at
     }
 
     /// The entry of a check.
-    pub fn check(&self, name: &str) -> Option<&CheckEntry> {
+    pub(crate) fn check(&self, name: &str) -> Option<&CheckEntry> {
         self.status.admission_checks.iter().find(|c| c.name == name)
     }
 
     /// Its checks in one state.
-    pub fn checks_in(&self, state: State) -> impl Iterator<Item = &CheckEntry> {
+    pub(crate) fn checks_in(&self, state: State) -> impl Iterator<Item = &CheckEntry> {
         self.status
             .admission_checks
             .iter()
@@ -306,7 +306,7 @@ impl Workload {
     }
 
     /// Whether nothing is left to check among its entries.
-    pub fn all_checks_ready(&self) -> bool {
+    pub(crate) fn all_checks_ready(&self) -> bool {
         self.status
             .admission_checks
             .iter()
@@ -314,7 +314,7 @@ impl Workload {
     }
 
     /// The UID of the job it was made for, if any.
-    pub fn job_uid(&self) -> Option<&str> {
+    pub(crate) fn job_uid(&self) -> Option<&str> {
         self.metadata
             .labels
             .get("kueue.x-k8s.io/job-uid")

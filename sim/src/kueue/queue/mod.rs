@@ -9,27 +9,28 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-pub(crate) use rank::queued_since;
-pub use rank::{Rank, SchedulingHash};
+pub(crate) use rank::{Rank, SchedulingHash, queued_since};
 
 use super::objects::{Condition, QueueingStrategy, Workload};
 
 /// Why a Workload goes back into the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Requeue {
+pub(crate) enum Requeue {
     /// No flavor has room.
     NoFit,
     /// Nobody can be made to leave.
     NoCandidates,
     /// Others are leaving for it.
     PendingPreemption,
+    /// It was given quota, but that could not be written: it is tried again at once (Kueue's `FailedAfterNomination`).
+    FailedWrite,
     /// It can't be tried as it is.
     Other,
 }
 
 /// The Workloads of a ClusterQueue that wait for quota: the active ones are tried in order, the inadmissible ones wait until something changes.
 #[derive(Debug, Default)]
-pub struct PendingQueue {
+pub(crate) struct PendingQueue {
     strategy: QueueingStrategy,
     hashing: bool,
     active: BTreeSet<Rank>,
@@ -81,7 +82,7 @@ impl Entry {
 
 impl PendingQueue {
     /// An empty queue. `hashing`: Workloads like one that does not fit are not tried.
-    pub fn new(hashing: bool) -> Self {
+    pub(crate) fn new(hashing: bool) -> Self {
         Self {
             hashing,
             ..Self::default()
@@ -89,23 +90,13 @@ impl PendingQueue {
     }
 
     /// In which order Workloads are tried.
-    pub fn set_strategy(&mut self, strategy: QueueingStrategy) {
+    pub(crate) fn set_strategy(&mut self, strategy: QueueingStrategy) {
         self.strategy = strategy;
         self.stuck = false;
     }
 
-    /// How many wait.
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Whether none waits.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
     /// Puts a Workload in, or takes note of its change.
-    pub fn push(&mut self, workload: &Workload, arrival: u64, now: Timestamp) {
+    pub(crate) fn push(&mut self, workload: &Workload, arrival: u64, now: Timestamp) {
         let key = workload.metadata.key();
         let entry = Entry::of(workload, arrival);
         let was_active = match self.entries.insert(key.clone(), entry.clone()) {
@@ -136,7 +127,7 @@ impl PendingQueue {
     }
 
     /// Takes a Workload out.
-    pub fn remove(&mut self, key: &str) {
+    pub(crate) fn remove(&mut self, key: &str) {
         if let Some(entry) = self.entries.remove(key) {
             self.active.remove(&entry.rank);
             self.inadmissible.remove(key);
@@ -148,7 +139,7 @@ impl PendingQueue {
     }
 
     /// The Workload to be tried now.
-    pub fn head(&self) -> Option<&str> {
+    pub(crate) fn head(&self) -> Option<&str> {
         if self.stuck {
             return None;
         }
@@ -159,11 +150,14 @@ impl PendingQueue {
     }
 
     /// Puts the tried Workload where it waits next.
-    pub fn requeue(&mut self, key: &str, why: Requeue) {
+    pub(crate) fn requeue(&mut self, key: &str, why: Requeue) {
         if why == Requeue::PendingPreemption {
             self.preemptor = Some(key.to_owned());
         } else if self.preemptor.as_deref() == Some(key) {
             self.preemptor = None;
+        }
+        if why == Requeue::FailedWrite {
+            return;
         }
         let stays =
             why == Requeue::PendingPreemption || self.strategy == QueueingStrategy::StrictFIFO;
@@ -194,12 +188,12 @@ impl PendingQueue {
     }
 
     /// Quota may have become free: the first may be tried again at once.
-    pub fn unblock(&mut self) {
+    pub(crate) fn unblock(&mut self) {
         self.stuck = false;
     }
 
     /// Quota has become free: all may be tried again whose delay is over.
-    pub fn retry_inadmissible(&mut self, now: Timestamp) {
+    pub(crate) fn retry_inadmissible(&mut self, now: Timestamp) {
         self.hopeless.clear();
         self.stuck = false;
         let entries = &self.entries;

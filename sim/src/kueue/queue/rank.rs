@@ -8,17 +8,17 @@ use crate::kueue::objects::Workload;
 
 /// A place in the queue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Rank {
+pub(crate) struct Rank {
     priority: Reverse<i64>,
     since: Timestamp,
     arrival: u64,
     /// The Workload's `namespace/name`.
-    pub key: String,
+    pub(crate) key: String,
 }
 
 impl Rank {
     /// By priority, then by age; who was evicted by a check or for slow Pods goes behind. `arrival` decides between Workloads of the same second.
-    pub fn of(workload: &Workload, arrival: u64) -> Self {
+    pub(crate) fn of(workload: &Workload, arrival: u64) -> Self {
         Self {
             priority: Reverse(workload.spec.priority),
             since: queued_since(workload),
@@ -42,11 +42,11 @@ pub(crate) fn queued_since(workload: &Workload) -> Timestamp {
 
 /// What Workloads have in common that fit, or don't, alike.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SchedulingHash(String);
+pub(crate) struct SchedulingHash(String);
 
 impl SchedulingHash {
     /// Its pod sets and priority.
-    pub fn of(workload: &Workload) -> Self {
+    pub(crate) fn of(workload: &Workload) -> Self {
         let sets = workload.spec.pod_sets.iter();
         let shapes = sets.map(|set| format!("{}x{}:{}", set.count, set.name, set.template["spec"]));
         let shapes = shapes.collect::<Vec<_>>().join("+");

@@ -43,6 +43,14 @@ fn what_is_like_one_that_does_not_fit_is_not_tried_until_quota_is_free() {
 }
 
 #[test]
+fn what_could_not_be_written_is_tried_again_at_once() {
+    let mut queue = PendingQueue::new(true);
+    queue.push(&workload("a", 0, "1"), 1, now());
+    queue.requeue("t/a", Requeue::FailedWrite);
+    assert_eq!(queue.head(), Some("t/a"));
+}
+
+#[test]
 fn in_strict_order_the_first_blocks() {
     let mut queue = PendingQueue::new(true);
     queue.set_strategy(QueueingStrategy::StrictFIFO);

@@ -10,7 +10,7 @@ use crate::kueue::objects::{
 };
 
 /// The checks that a Workload needs: of its flavors if it has quota, else those for all flavors of the ClusterQueue.
-pub fn needed_checks<'a>(
+pub(crate) fn needed_checks<'a>(
     queue: &'a ClusterQueue,
     admission: Option<&Admission>,
     early: bool,
@@ -34,7 +34,7 @@ pub fn needed_checks<'a>(
 }
 
 /// The entries as they should be, or `None` if they are: missing ones Pending, others gone, by name.
-pub fn synced_entries(
+pub(crate) fn synced_entries(
     entries: &[CheckEntry],
     needed: &BTreeSet<&str>,
     now: Timestamp,

@@ -8,7 +8,7 @@ use crate::kueue::objects::{CheckEntry, Condition, State, True, Workload, whole_
 
 /// Marks a Workload as evicted and resets its checks. What holds its quota stays until its job has stopped. `cause` is the part of a reason that has one, as in
 /// `DeactivatedDueToAdmissionCheck`.
-pub fn evict(
+pub(crate) fn evict(
     workload: &Workload,
     reason: &str,
     message: &str,

@@ -14,31 +14,30 @@ mod tests;
 
 use jiff::Timestamp;
 
-pub use checks::{needed_checks, synced_entries};
-pub use evict::evict;
-pub use outcome::{Note, NoteKind, Outcome, Write};
-pub(crate) use quota::admitted_note;
-pub use quota::{reserve, sync_admitted, unset_quota};
+pub(crate) use checks::needed_checks;
+pub(crate) use evict::evict;
+pub(crate) use outcome::{Note, Outcome, Write};
+pub(crate) use quota::{admitted_note, reserve, sync_admitted, unset_quota};
 
 use crate::kueue::KueueVersion;
 use crate::kueue::objects::{ClusterQueue, LocalQueue, Workload};
 
 /// The reporter of the reconciler's events.
-pub const WORKLOAD_CONTROLLER: &str = "kueue-workload-controller";
+pub(crate) const WORKLOAD_CONTROLLER: &str = "kueue-workload-controller";
 
 /// What the reconciler knows besides the Workload.
 #[derive(Clone, Copy, Debug)]
-pub struct Situation<'a> {
+pub(crate) struct Situation<'a> {
     /// The time.
-    pub now: Timestamp,
+    pub(crate) now: Timestamp,
     /// Which Kueue.
-    pub version: KueueVersion,
+    pub(crate) version: KueueVersion,
     /// The Workload's LocalQueue.
-    pub local_queue: Option<&'a LocalQueue>,
+    pub(crate) local_queue: Option<&'a LocalQueue>,
     /// The ClusterQueue behind that.
-    pub cluster_queue: Option<&'a ClusterQueue>,
+    pub(crate) cluster_queue: Option<&'a ClusterQueue>,
     /// Whether that ClusterQueue takes Workloads.
-    pub cluster_queue_active: bool,
+    pub(crate) cluster_queue_active: bool,
 }
 
 /// One rule of the reconciler: `Some` ends the pass.
@@ -64,7 +63,7 @@ const RULES: [Rule; 15] = [
 ];
 
 /// What the reconciler does with a Workload.
-pub fn reconcile(workload: &Workload, situation: &Situation<'_>) -> Outcome {
+pub(crate) fn reconcile(workload: &Workload, situation: &Situation<'_>) -> Outcome {
     RULES
         .iter()
         .find_map(|rule| rule(workload, situation))

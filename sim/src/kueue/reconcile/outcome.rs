@@ -6,7 +6,7 @@ use crate::kueue::objects::{CheckEntry, Workload};
 
 /// Normal or Warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum NoteKind {
+pub(crate) enum NoteKind {
     /// As it should be.
     Normal,
     /// Somebody should look.
@@ -15,7 +15,7 @@ pub enum NoteKind {
 
 impl NoteKind {
     /// As the API writes it.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",
             Self::Warning => "Warning",
@@ -25,20 +25,24 @@ impl NoteKind {
 
 /// An event to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub(crate) struct Note {
     /// Normal or Warning.
-    pub kind: NoteKind,
+    pub(crate) kind: NoteKind,
     /// One word.
-    pub reason: String,
+    pub(crate) reason: String,
     /// For people.
-    pub text: String,
+    pub(crate) text: String,
     /// Who says it.
-    pub reporter: &'static str,
+    pub(crate) reporter: &'static str,
 }
 
 impl Note {
     /// An event of the Normal kind.
-    pub fn normal(reason: impl Into<String>, text: impl Into<String>, by: &'static str) -> Self {
+    pub(crate) fn normal(
+        reason: impl Into<String>,
+        text: impl Into<String>,
+        by: &'static str,
+    ) -> Self {
         Self {
             kind: NoteKind::Normal,
             reason: reason.into(),
@@ -48,7 +52,11 @@ impl Note {
     }
 
     /// An event of the Warning kind.
-    pub fn warning(reason: impl Into<String>, text: impl Into<String>, by: &'static str) -> Self {
+    pub(crate) fn warning(
+        reason: impl Into<String>,
+        text: impl Into<String>,
+        by: &'static str,
+    ) -> Self {
         Self {
             kind: NoteKind::Warning,
             ..Self::normal(reason, text, by)
@@ -58,7 +66,7 @@ impl Note {
 
 /// A write of the reconciler.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Write {
+pub(crate) enum Write {
     /// What manager `kueue-admission` keeps, under the resourceVersion that was read.
     Admission(Box<Workload>),
     /// The list of checks, as an update of the status.
@@ -71,23 +79,23 @@ pub enum Write {
 
 /// What a pass leads to.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// What is written.
-    pub write: Option<Write>,
+    pub(crate) write: Option<Write>,
     /// What is told if the write succeeds.
-    pub notes: Vec<Note>,
+    pub(crate) notes: Vec<Note>,
     /// When to look again, if nothing changes before.
-    pub again: Option<Timestamp>,
+    pub(crate) again: Option<Timestamp>,
 }
 
 impl Outcome {
     /// The pass ends here.
-    pub fn nothing() -> Self {
+    pub(crate) fn nothing() -> Self {
         Self::default()
     }
 
     /// One write.
-    pub fn write(write: Write) -> Self {
+    pub(crate) fn write(write: Write) -> Self {
         Self {
             write: Some(write),
             ..Self::default()
@@ -95,19 +103,19 @@ impl Outcome {
     }
 
     /// What manager `kueue-admission` keeps.
-    pub fn admission(workload: Workload) -> Self {
+    pub(crate) fn admission(workload: Workload) -> Self {
         Self::write(Write::Admission(Box::new(workload)))
     }
 
     /// With an event.
     #[must_use]
-    pub fn note(mut self, note: Note) -> Self {
+    pub(crate) fn note(mut self, note: Note) -> Self {
         self.notes.push(note);
         self
     }
 
     /// Nothing until then.
-    pub fn wait_until(at: Timestamp) -> Self {
+    pub(crate) fn wait_until(at: Timestamp) -> Self {
         Self {
             again: Some(at),
             ..Self::default()

@@ -7,7 +7,7 @@ use crate::kueue::KueueVersion;
 use crate::kueue::objects::{Admission, Condition, True, Workload};
 
 /// Gives quota: what was evicted or preempted no longer is.
-pub fn reserve(workload: &mut Workload, admission: Admission, now: Timestamp) {
+pub(crate) fn reserve(workload: &mut Workload, admission: Admission, now: Timestamp) {
     let message = format!("Quota reserved in ClusterQueue {}", admission.cluster_queue);
     let status = &mut workload.status;
     status.admission = Some(admission);
@@ -24,7 +24,7 @@ pub fn reserve(workload: &mut Workload, admission: Admission, now: Timestamp) {
 }
 
 /// Takes quota away, or says why there is none. Says whether anything changed.
-pub fn unset_quota(
+pub(crate) fn unset_quota(
     workload: &mut Workload,
     reason: &str,
     message: &str,
@@ -43,7 +43,11 @@ pub fn unset_quota(
 }
 
 /// Makes the condition Admitted say what follows from quota and checks. Says whether it changed.
-pub fn sync_admitted(workload: &mut Workload, version: KueueVersion, now: Timestamp) -> bool {
+pub(crate) fn sync_admitted(
+    workload: &mut Workload,
+    version: KueueVersion,
+    now: Timestamp,
+) -> bool {
     let reserved = workload.has_quota();
     let ready = workload.all_checks_ready();
     if workload.is_admitted() == (reserved && ready) {

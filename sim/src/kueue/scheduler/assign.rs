@@ -13,7 +13,7 @@ use crate::kueue::objects::{
 
 /// Whether there is room. The best is first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fit {
+pub(crate) enum Fit {
     /// There is.
     Fits,
     /// There would be if others left, and there are others that can be made to.
@@ -26,35 +26,35 @@ pub enum Fit {
 
 /// What a Workload would get.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Assignment {
+pub(crate) struct Assignment {
     /// Whether there is room for it.
-    pub fit: Fit,
+    pub(crate) fit: Fit,
     /// Where it would go, as far as there is a place.
-    pub admission: Admission,
+    pub(crate) admission: Admission,
     /// What it would take.
-    pub usage: Usage,
+    pub(crate) usage: Usage,
     /// Why it does not fit, for people.
-    pub message: String,
+    pub(crate) message: String,
     /// Why it does not fit, in a word of gate `UnadmittedWorkloadsObservability`.
-    pub reason: &'static str,
+    pub(crate) reason: &'static str,
     /// The flavors that were tried and not taken; empty if the first was taken.
-    pub considered: String,
+    pub(crate) considered: String,
 }
 
 /// What an assignment depends on besides the Workload.
-pub struct Ground<'a> {
+pub(crate) struct Ground<'a> {
     /// The ClusterQueue.
-    pub queue: &'a ClusterQueue,
+    pub(crate) queue: &'a ClusterQueue,
     /// What others have.
-    pub taken: &'a Usage,
+    pub(crate) taken: &'a Usage,
     /// The ResourceFlavors by name.
-    pub flavors: &'a Flavors,
+    pub(crate) flavors: &'a Flavors,
     /// Whether others can be made to leave so that this much fits.
-    pub can_preempt: &'a dyn Fn(&Usage) -> bool,
+    pub(crate) can_preempt: &'a dyn Fn(&Usage) -> bool,
 }
 
 /// Tries the flavors in their order, for each pod set and resource group. The first pod set without a place ends it.
-pub fn assign(workload: &Workload, ground: &Ground<'_>) -> Assignment {
+pub(crate) fn assign(workload: &Workload, ground: &Ground<'_>) -> Assignment {
     let mut trial = Trial {
         ground,
         own: Usage::default(),

@@ -4,18 +4,16 @@ mod amount;
 mod assign;
 mod considered;
 mod preempt;
-pub mod second_pass;
+pub(crate) mod second_pass;
 mod suitable;
 mod usage;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use assign::within_quota;
-pub use assign::{Assignment, Fit, Ground, assign};
-pub use preempt::{Candidate, victims};
-pub use suitable::Flavors;
-pub use usage::{Cell, Usage, usage_of};
+pub(crate) use assign::{Assignment, Fit, Ground, assign, within_quota};
+pub(crate) use preempt::{Candidate, victims};
+pub(crate) use usage::{Usage, usage_of};
 
 /// The reporter of the scheduler's events.
-pub const SCHEDULER: &str = "kueue-admission";
+pub(crate) const SCHEDULER: &str = "kueue-admission";

@@ -11,16 +11,16 @@ use crate::kueue::queue::queued_since;
 
 /// A Workload that holds quota.
 #[derive(Clone, Copy, Debug)]
-pub struct Candidate<'a> {
+pub(crate) struct Candidate<'a> {
     /// The Workload.
-    pub workload: &'a Workload,
+    pub(crate) workload: &'a Workload,
     /// In which order the Workloads came.
-    pub arrival: u64,
+    pub(crate) arrival: u64,
 }
 
 /// The Workloads of the ClusterQueue that have to leave so that this one fits, none too many; empty if that is not to be had. Those that are leaving already are
 /// taken first, then by priority, then the latest to have got quota.
-pub fn victims<'a>(
+pub(crate) fn victims<'a>(
     preemptor: &Workload,
     wanted: &Usage,
     queue: &ClusterQueue,

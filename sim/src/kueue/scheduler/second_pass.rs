@@ -6,7 +6,7 @@ use crate::kueue::objects::{AdmissionCheck, State, Workload};
 
 /// What is to be done for a Workload that has quota and is not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub(crate) enum Next {
     /// Its checks go on.
     Wait,
     /// Others have to make room now.
@@ -19,7 +19,7 @@ pub enum Next {
 
 /// Whether preemptions for this Workload may be issued: at once if every check says `Anytime`; else as soon as some check asks, or all checks that are to pass first
 /// have passed.
-pub fn preempts_now(workload: &Workload, checks: &BTreeMap<String, AdmissionCheck>) -> bool {
+pub(crate) fn preempts_now(workload: &Workload, checks: &BTreeMap<String, AdmissionCheck>) -> bool {
     let asked = workload
         .checks_in(State::PreemptionRequired)
         .next()
@@ -38,7 +38,7 @@ pub fn preempts_now(workload: &Workload, checks: &BTreeMap<String, AdmissionChec
 
 /// The room that a Workload with quota has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub(crate) enum Room {
     /// It is within the quota, beside what others have.
     Enough,
     /// Others could make room.
@@ -48,7 +48,7 @@ pub enum Room {
 }
 
 /// The rule of KEP-993. `preempts_now`: as [`preempts_now`] says.
-pub fn next(preempts_now: bool, all_ready: bool, room: Room) -> Next {
+pub(crate) fn next(preempts_now: bool, all_ready: bool, room: Room) -> Next {
     match (room, all_ready) {
         (Room::Enough, true) => Next::Admit,
         (Room::Possible, true) => Next::Preempt,
@@ -59,7 +59,7 @@ pub fn next(preempts_now: bool, all_ready: bool, room: Room) -> Next {
 }
 
 /// A preempted Workload's checks start anew: nothing is left of what they said.
-pub fn clear_checks(workload: &mut Workload, now: jiff::Timestamp) {
+pub(crate) fn clear_checks(workload: &mut Workload, now: jiff::Timestamp) {
     for check in &mut workload.status.admission_checks {
         if check.state != State::Pending {
             check.last_transition_time = crate::kueue::objects::whole_seconds(now);

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::kueue::objects::{NodeLabels, PodSet, ResourceFlavor};
 
 /// The ResourceFlavors by name.
-pub type Flavors = BTreeMap<String, ResourceFlavor>;
+pub(crate) type Flavors = BTreeMap<String, ResourceFlavor>;
 
 /// Why the Pods can't run on a flavor's nodes.
 pub(super) fn unsuitable(set: &PodSet, name: &str, flavors: &Flavors) -> Option<String> {

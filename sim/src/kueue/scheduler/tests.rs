@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Assignment, Candidate, Fit, Flavors, Ground, Usage, victims};
+use super::suitable::Flavors;
+use super::{Assignment, Candidate, Fit, Ground, Usage, victims};
 use crate::kueue::objects::{ClusterQueue, ResourceFlavor, WithinClusterQueue, Workload};
 
 fn workload(name: &str, priority: i64, cpu: &str) -> Workload {

@@ -7,47 +7,47 @@ use serde_json::Value;
 use crate::kueue::objects::{Workload, amount_of};
 
 /// A resource of a flavor.
-pub type Cell = (String, String);
+pub(crate) type Cell = (String, String);
 
 /// How much of each flavor and resource is taken.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Usage(BTreeMap<Cell, i64>);
+pub(crate) struct Usage(BTreeMap<Cell, i64>);
 
 impl Usage {
     /// How much of this is taken.
-    pub fn of(&self, flavor: &str, resource: &str) -> i64 {
+    pub(crate) fn of(&self, flavor: &str, resource: &str) -> i64 {
         let cell = (flavor.to_owned(), resource.to_owned());
         self.0.get(&cell).copied().unwrap_or_default()
     }
 
     /// More is taken.
-    pub fn add(&mut self, cell: &Cell, amount: i64) {
+    pub(crate) fn add(&mut self, cell: &Cell, amount: i64) {
         let sum = self.0.entry(cell.clone()).or_default();
         *sum = sum.saturating_add(amount);
     }
 
     /// All of it is taken too.
-    pub fn add_all(&mut self, other: &Self) {
+    pub(crate) fn add_all(&mut self, other: &Self) {
         for (cell, amount) in &other.0 {
             self.add(cell, *amount);
         }
     }
 
     /// All of it is given back.
-    pub fn remove_all(&mut self, other: &Self) {
+    pub(crate) fn remove_all(&mut self, other: &Self) {
         for (cell, amount) in &other.0 {
             self.add(cell, amount.saturating_neg());
         }
     }
 
     /// What is taken, by flavor and resource.
-    pub fn iter(&self) -> impl Iterator<Item = (&Cell, &i64)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Cell, &i64)> {
         self.0.iter()
     }
 }
 
 /// What a Workload with quota takes.
-pub fn usage_of(workload: &Workload) -> Usage {
+pub(crate) fn usage_of(workload: &Workload) -> Usage {
     let mut usage = Usage::default();
     let Some(admission) = &workload.status.admission else {
         return usage;

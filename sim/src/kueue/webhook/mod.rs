@@ -10,6 +10,24 @@ use serde_json::{Value, json};
 use crate::apiserver::{Admission, FieldError, Operation, Phase, Review, Status};
 
 /// Kueue's webhooks for Workloads, Jobs and Pods; and what the API server itself refuses in the update of a Pod, which Kueue's Pod integration relies on.
+///
+/// ```
+/// # use kueue_check::Clock;
+/// # use serde_json::json;
+/// # let pod = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "job"}]}});
+/// use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb};
+/// use kueue_check_sim::kueue::Webhook;
+///
+/// let server = ApiServer::new(Clock::system());
+/// server.set_admission(std::sync::Arc::new(Webhook));
+/// let job = json!({
+///     "apiVersion": "batch/v1", "kind": "Job",
+///     "metadata": {"name": "train", "labels": {"kueue.x-k8s.io/queue-name": "queue"}},
+///     "spec": {"suspend": false, "template": pod},
+/// });
+/// let made = server.call(&Call::new(Verb::Create, &Resource::new("batch", "v1", "jobs")).namespace("default").body(job));
+/// assert_eq!(made.body["spec"]["suspend"], true, "a Job of a queue waits");
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Webhook;
 

@@ -15,6 +15,13 @@ use crate::simulation::Simulation;
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// All of them.
+///
+/// ```
+/// use kueue_check_sim::scenarios;
+///
+/// let waits: Vec<_> = scenarios::all().into_iter().filter(|scenario| scenario.about.contains("wait")).map(|scenario| scenario.name).collect();
+/// assert_eq!(waits, ["wait", "hold"]);
+/// ```
 pub fn all() -> Vec<Scenario> {
     vec![
         Scenario {

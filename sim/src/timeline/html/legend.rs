@@ -71,7 +71,7 @@ fn phase_meaning(phase: Phase) -> &'static str {
         Phase::QuotaReserved => "quota is held, checks decide",
         Phase::Running => "admitted: the job may run",
         Phase::Evicted => "stopped, quota is taken back",
-        Phase::Deactivated => "stopped until a person reactivates it",
+        Phase::Deactivated => "stopped until a person brings it back",
         Phase::Finished => "the job is done",
     }
 }

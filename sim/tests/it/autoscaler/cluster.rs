@@ -177,10 +177,7 @@ async fn a_hand_may_write_what_the_rules_would_not() {
     let cluster = Cluster::new(|settings| settings);
     cluster.request("a", CHECK, 1);
     seconds(1).await;
-    let key = RequestKey {
-        namespace: "default".to_owned(),
-        name: "a".to_owned(),
-    };
+    let key = RequestKey::new("default", "a");
     assert!(cluster.autoscaler.set(
         &key,
         ConditionType::CapacityRevoked,
@@ -189,10 +186,7 @@ async fn a_hand_may_write_what_the_rules_would_not() {
         "gone"
     ));
     assert_eq!(cluster.told("a")[2], "CapacityRevoked=True CapacityRevoked");
-    let nobody = RequestKey {
-        namespace: "default".to_owned(),
-        name: "b".to_owned(),
-    };
+    let nobody = RequestKey::new("default", "b");
     assert!(
         !cluster
             .autoscaler

@@ -35,6 +35,16 @@ fn a_check_is_tried_in_ten_lines() {
 }
 
 #[test]
+fn a_job_may_fail() {
+    Simulation::new(|| noon).run(async |cluster| {
+        cluster.submit(Job::new("small"));
+        cluster.expect_admitted("small").await;
+        cluster.fail("small");
+        cluster.expect_finished("small").await;
+    });
+}
+
+#[test]
 fn every_single_fault_is_survived() {
     let explored = Simulation::new(|| noon).explore(async |cluster| {
         cluster.submit(Job::new("small"));

@@ -4,4 +4,5 @@ mod author;
 mod behind;
 mod defects;
 mod determinism;
+mod mistakes;
 mod scenarios;

@@ -1,0 +1,55 @@
+//! What an author gets wrong is said, whoever is there to listen.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use kueue_check::{Verdict, admission_check};
+use kueue_check_sim::{Job, Simulation};
+use serde_json::json;
+
+#[admission_check(controller = "example.com/open")]
+async fn open() -> Verdict {
+    Verdict::ready("open")
+}
+
+fn trial() -> Simulation {
+    Simulation::new(|| open)
+}
+
+/// What a test would print: only a text is printed.
+fn said(mistake: impl FnOnce()) -> String {
+    let panic = catch_unwind(AssertUnwindSafe(mistake)).unwrap_err();
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "nothing".to_owned())
+}
+
+#[test]
+fn a_mistake_before_the_scenario_is_said() {
+    let no_time = said(|| drop(trial().starting_at("noon")));
+    assert!(no_time.starts_with(r#""noon" is no time"#), "{no_time}");
+
+    let job = async |cluster: &kueue_check_sim::Cluster| cluster.submit(Job::new("train"));
+    let flavor = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "Not a name"}});
+    let refused = said(|| drop(trial().object(&flavor).run(job)));
+    assert!(
+        refused.contains("Not a name") && refused.contains("RFC 1123"),
+        "{refused}"
+    );
+
+    let twice = said(|| drop(trial().and("second", |_| open).run(job)));
+    assert!(
+        twice.contains("two checks have the controller name `example.com/open`"),
+        "{twice}"
+    );
+}
+
+#[test]
+fn a_mistake_in_the_scenario_is_said_with_the_timeline() {
+    let text = said(|| {
+        trial().run(async |cluster| {
+            cluster.submit(Job::new("train"));
+            cluster.advance_to("noon").await;
+        });
+    });
+    assert!(text.contains(r#""noon" is no time"#), "{text}");
+}
