@@ -6,6 +6,29 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 /// Says what time it is. Everything that waits uses tokio's timers; everything that is written or shown uses this.
+///
+/// What lives beside questions, such as prices that a check keeps, takes one too, so that a test can let an hour pass:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), jiff::Error> {
+/// # use jiff::{SignedDuration, Timestamp};
+/// # use kueue_check::Clock;
+/// struct Prices { read: Timestamp, clock: Clock } // in production `Clock::system()`
+///
+/// impl Prices {
+///     fn are_old(&self) -> bool {
+///         self.clock.now().duration_since(self.read) >= SignedDuration::from_hours(1)
+///     }
+/// }
+///
+/// # tokio::time::pause();
+/// let clock = Clock::following_tokio("2026-11-21T09:00:00Z".parse()?);
+/// let prices = Prices { read: clock.now(), clock };
+/// tokio::time::advance(std::time::Duration::from_secs(3600)).await;
+/// assert!(prices.are_old());
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
 

@@ -118,10 +118,9 @@ pub use kueue_check_macros::Parameters;
 ///         None => Verdict::rejected("label the job with its team: team=NAME"),
 ///     }
 /// }
-/// # let _: kueue_check::Check = teams.into();
-///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), serde_json::Error> {
+/// # let _: kueue_check::Check = teams.into();
 /// // The function is still there, for tests.
 /// let workload = Workload::from_json(serde_json::json!({"metadata": {"name": "train", "labels": {"team": "vision"}}}))?;
 /// assert!(teams::decide(workload).await.is_ready());

@@ -6,6 +6,17 @@ use serde::Deserialize;
 use super::{Lenient, Name, ResourceVersion, SlimMeta, Uid, slim_resource};
 
 /// An AdmissionCheck object (cluster-scoped).
+///
+/// ```
+/// use kueue_check::api::AdmissionCheck;
+///
+/// let check = AdmissionCheck::from_json(serde_json::json!({
+///     "metadata": {"name": "budget", "uid": "1", "generation": 2},
+///     "spec": {"controllerName": "example.com/budget", "parameters": {"apiGroup": "example.com", "kind": "Budget", "name": "team-a"}},
+/// }))?;
+/// assert_eq!((check.name(), check.controller_name()), ("budget", "example.com/budget"));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdmissionCheck {
     pub(crate) name: Name,
@@ -19,6 +30,17 @@ pub struct AdmissionCheck {
 }
 
 /// `spec.parameters`: a cluster-scoped object with the check's configuration. It names no namespace and no version.
+///
+/// ```
+/// use kueue_check::api::AdmissionCheck;
+///
+/// let check = AdmissionCheck::from_json(serde_json::json!({
+///     "metadata": {"name": "budget"},
+///     "spec": {"controllerName": "example.com/budget", "parameters": {"apiGroup": "example.com", "kind": "Budget", "name": "team-a"}},
+/// }))?;
+/// assert_eq!(check.parameters().map(|parameters| parameters.name.as_str()), Some("team-a"));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParametersReference {
     /// The object's API group.
@@ -40,6 +62,14 @@ pub(crate) struct ActiveCondition {
 }
 
 impl AdmissionCheck {
+    /// An AdmissionCheck from its JSON form, for tests of [`activate`](crate::AdmissionCheckController::activate). A field of the wrong shape counts as absent.
+    ///
+    /// # Errors
+    /// If it is no object with metadata.
+    pub fn from_json(object: serde_json::Value) -> Result<Self, serde_json::Error> {
+        serde_json::from_value::<AdmissionCheckObject>(object).map(Self::from)
+    }
+
     /// The object's name, by which ClusterQueues and Workloads refer to it.
     pub fn name(&self) -> &str {
         &self.name
@@ -172,13 +202,12 @@ mod tests {
 
     #[test]
     fn an_admission_check_is_read() {
-        let object: AdmissionCheckObject = serde_json::from_value(serde_json::json!({
+        let check = AdmissionCheck::from_json(serde_json::json!({
             "metadata": {"name": "budget", "uid": "u", "resourceVersion": "7", "generation": 3, "managedFields": [{"x": 1}]},
             "spec": {"controllerName": "example.com/budget", "parameters": {"apiGroup": "example.com", "kind": "Budget", "name": "team"}, "retryDelayMinutes": 15},
             "status": {"conditions": [{"type": "Other", "status": "True"}, {"type": "Active", "status": "True", "reason": "Active", "message": "m", "observedGeneration": 2}]},
         }))
         .unwrap();
-        let check = AdmissionCheck::from(object);
         assert_eq!(
             (check.name(), check.controller_name(), check.generation()),
             ("budget", "example.com/budget", 3)
@@ -197,11 +226,10 @@ mod tests {
 
     #[test]
     fn a_malformed_one_is_still_read() {
-        let object: AdmissionCheckObject = serde_json::from_value(serde_json::json!({
+        let check = AdmissionCheck::from_json(serde_json::json!({
             "metadata": {"name": "odd"}, "spec": {"controllerName": 7, "parameters": "x"}, "status": [],
         }))
         .unwrap();
-        let check = AdmissionCheck::from(object);
         assert_eq!(
             (check.name(), check.controller_name(), check.parameters()),
             ("odd", "", None)

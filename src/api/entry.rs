@@ -7,6 +7,14 @@ use jiff::Timestamp;
 use super::{Fingerprint, Moment, Name};
 
 /// The state of an admission check for one Workload (`status.admissionChecks[].state`).
+///
+/// ```
+/// use kueue_check::api::CheckState;
+///
+/// assert_eq!(CheckState::new("Retry"), CheckState::Retry);
+/// assert_eq!(CheckState::new(""), CheckState::Pending, "nobody has decided");
+/// assert_eq!(CheckState::new("Deferred").as_str(), "Deferred", "a state of a later Kueue is kept");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CheckState {
@@ -25,6 +33,15 @@ pub enum CheckState {
 }
 
 /// A word that names no known state.
+///
+/// ```
+/// use kueue_check::api::CheckState;
+///
+/// match CheckState::new("Deferred") {
+///     CheckState::Other(word) => assert_eq!(CheckState::Other(word).to_string(), "Deferred"),
+///     known => panic!("{known} is known"),
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Other(Name);
 
@@ -63,6 +80,22 @@ impl fmt::Display for CheckState {
 /// What one admission check has said about one Workload.
 ///
 /// Message and pod set updates are kept as digests: enough to see whether they differ from what should stand there.
+///
+/// ```
+/// use kueue_check::api::{CheckState, Workload};
+///
+/// let workload = Workload::from_json(serde_json::json!({
+///     "metadata": {"namespace": "team-a", "name": "train", "uid": "1"},
+///     "status": {"admissionChecks": [
+///         {"name": "budget", "state": "Ready", "message": "within budget", "lastTransitionTime": "2026-11-21T09:00:07Z"},
+///         {"name": "window", "state": "Pending", "message": "", "lastTransitionTime": "2026-11-21T09:00:05Z", "retryCount": 2},
+///     ]},
+/// }))?;
+/// let waits_for: Vec<&str> = workload.checks().iter().filter(|entry| *entry.state() != CheckState::Ready).map(|entry| entry.name()).collect();
+/// assert_eq!(waits_for, ["window"]);
+/// assert_eq!(workload.check("window").and_then(|entry| entry.retry_count()), Some(2));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckEntry {
     pub(crate) name: Name,

@@ -11,6 +11,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// An object's `metadata.uid`: one object in the whole life of a cluster, also when a later one has the same name.
 ///
 /// Kubernetes uses UUIDs but promises only a string, so another form is kept as it is.
+///
+/// ```
+/// use kueue_check::api::Uid;
+///
+/// let uid = Uid::new("0b6f1d2e-93a4-4c55-8d6e-7f8091a2b3c4");
+/// assert_eq!(uid.to_string(), "0b6f1d2e-93a4-4c55-8d6e-7f8091a2b3c4");
+/// assert_ne!(uid, Uid::new("0B6F1D2E-93A4-4C55-8D6E-7F8091A2B3C4"), "the text counts, not the number");
+/// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uid(UidForm);
 
@@ -90,6 +98,13 @@ impl<'de> Deserialize<'de> for Uid {
 /// An object's `metadata.resourceVersion`: which write produced it.
 ///
 /// Comparable since Kubernetes 1.35 (KEP-5504), and numeric long before. A version that is no number is kept and never called older.
+///
+/// ```
+/// use kueue_check::api::ResourceVersion;
+///
+/// assert!(ResourceVersion::new("99").is_older_than(&ResourceVersion::new("100")));
+/// assert!(!ResourceVersion::new("99").is_older_than(&ResourceVersion::new("x100")), "they can't be compared");
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct ResourceVersion(VersionForm);
 

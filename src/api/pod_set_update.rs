@@ -9,6 +9,16 @@ use serde::{Deserialize, Serialize};
 /// What a check adds to the pods of one pod set when the job starts.
 ///
 /// This is the stored form, which may be anything; [`PodSetUpdates`](crate::PodSetUpdates) is the form that is known to be acceptable.
+///
+/// ```
+/// use kueue_check::api::PodSetUpdate;
+///
+/// let stored = serde_json::json!({"name": "workers", "nodeSelector": {"topology.kubernetes.io/zone": "eu-1a"}});
+/// let update: PodSetUpdate = serde_json::from_value(stored.clone())?;
+/// assert_eq!(update.node_selector["topology.kubernetes.io/zone"], "eu-1a");
+/// assert_eq!(serde_json::to_value(update)?, stored);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodSetUpdate {

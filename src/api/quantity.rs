@@ -27,6 +27,14 @@ pub struct Quantity {
 }
 
 /// Text that is no Kubernetes quantity.
+///
+/// ```
+/// let error = "64 GB".parse::<kueue_check::api::Quantity>().unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "`64 GB` is not a quantity: expected a number with an optional suffix such as `500m`, `2`, `64Gi` or `1e3`"
+/// );
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a quantity: expected a number with an optional suffix such as `500m`, `2`, `64Gi` or `1e3`"

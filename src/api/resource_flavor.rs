@@ -9,6 +9,16 @@ use serde::Deserialize;
 use super::{Lenient, SlimMeta, slim_resource};
 
 /// A ResourceFlavor (cluster-scoped). Kueue adds its node labels to the node selector of the pods that were assigned to it.
+///
+/// ```
+/// use kueue_check::api::ResourceFlavor;
+///
+/// let spot = ResourceFlavor::from_json(serde_json::json!({
+///     "metadata": {"name": "spot"}, "spec": {"nodeLabels": {"cloud.google.com/gke-spot": "true"}},
+/// }))?;
+/// assert_eq!((spot.name(), spot.node_labels()["cloud.google.com/gke-spot"].as_str()), ("spot", "true"));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResourceFlavor {
     pub(crate) name: String,

@@ -11,6 +11,12 @@ use serde::{Deserialize, Serialize};
 use super::{GROUP, Lenient};
 
 /// A version of Kueue's API that this SDK speaks.
+///
+/// ```
+/// use kueue_check::api::ApiVersion;
+///
+/// assert_eq!(ApiVersion::default().group_version(), "kueue.x-k8s.io/v1beta2");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ApiVersion {
@@ -43,6 +49,14 @@ impl fmt::Display for ApiVersion {
 }
 
 /// What the cluster serves, read from its schema at start. Shown in `/diagnostics`.
+///
+/// ```
+/// use kueue_check::api::{ApiVersion, Served};
+///
+/// let old = Served::assumed(ApiVersion::V1beta1);
+/// assert!(!old.requeue_after, "Kueue 0.14 has no requeueAfterSeconds: the SDK waits itself");
+/// assert!(!Served::assumed(ApiVersion::V1beta2).preemption_required, "no released Kueue accepts it");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

@@ -9,6 +9,31 @@ use crate::Clock;
 use crate::api::Workload;
 
 /// What the runtime sees of Workloads: see [`observe`](crate::AdmissionCheckController::observe).
+///
+/// ```
+/// use std::collections::BTreeSet;
+/// use kueue_check::{Seen, api::Workload};
+///
+/// /// The Workloads that run, as `observe` keeps them.
+/// fn observe(running: &mut BTreeSet<String>, seen: Seen<'_>) {
+///     match seen {
+///         Seen::Listing => running.clear(),
+///         Seen::Workload(workload) if workload.is_admitted() => { running.insert(workload.to_string()); }
+///         Seen::Workload(workload) | Seen::Gone(workload) => { running.remove(&workload.to_string()); }
+///         _ => {}
+///     }
+/// }
+///
+/// let mut running = BTreeSet::new();
+/// let train = Workload::from_json(serde_json::json!({
+///     "metadata": {"namespace": "team-a", "name": "train"}, "status": {"conditions": [{"type": "Admitted", "status": "True"}]},
+/// }))?;
+/// observe(&mut running, Seen::Workload(&train));
+/// assert!(running.contains("team-a/train"));
+/// observe(&mut running, Seen::Gone(&train));
+/// assert!(running.is_empty());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Seen<'a> {
@@ -27,6 +52,25 @@ pub enum Seen<'a> {
 }
 
 /// What [`background`](crate::AdmissionCheckController::background) work is given.
+///
+/// ```
+/// use std::time::Duration;
+/// use kueue_check::Background;
+///
+/// /// Asks another system once a minute; only the leader writes what it hears.
+/// async fn background(mut context: Background) {
+///     loop {
+///         if context.is_acting() {
+///             // ask, and write with `context.client()`
+///         }
+///         tokio::select! {
+///             () = tokio::time::sleep(Duration::from_secs(60)) => {}
+///             () = context.acting_changed() => {}
+///         }
+///     }
+/// }
+/// # let _ = background;
+/// ```
 #[derive(Clone)]
 pub struct Background {
     client: Client,

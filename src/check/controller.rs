@@ -151,7 +151,7 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
         async { Ok(Vec::new()) }
     }
 
-    /// What else wakes Workloads: other objects, or a stream of the author's. Default: nothing.
+    /// What else wakes Workloads: other objects, or a stream of the author's. Default: nothing. A panic in one ends the process, which is then started again.
     fn watches(&self) -> Watches {
         Watches::none()
     }
@@ -230,6 +230,18 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
 }
 
 /// Why an AdmissionCheck has no usable parameters.
+///
+/// ```
+/// use kueue_check::ParametersProblem;
+///
+/// /// As in `without_parameters` of a check that must not go by an old price list.
+/// fn told(problem: &ParametersProblem<'_>) -> Option<String> {
+///     Some(format!("no prices to judge by ({}): {}", problem.reason, problem.message))
+/// }
+///
+/// let problem = ParametersProblem::new("ParametersNotFound", "there is no PriceList `eu`: create it");
+/// assert_eq!(told(&problem).as_deref(), Some("no prices to judge by (ParametersNotFound): there is no PriceList `eu`: create it"));
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ParametersProblem<'a> {
@@ -239,11 +251,30 @@ pub struct ParametersProblem<'a> {
     pub message: &'a str,
 }
 
+impl<'a> ParametersProblem<'a> {
+    /// The problem, for tests of [`without_parameters`](AdmissionCheckController::without_parameters).
+    pub fn new(reason: &'a str, message: &'a str) -> Self {
+        Self { reason, message }
+    }
+}
+
 /// The name by which AdmissionChecks choose their controller: 1 to 253 bytes, by convention `domain/name`.
+///
+/// ```
+/// use kueue_check::ControllerName;
+///
+/// const NAME: ControllerName = ControllerName::from_static("example.com/licences");
+/// assert_eq!("example.com/licences".parse(), Ok(NAME));
+/// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ControllerName(Cow<'static, str>);
 
 /// A controller name that Kueue would refuse.
+///
+/// ```
+/// let error = "my licences".parse::<kueue_check::ControllerName>().unwrap_err();
+/// assert_eq!(error.to_string(), "`my licences` is not a controller name: expected 1 to 253 printable characters, by convention `domain/name`");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a controller name: expected 1 to 253 printable characters, by convention `domain/name`"
@@ -313,6 +344,21 @@ impl fmt::Debug for ControllerName {
 }
 
 /// Why an AdmissionCheck can't be answered: the reason and message of its condition `Active`.
+///
+/// ```
+/// use std::time::Duration;
+/// use kueue_check::Inactive;
+///
+/// /// As in `activate`: a licence server that is not there yet.
+/// fn activate(server: Option<&str>) -> Result<(), Inactive> {
+///     match server {
+///         Some(_) => Ok(()),
+///         None => Err(Inactive::new("NoServer", "no licence server answers: start one").recheck_in(Duration::from_secs(10))),
+///     }
+/// }
+///
+/// assert_eq!(activate(None).unwrap_err().reason(), "NoServer");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inactive {
     pub(crate) reason: String,
@@ -341,6 +387,16 @@ impl Inactive {
             message: message.into(),
             recheck_in: RECHECK_INACTIVE,
         }
+    }
+
+    /// The reason.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    /// The message.
+    pub fn message(&self) -> &str {
+        self.message.as_str()
     }
 
     /// Asks again after `delay`, even if nothing changes. Default: one minute.

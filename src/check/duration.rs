@@ -22,6 +22,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct HumanDuration(Duration);
 
 /// Text that is no duration.
+///
+/// ```
+/// let error = "90".parse::<kueue_check::HumanDuration>().unwrap_err();
+/// assert!(error.to_string().starts_with("`90` is not a duration: expected numbers with the units `d`, `h`, `m`, `s` or `ms`"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a duration: expected numbers with the units `d`, `h`, `m`, `s` or `ms`, such as `90s`, `1h30m` or `2d`"

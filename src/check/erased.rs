@@ -20,6 +20,20 @@ use crate::api::AdmissionCheck;
 use crate::check::Preview;
 
 /// A check of any type, ready to run. Cheap to clone.
+///
+/// ```
+/// use kueue_check::prelude::*;
+/// use kueue_check::Check;
+///
+/// #[admission_check(controller = "example.com/approve", read_only)]
+/// async fn approve() -> Verdict {
+///     Verdict::ready("as all are")
+/// }
+///
+/// let check = Check::from(approve);
+/// assert_eq!(check.controller_name().as_str(), "example.com/approve");
+/// assert!(check.permissions().is_empty(), "it needs no right but those of every check");
+/// ```
 #[derive(Clone)]
 pub struct Check(Arc<dyn Erased>);
 

@@ -27,6 +27,17 @@ pub struct CheckError {
 }
 
 /// What is done about an error.
+///
+/// ```
+/// use kueue_check::{CheckError, ErrorKind};
+///
+/// fn read(figure: &str) -> Result<f64, CheckError> {
+///     Ok(figure.parse()?) // any error is transient, unless it is said otherwise
+/// }
+///
+/// assert_eq!(read("a lot").unwrap_err().kind(), ErrorKind::Transient);
+/// assert_eq!(CheckError::permanent("the Workload has no label `team`").kind(), ErrorKind::Permanent);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {

@@ -4,6 +4,19 @@ use super::Message;
 use crate::api::CheckState;
 
 /// An event about a Workload, for `kubectl describe`. Sent off the write path, bounded and paced as the runtime's own events are.
+///
+/// ```
+/// use kueue_check::{EventNote, NoParameters, RequestBuilder, api::Workload};
+///
+/// # let workload = Workload::from_json(serde_json::json!({"metadata": {"namespace": "team-a", "name": "train", "uid": "1"}}))?;
+/// let request = RequestBuilder::new(workload, "licences").build(NoParameters);
+/// request.tell(EventNote::warning("LicenceExpires", "the licence ends on 2026-12-01: renew it"));
+///
+/// let told = request.told();
+/// assert!(told[0].is_warning());
+/// assert_eq!((told[0].reason(), told[0].note()), ("LicenceExpires", "the licence ends on 2026-12-01: renew it"));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct EventNote {
@@ -55,6 +68,21 @@ impl EventNote {
 }
 
 /// A state that was written.
+///
+/// ```
+/// use kueue_check::{EventNote, StateChange, api::CheckState};
+///
+/// /// As in `state_event` of a check that has names of its own for it.
+/// fn state_event(change: &StateChange<'_>) -> EventNote {
+///     match change.to {
+///         CheckState::Ready => EventNote::normal("LicenceGranted", change.message),
+///         _ => EventNote::normal("LicenceAwaited", change.message),
+///     }
+/// }
+///
+/// let change = StateChange::new("licences", &CheckState::Pending, &CheckState::Ready, "lic-42 is yours");
+/// assert_eq!(state_event(&change).reason(), "LicenceGranted");
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct StateChange<'a> {
@@ -68,7 +96,22 @@ pub struct StateChange<'a> {
     pub message: &'a str,
 }
 
-impl StateChange<'_> {
+impl<'a> StateChange<'a> {
+    /// The change, for tests of [`state_event`](super::AdmissionCheckController::state_event).
+    pub fn new(
+        admission_check: &'a str,
+        from: &'a CheckState,
+        to: &'a CheckState,
+        message: &'a str,
+    ) -> Self {
+        Self {
+            admission_check,
+            from,
+            to,
+            message,
+        }
+    }
+
     /// How a change is told unless the check says otherwise.
     pub(crate) fn event(&self) -> EventNote {
         let reason = match self.to {

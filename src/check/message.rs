@@ -10,6 +10,13 @@ pub const MESSAGE_LIMIT: usize = 1024;
 /// A message for a status, an event or a log: at most 1,024 characters, on one line, without credentials.
 ///
 /// The API allows 32,768 bytes, but Kueue joins the messages of up to eight checks into one condition, and events end at 1,024.
+///
+/// ```
+/// use kueue_check::{MESSAGE_LIMIT, Message};
+///
+/// assert_eq!(Message::new("GET https://me:hunter2@licences/free: refused\n").as_str(), "GET https://***@licences/free: refused");
+/// assert_eq!(Message::new("x".repeat(5000)).as_str().chars().count(), MESSAGE_LIMIT);
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Message(Arc<str>);
 

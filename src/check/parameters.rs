@@ -83,6 +83,17 @@ pub trait Parameters: Sized + Send + Sync + 'static {
 }
 
 /// What a validation may return.
+///
+/// ```
+/// use kueue_check::Validation;
+///
+/// /// An error may be anything that can be printed.
+/// fn validate(most_pods: u32) -> Result<(), &'static str> {
+///     if most_pods > 0 { Ok(()) } else { Err("`most_pods` must be at least 1") }
+/// }
+///
+/// assert_eq!(validate(0).into_result(), Err("`most_pods` must be at least 1".to_owned()));
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a validation returns a `Result` whose error says what is wrong, not `{Self}`",
     label = "not a `Result<(), E>` whose `E` can be printed"
@@ -102,6 +113,28 @@ impl<E: fmt::Display> Validation for Result<(), E> {
 }
 
 /// Which objects are a check's parameters.
+///
+/// ```
+/// use kueue_check::{Parameters, ParametersKind};
+///
+/// /// Parameters that somebody else defines, in two versions.
+/// struct Quota { limit: u64 }
+///
+/// impl Parameters for Quota {
+///     fn kind() -> Option<ParametersKind> {
+///         let (group, kind, plural) = ("example.com".into(), "Quota".into(), "quotas".into());
+///         Some(ParametersKind { group, kind, plural, versions: vec!["v1".into(), "v1beta1".into()] })
+///     }
+///
+///     fn decode(object: serde_json::Value) -> Result<Self, String> {
+///         let limit = object.pointer("/spec/limit").and_then(serde_json::Value::as_u64);
+///         limit.map(|limit| Self { limit }).ok_or_else(|| "`spec.limit` must be a number".to_owned())
+///     }
+/// }
+///
+/// assert_eq!(Quota::kind().map(|kind| kind.to_string()).as_deref(), Some("Quota.example.com"));
+/// assert!(Quota::decode(serde_json::json!({"spec": {"limit": 5}})).is_ok_and(|quota| quota.limit == 5));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParametersKind {
     /// The API group.
@@ -142,6 +175,15 @@ impl fmt::Display for ParametersKind {
 }
 
 /// For a check that takes no parameters. An AdmissionCheck that gives it some is not activated.
+///
+/// ```
+/// use kueue_check::{NoParameters, Parameters, RequestBuilder, api::Workload};
+///
+/// # let workload = Workload::from_json(serde_json::json!({"metadata": {"namespace": "team-a", "name": "train", "uid": "1"}}))?;
+/// let request = RequestBuilder::new(workload, "window").build(NoParameters);
+/// assert_eq!((request.parameters_generation(), NoParameters::kind()), (0, None));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NoParameters;
 

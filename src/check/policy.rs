@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::HumanDuration;
 
+// Schemas quote the docs of these types for operators, so their examples, which are for authors, are shown by rustdoc only.
+
 /// The fields that every check's parameters should offer. Flatten them in:
 ///
 /// ```
@@ -39,6 +41,7 @@ pub struct Policy {
 }
 
 /// What to do when errors last.
+#[cfg_attr(any(doc, doctest), doc = "", doc = include_str!("policy/on_error.md"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OnError {
     /// Wait, and hold the quota.
@@ -51,6 +54,7 @@ pub enum OnError {
 }
 
 /// Bounds the time of waiting, counted from the quota reservation.
+#[cfg_attr(any(doc, doctest), doc = "", doc = include_str!("policy/pending_timeout.md"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PendingTimeout {
     /// How long a Workload may wait.
@@ -60,19 +64,21 @@ pub struct PendingTimeout {
 }
 
 /// What happens when a Workload has waited too long.
+#[cfg_attr(any(doc, doctest), doc = "", doc = include_str!("policy/on_timeout.md"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OnTimeout {
     /// The job may start.
     Admit,
     /// The quota is given back and the Workload is queued again, at once.
     Retry,
-    /// The Workload is deactivated; a person must activate it again.
+    /// The Workload is deactivated, and a person must bring it back.
     Reject,
 }
 
 /// Fences around the power to stop a running job (KEP-993: a check keeps an eye on what it approved). A flapping data source must not evict a cluster.
 ///
 /// A check has that power over a job when its Ready verdict carried a recheck, or when `onFailure: Evict` is set here.
+#[cfg_attr(any(doc, doctest), doc = "", doc = include_str!("policy/after_admission.md"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AfterAdmission {
@@ -90,6 +96,7 @@ pub struct AfterAdmission {
 }
 
 /// What a failing check does to a running job.
+#[cfg_attr(any(doc, doctest), doc = "", doc = include_str!("policy/on_failure.md"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OnFailure {
     /// It is stopped: the verdict is written.
@@ -147,6 +154,19 @@ impl Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn operators_read_no_code_in_the_schema() {
+        let mut schema = schemars::schema_for!(Policy);
+        // Flattened into a spec, the policy itself is not described.
+        schema.remove("description");
+        let schema = schema.to_value().to_string();
+        assert!(schema.contains("What a failing check does to a running job"));
+        assert!(
+            !schema.contains("```") && !schema.contains("assert"),
+            "{schema}"
+        );
+    }
 
     #[test]
     fn the_operator_decides_before_the_author_and_the_author_before_the_defaults() {

@@ -3,6 +3,18 @@
 use super::{Message, Verdict};
 
 /// What a check says to a person who asks with the command `explain`: see [`AdmissionCheckController::preview`](super::AdmissionCheckController::preview).
+///
+/// ```
+/// use kueue_check::{Preview, Verdict};
+///
+/// /// As in `preview` of a check that takes a licence when it is asked.
+/// fn preview(free: u32) -> Preview {
+///     if free > 0 { Preview::of(Verdict::ready("would take one")) } else { Preview::not_asked("the licence server says only whom it refuses") }
+/// }
+///
+/// assert!(preview(1).verdict().is_some_and(Verdict::is_ready));
+/// assert_eq!(preview(0).verdict(), None);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Preview(pub(crate) Previewed);

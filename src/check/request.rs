@@ -16,12 +16,52 @@ use crate::api::{CheckEntry, Quantity, ResourceFlavor, Workload};
 /// The question: may this Workload start? With everything that is known, and no way to change anything.
 ///
 /// Cheap to clone. Dereferences to [`Request`], which is the same without the parameters' type.
+///
+/// ```
+/// use kueue_check::{CheckError, CheckRequest, RequestBuilder, Verdict, api::Workload};
+/// # struct Limit { pods: u32 }
+///
+/// /// As in `check` of a controller whose parameters are a `Limit`.
+/// async fn check(request: CheckRequest<Limit>) -> Result<Verdict, CheckError> {
+///     let pods: u32 = request.workload().pod_sets().iter().map(|pod_set| pod_set.count()).sum();
+///     Ok(if pods <= request.parameters().pods { Verdict::ready("small enough") } else { Verdict::rejected("too large") })
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let workload = Workload::from_json(serde_json::json!({
+///     "metadata": {"namespace": "team-a", "name": "train", "uid": "1"}, "spec": {"podSets": [{"name": "workers", "count": 9}]},
+/// }))?;
+/// let request = RequestBuilder::new(workload, "limit").build(Limit { pods: 8 });
+/// assert!(check(request).await.is_ok_and(|verdict| verdict.is_rejected()));
+/// # Ok(()) }
+/// ```
 pub struct CheckRequest<P> {
     request: Request,
     parameters: Arc<P>,
 }
 
 /// A [`CheckRequest`] whatever its parameters are.
+///
+/// ```
+/// use kueue_check::{Request, Verdict, admission_check};
+///
+/// /// A function that wants everything takes the request itself.
+/// #[admission_check(controller = "example.com/patience", read_only)]
+/// async fn patience(request: Request) -> Verdict {
+///     if request.waited().as_secs() > 3600 {
+///         return Verdict::ready(format!("{} has waited for an hour", request.workload()));
+///     }
+///     Verdict::pending("waits an hour").recheck_in(std::time::Duration::from_secs(60))
+/// }
+/// # use kueue_check::{NoParameters, RequestBuilder, api::Workload};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let workload = Workload::from_json(serde_json::json!({"metadata": {"namespace": "team-a", "name": "train", "uid": "1"}}))?;
+/// let request = RequestBuilder::new(workload, "patience").now("2026-11-21T09:00:00Z".parse()?).build(NoParameters);
+/// assert_eq!(patience::decide(request.request().clone()).await.message(), "team-a/train has waited for an hour");
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct Request(Arc<Data>);
 

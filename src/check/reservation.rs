@@ -38,6 +38,11 @@ struct Parts {
 }
 
 /// Text that is no reservation.
+///
+/// ```
+/// let error = "team-a/train".parse::<kueue_check::Reservation>().unwrap_err();
+/// assert_eq!(error.to_string(), "`team-a/train` is not a reservation: expected `namespace/name/uid/check/seconds since 1970`");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a reservation: expected `namespace/name/uid/check/seconds since 1970`")]
 pub struct ReservationError(String);
@@ -152,6 +157,18 @@ impl<'de> Deserialize<'de> for Reservation {
 }
 
 /// Why a reservation is over.
+///
+/// ```
+/// use kueue_check::ReleaseReason;
+///
+/// /// A licence that was used is paid for; one that was only held is not.
+/// fn is_charged(why: ReleaseReason) -> bool {
+///     matches!(why, ReleaseReason::Finished)
+/// }
+///
+/// assert!(is_charged(ReleaseReason::Finished) && !is_charged(ReleaseReason::QuotaLost));
+/// assert_eq!(ReleaseReason::CheckRemoved.as_str(), "CheckRemoved");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ReleaseReason {
@@ -188,6 +205,23 @@ impl ReleaseReason {
 }
 
 /// What [`release`](super::AdmissionCheckController::release) has achieved.
+///
+/// ```
+/// use std::time::Duration;
+/// use kueue_check::{CheckError, Released, Reservation};
+///
+/// # struct Machines(bool);
+/// # impl Machines { async fn stop(&self, _: &str) -> Result<bool, std::io::Error> { Ok(self.0) } }
+/// async fn release(machines: &Machines, reservation: &Reservation) -> Result<Released, CheckError> {
+///     let stopped = machines.stop(&reservation.to_string()).await?; // an error: it is called again
+///     Ok(if stopped { Released::Done } else { Released::Later(Duration::from_secs(20)) })
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let reservation: Reservation = "team-a/train/1/machines/1763715605".parse()?;
+/// assert_eq!(release(&Machines(false), &reservation).await.ok(), Some(Released::Later(Duration::from_secs(20))));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Released {

@@ -6,6 +6,14 @@ use std::fmt;
 use k8s_openapi::api::core::v1::{Affinity, NodeAffinity, NodeSelectorTerm, PodSpec, Toleration};
 
 /// A change that the API server refuses, with the words it uses.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::PodSpec;
+///
+/// let on = |zone: &str| PodSpec { node_selector: Some([("zone".into(), zone.into())].into()), ..PodSpec::default() };
+/// let refused = kueue_check::scheduling_directives_may_change(&on("a"), &on("b"));
+/// assert_eq!(refused[0].to_string(), "spec: Forbidden: pod updates may not change fields other than");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedChange {
     /// The field's path, such as `spec.nodeSelector`.

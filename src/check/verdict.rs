@@ -14,7 +14,7 @@ use super::{Message, PodSetUpdates};
 /// | [`pending`](Self::pending) | Pending | waits | **holds the quota**, for ever: bound it with the policy's `pendingTimeout` |
 /// | [`retry_now`](Self::retry_now) | Retry | takes the quota away and queues the Workload again at once | answered at once again, it is a loop |
 /// | [`retry_after`](Self::retry_after) | Retry | Kueue ≥ 0.15: evicts **after** the delay | holds the quota for the delay, and a running job runs on meanwhile |
-/// | [`rejected`](Self::rejected) | Rejected | deactivates the Workload | a person must reactivate it: only for "never" |
+/// | [`rejected`](Self::rejected) | Rejected | deactivates the Workload | a person must bring it back: only for "never" |
 /// | [`preemption_required`](Self::preemption_required) | PreemptionRequired, or Pending where the cluster has no such state | KEP-993; no released Kueue | as Pending |
 /// | [`not_applicable`](Self::not_applicable) | Ready | as Ready | |
 /// | [`unchanged`](Self::unchanged) | none: what stands, stands | as with what stands | as what stands |
@@ -106,7 +106,8 @@ impl Verdict {
         Self::new(Answer::Retry { delay }, message)
     }
 
-    /// Never. Kueue deactivates the Workload, and a person must activate it again.
+    /// Never. Kueue deactivates the Workload, and a person must bring it back: up to Kueue 0.19 by deleting the Workload, which is then made anew from its job, because
+    /// one that is only activated again (`spec.active: true`) is not queued (measured on 0.19.2).
     pub fn rejected(message: impl Into<Message>) -> Self {
         Self::new(Answer::Rejected, message)
     }

@@ -12,6 +12,18 @@ use serde::de::DeserializeOwned;
 use crate::api::Uid;
 
 /// Which Workloads to look at again.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kueue_check::{Wake, api::Uid};
+///
+/// // An object that the check has created for a Workload wakes that Workload.
+/// let progress: ConfigMap = serde_json::from_value(serde_json::json!({"metadata": {"name": "progress", "ownerReferences": [
+///     {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "name": "train", "uid": "7"},
+/// ]}}))?;
+/// assert_eq!(Wake::owner_of(&progress), Wake::Uid(Uid::new("7")));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Wake {
@@ -123,7 +135,7 @@ impl Watches {
         self
     }
 
-    /// Adds a stream of the author's under a name for diagnostics. When it ends, it is over: the others go on.
+    /// Adds a stream of the author's under a name for diagnostics. When it ends, it is over: the others go on. A panic in it ends the process.
     pub fn stream(
         mut self,
         name: impl Into<String>,

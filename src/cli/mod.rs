@@ -69,6 +69,24 @@ use arguments::{Cli, ExplainArguments, OutputForm};
 pub use explain::{Explanation, Target, TargetError};
 
 /// What a command can fail with. Printed as it is, it says what to do.
+///
+/// ```
+/// # use kueue_check::{App, Verdict, admission_check};
+/// # use kueue_check_sim::{Cluster, Job, Simulation};
+/// # #[admission_check(controller = "example.com/window")] async fn window() -> Verdict { Verdict::pending("jobs start at 22:00") }
+/// # async fn example(cluster: &Cluster) -> Result<(), Box<dyn std::error::Error>> {
+/// # let (client, clock) = (cluster.server().client(), cluster.clock());
+/// // The Job is called `train`.
+/// let error = App::new().check(window).explain(&client, None, &"job/trian".parse()?, clock).await.unwrap_err();
+/// assert_eq!(error.to_string(), "there is no Workload for `job/trian` in namespace default: did you mean job/train?");
+/// assert_eq!(format!("{error:?}"), error.to_string(), "what Rust prints when `main` returns it");
+/// # Ok(()) }
+/// # Simulation::new(|| window).run(async |cluster| {
+/// #     cluster.submit(Job::new("train"));
+/// #     cluster.expect_message("train", "jobs start at 22:00").await;
+/// #     example(cluster).await.unwrap();
+/// # });
+/// ```
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -85,6 +103,14 @@ pub enum Error {
         "the admin endpoint cannot listen on {address}: {source}. Choose another with --admin-address"
     )]
     Listen {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The admin endpoint failed.
+    #[error("the admin endpoint on {address} failed: {source}. Start the process again")]
+    Admin {
         /// The address.
         address: std::net::SocketAddr,
         /// Why.
@@ -144,11 +170,21 @@ pub enum Error {
     #[error("{0}")]
     Invalid(String),
     /// Something can't be printed.
-    #[error("{0}")]
-    Output(#[from] io::Error),
+    #[error("the output cannot be written: {0}")]
+    Output(#[source] io::Error),
     /// Something can't be written as YAML.
     #[error("the manifests cannot be written: {0}")]
     Yaml(String),
+    /// A command of the program's own failed: see [`own`](Self::own).
+    #[error("{0}")]
+    Own(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl Error {
+    /// The failure of a command of the program's own, for a `main` that also runs [`App`]'s. Its text is printed as it is.
+    pub fn own(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Own(error.into())
+    }
 }
 
 /// `main` returns it, and Rust prints its `Debug` form: that is for people too.
@@ -158,10 +194,37 @@ impl fmt::Debug for Error {
     }
 }
 
-/// The result of a command.
+/// The result of a command. As a program's `main` returns it, so can a command of the program's own:
+///
+/// ```
+/// use kueue_check::Error;
+///
+/// /// Prints the prices that the check goes by.
+/// fn print_prices(file: &str) -> kueue_check::Result<()> {
+///     let prices = std::fs::read_to_string(file).map_err(|error| Error::own(format!("the prices in {file}: {error}")))?;
+///     print!("{prices}");
+///     Ok(())
+/// }
+/// let error = print_prices("no/such/file.csv").unwrap_err();
+/// assert_eq!(error.to_string(), "the prices in no/such/file.csv: No such file or directory (os error 2)");
+/// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The command line of a binary with one check.
+///
+/// ```no_run
+/// use kueue_check::{Verdict, admission_check};
+///
+/// #[admission_check(controller = "example.com/open")]
+/// async fn open() -> Verdict {
+///     Verdict::ready("always open")
+/// }
+///
+/// #[tokio::main]
+/// async fn main() -> kueue_check::Result<()> {
+///     kueue_check::main(open).await
+/// }
+/// ```
 ///
 /// # Errors
 /// [`Error`]. Arguments that make no sense end the process with exit code 2 and a usage message.
@@ -346,7 +409,8 @@ impl App {
         match arguments.output {
             OutputForm::Text => print(&explanation.to_string()),
             OutputForm::Json => {
-                let text = serde_json::to_string_pretty(&explanation).map_err(io::Error::from)?;
+                let text = serde_json::to_string_pretty(&explanation)
+                    .map_err(|error| Error::Output(error.into()))?;
                 print(&format!("{text}\n"))
             }
         }
@@ -398,7 +462,7 @@ fn print(text: &str) -> Result<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         // `| head` has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => Ok(result?),
+        result => result.map_err(Error::Output),
     }
 }
 

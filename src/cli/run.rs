@@ -57,7 +57,7 @@ pub(super) async fn run(
     let admin = crate::serve::serve(listener, runtime.handle());
     tokio::select! {
         ran = runtime.run(asked_to_stop()) => ran?,
-        served = admin => served?,
+        served = admin => served.map_err(|source| Error::Admin { address, source })?,
     }
     tracing::info!("stopped");
     Ok(())

@@ -50,14 +50,82 @@ pub trait FromCheck<S>: Sized {
 }
 
 /// An extractor that works with any parameters.
+///
+/// ```
+/// use kueue_check::handler::{FromCheck, NeedsNothing};
+/// use kueue_check::{CheckError, Request};
+///
+/// /// The hours that the job says it needs.
+/// struct Hours(u32);
+///
+/// impl<S: Sync> FromCheck<S> for Hours {
+///     type Needs = NeedsNothing;
+///     type Rejection = CheckError;
+///
+///     async fn from_check(request: &Request, _: &S) -> Result<Self, CheckError> {
+///         let hours = request.workload().label("hours").and_then(|hours| hours.parse().ok());
+///         hours.map(Self).ok_or_else(|| CheckError::permanent("label the job with the hours that it needs: hours=NUMBER"))
+///     }
+/// }
+/// # use kueue_check::{NoParameters, RequestBuilder, api::Workload};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), serde_json::Error> {
+/// # let workload = Workload::from_json(serde_json::json!({"metadata": {"namespace": "team-a", "name": "train", "uid": "1", "labels": {"hours": "6"}}}))?;
+/// # let request = RequestBuilder::new(workload, "hours").build(NoParameters);
+/// assert!(Hours::from_check(&request, &()).await.is_ok_and(|hours| hours.0 == 6));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct NeedsNothing;
 
 /// An extractor that needs parameters of type `P`.
+///
+/// ```
+/// use kueue_check::handler::{FromCheck, Needs, Params};
+/// use kueue_check::{CheckError, Request};
+/// # use kube::CustomResource;
+/// # use kueue_check::Parameters;
+/// # #[derive(CustomResource, Parameters, serde::Serialize, serde::Deserialize, schemars::JsonSchema, Clone, Debug)]
+/// # #[kube(group = "example.com", version = "v1alpha1", kind = "Limit")]
+/// # struct LimitSpec { pods_per_team: std::collections::BTreeMap<String, u32> }
+///
+/// /// What the parameters say of the Workload's team.
+/// struct TeamLimit(u32);
+///
+/// impl<S: Sync> FromCheck<S> for TeamLimit {
+///     type Needs = Needs<Limit>;
+///     type Rejection = CheckError;
+///
+///     async fn from_check(request: &Request, state: &S) -> Result<Self, CheckError> {
+///         let Params(limit): Params<Limit> = Params::from_check(request, state).await?;
+///         let team = request.workload().label("team").unwrap_or_default();
+///         Ok(Self(limit.spec.pods_per_team.get(team).copied().unwrap_or(0)))
+///     }
+/// }
+/// # use kueue_check::{RequestBuilder, api::Workload};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), serde_json::Error> {
+/// # let workload = Workload::from_json(serde_json::json!({"metadata": {"namespace": "team-a", "name": "train", "uid": "1", "labels": {"team": "vision"}}}))?;
+/// # let limit = Limit::new("all", LimitSpec { pods_per_team: [("vision".to_owned(), 8)].into() });
+/// # let request = RequestBuilder::new(workload, "limit").build(limit);
+/// assert!(TeamLimit::from_check(&request, &()).await.is_ok_and(|limit| limit.0 == 8));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Needs<P>(PhantomData<P>);
 
 /// What two extractors need together.
+///
+/// ```
+/// use kueue_check::handler::{Join, Needs, NeedsNothing};
+///
+/// /// Compiles if the two need `Joined` together.
+/// fn together<A: Join<B, Joined = Joined>, B, Joined>() {}
+///
+/// struct Limit;
+/// together::<NeedsNothing, Needs<Limit>, Needs<Limit>>();
+/// together::<Needs<Limit>, Needs<Limit>, Needs<Limit>>();
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a check has one type of parameters, but this function takes two",
     note = "an AdmissionCheck refers to one parameters object: put everything into one type"
@@ -80,6 +148,16 @@ impl<P> Join<Needs<P>> for Needs<P> {
 }
 
 /// What all arguments, as a nested list `(A, (B, ()))`, need together.
+///
+/// ```
+/// use kueue_check::api::Workload;
+/// use kueue_check::handler::{Collect, NeedsNothing, Now};
+///
+/// /// Compiles if the arguments need no parameters.
+/// fn without_parameters<Args: Collect<(), Needs = NeedsNothing>>() {}
+///
+/// without_parameters::<(Workload, (Now, ()))>();
+/// ```
 pub trait Collect<S> {
     /// All of it.
     type Needs;
@@ -97,6 +175,16 @@ where
 }
 
 /// The parameters that follow from what is needed.
+///
+/// ```
+/// use kueue_check::NoParameters;
+/// use kueue_check::handler::{NeedsNothing, Settle};
+///
+/// /// Compiles if `Parameters` are what a check that needs this is given.
+/// fn given<Needed: Settle<Parameters = Parameters>, Parameters>() {}
+///
+/// given::<NeedsNothing, NoParameters>();
+/// ```
 pub trait Settle {
     /// Their type.
     type Parameters: Parameters;
@@ -111,6 +199,18 @@ impl<P: Parameters> Settle for Needs<P> {
 }
 
 /// What a function may return.
+///
+/// ```
+/// use kueue_check::{Verdict, handler::IntoVerdict};
+///
+/// fn spent(figure: &str) -> Result<Verdict, std::num::ParseFloatError> {
+///     let spent: f64 = figure.parse()?;
+///     Ok(if spent < 100.0 { Verdict::ready("within budget") } else { Verdict::pending("over budget") })
+/// }
+///
+/// assert!(spent("12.5").into_verdict().is_ok_and(|verdict| verdict.is_ready()));
+/// assert!(spent("a lot").into_verdict().is_err(), "no verdict: the state stays as it is");
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a check returns a `Verdict`, or a `Result` of one, not `{Self}`",
     label = "neither a verdict nor a `Result` of one"
@@ -136,6 +236,24 @@ impl<E: Into<CheckError>> IntoVerdict for Result<Verdict, E> {
 }
 
 /// An async function that is a check with the state `S`. `Args` are its arguments.
+///
+/// ```
+/// use std::sync::Arc;
+/// use kueue_check::handler::{Handler, State};
+/// use kueue_check::{NoParameters, RequestBuilder, Verdict, api::Workload};
+///
+/// async fn small(workload: Workload, State(most): State<usize>) -> Verdict {
+///     if workload.pod_sets().len() <= most { Verdict::ready("small enough") } else { Verdict::rejected("too large") }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let workload = Workload::from_json(serde_json::json!({"metadata": {"namespace": "team-a", "name": "train", "uid": "1"}}))?;
+/// let request = RequestBuilder::new(workload, "small").build(NoParameters);
+/// let verdict = small.call(request.request().clone(), Arc::new(3_usize)).await;
+/// assert!(verdict.is_ok_and(|verdict| verdict.is_ready()));
+/// # Ok(()) }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a check",
     note = "a check is an `async fn` of at most eight extractors that returns a `Verdict`, or a `Result` of one",

@@ -33,7 +33,25 @@ pub fn check_fn<F>(name: ControllerName, function: F) -> CheckFn<F, (), ()> {
     }
 }
 
-/// See [`check_fn`].
+/// A check made of a function: see [`check_fn`].
+///
+/// ```
+/// use kueue_check::handler::{Now, check_fn};
+/// use kueue_check::{AdmissionCheckController, ControllerName, NoParameters, RequestBuilder, Verdict, api::Workload};
+///
+/// async fn this_year(Now(now): Now) -> Verdict {
+///     let year = now.to_zoned(jiff::tz::TimeZone::UTC).year();
+///     if year == 2026 { Verdict::ready("it is 2026") } else { Verdict::rejected("too late") }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let workload = Workload::from_json(serde_json::json!({"metadata": {"namespace": "team-a", "name": "train", "uid": "1"}}))?;
+/// let check = check_fn(ControllerName::from_static("example.com/this-year"), this_year).without_state().read_only();
+/// let request = RequestBuilder::new(workload, "this-year").now("2026-11-21T09:00:00Z".parse()?).build(NoParameters);
+/// assert!(check.check(request).await.is_ok_and(|verdict| verdict.is_ready()));
+/// # Ok(()) }
+/// ```
 pub struct CheckFn<F, Args, S> {
     name: ControllerName,
     function: F,

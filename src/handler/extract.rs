@@ -101,6 +101,34 @@ pub struct Attempt(pub u32);
 pub struct FullWorkload(pub serde_json::Value);
 
 /// A part of a state. Each state is a part of itself.
+///
+/// ```
+/// use kueue_check::prelude::*;
+/// use kueue_check::handler::FromRef;
+///
+/// #[derive(Clone)]
+/// struct App {
+///     licences: Licences,
+///     team: &'static str,
+/// }
+///
+/// #[derive(Clone)]
+/// struct Licences(u32);
+///
+/// impl FromRef<App> for Licences {
+///     fn from_ref(app: &App) -> Self {
+///         app.licences.clone()
+///     }
+/// }
+///
+/// #[admission_check(controller = "example.com/licences", state = App)]
+/// async fn licences(State(Licences(free)): State<Licences>, State(app): State<App>) -> Verdict {
+///     if free > 0 { Verdict::ready(format!("a licence of {}", app.team)) } else { Verdict::pending("none is free") }
+/// }
+///
+/// let check = licences.with_state(App { licences: Licences(3), team: "vision" });
+/// # let _: kueue_check::Check = check.into();
+/// ```
 pub trait FromRef<S> {
     /// The part of `state`.
     fn from_ref(state: &S) -> Self;

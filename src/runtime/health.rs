@@ -7,6 +7,8 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::time::Instant;
 
+use super::lease::Leadership;
+
 /// The health of all parts. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Health(Arc<Mutex<State>>);
@@ -46,6 +48,23 @@ pub(crate) struct WatchReport {
 const SILENCE_LIMIT: Duration = Duration::from_mins(6);
 
 impl Health {
+    /// The health of a process that has just begun: it is not ready, because it knows nothing yet.
+    pub(crate) fn of_a_beginning() -> Self {
+        let health = Self::default();
+        health.report("kueue", Some("not asked yet what it serves".to_owned()));
+        health.lease_is(&Leadership::Undecided);
+        health
+    }
+
+    /// Says whether it is known who acts.
+    pub(crate) fn lease_is(&self, leadership: &Leadership) {
+        let undecided = *leadership == Leadership::Undecided;
+        self.report(
+            "lease",
+            undecided.then(|| "not decided yet who acts".to_owned()),
+        );
+    }
+
     /// The health of the watch `name`, which has not begun.
     pub(crate) fn watch(&self, name: &str) -> WatchHealth {
         let now = Instant::now();

@@ -23,6 +23,27 @@ use tokio::net::TcpListener;
 use crate::runtime::{RuntimeHandle, followed_by};
 
 /// The endpoint's routes, to be served by itself or beside the author's own.
+///
+/// ```
+/// # use axum::{Router, body::{Body, to_bytes}, http::Request, routing::get};
+/// # use kueue_check::{Clock, Verdict, admission_check, runtime::Runtime, serve::router};
+/// # use kueue_check_sim::apiserver::ApiServer;
+/// # use tower::ServiceExt;
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = ApiServer::new(Clock::system()).client();
+/// # let runtime = Runtime::builder(client).check(open).build()?;
+/// let routes = Router::new().route("/prices", get(|| async { "12.5\n" })).merge(router(runtime.handle()));
+/// # tokio::spawn(runtime.run(std::future::pending()));
+/// # tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+/// // On a cluster without Kueue:
+/// let answer = routes.oneshot(Request::get("/readyz").body(Body::empty())?).await?;
+/// assert_eq!(answer.status(), 503);
+/// let said = to_bytes(answer.into_body(), 10_000).await?;
+/// assert_eq!(said, "kueue: Kueue is not installed: the API server does not serve the group kueue.x-k8s.io\n");
+/// # Ok(()) }
+/// ```
 pub fn router(runtime: RuntimeHandle) -> Router {
     Router::new()
         .route("/livez", get(livez))
@@ -33,6 +54,32 @@ pub fn router(runtime: RuntimeHandle) -> Router {
 }
 
 /// Serves the endpoint on `listener`, for ever.
+///
+/// ```
+/// # use kueue_check::{Clock, Verdict, admission_check, runtime::Runtime, serve::serve};
+/// # use kueue_check_sim::apiserver::ApiServer;
+/// # use std::io::{Read, Write};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+/// # fn get(address: std::net::SocketAddr, path: &str) -> std::io::Result<String> {
+/// #     let mut stream = std::net::TcpStream::connect(address)?;
+/// #     write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
+/// #     let mut answer = String::new();
+/// #     stream.read_to_string(&mut answer)?;
+/// #     Ok(answer)
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = ApiServer::prepared(Clock::system(), kueue_check_sim::definitions::kueue());
+/// # let client = server.client();
+/// # let runtime = Runtime::builder(client).check(open).build()?;
+/// let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?; // in a pod 0.0.0.0:8080, for the kubelet
+/// let address = listener.local_addr()?;
+/// tokio::spawn(serve(listener, runtime.handle()));
+/// tokio::spawn(runtime.run(std::future::pending()));
+/// let answer = tokio::task::spawn_blocking(move || get(address, "/livez")).await??;
+/// assert!(answer.starts_with("HTTP/1.0 200 OK") && answer.ends_with("\r\n\r\nok\n"), "{answer}");
+/// # Ok(()) }
+/// ```
 ///
 /// # Errors
 /// If the listener fails.

@@ -61,7 +61,27 @@ impl<S> Layer<S> for CircuitBreakerLayer {
     }
 }
 
-/// See [`CircuitBreakerLayer`]. Clones share what they know.
+/// A service with a [`CircuitBreakerLayer`] around it. Clones share what they know.
+///
+/// ```
+/// # use kueue_check::{CheckError, Verdict, service::CircuitBreakerLayer};
+/// # use std::time::Duration;
+/// # use tower::{Layer, ServiceExt};
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// # let down = tower::service_fn(|()| async { Err::<Verdict, _>(CheckError::transient("connection refused")) });
+/// let breaker = CircuitBreakerLayer::new(2, Duration::from_secs(60)).layer(down);
+/// for _ in 0..2 {
+///     breaker.clone().oneshot(()).await.expect_err("it is down");
+/// }
+/// let error = breaker.clone().oneshot(()).await.expect_err("nobody asks");
+/// assert_eq!(error.to_string(), "not asked, because it failed 2 times in a row");
+///
+/// tokio::time::sleep(Duration::from_secs(60)).await;
+/// let error = breaker.oneshot(()).await.expect_err("one asks again");
+/// assert_eq!(error.to_string(), "connection refused");
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct CircuitBreaker<S> {
     inner: S,
@@ -134,11 +154,14 @@ where
         Box::pin(async move {
             let lock = || state.lock().unwrap_or_else(PoisonError::into_inner);
             if let Err(wait) = lock().admit(Instant::now(), settings.pause) {
-                let message = format!(
-                    "not asked, because it failed {} times in a row",
-                    settings.failures
-                );
-                return Err(CheckError::throttled(wait, message));
+                let failed = match settings.failures {
+                    1 => "it failed".to_owned(),
+                    failures => format!("it failed {failures} times in a row"),
+                };
+                return Err(CheckError::throttled(
+                    wait,
+                    format!("not asked, because {failed}"),
+                ));
             }
             let answer = inner.oneshot(request).await.map_err(Into::into);
             let failed = answer.as_ref().is_err_and(|error: &CheckError| {
@@ -230,6 +253,17 @@ mod tests {
         assert_eq!(state.admit(Instant::now(), PAUSE), Err(PAUSE), "one tries");
         tokio::time::advance(PAUSE).await;
         assert_eq!(state.admit(Instant::now(), PAUSE), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_failure_may_be_enough() {
+        let down = tower::service_fn(|()| async {
+            Err::<Verdict, _>(CheckError::transient("connection refused"))
+        });
+        let service = CircuitBreakerLayer::new(1, PAUSE).layer(down);
+        service.clone().oneshot(()).await.unwrap_err();
+        let error = service.oneshot(()).await.unwrap_err();
+        assert_eq!(error.to_string(), "not asked, because it failed");
     }
 
     #[tokio::test(start_paused = true)]

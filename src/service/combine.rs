@@ -18,12 +18,21 @@ use crate::check::{
 /// A check that says what the strictest of its members says: Ready when all are. Their pod set updates are put together.
 ///
 /// ```
-/// # use kueue_check::{ControllerName, Verdict, admission_check};
+/// # use kueue_check::{AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters, RequestBuilder, Verdict, admission_check, api::Workload};
 /// # use kueue_check::service::all_of;
-/// # #[admission_check(controller = "example.com/window")] async fn window() -> Verdict { Verdict::ready("open") }
-/// # #[admission_check(controller = "example.com/licence")] async fn licence() -> Verdict { Verdict::ready("free") }
+/// # #[admission_check(controller = "example.com/window")] async fn window() -> Verdict { Verdict::ready("inside the window") }
+/// # #[admission_check(controller = "example.com/licence")] async fn licence() -> Verdict { Verdict::pending("waits for 3 licences") }
+/// # fn request(job: &str) -> CheckRequest<NoParameters> {
+/// #     let workload = serde_json::json!({"metadata": {"namespace": "team-a", "name": job, "uid": job}});
+/// #     RequestBuilder::new(Workload::from_json(workload).unwrap(), "check").build(NoParameters)
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), CheckError> {
 /// let check = all_of(ControllerName::from_static("example.com/window-and-licence")).member(window).member(licence);
-/// # let _: kueue_check::Check = check.into();
+/// let verdict = check.check(request("train")).await?;
+/// assert!(verdict.is_pending());
+/// assert_eq!(verdict.message(), "waits for 3 licences", "who is in the way says so");
+/// # Ok(()) }
 /// ```
 pub fn all_of<P: Parameters>(name: ControllerName) -> Combined<P> {
     Combined {
@@ -36,12 +45,21 @@ pub fn all_of<P: Parameters>(name: ControllerName) -> Combined<P> {
 /// A check that says what the most lenient of its members says: Ready when one is. The pod set updates are those of the first that is.
 ///
 /// ```
-/// # use kueue_check::{ControllerName, Verdict, admission_check};
+/// # use kueue_check::{AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters, RequestBuilder, Verdict, admission_check, api::Workload};
 /// # use kueue_check::service::any_of;
-/// # #[admission_check(controller = "example.com/night")] async fn night() -> Verdict { Verdict::ready("it is night") }
-/// # #[admission_check(controller = "example.com/urgent")] async fn urgent() -> Verdict { Verdict::pending("not urgent") }
+/// # #[admission_check(controller = "example.com/night")] async fn night() -> Verdict { Verdict::pending("large jobs start at 22:00") }
+/// # #[admission_check(controller = "example.com/urgent")] async fn urgent() -> Verdict { Verdict::pending("not labelled as urgent") }
+/// # fn request(job: &str) -> CheckRequest<NoParameters> {
+/// #     let workload = serde_json::json!({"metadata": {"namespace": "team-a", "name": job, "uid": job}});
+/// #     RequestBuilder::new(Workload::from_json(workload).unwrap(), "check").build(NoParameters)
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), CheckError> {
 /// let check = any_of(ControllerName::from_static("example.com/night-or-urgent")).member(night).member(urgent);
-/// # let _: kueue_check::Check = check.into();
+/// let verdict = check.check(request("train")).await?;
+/// assert!(verdict.is_pending());
+/// assert_eq!(verdict.message(), "large jobs start at 22:00; not labelled as urgent", "any of them would do");
+/// # Ok(()) }
 /// ```
 pub fn any_of<P: Parameters>(name: ControllerName) -> Combined<P> {
     Combined {
@@ -54,6 +72,29 @@ pub fn any_of<P: Parameters>(name: ControllerName) -> Combined<P> {
 /// Several checks with the same parameters as one. See [`all_of`] and [`any_of`].
 ///
 /// The members' own names mean nothing. What is released is released by all of them. Their timeouts do not count; the runtime's does, for all together.
+///
+/// It is a check, and so can be a member:
+///
+/// ```
+/// # use kueue_check::{AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters, RequestBuilder, Verdict, admission_check, api::Workload};
+/// # use kueue_check::service::{Combined, all_of, any_of};
+/// # #[admission_check(controller = "example.com/urgent")] async fn urgent() -> Verdict { Verdict::rejected("not labelled as urgent") }
+/// # #[admission_check(controller = "example.com/night")] async fn night() -> Verdict { Verdict::ready("it is night") }
+/// # #[admission_check(controller = "example.com/cheap")] async fn cheap() -> Verdict { Verdict::ready("power is cheap") }
+/// # fn request(job: &str) -> CheckRequest<NoParameters> {
+/// #     let workload = serde_json::json!({"metadata": {"namespace": "team-a", "name": job, "uid": job}});
+/// #     RequestBuilder::new(Workload::from_json(workload).unwrap(), "check").build(NoParameters)
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), CheckError> {
+/// const NAME: ControllerName = ControllerName::from_static("example.com/urgent-or-cheap-night");
+///
+/// let cheap_night: Combined<NoParameters> = all_of(NAME).member(night).member(cheap);
+/// let verdict = any_of(NAME).member(urgent).member(cheap_night).check(request("train")).await?;
+/// assert!(verdict.is_ready(), "what one rejects, another may allow");
+/// assert_eq!(verdict.message(), "it is night; power is cheap");
+/// # Ok(()) }
+/// ```
 pub struct Combined<P: Parameters> {
     name: ControllerName,
     rule: Rule,

@@ -21,6 +21,28 @@ use crate::check::{
 };
 
 /// Asking a check, as a service. It is always ready: how many questions are asked together is the runtime's choice.
+///
+/// A layer of your own is given one to wrap:
+///
+/// ```
+/// # use kueue_check::{AdmissionCheckController, CheckError, CheckRequest, NoParameters, RequestBuilder, Verdict, admission_check, api::Workload};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+/// # fn request(job: &str) -> CheckRequest<NoParameters> {
+/// #     let workload = serde_json::json!({"metadata": {"namespace": "team-a", "name": job, "uid": job}});
+/// #     RequestBuilder::new(Workload::from_json(workload).unwrap(), "check").build(NoParameters)
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), CheckError> {
+/// use std::time::Duration;
+/// use kueue_check::service::{CheckService, layered};
+/// use tower::{ServiceExt, layer::layer_fn};
+///
+/// // Whatever the check says, it is asked again after a minute.
+/// let minutely = layer_fn(|inner: CheckService<_>| inner.map_response(|verdict: Verdict| verdict.recheck_in(Duration::from_secs(60))));
+/// let verdict = layered(open, minutely).check(request("train")).await?;
+/// assert_eq!((verdict.message(), verdict.recheck()), ("open", Some(Duration::from_secs(60))));
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
 pub struct CheckService<C>(Arc<C>);
 
@@ -54,6 +76,29 @@ impl<C: AdmissionCheckController> Service<CheckRequest<C::Parameters>> for Check
 
 /// `check` with `layer` around each question. Its name, parameters, activation, release and the rest are its own; its
 /// [`preview`](AdmissionCheckController::preview) too, without the layer.
+///
+/// ```
+/// # use kueue_check::{AdmissionCheckController, CheckError, CheckRequest, NoParameters, RequestBuilder, Verdict, admission_check, api::Workload};
+/// # use kueue_check::service::{CircuitBreakerLayer, layered};
+/// # use std::time::Duration;
+/// # fn request(job: &str) -> CheckRequest<NoParameters> {
+/// #     let workload = serde_json::json!({"metadata": {"namespace": "team-a", "name": job, "uid": job}});
+/// #     RequestBuilder::new(Workload::from_json(workload).unwrap(), "check").build(NoParameters)
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), CheckError> {
+/// #[admission_check(controller = "example.com/licence", read_only)]
+/// async fn licence() -> Result<Verdict, CheckError> {
+///     Err(CheckError::transient("connection refused"))
+/// }
+///
+/// let check = layered(licence, CircuitBreakerLayer::new(1, Duration::from_secs(60)));
+/// assert_eq!(check.controller_name().as_str(), "example.com/licence");
+/// check.check(request("train")).await.expect_err("it is down, and left alone from now on");
+/// let error = check.preview(request("train")).await.expect_err("who explains, asks all the same");
+/// assert_eq!(error.to_string(), "connection refused");
+/// # Ok(()) }
+/// ```
 pub fn layered<C, L>(check: C, layer: L) -> Layered<C, L::Service>
 where
     C: AdmissionCheckController,
@@ -65,6 +110,24 @@ where
 }
 
 /// A check with layers around it. See [`layered`].
+///
+/// It is a check like any other, so that a command line takes it, and a trial on a simulated cluster:
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/slow")] async fn slow() -> Verdict { std::future::pending().await }
+/// use std::time::Duration;
+/// use kueue_check::service::{CheckService, Layered, Timeout, TimeoutLayer, layered};
+/// use kueue_check_sim::{Job, Simulation};
+///
+/// fn patient() -> Layered<slow, Timeout<CheckService<slow>>> {
+///     layered(slow, TimeoutLayer::new(Duration::from_secs(5)))
+/// }
+/// Simulation::new(patient).run(async |cluster| {
+///     cluster.submit(Job::new("train"));
+///     cluster.expect_message("train", "no answer in 5s").await;
+/// });
+/// ```
 #[derive(Clone, Debug)]
 pub struct Layered<C, S> {
     check: Arc<C>,
@@ -181,11 +244,20 @@ where
 /// use kueue_check::service::service_check;
 /// use kueue_check::{CheckError, CheckRequest, ControllerName, NoParameters, Verdict};
 ///
+/// # use kueue_check::{AdmissionCheckController, RequestBuilder, api::Workload};
+/// # fn request(job: &str) -> CheckRequest<NoParameters> {
+/// #     let workload = serde_json::json!({"metadata": {"namespace": "team-a", "name": job, "uid": job}});
+/// #     RequestBuilder::new(Workload::from_json(workload).unwrap(), "check").build(NoParameters)
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), CheckError> {
 /// let service = tower::service_fn(|request: CheckRequest<NoParameters>| async move {
 ///     Ok::<_, CheckError>(Verdict::ready(format!("hello, {}", request.workload())))
 /// });
 /// let check = service_check(ControllerName::from_static("example.com/hello"), service);
-/// # let _: kueue_check::Check = check.into();
+/// let verdict = check.check(request("train")).await?;
+/// assert_eq!(verdict.message(), "hello, team-a/train");
+/// # Ok(()) }
 /// ```
 pub fn service_check<S, P>(name: ControllerName, service: S) -> ServiceCheck<S, P> {
     ServiceCheck {
@@ -197,6 +269,26 @@ pub fn service_check<S, P>(name: ControllerName, service: S) -> ServiceCheck<S, 
 }
 
 /// A service as a check. See [`service_check`].
+///
+/// Nobody knows what it does to ask a service, so `explain` does not, until it is said that it may:
+///
+/// ```
+/// # use kueue_check::{AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters, RequestBuilder, Verdict, api::Workload};
+/// # use kueue_check::service::service_check;
+/// # fn request(job: &str) -> CheckRequest<NoParameters> {
+/// #     let workload = serde_json::json!({"metadata": {"namespace": "team-a", "name": job, "uid": job}});
+/// #     RequestBuilder::new(Workload::from_json(workload).unwrap(), "check").build(NoParameters)
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), CheckError> {
+/// let prices = tower::service_fn(async |_: CheckRequest<NoParameters>| Ok::<_, CheckError>(Verdict::ready("power is cheap")));
+/// let check = service_check(ControllerName::from_static("example.com/prices"), prices);
+/// assert_eq!(check.preview(request("train")).await?.verdict(), None);
+///
+/// let preview = check.read_only().preview(request("train")).await?;
+/// assert_eq!(preview.verdict().map(Verdict::message), Some("power is cheap"));
+/// # Ok(()) }
+/// ```
 pub struct ServiceCheck<S, P> {
     name: ControllerName,
     service: S,

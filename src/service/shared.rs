@@ -21,13 +21,16 @@ use crate::check::{CheckError, ErrorKind, Message, Verdict};
 /// Five thousand Workloads on one budget make one query:
 ///
 /// ```
-/// # async fn example() -> Result<(), kueue_check::CheckError> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), kueue_check::CheckError> {
 /// use std::time::Duration;
 /// use kueue_check::service::Shared;
 ///
-/// let spent: Shared<String, f64> = Shared::new(Duration::from_secs(30));
-/// let of_team = spent.get("team-a".to_owned(), || async { Ok(12.5) }).await?;
-/// # assert_eq!(of_team, 12.5); Ok(()) }
+/// let spent: Shared<&str, f64> = Shared::new(Duration::from_secs(30));
+/// let first = spent.get("team-a", || async { Ok(12.5) }).await?;
+/// let second = spent.get("team-a", || async { unreachable!("the answer is kept") }).await?;
+/// assert_eq!((first, second), (12.5, 12.5));
+/// # Ok(()) }
 /// ```
 ///
 /// A failure is shared as well, for a second, so that an outage is not met by everybody one after another. Cheap to clone; clones share.
@@ -147,6 +150,28 @@ impl<K, V> fmt::Debug for Shared<K, V> {
 }
 
 /// Shares verdicts between Workloads: right only where the verdict follows from the key alone.
+///
+/// ```
+/// # use kueue_check::{AdmissionCheckController, CheckError, CheckRequest, NoParameters, RequestBuilder, Verdict, admission_check, api::Workload};
+/// # use kueue_check::service::{SharedLayer, layered};
+/// # use std::time::Duration;
+/// # fn request(job: &str) -> CheckRequest<NoParameters> {
+/// #     let workload = serde_json::json!({"metadata": {"namespace": "team-a", "name": job, "uid": job}});
+/// #     RequestBuilder::new(Workload::from_json(workload).unwrap(), "check").build(NoParameters)
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), CheckError> {
+/// #[admission_check(controller = "example.com/budget")]
+/// async fn budget(workload: Workload) -> Verdict {
+///     Verdict::ready(format!("asked for {workload}"))
+/// }
+///
+/// let by_namespace = |request: &CheckRequest<NoParameters>| request.workload().namespace().to_owned();
+/// let check = layered(budget, SharedLayer::new(Duration::from_secs(10), by_namespace));
+/// check.check(request("train")).await?;
+/// assert_eq!(check.check(request("evaluate")).await?.message(), "asked for team-a/train", "the answer is the namespace's");
+/// # Ok(()) }
+/// ```
 pub struct SharedLayer<K, F> {
     shared: Shared<K, Verdict>,
     key: F,
@@ -174,7 +199,23 @@ impl<K, F: Clone, S> Layer<S> for SharedLayer<K, F> {
     }
 }
 
-/// See [`SharedLayer`].
+/// A service with a [`SharedLayer`] around it. Everything that one layer is put around shares one set of answers.
+///
+/// ```
+/// # use kueue_check::{CheckError, Verdict, service::SharedLayer};
+/// # use std::time::Duration;
+/// # use tower::{Layer, ServiceExt};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), CheckError> {
+/// let says = |word: &'static str| tower::service_fn(move |_team: &str| async move { Ok::<_, CheckError>(Verdict::ready(word)) });
+///
+/// // The question is its own key.
+/// let layer = SharedLayer::new(Duration::from_secs(10), |team: &&'static str| *team);
+/// let (first, second) = (layer.layer(says("first")), layer.layer(says("second")));
+/// first.oneshot("team-a").await?;
+/// assert_eq!(second.oneshot("team-a").await?.message(), "first", "not asked: give different checks layers of their own");
+/// # Ok(()) }
+/// ```
 pub struct SharedService<K, F, S> {
     shared: Shared<K, Verdict>,
     key: F,

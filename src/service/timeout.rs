@@ -12,13 +12,21 @@ use crate::check::{CheckError, Verdict};
 /// Gives up on a question after a time: the error is transient, so the check is asked again.
 ///
 /// ```
-/// # use kueue_check::{Verdict, admission_check};
-/// # #[admission_check(controller = "example.com/slow")] async fn slow() -> Verdict { Verdict::ready("") }
+/// # use kueue_check::{AdmissionCheckController, CheckRequest, ErrorKind, NoParameters, RequestBuilder, Verdict, admission_check, api::Workload};
+/// # #[admission_check(controller = "example.com/slow")] async fn slow() -> Verdict { std::future::pending().await }
+/// # fn request(job: &str) -> CheckRequest<NoParameters> {
+/// #     let workload = serde_json::json!({"metadata": {"namespace": "team-a", "name": job, "uid": job}});
+/// #     RequestBuilder::new(Workload::from_json(workload).unwrap(), "check").build(NoParameters)
+/// # }
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
 /// use std::time::Duration;
 /// use kueue_check::service::{TimeoutLayer, layered};
 ///
 /// let check = layered(slow, TimeoutLayer::new(Duration::from_secs(5)));
-/// # let _: kueue_check::Check = check.into();
+/// let error = check.check(request("train")).await.expect_err("it never answers");
+/// assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Transient, "no answer in 5s"));
+/// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct TimeoutLayer {
@@ -43,7 +51,24 @@ impl<S> Layer<S> for TimeoutLayer {
     }
 }
 
-/// See [`TimeoutLayer`].
+/// A service with a [`TimeoutLayer`] around it. What it asks may fail with any error that becomes a [`CheckError`].
+///
+/// ```
+/// # use kueue_check::{ErrorKind, Verdict, service::TimeoutLayer};
+/// # use tower::{Layer, ServiceExt};
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use std::io;
+/// use std::time::Duration;
+///
+/// let prices = tower::service_fn(|file: &'static str| async move {
+///     Ok::<_, io::Error>(Verdict::ready(std::fs::read_to_string(file)?))
+/// });
+/// let prices = TimeoutLayer::new(Duration::from_secs(5)).layer(prices);
+/// let error = prices.oneshot("/no/such/file").await.expect_err("there is none");
+/// assert_eq!(error.kind(), ErrorKind::Transient, "asked again, like what took too long");
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Timeout<S> {
     inner: S,

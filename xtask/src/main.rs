@@ -1,6 +1,7 @@
 //! The project's chores. It depends on nothing, so it is there at once in a fresh clone.
 
 mod chart;
+mod documents;
 mod release;
 mod test;
 mod tools;

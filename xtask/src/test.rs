@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{Failure, chart, tools};
+use crate::{Failure, chart, documents, tools};
 
 /// Set where nothing may be skipped, as in CI.
 const REQUIRE: &str = "KUEUE_CHECK_REQUIRE_TESTENV";
@@ -41,12 +41,7 @@ const STEPS: [Step; 13] = [
             &[],
         )
     }),
-    ("documents", || {
-        tools::cargo(
-            &["doc", "--workspace", "--no-deps", "--quiet"],
-            &[("RUSTDOCFLAGS", "-D warnings")],
-        )
-    }),
+    ("documents", documents::build),
     ("dependencies", tools::deny),
     ("packages", tools::package),
     ("API server", servers),

@@ -44,8 +44,10 @@ async fn main() -> kueue_check::Result<()> {
             // The simulation has a runtime of its own, whose time is virtual.
             let story =
                 tokio::task::spawn_blocking(move || kueue_check_provisioning::demo::show(&shown));
-            let told = story.await.map_err(std::io::Error::other)?;
-            return Ok(told.map_err(std::io::Error::other)?);
+            return story
+                .await
+                .map_err(kueue_check::Error::own)?
+                .map_err(kueue_check::Error::own);
         }
         Command::Check(command) => command,
     };

@@ -21,6 +21,23 @@ pub(crate) use project::Projection;
 ///
 /// The runtime keeps one for each Workload that holds a quota reservation. What is not here, such as whole pod templates, is one request away:
 /// [`Request::full_workload`](crate::Request::full_workload).
+///
+/// ```
+/// use kueue_check::api::Workload;
+///
+/// /// What a decision is made of.
+/// fn is_large(workload: &Workload) -> bool {
+///     workload.label("size") == Some("large") || workload.requests("nvidia.com/gpu").units() > 64
+/// }
+///
+/// let workload = Workload::from_json(serde_json::json!({
+///     "metadata": {"namespace": "team-a", "name": "train", "labels": {"size": "large"}},
+///     "spec": {"queueName": "main", "priority": 100},
+/// }))?;
+/// assert!(is_large(&workload) && !workload.holds_quota());
+/// assert_eq!((workload.to_string().as_str(), workload.queue(), workload.priority()), ("team-a/train", Some("main"), 100));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, PartialEq)]
 pub struct Workload(Arc<Data>);
 
@@ -49,6 +66,16 @@ struct Data {
 }
 
 /// The job for which Kueue made the Workload.
+///
+/// ```
+/// use kueue_check::api::Workload;
+///
+/// let workload = Workload::from_json(serde_json::json!({"metadata": {"name": "job-train-1a2b3", "ownerReferences": [
+///     {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "7", "controller": true},
+/// ]}}))?;
+/// assert_eq!(workload.owner().map(|job| (job.kind(), job.name())), Some(("Job", "train")));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     pub(crate) api_version: Name,
@@ -80,6 +107,18 @@ impl Owner {
 }
 
 /// A condition's status and when it took it (to the second). A missing condition is neither true nor false.
+///
+/// ```
+/// use kueue_check::api::Workload;
+///
+/// let workload = Workload::from_json(serde_json::json!({"metadata": {"name": "train"}, "status": {"conditions": [
+///     {"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2026-11-21T09:00:00Z"},
+/// ]}}))?;
+/// let reserved = workload.conditions().quota_reserved();
+/// assert_eq!((reserved.is_true(), reserved.at()), (true, "2026-11-21T09:00:00Z".parse().ok()));
+/// assert_eq!(workload.conditions().admitted().at(), None, "it has never been admitted");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Since {
     pub(crate) status: Option<bool>,
@@ -99,6 +138,17 @@ impl Since {
 }
 
 /// The conditions on which the protocol rests.
+///
+/// ```
+/// use kueue_check::api::Workload;
+///
+/// let workload = Workload::from_json(serde_json::json!({"metadata": {"name": "train"}, "status": {"conditions": [
+///     {"type": "QuotaReserved", "status": "False", "lastTransitionTime": "2026-11-21T09:05:00Z"},
+///     {"type": "Evicted", "status": "True", "lastTransitionTime": "2026-11-21T09:05:00Z"},
+/// ]}}))?;
+/// assert!(workload.conditions().evicted().is_true() && !workload.conditions().quota_reserved().is_true());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkloadConditions {
     pub(crate) quota_reserved: Since,

@@ -6,6 +6,21 @@ use crate::api::quantity::Compact;
 use crate::api::{Fingerprint, Name, Quantity};
 
 /// A pod set of a Workload, with what Kueue assigned to it.
+///
+/// ```
+/// use kueue_check::api::Workload;
+///
+/// // Kueue has reserved quota for 6 of the 8 pods (partial admission).
+/// let workload = Workload::from_json(serde_json::json!({
+///     "metadata": {"name": "train"},
+///     "spec": {"podSets": [{"name": "workers", "count": 8, "template": {"spec": {"containers": [{"resources": {"requests": {"cpu": "2"}}}]}}}]},
+///     "status": {"admission": {"clusterQueue": "gpus", "podSetAssignments": [{"name": "workers", "count": 6, "flavors": {"cpu": "spot"}}]}},
+/// }))?;
+/// let workers = &workload.pod_sets()[0];
+/// assert_eq!((workers.count(), workers.spec_count(), workers.flavor("cpu")), (6, 8, Some("spot")));
+/// assert_eq!(workers.requests("cpu") * workers.count(), "12".parse()?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PodSet {
     pub(super) shape: Arc<Shape>,
@@ -32,6 +47,23 @@ pub(super) struct ShapeResource {
 }
 
 /// One resource of a pod set.
+///
+/// ```
+/// use kueue_check::api::Workload;
+///
+/// let workload = Workload::from_json(serde_json::json!({
+///     "metadata": {"name": "train"},
+///     "spec": {"podSets": [{"name": "workers", "count": 2, "template": {"spec": {"containers": [{"resources": {"requests": {"nvidia.com/gpu": 4}}}]}}}]},
+///     "status": {"admission": {"clusterQueue": "gpus", "podSetAssignments": [
+///         {"name": "workers", "count": 2, "flavors": {"nvidia.com/gpu": "a100"}, "resourceUsage": {"nvidia.com/gpu": "8"}},
+///     ]}},
+/// }))?;
+/// for resource in workload.pod_sets()[0].resources() {
+///     assert_eq!((resource.name(), resource.flavor()), ("nvidia.com/gpu", Some("a100")));
+///     assert_eq!((resource.per_pod().units(), resource.usage().units()), (4, 8));
+/// }
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct PodSetResource<'a> {
     shape: &'a ShapeResource,

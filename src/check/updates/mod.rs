@@ -39,16 +39,54 @@ pub const MAX_TOLERATIONS: usize = 8;
 pub struct PodSetUpdates(Vec<PodSetUpdate>);
 
 /// Builds [`PodSetUpdates`].
+///
+/// ```
+/// use kueue_check::PodSetUpdates;
+///
+/// let updates = PodSetUpdates::builder()
+///     .pod_sets(["driver", "workers"], |pods| pods.annotation("example.com/licence", "lic-42"))
+///     .build()?;
+/// assert_eq!(updates.as_slice().iter().map(|update| update.name.as_str()).collect::<Vec<_>>(), ["driver", "workers"]);
+/// # Ok::<(), kueue_check::PodSetUpdatesError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct PodSetUpdatesBuilder(Vec<PodSetUpdate>);
 
 /// Builds what is added to the pods of one pod set.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Toleration;
+/// use kueue_check::PodSetUpdates;
+///
+/// let spot = Toleration { key: Some("spot".into()), operator: Some("Exists".into()), ..Toleration::default() };
+/// let updates = PodSetUpdates::builder()
+///     .pod_set("workers", |pods| pods.node_selector("topology.kubernetes.io/zone", "eu-1a").toleration(spot))
+///     .build()?;
+/// assert_eq!(updates.as_slice()[0].tolerations.len(), 1);
+/// # Ok::<(), kueue_check::PodSetUpdatesError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct PodSetUpdateBuilder(PodSetUpdate);
 
 /// Why updates are refused.
+///
+/// ```
+/// use kueue_check::PodSetUpdates;
+///
+/// let refused = PodSetUpdates::builder()
+///     .pod_set("workers", |pods| pods.label("zone", "a"))
+///     .pod_set("workers", |pods| pods.label("rack", "7"))
+///     .build();
+/// assert_eq!(refused.unwrap_err().to_string(), "pod set `workers` is updated twice: put everything into one update");
+///
+/// let refused = PodSetUpdates::builder().pod_set("workers", |pods| pods.label("kueue.x-k8s.io/queue-name", "mine")).build();
+/// assert_eq!(
+///     refused.unwrap_err().to_string(),
+///     "pod set `workers`: label `kueue.x-k8s.io/queue-name`: keys under kueue.x-k8s.io/ belong to Kueue"
+/// );
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PodSetUpdatesError {
@@ -108,6 +146,23 @@ pub enum PodSetUpdatesError {
 }
 
 /// A key that something else sets to another value.
+///
+/// ```
+/// use kueue_check::{KeyConflict, PodSetUpdatesError};
+///
+/// let conflict = PodSetUpdatesError::Conflict(Box::new(KeyConflict {
+///     pod_set: "workers".into(),
+///     place: "node selector",
+///     key: "pool".into(),
+///     wanted: "gold".into(),
+///     set: "spot".into(),
+///     setter: "the ResourceFlavor `spot`".into(),
+/// }));
+/// assert_eq!(
+///     conflict.to_string(),
+///     "pod set `workers`: node selector `pool` would be `gold`, but the ResourceFlavor `spot` sets it to `spot`"
+/// );
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyConflict {
     /// The pod set.

@@ -8,6 +8,27 @@ use super::forecast::Asked;
 use crate::api::{AdmissionCheck, Workload};
 
 /// Why a Workload waits, or does not. As text by [`Display`](std::fmt::Display), for machines by [`Serialize`].
+///
+/// ```
+/// # use kueue_check::{App, Verdict, admission_check};
+/// # use kueue_check_sim::{Cluster, Job, Simulation};
+/// # #[admission_check(controller = "example.com/window", read_only)] async fn window() -> Verdict { Verdict::pending("jobs start at 22:00") }
+/// # async fn example(cluster: &Cluster) -> Result<(), Box<dyn std::error::Error>> {
+/// # let (client, clock) = (cluster.server().client(), cluster.clock());
+/// let app = App::new().check(window);
+/// let explanation = app.explain(&client, Some("default"), &"job/train".parse()?, clock).await?;
+/// assert!(explanation.to_string().contains("waits for 1 of 1 admission checks (check), and holds quota since"));
+///
+/// let shown = serde_json::to_value(&explanation)?;
+/// assert_eq!(shown["phase"], "WaitsForChecks");
+/// assert_eq!(shown["checks"][0]["message"], "jobs start at 22:00");
+/// # Ok(()) }
+/// # Simulation::new(|| window).run(async |cluster| {
+/// #     cluster.submit(Job::new("train"));
+/// #     cluster.expect_message("train", "jobs start at 22:00").await;
+/// #     example(cluster).await.unwrap();
+/// # });
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {

@@ -41,7 +41,7 @@ pub(super) async fn explain(
     let mut projection = Projection::new(checks.iter().flat_map(Check::annotations).collect());
     let object: WorkloadObject =
         serde_json::from_value(whole.clone()).map_err(|error| Error::Read {
-            what: format!("Workload {target}"),
+            what: format!("the Workload of `{target}`"),
             why: error.to_string(),
         })?;
     let workload = projection.project(object);

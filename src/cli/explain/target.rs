@@ -6,6 +6,22 @@ use std::str::FromStr;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 /// A Workload: by its own name, or by that of its job.
+///
+/// ```
+/// # use clap::Parser;
+/// use kueue_check::cli::Target;
+///
+/// /// A command of your own that explains.
+/// #[derive(Parser)]
+/// struct Why {
+///     job: Target,
+/// }
+///
+/// let Why { job } = Why::try_parse_from(["why", "Jobs.batch/train"])?;
+/// assert_eq!(job.to_string(), "jobs/train", "as kubectl takes it: in any case, with its group or without");
+/// assert!(Why::try_parse_from(["why", "train"]).is_ok(), "a Workload, or a job of any kind");
+/// # Ok::<(), clap::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The job's kind in lower case, without a group; none for a Workload, or where it is not known which of the two is meant.
@@ -16,6 +32,14 @@ pub struct Target {
 }
 
 /// Text that names nothing.
+///
+/// ```
+/// use kueue_check::cli::Target;
+///
+/// let error = "team-a/job/train".parse::<Target>().unwrap_err();
+/// let expected = "expected the name of a Workload, or KIND/NAME of its job, such as `job/train`; the namespace is given with -n";
+/// assert_eq!(error.to_string(), format!("`team-a/job/train` names nothing: {expected}"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` names nothing: expected the name of a Workload, or KIND/NAME of its job, such as `job/train`; the namespace is given with -n"
@@ -49,6 +73,7 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
             Some(kind) => write!(f, "{kind}/{}", self.name),
+            None if self.exact => write!(f, "workload/{}", self.name),
             None => f.write_str(&self.name),
         }
     }
@@ -157,7 +182,7 @@ mod tests {
     fn a_target_is_a_workload_or_a_job() {
         for (text, workload, shown) in [
             ("train", Some("train"), Some("train")),
-            ("workload/train", Some("train"), Some("train")),
+            ("workload/train", Some("train"), Some("workload/train")),
             ("job/train", None, Some("job/train")),
             ("Jobs.batch/train", None, Some("jobs/train")),
             ("", None, None),

@@ -21,6 +21,32 @@ use crate::Clock;
 use candidate::{Candidate, Plan, Record};
 
 /// How replicas of one check agree on who acts.
+///
+/// ```
+/// # use kueue_check::{Clock, Verdict, admission_check, runtime::{LeaseConfig, LeaseTimes, Runtime}};
+/// # use kueue_check_sim::apiserver::ApiServer;
+/// # use std::{future::pending, time::Duration};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = ApiServer::prepared(Clock::system(), kueue_check_sim::definitions::kueue());
+/// let replica = |pod: &str| {
+///     let lease = LeaseConfig { namespace: "default".into(), name: "open".into(), identity: pod.into(), times: LeaseTimes::default() };
+///     Runtime::builder(server.client()).check(open).lease(lease).build()
+/// };
+/// let (first, second) = (replica("open-0")?, replica("open-1")?);
+/// let standby = second.handle();
+/// # tokio::spawn(first.run(pending()));
+/// # tokio::time::sleep(Duration::from_secs(5)).await;
+/// # tokio::spawn(second.run(pending()));
+/// # tokio::time::sleep(Duration::from_secs(5)).await;
+/// // Both run, the second for a shorter time:
+/// let shown = serde_json::to_value(standby.diagnostics().await)?;
+/// assert_eq!(shown["leadership"], "standby");
+/// assert_eq!(shown["leaseHolder"], "open-0");
+/// assert!(standby.problems().is_empty(), "a standby is ready");
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 pub struct LeaseConfig {
     /// The Lease's namespace.
@@ -37,11 +63,45 @@ pub struct LeaseConfig {
 ///
 /// A replica that dies without warning is replaced after `duration` plus `retry` at the latest; the default makes that 11 seconds, which leaves four for
 /// the new leader to read the Workloads and go on.
+///
+/// ```
+/// # use kueue_check::{Clock, Verdict, admission_check, runtime::{LeaseConfig, LeaseTimes, Runtime, RuntimeHandle}};
+/// # use kueue_check_sim::apiserver::ApiServer;
+/// # use std::{future::pending, time::Duration};
+/// # use tokio::time::{Instant, sleep};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+/// # async fn leads(replica: &RuntimeHandle) -> bool {
+/// #     serde_json::to_value(replica.diagnostics().await).is_ok_and(|shown| shown["leadership"] == "leader")
+/// # }
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = ApiServer::prepared(Clock::system(), kueue_check_sim::definitions::kueue());
+/// # let replica = |pod: &str, times| {
+/// #     let lease = LeaseConfig { namespace: "default".into(), name: "open".into(), identity: pod.into(), times };
+/// #     Runtime::builder(server.client()).check(open).lease(lease).build()
+/// # };
+/// // For an API server that is slow at times: who leads may go without a renewal for longer.
+/// let times = LeaseTimes { duration: Duration::from_secs(30), renew_deadline: Duration::from_secs(20), ..LeaseTimes::default() };
+/// # let (first, second) = (replica("open-0", times)?, replica("open-1", times)?);
+/// # let standby = second.handle();
+/// let leader = tokio::spawn(first.run(pending()));
+/// # sleep(Duration::from_secs(5)).await;
+/// # tokio::spawn(second.run(pending()));
+/// # sleep(Duration::from_secs(5)).await;
+/// # assert!(!leads(&standby).await);
+/// leader.abort(); // its node dies
+/// let died = Instant::now();
+/// while !leads(&standby).await {
+///     sleep(Duration::from_millis(100)).await;
+/// }
+/// assert!(died.elapsed() <= times.duration + times.retry, "{:?}", died.elapsed());
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTimes {
-    /// How long the record must stay unchanged before another takes over. Default: 10 s.
+    /// How long the record must stay unchanged before another takes over, in whole seconds: a fraction is cut off. Default: 10 s.
     pub duration: Duration,
-    /// How long after its last renewal the holder goes on writing. Must be shorter than `duration`. Default: 7 s.
+    /// How long after its last renewal the holder goes on writing. Must be longer than `renew` and shorter than `duration`. Default: 7 s.
     pub renew_deadline: Duration,
     /// How often the holder renews. Default: 2 s.
     pub renew: Duration,
@@ -57,6 +117,17 @@ impl Default for LeaseTimes {
             renew: Duration::from_secs(2),
             retry: Duration::from_secs(1),
         }
+    }
+}
+
+impl LeaseTimes {
+    /// Whether the holder renews in time and has stopped writing before another may take over. The record has whole seconds.
+    pub(crate) fn fit(self) -> bool {
+        let recorded = Duration::from_secs(self.duration.as_secs());
+        !self.retry.is_zero()
+            && !self.renew.is_zero()
+            && self.renew < self.renew_deadline
+            && self.renew_deadline < recorded
     }
 }
 

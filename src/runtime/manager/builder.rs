@@ -12,9 +12,35 @@ use super::{Runtime, Settings};
 use crate::Clock;
 use crate::check::{AdmissionCheckController, Check};
 use crate::runtime::health::Health;
-use crate::runtime::lease::LeaseConfig;
+use crate::runtime::lease::{LeaseConfig, LeaseTimes};
 
 /// Builds a [`Runtime`].
+///
+/// ```
+/// # use kueue_check::{Clock, Verdict, admission_check, runtime::Runtime};
+/// # use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb};
+/// # use std::time::Duration;
+/// # #[admission_check(controller = "example.com/window")] async fn window() -> Verdict { Verdict::ready("inside the window") }
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = ApiServer::prepared(Clock::system(), kueue_check_sim::definitions::kueue());
+/// # let checks = Resource::new("kueue.x-k8s.io", "v1beta2", "admissionchecks");
+/// # let object = serde_json::json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": "window"}, "spec": {"controllerName": "example.com/window"}});
+/// # assert_eq!(server.call(&Call::new(Verb::Create, &checks).body(object)).code, 201);
+/// # let client = server.client();
+/// let runtime = Runtime::builder(client)
+///     .check(window)
+///     .evaluation_timeout(Duration::from_secs(5))
+///     .clock(Clock::following_tokio("2026-11-21T09:00:00Z".parse()?)) // for a test; it dates what is written
+///     .build()?;
+/// runtime.run(tokio::time::sleep(Duration::from_secs(10))).await?;
+/// // Its AdmissionCheck now says:
+/// # let object = server.get(&checks, "", "window").ok_or("no AdmissionCheck")?;
+/// let active = &object["status"]["conditions"][0];
+/// assert_eq!(active["message"], "The admission check is active");
+/// assert_eq!(active["lastTransitionTime"], "2026-11-21T09:00:00Z");
+/// # Ok(()) }
+/// ```
 #[must_use]
 pub struct RuntimeBuilder {
     checks: Vec<Check>,
@@ -24,6 +50,23 @@ pub struct RuntimeBuilder {
 }
 
 /// Why a runtime can't be built.
+///
+/// ```
+/// # use kueue_check::{Clock, Verdict, admission_check, runtime::Runtime};
+/// # use kueue_check_sim::apiserver::ApiServer;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// # let client = ApiServer::new(Clock::system()).client();
+/// #[admission_check(controller = "example.com/limit")]
+/// async fn most_pods() -> Verdict { Verdict::ready("not too many pods") }
+///
+/// #[admission_check(controller = "example.com/limit")]
+/// async fn most_gpus() -> Verdict { Verdict::ready("not too many GPUs") }
+///
+/// let error = Runtime::builder(client).check(most_pods).check(most_gpus).build().unwrap_err();
+/// assert_eq!(error.to_string(), "two checks have the controller name `example.com/limit`: AdmissionChecks could not tell them apart");
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -33,6 +76,12 @@ pub enum BuildError {
     /// Two checks answer the same AdmissionChecks.
     #[error("two checks have the controller name `{0}`: AdmissionChecks could not tell them apart")]
     SameName(String),
+    /// Two replicas could act at once, or none for long.
+    #[error(
+        "the lease's times do not fit: 0 < `retry` and 0 < `renew` ({renew:?}) < `renew_deadline` ({renew_deadline:?}) < `duration` ({duration:?}, of which whole seconds count) must hold",
+        renew = .0.renew, renew_deadline = .0.renew_deadline, duration = .0.duration
+    )]
+    LeaseTimes(LeaseTimes),
 }
 
 impl RuntimeBuilder {
@@ -124,7 +173,7 @@ impl RuntimeBuilder {
     /// The runtime.
     ///
     /// # Errors
-    /// Without a check, or with two of one name.
+    /// Without a check, with two of one name, or with a lease whose times do not fit.
     pub fn build(self) -> Result<Runtime, BuildError> {
         if self.checks.is_empty() {
             return Err(BuildError::NoChecks);
@@ -136,13 +185,18 @@ impl RuntimeBuilder {
                 return Err(BuildError::SameName(name.to_string()));
             }
         }
+        if let Some(lease) = &self.settings.lease
+            && !lease.times.fit()
+        {
+            return Err(BuildError::LeaseTimes(lease.times));
+        }
         Ok(Runtime {
             checks: self.checks.into(),
             lease_client: self.lease_client.unwrap_or_else(|| self.client.clone()),
             client: self.client,
             settings: self.settings,
             metrics: Arc::default(),
-            health: Health::default(),
+            health: Health::of_a_beginning(),
             queries: mpsc::channel(16),
         })
     }

@@ -14,6 +14,30 @@ use crate::runtime::lease::Leadership;
 use crate::runtime::metrics::{CheckLabels, LaneLabels};
 
 /// What a runtime knows and does, as the admin endpoint's `/diagnostics` shows it.
+///
+/// ```
+/// # use kueue_check::{Clock, Verdict, admission_check, runtime::Runtime};
+/// # use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb};
+/// # #[admission_check(controller = "example.com/window")] async fn window() -> Verdict { Verdict::ready("inside the window") }
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = ApiServer::prepared(Clock::system(), kueue_check_sim::definitions::kueue());
+/// # let checks = Resource::new("kueue.x-k8s.io", "v1beta2", "admissionchecks");
+/// # let object = serde_json::json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": "window"}, "spec": {"controllerName": "example.com/window"}});
+/// # assert_eq!(server.call(&Call::new(Verb::Create, &checks).body(object)).code, 201);
+/// # let client = server.client();
+/// # let runtime = Runtime::builder(client).check(window).build()?;
+/// let handle = runtime.handle();
+/// # tokio::spawn(runtime.run(std::future::pending()));
+/// # tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+/// let diagnostics = handle.diagnostics().await.ok_or("the loop does not turn")?;
+/// let shown = serde_json::to_value(&diagnostics)?;
+/// assert_eq!(shown["served"]["version"], "v1beta2");
+/// assert_eq!(shown["leadership"], "leader", "there is no lease, so nobody else acts");
+/// assert_eq!(shown["admissionChecks"][0]["name"], "window");
+/// assert_eq!(shown["admissionChecks"][0]["active"], true);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Diagnostics {

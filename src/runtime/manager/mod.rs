@@ -81,11 +81,38 @@ pub(super) struct Settings {
     seed: u64,
 }
 
-/// Why a runtime stopped without being asked to.
+/// Why a runtime stopped without being asked to. Whoever runs it ends the process, which is then started again.
+///
+/// What a check is asked may panic. What runs beside the questions, such as its own streams and its background work, may not:
+///
+/// ```
+/// # use kueue_check::*;
+/// # use kueue_check::runtime::Runtime;
+/// # use kueue_check_sim::apiserver::ApiServer;
+/// struct Rates;
+///
+/// impl AdmissionCheckController for Rates {
+/// #   type Parameters = NoParameters;
+/// #   fn controller_name(&self) -> ControllerName { const { ControllerName::from_static("example.com/rates") } }
+/// #   async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> { Ok(Verdict::ready("")) }
+///     fn watches(&self) -> Watches {
+///         Watches::none().stream("daily", futures::stream::once(async { panic!("there are no rates for 2027") }))
+///     }
+///     // ...
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = ApiServer::prepared(Clock::system(), kueue_check_sim::definitions::kueue());
+/// # let client = server.client();
+/// let error = Runtime::builder(client).check(Rates).build()?.run(std::future::pending()).await.unwrap_err();
+/// assert!(error.to_string().contains("there are no rates for 2027"), "{error}");
+/// # Ok(()) }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// A part of it died, which is a fault of this SDK: the process should be restarted.
+    /// A part of it died: by a panic in a check's own stream, watch or background work, or by a fault of this SDK.
     #[error("a background task ended: {0}")]
     TaskDied(String),
 }
@@ -99,6 +126,23 @@ pub(crate) enum Query {
 }
 
 /// A view of a running [`Runtime`], for an admin endpoint. Cheap to clone.
+///
+/// ```
+/// # use kueue_check::{Clock, Verdict, admission_check, runtime::Runtime};
+/// # use kueue_check_sim::apiserver::ApiServer;
+/// # use std::time::Duration;
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = ApiServer::new(Clock::system()).client();
+/// // On a cluster without Kueue, which is no error: the runtime waits for it.
+/// let runtime = Runtime::builder(client).check(open).build()?;
+/// let handle = runtime.handle();
+/// tokio::spawn(runtime.run(std::future::pending()));
+/// tokio::time::sleep(Duration::from_secs(1)).await;
+/// assert_eq!(handle.problems(), ["kueue: Kueue is not installed: the API server does not serve the group kueue.x-k8s.io"]);
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct RuntimeHandle {
     queries: mpsc::Sender<Query>,
@@ -116,7 +160,7 @@ impl RuntimeHandle {
         self.health.problems()
     }
 
-    /// Whether the loop turns.
+    /// Whether the loop turns. It does while it waits for Kueue or the API server: to start the process again would help nobody.
     pub async fn is_alive(&self) -> bool {
         self.ask(Query::Gauges).await.is_some()
     }
@@ -140,7 +184,7 @@ impl RuntimeHandle {
             .text(&self.checks.iter().map(Check::metrics).collect::<String>())
     }
 
-    /// What the runtime knows and does; `None` if the loop is stuck or over.
+    /// What the runtime knows and does; `None` while it waits for Kueue's API, and if the loop is stuck or over.
     pub async fn diagnostics(&self) -> Option<Diagnostics> {
         self.ask(Query::Diagnostics).await
     }
@@ -215,47 +259,26 @@ impl Runtime {
         stop: watch::Receiver<bool>,
     ) -> Result<(), RunError> {
         let client = guarded(&self.client, &self.metrics, None);
-        let mut wait = stop.clone();
+        let (mut wait, mut decided) = (stop.clone(), leadership.clone());
         loop {
-            let served = tokio::select! {
-                biased;
-                () = given(&mut wait) => return Ok(()),
-                served = self.probe(&client) => served,
+            let served = {
+                let mut found = pin!(find_served(&client, &self.health, self.settings.seed));
+                loop {
+                    self.health.lease_is(&decided.borrow_and_update());
+                    tokio::select! {
+                        biased;
+                        () = given(&mut wait) => return Ok(()),
+                        served = &mut found => break served,
+                        Some(query) = self.queries.1.recv() => query.without_session(),
+                        Ok(()) = decided.changed() => {}
+                    }
+                }
             };
             let session = Session::new(self, served, recorder.clone(), leadership.clone());
             match session.run(&mut self.queries.1, stop.clone()).await? {
                 SessionEnd::Stopped => return Ok(()),
                 SessionEnd::ApiChanged => {
                     tracing::warn!("Kueue's API is not served as it was; asking again");
-                }
-            }
-        }
-    }
-
-    /// Asks what the cluster serves, for as long as it takes.
-    async fn probe(&self, client: &Client) -> Served {
-        let backoff = Backoff::new(
-            Duration::from_secs(1),
-            Duration::from_secs(30),
-            self.settings.seed,
-        );
-        let mut failures = 0;
-        loop {
-            match probe(client).await {
-                Ok(served) => {
-                    self.health.report("kueue", None);
-                    tracing::info!(?served, "Kueue's API");
-                    return served;
-                }
-                Err(error) => {
-                    failures += 1;
-                    let message = match &error {
-                        ProbeError::Client(error) => redact(&brief(error)).into_owned(),
-                        error => error.to_string(),
-                    };
-                    tracing::warn!(message, "Kueue's API cannot be used yet");
-                    self.health.report("kueue", Some(message));
-                    tokio::time::sleep(backoff.delay(failures, 0)).await;
                 }
             }
         }
@@ -308,6 +331,41 @@ impl Runtime {
             }
         }
         tasks
+    }
+}
+
+/// Asks what the cluster serves, for as long as it takes.
+async fn find_served(client: &Client, health: &Health, seed: u64) -> Served {
+    let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30), seed);
+    let mut failures = 0;
+    loop {
+        match probe(client).await {
+            Ok(served) => {
+                health.report("kueue", None);
+                tracing::info!(?served, "Kueue's API");
+                return served;
+            }
+            Err(error) => {
+                failures += 1;
+                let message = match &error {
+                    ProbeError::Client(error) => redact(&brief(error)).into_owned(),
+                    error => error.to_string(),
+                };
+                tracing::warn!(message, "Kueue's API cannot be used yet");
+                health.report("kueue", Some(message));
+                tokio::time::sleep(backoff.delay(failures, 0)).await;
+            }
+        }
+    }
+}
+
+impl Query {
+    /// The answer while it is not known what the cluster serves: the loop turns, and there is nothing to say.
+    fn without_session(self) {
+        match self {
+            Self::Gauges(answer) => drop(answer.send(())),
+            Self::Diagnostics(answer) => drop(answer),
+        }
     }
 }
 

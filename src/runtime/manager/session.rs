@@ -1,12 +1,12 @@
 //! One session: from knowing what the cluster serves to the end, or until it serves something else.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
 use tokio::sync::{mpsc, watch};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::checks::Slot;
@@ -51,6 +51,8 @@ pub(super) struct Session {
 
     pub(super) incoming: (mpsc::Sender<Incoming>, mpsc::Receiver<Incoming>),
     pub(super) watches: JoinSet<()>,
+    /// What each of them is called when it panics.
+    pub(super) watch_names: HashMap<tokio::task::Id, String>,
     pub(super) workload_watch: Option<AbortHandle>,
     /// Looks once in each term for answers that an earlier leader left behind.
     pub(super) search: Option<AbortHandle>,
@@ -154,6 +156,7 @@ impl Session {
             backoff: Backoff::new(RETRY.0, RETRY.1, runtime.settings.seed),
             incoming: mpsc::channel(1024),
             watches: JoinSet::new(),
+            watch_names: HashMap::new(),
             workload_watch: None,
             search: None,
             workload_term: 0,
@@ -226,11 +229,13 @@ impl Session {
                     }
                 }
                 Some(query) = queries.recv() => self.answer(query),
-                Some(ended) = self.watches.join_next() => {
+                Some(ended) = self.watches.join_next_with_id() => {
+                    let id = ended.as_ref().map_or_else(JoinError::id, |(id, ())| *id);
+                    let name = self.watch_names.remove(&id).unwrap_or_default();
                     if let Err(error) = ended
                         && error.is_panic()
                     {
-                        return Err(RunError::TaskDied(format!("a watch: {error}")));
+                        return Err(RunError::TaskDied(format!("{name}: {error}")));
                     }
                 }
                 () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => self.fire_timers(),
@@ -265,11 +270,7 @@ impl Session {
             .leadership
             .borrow_and_update()
             .may_write(Instant::now());
-        self.health.report(
-            "lease",
-            (*self.leadership.borrow() == Leadership::Undecided)
-                .then(|| "not decided yet who acts".to_owned()),
-        );
+        self.health.lease_is(&self.leadership.borrow());
         self.metrics.leader.set(leads.into());
         if leads == self.leading {
             return;

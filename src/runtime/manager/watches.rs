@@ -61,7 +61,7 @@ impl Session {
             self.settings.seed,
             self.incoming.0.clone(),
         );
-        self.search = Some(self.watches.spawn(search));
+        self.search = Some(self.beside("the search for what was left behind".to_owned(), search));
     }
 
     fn start_author_watches(&mut self, check: usize) {
@@ -78,7 +78,8 @@ impl Session {
                 }
                 Start::Stream(mut wakes) => {
                     let to = self.incoming.0.clone();
-                    self.watches.spawn(async move {
+                    let called = format!("the stream {name}");
+                    self.beside(called, async move {
                         while let Some(wake) = wakes.next().await {
                             if wake != Wake::Nothing
                                 && to.send(Incoming::Wake { check, wake }).await.is_err()
@@ -98,8 +99,8 @@ impl Session {
         let clock = self.settings.clock.clone();
         let context = Background::new(client, clock, self.told_acting.subscribe());
         let check = self.checks[check].clone();
-        self.watches
-            .spawn(async move { check.background(context).await });
+        let called = format!("the background work of {}", check.controller_name());
+        self.beside(called, async move { check.background(context).await });
     }
 
     fn spawn<S: Source + 'static>(
@@ -116,6 +117,17 @@ impl Session {
             self.settings.seed,
             self.incoming.0.clone(),
         );
-        self.watches.spawn(watch)
+        self.beside(format!("the watch of {name}"), watch)
+    }
+
+    /// Runs what goes on beside the questions. If it panics, that is said of it by the name `called`, and the session is over.
+    fn beside(
+        &mut self,
+        called: String,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> AbortHandle {
+        let handle = self.watches.spawn(work);
+        self.watch_names.insert(handle.id(), called);
+        handle
     }
 }

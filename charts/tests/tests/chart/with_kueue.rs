@@ -2,7 +2,7 @@
 //!
 //! Not part of every run, because Kueue takes ten minutes to build: `cargo xtask kueue`.
 
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use kueue_check::runtime::Runtime;
 use kueue_check::{AdmissionCheckController, ControllerName};
 use kueue_check_budget::controller::{BudgetCheck, CONTROLLER as BUDGET};
@@ -154,6 +154,12 @@ impl Town {
         .await;
     }
 
+    async fn delete(&self, object: &Value) {
+        let (api, params) = (self.stage.api(object), DeleteParams::default());
+        let name = object["metadata"]["name"].as_str().unwrap();
+        api.delete(name, &params).await.unwrap();
+    }
+
     async fn activate(&self, name: &str, active: bool) {
         let workload = self.workload(name).await;
         self.merge(&workload, false, json!({"spec": {"active": active}}))
@@ -293,7 +299,18 @@ async fn capacity_is_asked_for_beside_kueues_own_check() {
         town.gone(&request).await;
     }
     let stopped = |workload: &Value| workload["spec"]["active"] == false;
-    town.wait("b", "it is given up", stopped).await;
+    let given_up = town.wait("b", "it is given up", stopped).await;
+    // Activated again, it is not queued (Kueue 0.19). Deleted, it is made anew, and starts from the first attempt.
+    town.activate("b", true).await;
+    tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+    let activated = town.workload("b").await;
+    assert_eq!(activated["spec"]["active"], true);
+    assert!(!is_true(&activated, "QuotaReserved"), "{activated}");
+    town.delete(&activated).await;
+    let request = town.request("b", 1).await;
+    town.answer(&request, &["Accepted", "Provisioned"]).await;
+    let anew = town.admitted("b").await;
+    assert_ne!(anew["metadata"]["uid"], given_up["metadata"]["uid"]);
     // Revoked while it runs.
     town.submit("c").await;
     let request = town.request("c", 1).await;

@@ -1,0 +1,189 @@
+//! What a process says of itself before it can work, and when a part of it dies. On a server in memory, in virtual time.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::time::Duration;
+
+use futures::stream;
+use http::{Request, Response};
+use kube::Client;
+use kube::client::Body;
+use kueue_check::prelude::*;
+use kueue_check::runtime::{LeaseConfig, LeaseTimes, Runtime, RuntimeBuilder};
+use kueue_check::{Background, Clock};
+use kueue_check_sim::apiserver::ApiServer;
+use kueue_check_sim::definitions;
+use tokio::time::sleep;
+
+/// A check that may have a part that panics.
+#[derive(Default)]
+struct Check {
+    stream: Option<&'static str>,
+    background: Option<&'static str>,
+}
+
+impl AdmissionCheckController for Check {
+    type Parameters = NoParameters;
+
+    fn controller_name(&self) -> ControllerName {
+        const { ControllerName::from_static("example.com/health") }
+    }
+
+    async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+        Ok(Verdict::ready("as always"))
+    }
+
+    fn watches(&self) -> Watches {
+        let Some(words) = self.stream else {
+            return Watches::none();
+        };
+        Watches::none().stream("rates", stream::once(async move { panic!("{words}") }))
+    }
+
+    async fn background(&self, _: Background) {
+        if let Some(words) = self.background {
+            panic!("{words}");
+        }
+    }
+}
+
+fn kueue() -> Client {
+    ApiServer::prepared(Clock::system(), definitions::kueue()).client()
+}
+
+/// An API server that takes requests and never answers.
+fn silent() -> Client {
+    let service = tower::service_fn(|_: Request<Body>| async {
+        pending::<()>().await;
+        Ok::<_, Infallible>(Response::new(Body::empty()))
+    });
+    Client::new(service, "default")
+}
+
+fn builder(client: Client) -> RuntimeBuilder {
+    Runtime::builder(client).check(Check::default())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_waits_for_kueue_or_the_api_server_is_alive_and_not_ready() {
+    let without_kueue = ApiServer::new(Clock::system()).client();
+    for (client, problem) in [
+        (without_kueue, "kueue: Kueue is not installed"),
+        (silent(), "kueue: the API server did not answer in 10s"),
+    ] {
+        let runtime = builder(client).build().unwrap();
+        let handle = runtime.handle();
+        let runs = tokio::spawn(runtime.run(pending()));
+        for _ in 0..10 {
+            sleep(Duration::from_secs(60)).await;
+            assert!(handle.is_alive().await, "{problem}: it would be restarted");
+            let problems = handle.problems();
+            assert!(
+                problems.len() == 1 && problems[0].starts_with(problem),
+                "{problem}: its problems are {problems:?}"
+            );
+        }
+        assert!(
+            handle.diagnostics().await.is_none(),
+            "there is nothing to say"
+        );
+        runs.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_is_not_ready_before_it_knows_anything() {
+    let lease = LeaseConfig {
+        namespace: "default".into(),
+        name: "health".into(),
+        identity: "health-0".into(),
+        times: LeaseTimes::default(),
+    };
+    let runtime = builder(silent()).lease(lease).build().unwrap();
+    let handle = runtime.handle();
+    let unknown = [
+        "kueue: not asked yet what it serves",
+        "lease: not decided yet who acts",
+    ];
+    assert_eq!(handle.problems(), unknown, "before it begins");
+    let runs = tokio::spawn(runtime.run(pending()));
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(handle.problems(), unknown, "while the first request hangs");
+    runs.abort();
+
+    let runtime = builder(kueue()).build().unwrap();
+    let handle = runtime.handle();
+    tokio::spawn(runtime.run(pending()));
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(handle.problems(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_panics_beside_the_questions_is_named() {
+    for (check, said) in [
+        (
+            Check {
+                stream: Some("no rates for 2027"),
+                ..Check::default()
+            },
+            ["the stream example.com/health/rates: ", "no rates for 2027"],
+        ),
+        (
+            Check {
+                background: Some("out of paper"),
+                ..Check::default()
+            },
+            [
+                "the background work of example.com/health: ",
+                "out of paper",
+            ],
+        ),
+    ] {
+        let runtime = Runtime::builder(kueue()).check(check).build().unwrap();
+        let error = runtime.run(pending()).await.unwrap_err().to_string();
+        assert!(said.iter().all(|part| error.contains(part)), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn times_of_a_lease_with_which_two_could_act_are_refused() {
+    let good = LeaseTimes::default();
+    let seconds = Duration::from_secs;
+    let builds = |times: LeaseTimes| {
+        let lease = LeaseConfig {
+            namespace: "default".into(),
+            name: "health".into(),
+            identity: "health-0".into(),
+            times,
+        };
+        builder(silent()).lease(lease).build()
+    };
+    assert!(builds(good).is_ok());
+    for wrong in [
+        LeaseTimes {
+            renew_deadline: seconds(10),
+            ..good
+        },
+        LeaseTimes {
+            duration: Duration::from_millis(7_900),
+            renew_deadline: Duration::from_millis(7_500),
+            ..good
+        },
+        LeaseTimes {
+            renew: seconds(7),
+            ..good
+        },
+        LeaseTimes {
+            renew: seconds(0),
+            ..good
+        },
+        LeaseTimes {
+            retry: seconds(0),
+            ..good
+        },
+    ] {
+        let error = builds(wrong).unwrap_err().to_string();
+        assert!(error.contains("the lease's times do not fit"), "{error}");
+        assert!(error.contains(&format!("{:?}", wrong.duration)), "{error}");
+    }
+}

@@ -1,0 +1,99 @@
+//! The documentation of the crates that others program with.
+
+use std::fs;
+use std::path::Path;
+
+use crate::{Failure, tools};
+
+/// Their names as rustdoc has them. The shipped checks are programs: their libraries are there for their own tests.
+const CRATES: [&str; 4] = [
+    "kueue_check",
+    "kueue_check_macros",
+    "kueue_check_schema",
+    "kueue_check_sim",
+];
+
+/// The pages of types, by how their names begin.
+const TYPES: [&str; 5] = ["enum.", "struct.", "trait.", "type.", "union."];
+
+/// Writes the documentation of all crates without a warning, and looks for an example on the page of each public type.
+pub(crate) fn build() -> Result<(), Failure> {
+    tools::cargo(
+        &["doc", "--workspace", "--no-deps", "--quiet"],
+        &[("RUSTDOCFLAGS", "-D warnings")],
+    )?;
+    let documents = tools::target().join("doc");
+    let mut types = 0;
+    let mut without = Vec::new();
+    for name in CRATES {
+        let folder = documents.join(name);
+        for page in pages(&read(&folder.join("all.html"))?) {
+            types += 1;
+            if !has_example(&read(&folder.join(&page))?) {
+                without.push(format!("  {name}/{page}"));
+            }
+        }
+    }
+    if without.is_empty() {
+        println!("each of {types} public types has an example");
+        return Ok(());
+    }
+    Err(format!(
+        "{} of {types} public types have no example in their own documentation:\n{}",
+        without.len(),
+        without.join("\n")
+    ))
+}
+
+fn read(page: &Path) -> Result<String, Failure> {
+    fs::read_to_string(page).map_err(|error| format!("{}: {error}", page.display()))
+}
+
+/// The pages of types in the list of all items. A folder may have older pages besides.
+fn pages(list: &str) -> impl Iterator<Item = String> {
+    let targets = list
+        .split("href=\"")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next());
+    targets
+        .filter(|target| {
+            let file = target.rsplit('/').next().unwrap_or(target);
+            !target.starts_with("../") && TYPES.iter().any(|kind| file.starts_with(kind))
+        })
+        .map(str::to_owned)
+}
+
+/// Whether the documentation of the item itself, which stands before that of its parts, has code that is compiled.
+fn has_example(page: &str) -> bool {
+    page.split_once("<details class=\"toggle top-doc\"")
+        .and_then(|(_, rest)| rest.split_once("</details>"))
+        .is_some_and(|(own, _)| own.contains("rust-example-rendered"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pages_of_types_are_found() {
+        let list = r#"<a href="../static.files/x.css"><a href="api/struct.Workload.html">W</a><a href="fn.main.html">main</a><a href="enum.Wake.html">"#;
+        assert_eq!(
+            pages(list).collect::<Vec<_>>(),
+            ["api/struct.Workload.html", "enum.Wake.html"]
+        );
+    }
+
+    #[test]
+    fn an_example_of_a_method_is_none_of_the_type() {
+        let own = |text: &str| {
+            format!(
+                r#"<details class="toggle top-doc" open>{text}</details><h2 id="implementations"><pre class="rust rust-example-rendered">"#
+            )
+        };
+        assert!(!has_example(&own("<p>What it is.")));
+        assert!(has_example(&own(
+            r#"<p>What it is.<pre class="rust rust-example-rendered">"#
+        )));
+        assert!(!has_example("no documentation at all"));
+    }
+}
