@@ -90,7 +90,9 @@ pub(crate) fn run(names: &[&str]) -> Result<(), Failure> {
         #[expect(clippy::disallowed_methods, reason = "how long a person waits")]
         let began = Instant::now();
         step().map_err(|failure| format!("{name}: {failure}"))?;
-        took.push((name, began.elapsed()));
+        let time = began.elapsed();
+        println!("==== {name}: {} s", time.as_secs());
+        took.push((name, time));
     }
     println!("==== all passed");
     for (name, time) in &took {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::folder::Folder;
 use super::program::{Program, install, output_to};
 use super::server::{Reply, Server};
-use super::stage::{Stage, eventually, stage, unique};
+use super::stage::{Stage, eventually, stage_alone, unique};
 
 /// A budget of `limit` a week, in which a CPU costs 1 for an hour.
 fn spec(server: &Server, limit: &str) -> Value {
@@ -33,11 +33,7 @@ fn credentials(token: &str) -> Folder {
     folder
 }
 
-/// Each test has a lease of its own, so a second process would be a second leader: one test at a time.
-pub(super) static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-
 struct Play {
-    _alone: tokio::sync::MutexGuard<'static, ()>,
     stage: Stage,
     server: Server,
     name: String,
@@ -48,8 +44,7 @@ struct Play {
 const TOKEN: &str = "canary-token-5f1c";
 
 async fn play(limit: &str) -> Option<(Play, Program)> {
-    let alone = ALONE.lock().await;
-    let stage = stage().await?;
+    let stage = stage_alone().await?;
     let server = Server::start().await;
     server.wants(TOKEN);
     let name = unique("budget");
@@ -58,7 +53,6 @@ async fn play(limit: &str) -> Option<(Play, Program)> {
     stage.budget(&name, &spec(&server, limit)).await;
     let program = Program::start(&name, &kubeconfig, credentials.path());
     let play = Play {
-        _alone: alone,
         stage,
         server,
         name,
@@ -353,8 +347,9 @@ async fn the_source_dies_and_comes_back_and_nothing_is_evicted() {
 
 #[tokio::test]
 async fn a_query_that_prometheus_refuses_makes_the_check_inactive() {
-    let _alone = ALONE.lock().await;
-    let Some(stage) = stage().await else { return };
+    let Some(stage) = stage_alone().await else {
+        return;
+    };
     let server = Server::start().await;
     let name = unique("budget");
     let kubeconfig = install(&stage, &name).await;

@@ -17,7 +17,7 @@ use kueue_check_testenv::{Prometheus as Programs, or_skipped, prometheus};
 use serde_json::json;
 
 use super::folder::Folder;
-use super::stage::{eventually, stage, timestamp, unique};
+use super::stage::{eventually, stage_alone, timestamp, unique};
 
 /// The programs; `None`, with a word why, where they can't be had.
 fn programs() -> Option<Programs> {
@@ -308,8 +308,9 @@ async fn a_week_of_history_is_summed_to_one_sample() {
 
 #[tokio::test]
 async fn a_real_prometheus_decides_workloads_end_to_end() {
-    let _alone = super::end_to_end::ALONE.lock().await;
-    let Some(stage) = stage().await else { return };
+    let Some(stage) = stage_alone().await else {
+        return;
+    };
     // The namespace spends a unit in a second.
     let Some(prometheus) = Prometheus::start(&[(&stage.namespace, 3600.0)], "").await else {
         return;

@@ -26,6 +26,8 @@ pub(crate) struct Stage {
     pub(crate) access: Access,
     pub(crate) client: Client,
     pub(crate) namespace: String,
+    /// Its own server, if it has one.
+    _own_server: Option<Cluster>,
 }
 
 /// A name that no other test has.
@@ -37,15 +39,17 @@ pub(crate) fn unique(prefix: &str) -> String {
 /// A corner; `None`, with a word why, where there can be no API server.
 pub(crate) async fn stage() -> Option<Stage> {
     let cluster = CLUSTER.get_or_init(start).await.as_ref()?;
-    let client = cluster.client().unwrap();
-    let namespace = unique("team");
-    let stage = Stage {
-        access: cluster.access(),
-        client,
-        namespace,
-    };
-    stage.namespace(&stage.namespace).await;
-    Some(stage)
+    Some(Stage::on(cluster).await)
+}
+
+/// A server for one test alone, which runs the program: each has a lease of its own, so on one server a second would be a second leader.
+pub(crate) async fn stage_alone() -> Option<Stage> {
+    let cluster = start().await?;
+    let stage = Stage::on(&cluster).await;
+    Some(Stage {
+        _own_server: Some(cluster),
+        ..stage
+    })
 }
 
 async fn start() -> Option<Cluster> {
@@ -84,6 +88,17 @@ fn kind_of(document: &Value) -> ApiResource {
 }
 
 impl Stage {
+    async fn on(cluster: &Cluster) -> Self {
+        let stage = Self {
+            access: cluster.access(),
+            client: cluster.client().unwrap(),
+            namespace: unique("team"),
+            _own_server: None,
+        };
+        stage.namespace(&stage.namespace).await;
+        stage
+    }
+
     pub(crate) async fn namespace(&self, name: &str) {
         let api: Api<Namespace> = Api::all(self.client.clone());
         let metadata = ObjectMeta {

@@ -3,16 +3,17 @@
 use kueue_check::Clock;
 use serde_json::json;
 
-use super::super::end_to_end::{ALONE, everything_said};
+use super::super::end_to_end::everything_said;
 use super::super::program::{Program, install};
-use super::super::stage::{stage, unique};
+use super::super::stage::{stage_alone, unique};
 use super::{KEYS, Keys, METRIC};
 use crate::datadog::service::Datadog;
 
 #[tokio::test]
 async fn jobs_start_by_what_datadog_says_and_the_keys_are_nowhere_to_be_seen() {
-    let _alone = ALONE.lock().await;
-    let Some(stage) = stage().await else { return };
+    let Some(stage) = stage_alone().await else {
+        return;
+    };
     let rotated = ("canary-api-new", "canary-application-new");
     // At first it knows other keys than the program.
     let service = Datadog::start(rotated.0, rotated.1).await;
