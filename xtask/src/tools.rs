@@ -202,40 +202,33 @@ pub(crate) fn crds(from: &Path) -> Result<(), Failure> {
 
 /// Tries the shipped checks beside a real Kueue.
 pub(crate) fn with_kueue() -> Result<(), Failure> {
-    cargo(
-        &[
-            "test",
-            "--workspace",
-            "--all-features",
-            "--test",
-            "chart",
-            "--test",
-            "it",
-            "--",
-            "--ignored",
-            "with_kueue::",
-            "--test-threads=1",
-        ],
+    let options = ["with_kueue::", "--test-threads=1"];
+    ignored_tests(
+        &["chart", "it"],
+        &options,
         &[("KUEUE_CHECK_REQUIRE_TESTENV", "1")],
     )
 }
 
 /// Follows the book's tutorials as a new user would.
 pub(crate) fn tutorials() -> Result<(), Failure> {
-    cargo(
-        &[
-            "test",
-            "--workspace",
-            "--all-features",
-            "--test",
-            "it",
-            "--",
-            "--ignored",
-            "--nocapture",
-            "fresh::",
-        ],
-        &[],
-    )
+    ignored_tests(&["it"], &["--nocapture", "fresh::"], &[])
+}
+
+/// Runs tests that are no part of every run.
+fn ignored_tests(
+    suites: &[&str],
+    options: &[&str],
+    environment: &[(&str, &str)],
+) -> Result<(), Failure> {
+    let suites = suites.iter().flat_map(|suite| ["--test", suite]);
+    let arguments: Vec<&str> = ["test", "--workspace", "--all-features"]
+        .into_iter()
+        .chain(suites)
+        .chain(["--", "--ignored"])
+        .chain(options.iter().copied())
+        .collect();
+    cargo(&arguments, environment)
 }
 
 /// Prints the figures.

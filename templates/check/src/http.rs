@@ -1,6 +1,5 @@
 //! HTTP, as a check needs it: one bounded answer in a bounded time, and an error that says what to do about it.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use kueue_check::Error;
 use kueue_check::prelude::CheckError;
 
 /// Fetches what an address has: over HTTP in the program, from memory in tests.
@@ -29,12 +29,13 @@ type HttpClient = Client<HttpsConnector<HttpConnector>, Empty<Bytes>>;
 ///
 /// # Errors
 /// If the system's certificates can't be read.
-pub fn client(deadline: Duration) -> io::Result<Fetch> {
+pub fn client(deadline: Duration) -> kueue_check::Result<Fetch> {
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
     connector.set_connect_timeout(Some(deadline / 2));
     let connector = HttpsConnectorBuilder::new()
-        .with_provider_and_native_roots(rustls::crypto::ring::default_provider())?
+        .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
+        .map_err(|error| Error::own(format!("the system's certificates cannot be read: {error}")))?
         .https_or_http()
         .enable_http1()
         .wrap_connector(connector);
