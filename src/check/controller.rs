@@ -252,7 +252,7 @@ pub struct ParametersProblem<'a> {
 }
 
 impl<'a> ParametersProblem<'a> {
-    /// The problem, for tests of [`without_parameters`](AdmissionCheckController::without_parameters).
+    /// The problem, as [`without_parameters`](AdmissionCheckController::without_parameters) is told of it.
     pub fn new(reason: &'a str, message: &'a str) -> Self {
         Self { reason, message }
     }

@@ -97,7 +97,7 @@ pub struct StateChange<'a> {
 }
 
 impl<'a> StateChange<'a> {
-    /// The change, for tests of [`state_event`](super::AdmissionCheckController::state_event).
+    /// The change, as [`state_event`](super::AdmissionCheckController::state_event) is told of it.
     pub fn new(
         admission_check: &'a str,
         from: &'a CheckState,

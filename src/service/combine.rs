@@ -611,10 +611,7 @@ mod tests {
                 Some("no limits"),
             ),
         ];
-        let problem = ParametersProblem {
-            reason: "ParametersNotFound",
-            message: "",
-        };
+        let problem = ParametersProblem::new("ParametersNotFound", "");
         for (members, all, any) in table {
             let name = ControllerName::from_static("example.com/combined");
             for (combined, said) in [(all_of(name.clone()), all), (any_of(name), any)] {

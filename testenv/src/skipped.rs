@@ -13,7 +13,7 @@ pub const REQUIRE: &str = "KUEUE_CHECK_REQUIRE_TESTENV";
 /// If it can't be had and [`REQUIRE`] is set.
 pub fn or_skipped<T>(what: &str, found: Result<T, impl Display>) -> Option<T> {
     found
-        .map_err(|why| {
+        .inspect_err(|why| {
             assert!(
                 std::env::var_os(REQUIRE).is_none(),
                 "{REQUIRE} is set, but {what} can't run: {why}"

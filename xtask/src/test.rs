@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::{Failure, chart, documents, tools};
 
 /// Set where nothing may be skipped, as in CI.
-const REQUIRE: &str = "KUEUE_CHECK_REQUIRE_TESTENV";
+pub(crate) const REQUIRE: &str = "KUEUE_CHECK_REQUIRE_TESTENV";
 
 type Step = (&'static str, fn() -> Result<(), Failure>);
 

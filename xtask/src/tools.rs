@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::{Failure, root};
+use crate::{Failure, root, test};
 
 /// What `try` runs if nothing else is named.
 pub(crate) const DEFAULT_EXAMPLE: &str = "maintenance_window";
@@ -203,11 +203,7 @@ pub(crate) fn crds(from: &Path) -> Result<(), Failure> {
 /// Tries the shipped checks beside a real Kueue.
 pub(crate) fn with_kueue() -> Result<(), Failure> {
     let options = ["with_kueue::", "--test-threads=1"];
-    ignored_tests(
-        &["chart", "it"],
-        &options,
-        &[("KUEUE_CHECK_REQUIRE_TESTENV", "1")],
-    )
+    ignored_tests(&["chart", "it"], &options, &[(test::REQUIRE, "1")])
 }
 
 /// Follows the book's tutorials as a new user would.

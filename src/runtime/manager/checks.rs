@@ -59,10 +59,7 @@ pub(super) struct Problem {
 impl Problem {
     /// As an author sees it.
     pub(super) fn public(&self) -> ParametersProblem<'_> {
-        ParametersProblem {
-            reason: &self.reason,
-            message: self.message.as_str(),
-        }
+        ParametersProblem::new(&self.reason, self.message.as_str())
     }
 }
 

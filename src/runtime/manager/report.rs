@@ -55,12 +55,7 @@ impl Session {
                         .observe(held.as_secs_f64());
                 }
                 tracing::info!(workload = %WorkloadName(reservation), check, %from, %to, message = message.as_str(), "verdict");
-                let change = StateChange {
-                    admission_check: &check,
-                    from,
-                    to,
-                    message: message.as_str(),
-                };
+                let change = StateChange::new(&check, from, to, message.as_str());
                 let controller = self.slots.get(&name.check).map(|slot| slot.controller);
                 let event =
                     controller.map(|controller| self.checks[controller].state_event(&change));
