@@ -77,6 +77,8 @@ pub mod check;
 pub mod cli;
 mod clock;
 pub mod handler;
+#[cfg(test)]
+mod interleavings;
 pub mod runtime;
 #[cfg(feature = "serve")]
 pub mod serve;

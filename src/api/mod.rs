@@ -31,7 +31,7 @@ pub use resource_flavor::ResourceFlavor;
 pub use served::{ApiVersion, Served};
 pub use workload::{Owner, PodSet, PodSetResource, Since, Workload, WorkloadConditions};
 
-pub(crate) use admission_check::{ActiveCondition, AdmissionCheckObject};
+pub(crate) use admission_check::AdmissionCheckObject;
 pub(crate) use lenient::Lenient;
 pub(crate) use names::{Moment, Name, Names};
 pub(crate) use object::{SlimMeta, slim_resource};
@@ -41,7 +41,7 @@ pub(crate) use pod_set_update::{
     Fingerprint, FingerprintKind, digest, short_digest, updates_digest,
 };
 pub(crate) use resource_flavor::ResourceFlavorObject;
-pub(crate) use served::{ProbeError, probe};
+pub(crate) use served::{ProbeError, Probed, probe};
 pub(crate) use workload::{Projection, WorkloadObject};
 
 /// Kueue's API group.

@@ -101,16 +101,33 @@ pub(crate) enum ProbeError {
 const SCHEMA_TRIES: u32 = 10;
 const SCHEMA_PAUSE: Duration = Duration::from_millis(500);
 
+/// What the cluster serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Probed {
+    pub(crate) served: Served,
+    /// Whether the schema was read; else it is what the version always had.
+    pub(crate) certain: bool,
+}
+
 /// Asks the cluster. Two requests, once the schema is published.
-pub(crate) async fn probe(client: &Client) -> Result<Served, ProbeError> {
+pub(crate) async fn probe(client: &Client) -> Result<Probed, ProbeError> {
+    let assumed = |version| Probed {
+        served: Served::assumed(version),
+        certain: false,
+    };
     let version = newest_version(client).await?;
     for _ in 0..SCHEMA_TRIES {
         match read_schema(client, version).await {
-            Ok(Some(served)) => return Ok(served),
+            Ok(Some(served)) => {
+                return Ok(Probed {
+                    served,
+                    certain: true,
+                });
+            }
             Ok(None) => tokio::time::sleep(SCHEMA_PAUSE).await,
             Err(error) => {
                 tracing::warn!(%error, "the schema of {} cannot be read; assuming what the version always had", version.group_version());
-                return Ok(Served::assumed(version));
+                return Ok(assumed(version));
             }
         }
     }
@@ -118,7 +135,7 @@ pub(crate) async fn probe(client: &Client) -> Result<Served, ProbeError> {
         "the API server publishes no schema of Workload in {}; assuming what the version always had",
         version.group_version()
     );
-    Ok(Served::assumed(version))
+    Ok(assumed(version))
 }
 
 async fn newest_version(client: &Client) -> Result<ApiVersion, ProbeError> {

@@ -224,10 +224,7 @@ impl Check {
 
     /// Shows it what is seen. A panic of the author's is the author's, not the loop's.
     pub(crate) fn observe(&self, seen: Seen<'_>) {
-        let shown = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.0.observe(seen)));
-        if shown.is_err() {
-            tracing::error!(controller = %self.controller_name(), ?seen, "the check panicked when it was shown a Workload");
-        }
+        self.caught("observe", || self.0.observe(seen));
     }
 
     pub(crate) async fn background(&self, context: Background) {
@@ -235,7 +232,8 @@ impl Check {
     }
 
     pub(crate) fn metrics(&self) -> String {
-        self.0.metrics()
+        self.caught("metrics", || self.0.metrics())
+            .unwrap_or_default()
     }
 
     /// Everything that it needs defined: its parameters, if they are its own, and its further
@@ -263,12 +261,25 @@ impl Check {
         self.0.outlives_reservation()
     }
 
+    /// A panic of the author's code counts as the default.
     pub(crate) fn without_parameters(&self, problem: &ParametersProblem<'_>) -> Option<String> {
-        self.0.without_parameters(problem)
+        self.caught("without_parameters", || self.0.without_parameters(problem))
+            .flatten()
     }
 
+    /// A panic of the author's code counts as the default.
     pub(crate) fn state_event(&self, change: &StateChange<'_>) -> EventNote {
-        self.0.state_event(change)
+        self.caught("state_event", || self.0.state_event(change))
+            .unwrap_or_else(|| change.event())
+    }
+
+    /// Runs the author's code in the loop. Its panic is logged, and takes nothing else down.
+    fn caught<T>(&self, called: &str, code: impl FnOnce() -> T) -> Option<T> {
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(code));
+        if result.is_err() {
+            tracing::error!(controller = %self.controller_name(), called, "the check's code panicked");
+        }
+        result.ok()
     }
 
     /// The definition of its parameters, if they are its own.

@@ -236,6 +236,14 @@ impl ParametersType {
     }
 }
 
+impl fmt::Debug for Read {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Read")
+            .field("policy", &self.policy)
+            .finish_non_exhaustive()
+    }
+}
+
 impl fmt::Debug for ParametersType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("ParametersType").field(&self.kind).finish()

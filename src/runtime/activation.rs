@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use super::evaluate::panic_message;
 use super::intake::{Failure, Revision, StoredParameters};
 use super::writer::ActivePatch;
 use crate::api::{AdmissionCheck, ParametersReference};
 use crate::check::{Message, NoParameters, ParametersKind, ParametersType, Read};
 
 /// The objects of one kind of parameters, as far as they are known.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Shelf {
     objects: BTreeMap<String, StoredParameters>,
     /// Those read so far by a list that is not complete.
@@ -52,16 +53,10 @@ impl Shelf {
     }
 }
 
-/// What came of looking for an AdmissionCheck's parameters.
-pub(crate) enum Resolved {
-    /// They are there and valid.
-    Good {
-        /// The parameters.
-        read: Read,
-        /// The object's state and generation.
-        revision: Revision,
-        generation: i64,
-    },
+/// Where an AdmissionCheck's parameters are.
+pub(crate) enum Located<'a> {
+    /// There, in this state; `None` for a check that takes none.
+    Found(Option<&'a StoredParameters>, Revision),
     /// They are not, and a person has to do something.
     Bad {
         /// One word for the condition.
@@ -73,18 +68,18 @@ pub(crate) enum Resolved {
     Unknown,
 }
 
-/// Finds the parameters of `check`, which its controller expects to be of `parameters`.
-pub(crate) fn resolve(
+/// Locates the parameters of `check`, which its controller expects to be of `parameters`.
+pub(crate) fn locate<'a>(
     check: &AdmissionCheck,
     parameters: &ParametersType,
-    shelf: Option<&Shelf>,
-) -> Resolved {
-    let bad = |reason, message: String| Resolved::Bad {
+    shelf: Option<&'a Shelf>,
+) -> Located<'a> {
+    let bad = |reason, message: String| Located::Bad {
         reason,
         message: message.into(),
     };
     let (kind, reference) = match (&parameters.kind, check.parameters()) {
-        (None, None) => return no_parameters(),
+        (None, None) => return Located::Found(None, Revision::default()),
         (None, Some(reference)) => {
             let given = format!("{} `{}`", reference.kind, reference.name);
             return bad(
@@ -109,49 +104,54 @@ pub(crate) fn resolve(
         return bad("ParametersOfWrongKind", message);
     }
     let Some(shelf) = shelf else {
-        return Resolved::Unknown;
+        return Located::Unknown;
     };
     if let Some(failure) = &shelf.failure {
         return unreadable(kind, failure);
     }
     if !shelf.synced {
-        return Resolved::Unknown;
+        return Located::Unknown;
     }
-    let Some(stored) = shelf.objects.get(&reference.name) else {
-        return bad(
+    match shelf.objects.get(&reference.name) {
+        Some(stored) => Located::Found(Some(stored), stored.revision.clone()),
+        None => bad(
             "ParametersNotFound",
             format!(
                 "there is no {} `{}`: create it",
                 described(kind),
                 reference.name
             ),
-        );
-    };
-    match (parameters.read)(stored.object.clone()) {
-        Ok(read) => Resolved::Good {
-            read,
-            revision: stored.revision.clone(),
-            generation: stored.generation,
-        },
-        Err(problem) => bad(
-            "ParametersInvalid",
-            format!(
-                "{} `{}` makes no sense: {problem}",
-                kind.kind, reference.name
-            ),
         ),
     }
 }
 
-fn no_parameters() -> Resolved {
-    let read = Read {
-        value: std::sync::Arc::new(NoParameters),
-        policy: None,
+/// Decodes parameters that were located, and their generation. The check author's code runs here:
+/// its panic is an error like another.
+pub(crate) fn decode(
+    parameters: &ParametersType,
+    stored: Option<&StoredParameters>,
+) -> Result<(Read, i64), Message> {
+    let Some(stored) = stored else {
+        let value = std::sync::Arc::new(NoParameters);
+        return Ok((
+            Read {
+                value,
+                policy: None,
+            },
+            0,
+        ));
     };
-    Resolved::Good {
-        read,
-        revision: Revision::default(),
-        generation: 0,
+    let kind = parameters.kind.as_ref().map_or("", |kind| &kind.kind);
+    let object = stored.object.clone();
+    let read = std::panic::catch_unwind(|| (parameters.read)(object)).unwrap_or_else(|panic| {
+        Err(format!(
+            "the check's code panicked: {}",
+            panic_message(&*panic)
+        ))
+    });
+    match read {
+        Ok(read) => Ok((read, stored.generation)),
+        Err(problem) => Err(format!("{kind} `{}` makes no sense: {problem}", stored.name).into()),
     }
 }
 
@@ -177,7 +177,7 @@ fn wrong_kind(kind: &ParametersKind, reference: &ParametersReference) -> Option<
 }
 
 /// The kind can't be watched.
-fn unreadable(kind: &ParametersKind, failure: &Failure) -> Resolved {
+fn unreadable(kind: &ParametersKind, failure: &Failure) -> Located<'static> {
     let resource = format!("{}.{}", kind.plural, kind.group);
     let (reason, what) = if failure.code == 404 {
         let what = format!(
@@ -190,16 +190,18 @@ fn unreadable(kind: &ParametersKind, failure: &Failure) -> Resolved {
         );
         ("ParametersForbidden", what)
     };
-    Resolved::Bad {
+    Located::Bad {
         reason,
         message: what.into(),
     }
 }
 
-/// The condition `Active` that is to stand on `check`, which has a `problem` or none; `None` if it stands there.
+/// The condition `Active` that `check` should have, with a `problem` or none, as of `generation`;
+/// `None` if it has it.
 pub(crate) fn condition(
     check: &AdmissionCheck,
     problem: Option<(&str, &Message)>,
+    generation: i64,
     now: Timestamp,
 ) -> Option<ActivePatch> {
     let (status, reason, message) = match problem {
@@ -216,7 +218,7 @@ pub(crate) fn condition(
         same_status
             && active.reason == reason
             && active.message == message.as_str()
-            && active.observed_generation == Some(check.generation())
+            && active.observed_generation == Some(generation)
     });
     let since = standing
         .and_then(|active| active.since)
@@ -227,7 +229,7 @@ pub(crate) fn condition(
         reason: reason.to_owned(),
         message,
         since,
-        observed_generation: check.generation(),
+        observed_generation: generation,
     })
 }
 
@@ -320,10 +322,13 @@ mod tests {
         parameters: &ParametersType,
         shelf: Option<&Shelf>,
     ) -> (String, String) {
-        match resolve(check, parameters, shelf) {
-            Resolved::Good { generation, .. } => ("Good".to_owned(), generation.to_string()),
-            Resolved::Bad { reason, message } => (reason.to_owned(), message.to_string()),
-            Resolved::Unknown => ("Unknown".to_owned(), String::new()),
+        match locate(check, parameters, shelf) {
+            Located::Found(stored, _) => match decode(parameters, stored) {
+                Ok((_, generation)) => ("Good".to_owned(), generation.to_string()),
+                Err(problem) => ("ParametersInvalid".to_owned(), problem.to_string()),
+            },
+            Located::Bad { reason, message } => (reason.to_owned(), message.to_string()),
+            Located::Unknown => ("Unknown".to_owned(), String::new()),
         }
     }
 
@@ -454,8 +459,8 @@ mod tests {
             )
         };
         let stands = active("True", "Active", "The admission check is active", 4);
-        assert_eq!(condition(&stands, None, now), None);
-        let absent = condition(&check(json!(null), json!([])), None, now).unwrap();
+        assert_eq!(condition(&stands, None, 4, now), None);
+        let absent = condition(&check(json!(null), json!([])), None, 4, now).unwrap();
         assert_eq!(
             (absent.status, absent.since, absent.observed_generation),
             ("True", now, 4)
@@ -463,12 +468,13 @@ mod tests {
         let old_generation = condition(
             &active("True", "Active", "The admission check is active", 3),
             None,
+            4,
             now,
         )
         .unwrap();
         assert_eq!(old_generation.since.to_string(), "2026-11-20T00:00:00Z");
         let message = Message::new("gone");
-        let flipped = condition(&stands, Some(("ParametersNotFound", &message)), now).unwrap();
+        let flipped = condition(&stands, Some(("ParametersNotFound", &message)), 4, now).unwrap();
         assert_eq!(
             (flipped.status, flipped.reason.as_str(), flipped.since),
             ("False", "ParametersNotFound", now)
@@ -476,6 +482,7 @@ mod tests {
         let other_message = condition(
             &active("False", "ParametersNotFound", "x", 4),
             Some(("ParametersNotFound", &message)),
+            4,
             now,
         )
         .unwrap();

@@ -82,7 +82,8 @@ pub(crate) async fn ask(
     }
 }
 
-fn panic_message(panic: &(dyn Any + Send)) -> String {
+/// The text of a panic.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "(no message)".to_owned())

@@ -82,11 +82,6 @@ impl Health {
         }
     }
 
-    /// Forgets all watches: they are made anew.
-    pub(crate) fn forget_watches(&self) {
-        self.lock().watches.clear();
-    }
-
     /// Says what is wrong with `subject`, or that nothing is.
     pub(crate) fn report(&self, subject: &'static str, problem: Option<String>) {
         let mut state = self.lock();

@@ -1,11 +1,13 @@
-//! The runtime: it watches, asks the checks, and writes what they decide.
+//! The runtime: it watches, evaluates the checks, and writes what they decide.
 //!
-//! Data flows one way: intake → index → queue → evaluate → decide → writer. A room knows the next one, never the previous; decisions are pure.
+//! Its state is in [`core`], which is a value with one step: inputs in, effects out. [`manager`] is
+//! the loop around it, which carries effects out. Decisions are pure.
 
 mod activation;
-mod backoff;
+pub(crate) mod backoff;
 mod connection;
-mod decide;
+pub(crate) mod core;
+pub(crate) mod decide;
 mod defect;
 mod evaluate;
 mod events;
@@ -18,7 +20,7 @@ mod metrics;
 pub(crate) mod preview;
 mod queue;
 mod signal;
-mod writer;
+pub(crate) mod writer;
 
 #[cfg(feature = "cli")]
 pub(crate) use decide::{Conclusion, EntryPatch, LookAgain, Note, Outcome, Standing};

@@ -12,7 +12,7 @@ use kube::Client;
 use kube::runtime::watcher::{self, Event};
 use serde_json::Value;
 
-use super::activation::{Resolved, Shelf, resolve};
+use super::activation::{Located, Shelf, decode, locate};
 use super::decide::{Conclusion, Facts, Memory, Outcome, Standing, conclude, standing};
 use super::evaluate::{NoAnswer, guarded};
 use super::intake::{Failure, StoredParameters};
@@ -118,17 +118,13 @@ fn parameters(question: &Question<'_>) -> Result<(crate::check::Read, i64), (Str
         }
         Err(failure) => shelf.failed(failure.clone()),
     }
-    let resolved = resolve(
-        question.admission_check,
-        &question.check.parameters(),
-        Some(&shelf),
-    );
-    match resolved {
-        Resolved::Good {
-            read, generation, ..
-        } => Ok((read, generation)),
-        Resolved::Bad { reason, message } => Err((reason.to_owned(), message)),
-        Resolved::Unknown => Err((
+    let kinds = question.check.parameters();
+    match locate(question.admission_check, &kinds, Some(&shelf)) {
+        Located::Found(stored, _) => {
+            decode(&kinds, stored).map_err(|problem| ("ParametersInvalid".to_owned(), problem))
+        }
+        Located::Bad { reason, message } => Err((reason.to_owned(), message)),
+        Located::Unknown => Err((
             "Unknown".to_owned(),
             Message::new("the parameters are not known"),
         )),
@@ -176,7 +172,7 @@ async fn ask(question: &Question<'_>, request: Request, stands: Stands<'_>) -> F
     // Whether the running program keeps an eye on the job is in its memory alone.
     let memory = Memory::watching();
     let facts = Facts {
-        reservation: stands.reservation,
+        held: stands.reservation.held_for(question.now),
         entry: stands.entry,
         running: stands.running,
         served: question.served,
@@ -184,6 +180,7 @@ async fn ask(question: &Question<'_>, request: Request, stands: Stands<'_>) -> F
         memory: &memory,
         evictions_last_hour: 0,
         now: question.now,
+        steady: question.now,
     };
     let conclusion = Box::new(conclude(facts, &outcome));
     Foreseen::Asked {

@@ -1,6 +1,7 @@
 //! Which key is looked at next.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use tokio::time::Instant;
 
 use crate::api::Name;
@@ -35,7 +36,7 @@ impl Lane {
 
 /// Keys that wait for a look, each at most once. First come, first served within a ClusterQueue; ClusterQueues take turns, so that one with
 /// ten thousand Workloads does not hold up one with two.
-#[derive(Debug)]
+#[derive(Clone)]
 pub(crate) struct Queue<K> {
     lanes: BTreeMap<Lane, Turns<K>>,
     waiting: BTreeMap<K, Ticket>,
@@ -50,7 +51,7 @@ struct Ticket {
 }
 
 /// The ClusterQueues of one lane, in the order of their turns.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Turns<K> {
     order: VecDeque<Name>,
     keys: BTreeMap<Name, VecDeque<(K, u64)>>,
@@ -72,6 +73,15 @@ impl<K> Default for Queue<K> {
             waiting: BTreeMap::new(),
             next_ticket: 0,
         }
+    }
+}
+
+impl<K: Ord + Clone + fmt::Debug> fmt::Debug for Queue<K> {
+    /// The keys, in their order.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut queue = self.clone();
+        let keys = std::iter::from_fn(|| queue.pop(Lane::Recheck));
+        f.debug_list().entries(keys).finish()
     }
 }
 

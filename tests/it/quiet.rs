@@ -260,14 +260,21 @@ async fn an_hour_of_nothing_costs_no_request_but_the_watches_and_the_lease() {
     let began = Instant::now();
     sleep(Duration::from_secs(3600)).await;
     assert_eq!(began.elapsed().as_secs(), 3600);
+    // The resync: how Kueue is served, each ten minutes; its lists, each half hour.
+    let probes = server.count(|verb, path| {
+        verb == "get" && (path == "/apis/kueue.x-k8s.io" || path.starts_with("/openapi"))
+    });
+    let lists = server.count(|verb, path| verb == "get" && path.starts_with("/apis/kueue.x-k8s.io/"));
+    assert!(probes <= 2 * 6 && lists <= 3 * 2, "{probes} probes, {lists} lists");
     let others = server.count(|verb, path| verb != "watch" && !path.contains("/leases"));
+    let others = others - probes - lists;
     assert_eq!(others, 0);
     let (watches, leases) = (
         server.count(|verb, _| verb == "watch"),
         server.count(|_, path| path.contains("/leases")),
     );
     println!(
-        "in an hour: {watches} watches begun again, {leases} renewals of the lease, {others} other requests"
+        "in an hour: {watches} watches begun again, {leases} renewals of the lease, {probes} probes of the served API, {lists} lists to compare, {others} other requests"
     );
     assert!(
         watches <= 60 + 2 * 13 && leases <= 1800 + 1,

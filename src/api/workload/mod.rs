@@ -340,6 +340,21 @@ impl Workload {
         self.0.checks.iter().find(|entry| entry.name() == name)
     }
 
+    /// Whether everything that `check` can decide on is the same in both, and what its updates must
+    /// fit: the updates of the other checks.
+    pub(crate) fn same_inputs(&self, other: &Self, check: &str) -> bool {
+        let others = |workload: &Self| -> Vec<(String, u32)> {
+            let entries = workload.checks().iter();
+            let others = entries.filter(|entry| entry.name() != check && entry.updates.is_some());
+            let mut updates: Vec<_> = others
+                .map(|entry| (entry.name().to_owned(), entry.updates_digest))
+                .collect();
+            updates.sort_unstable();
+            updates
+        };
+        self.decides_like(other) && others(self) == others(other)
+    }
+
     /// Whether everything that an author's code can decide on is the same in both: a change of anything else needs no new decision.
     pub(crate) fn decides_like(&self, other: &Self) -> bool {
         let inputs = |data: &Data| {

@@ -22,7 +22,7 @@ const PAGE: u32 = 500;
 /// What the cluster serves of Kueue.
 pub(super) async fn served(client: &Client) -> Result<Served> {
     match probe(client).await {
-        Ok(served) => Ok(served),
+        Ok(probed) => Ok(probed.served),
         Err(ProbeError::Client(error)) => {
             let what = Wanted::get("the API groups", "");
             Err(what.failed(&error))

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{EntryPatch, HeldBack, Memory, Note};
+use super::{Delay, EntryPatch, HeldBack, Memory, Note};
 use crate::api::{CheckEntry, CheckState, Served};
 use crate::check::{
-    Answer, ErrorKind, Message, OnError, OnFailure, OnTimeout, PodSetUpdates, Reservation, Settled,
-    Verdict,
+    Answer, ErrorKind, Message, OnError, OnFailure, OnTimeout, PodSetUpdates, Settled, Verdict,
 };
 use crate::runtime::defect::{Defect, has};
 
@@ -29,8 +28,8 @@ pub(crate) enum Outcome {
 /// Everything that the conclusion depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts<'a> {
-    /// The reservation that the outcome is for, which is still the current one.
-    pub(crate) reservation: &'a Reservation,
+    /// How long the reservation has been held, whatever the wall clock did meanwhile.
+    pub(crate) held: Duration,
     /// The check's entry as it stands.
     pub(crate) entry: &'a CheckEntry,
     /// Whether the job is admitted.
@@ -40,7 +39,10 @@ pub(crate) struct Facts<'a> {
     pub(crate) memory: &'a Memory,
     /// How many running jobs this AdmissionCheck has stopped in the last hour.
     pub(crate) evictions_last_hour: u32,
+    /// The wall clock, for what is written.
     pub(crate) now: Timestamp,
+    /// A clock that no step of the wall clock changes, for what is waited for.
+    pub(crate) steady: Timestamp,
 }
 
 /// What follows from an outcome.
@@ -54,6 +56,8 @@ pub(crate) struct Conclusion {
     pub(crate) memory: Memory,
     /// What to report once it is done.
     pub(crate) notes: Vec<Note>,
+    /// Whether the write stops a running job.
+    pub(crate) evicts: bool,
 }
 
 /// When to look again.
@@ -69,6 +73,9 @@ pub(crate) enum LookAgain {
 
 /// How soon a running job to which the check objects is looked at again, when its verdict does not say.
 const OBJECTION_RECHECK: Duration = Duration::from_mins(1);
+
+/// How far apart failing verdicts about a running job must be to count as several.
+const OBJECTION_SPACING: SignedDuration = SignedDuration::from_mins(1);
 
 /// The state that should stand there.
 struct Target {
@@ -114,11 +121,16 @@ pub(crate) fn conclude(facts: Facts<'_>, outcome: &Outcome) -> Conclusion {
     };
     let (target, look_again) = draft.bound_waiting(target, look_again);
     let write = target.and_then(|target| draft.patch(target));
+    let evicts = facts.running
+        && write
+            .as_ref()
+            .is_some_and(|patch| matches!(patch.state, CheckState::Retry | CheckState::Rejected));
     Conclusion {
         write,
         look_again,
         memory: draft.memory,
         notes: draft.notes,
+        evicts,
     }
 }
 
@@ -163,7 +175,7 @@ impl Draft<'_> {
         self.memory.decided();
         match verdict.answer {
             Answer::Ready | Answer::NotApplicable => {
-                self.memory.change_trouble(|trouble| trouble.objections = 0);
+                self.memory.no_objection();
                 self.memory.watched = verdict.recheck_in.is_some();
                 self.memory.recheck = verdict.recheck_in;
                 let target = (self.facts.entry.state != CheckState::Ready).then(|| ready(verdict));
@@ -175,7 +187,7 @@ impl Draft<'_> {
                 )
             }
             Answer::Unchanged => {
-                self.memory.change_trouble(|trouble| trouble.objections = 0);
+                self.memory.no_objection();
                 self.memory.watched = verdict.recheck_in.is_some();
                 self.memory.recheck = verdict.recheck_in;
                 (
@@ -186,7 +198,7 @@ impl Draft<'_> {
                 )
             }
             Answer::Pending | Answer::PreemptionRequired => {
-                self.memory.change_trouble(|trouble| trouble.objections = 0);
+                self.memory.no_objection();
                 let recheck = verdict.recheck_in.or(self.memory.recheck);
                 let late = has(Defect::SaysPendingLate);
                 let late = late.then(|| Target::new(CheckState::Pending, verdict.message.clone()));
@@ -198,19 +210,27 @@ impl Draft<'_> {
 
     /// A verdict that would stop a running job.
     fn objection(&mut self, verdict: &Verdict) -> Step {
-        self.memory
-            .change_trouble(|trouble| trouble.objections = trouble.objections.saturating_add(1));
+        let at = self.facts.steady;
+        self.memory.change_trouble(|trouble| {
+            // A minute apart: a source that flaps within seconds has failed once.
+            let spaced = trouble
+                .objected_at
+                .is_none_or(|last| at.duration_since(last) >= OBJECTION_SPACING);
+            if spaced {
+                trouble.objections = trouble.objections.saturating_add(1);
+                trouble.objected_at = Some(at);
+            }
+        });
         if let Some(why) = self.held_back() {
             self.notes.push(Note::HeldBack {
                 why,
                 answer: verdict.answer,
                 message: verdict.message.clone(),
             });
-            let again = match why {
-                HeldBack::NotWatched => LookAgain::OnChange,
-                _ => LookAgain::After(self.memory.recheck.unwrap_or(OBJECTION_RECHECK)),
-            };
-            return (None, again);
+            // Also where the check is not known to monitor the job: a new leader has not been told,
+            // and the next Ready says whether it does.
+            let again = self.memory.recheck.unwrap_or(OBJECTION_RECHECK);
+            return (None, LookAgain::After(again));
         }
         match verdict.answer {
             Answer::Retry { delay } => self.retry(delay, verdict.message.clone()),
@@ -265,7 +285,7 @@ impl Draft<'_> {
         if self.facts.served.requeue_after || delay.is_zero() {
             return (Some(Target::retry(delay, message)), LookAgain::OnChange);
         }
-        let now = self.facts.now;
+        let now = self.facts.steady;
         self.memory.change_trouble(|trouble| {
             trouble.retry_due.get_or_insert(after(now, delay));
         });
@@ -277,6 +297,7 @@ impl Draft<'_> {
             );
         }
         let again = LookAgain::After(until(now, due));
+        let due = after(self.facts.now, until(now, due));
         let said = (!self.facts.running).then(|| {
             Target::new(
                 CheckState::Pending,
@@ -292,7 +313,7 @@ impl Draft<'_> {
             let target = Target::new(CheckState::Rejected, message.clone());
             return (Some(target), LookAgain::OnChange);
         }
-        let now = self.facts.now;
+        let now = self.facts.steady;
         self.memory.change_trouble(|trouble| {
             trouble.failures = trouble.failures.saturating_add(1);
             trouble.failing_since.get_or_insert(now);
@@ -300,7 +321,7 @@ impl Draft<'_> {
         let failing_since = self.memory.trouble().failing_since.unwrap_or(now);
         let again = match kind {
             ErrorKind::Transient => LookAgain::Backoff { at_most: None },
-            ErrorKind::Throttled { after } => LookAgain::After(after),
+            ErrorKind::Throttled { after } => LookAgain::After(Delay::retry(after).get()),
             ErrorKind::Parameters | ErrorKind::Permanent => LookAgain::OnChange,
         };
         let said = match kind {
@@ -368,7 +389,7 @@ impl Draft<'_> {
         if self.facts.running || !waits {
             return (target, look_again);
         }
-        let held = self.facts.reservation.held_for(self.facts.now);
+        let held = self.facts.held;
         if held < limit {
             return (target, at_most(look_again, limit.saturating_sub(held)));
         }

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::super::Trouble;
 use super::*;
 use crate::api::Workload;
-use crate::check::{AfterAdmission, PendingTimeout, Policy};
+use crate::check::{AfterAdmission, PendingTimeout, Policy, Reservation};
 
 const RESERVED: &str = "2026-11-21T09:00:00Z";
 const ENTRY_SINCE: &str = "2026-11-21T09:00:01Z";
@@ -67,15 +67,17 @@ impl Case {
     }
 
     fn conclude(&self, outcome: &Outcome) -> Conclusion {
+        let now = self.now.parse().unwrap();
         let facts = Facts {
-            reservation: &Reservation::of(&self.workload, "c").unwrap(),
+            held: Reservation::of(&self.workload, "c").unwrap().held_for(now),
             entry: self.workload.check("c").unwrap(),
             running: self.running,
             served: self.served,
             policy: &Policy::settle(None, &self.policy),
             memory: &self.memory,
             evictions_last_hour: self.evictions,
-            now: self.now.parse().unwrap(),
+            now,
+            steady: now,
         };
         conclude(facts, outcome)
     }
@@ -626,12 +628,19 @@ fn on_kueue_0_14_the_delay_of_a_retry_is_waited_for_here() {
 #[test]
 fn a_check_that_keeps_an_eye_on_a_job_stops_it_after_enough_objections() {
     let mut memory = watched();
-    for objections in 1..=2 {
+    // The third is too soon after the second to count.
+    for (objections, at) in [
+        (1, "2026-11-21T09:05:00Z"),
+        (2, "2026-11-21T09:06:00Z"),
+        (2, "2026-11-21T09:06:59Z"),
+    ] {
         let conclusion = waiting("Ready", "ok")
             .running()
+            .at(at)
             .memory(memory)
             .verdict(Verdict::retry_now("over budget"));
         assert_eq!(conclusion.write, None, "objection {objections}");
+        assert_eq!(conclusion.memory.trouble().objections, objections);
         assert_eq!(
             conclusion.look_again,
             LookAgain::After(Duration::from_secs(300))
@@ -647,8 +656,10 @@ fn a_check_that_keeps_an_eye_on_a_job_stops_it_after_enough_objections() {
     }
     let third = waiting("Ready", "ok")
         .running()
+        .at("2026-11-21T09:07:00Z")
         .memory(memory.clone())
         .verdict(Verdict::retry_now("over budget"));
+    assert!(third.evicts);
     assert_eq!(written(&third), Some(("Retry", "over budget", Some(0))));
     for forgiving in [
         Verdict::ready("ok").recheck_in(MINUTE),

@@ -4,6 +4,7 @@
 //! keep are numbered as in `ARCHITECTURE.md`.
 
 mod conclude;
+mod delay;
 mod standing;
 
 use std::time::Duration;
@@ -12,6 +13,7 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
 pub(crate) use conclude::{Conclusion, Facts, LookAgain, Outcome, conclude};
+pub(crate) use delay::Delay;
 pub(crate) use standing::{Standing, standing};
 
 use crate::api::{CheckEntry, CheckState, PodSetUpdate, short_digest};
@@ -83,8 +85,10 @@ pub(crate) struct Trouble {
     /// Failures in a row, and since when.
     pub(crate) failures: u32,
     pub(crate) failing_since: Option<Timestamp>,
-    /// How often in a row the check has objected to the running job.
+    /// How often in a row the check has objected to the running job, and when the last time was
+    /// that counted.
     pub(crate) objections: u32,
+    pub(crate) objected_at: Option<Timestamp>,
     /// When a Retry is due whose delay is waited for here.
     pub(crate) retry_due: Option<Timestamp>,
     /// How often in a row somebody else has changed what was written.
@@ -109,6 +113,13 @@ impl Memory {
         let mut trouble = self.trouble();
         change(&mut trouble);
         self.trouble = (trouble != Trouble::default()).then(|| Box::new(trouble));
+    }
+
+    fn no_objection(&mut self) {
+        self.change_trouble(|trouble| {
+            trouble.objections = 0;
+            trouble.objected_at = None;
+        });
     }
 
     fn decided(&mut self) {

@@ -3,23 +3,29 @@
 //! kube's `watcher` does the watching. This closes what it leaves open: a refused selector, a 410 in answer to a watch (not inside one), requests that hang,
 //! errors without a pause between them. Streaming lists are not used, so they need no fallback; objects cannot fail to decode.
 
+mod compare;
+mod discovery;
 mod left_behind;
 mod sources;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use kube::runtime::watcher::{self, Event};
 use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
 
 use super::backoff::Backoff;
 use super::connection::pause_of;
 use super::health::WatchHealth;
 use super::metrics::{Metrics, WatchLabels};
-use crate::api::{AdmissionCheck, ResourceFlavor, Workload};
+use crate::api::{AdmissionCheck, ResourceFlavor, Served, Uid, Workload};
 use crate::check::Wake;
 
+pub(crate) use compare::compare;
+pub(crate) use discovery::{discover, find_served};
 pub(crate) use left_behind::search;
 #[cfg(feature = "cli")]
 pub(crate) use sources::parameters_resource;
@@ -60,8 +66,18 @@ pub(crate) enum Incoming {
         check: usize,
         wake: Wake,
     },
-    /// Kueue's API is not served as it was: it must be asked about again.
-    ApiChanged,
+    /// A Workload with quota, from a list that is read beside the watch.
+    Compare {
+        workload: Workload,
+        term: u64,
+    },
+    /// That list is complete, and named these.
+    Compared {
+        named: BTreeSet<Uid>,
+        term: u64,
+    },
+    /// How Kueue's API is served, which is not as it was.
+    Served(Served),
 }
 
 /// Why a watch fails.
@@ -85,6 +101,11 @@ pub(crate) trait Source: Send {
     /// What an event becomes. `None` says nothing to the manager.
     fn incoming(&mut self, event: Event<Self::Item>) -> Option<Incoming>;
 
+    /// Whether its list is read again from time to time.
+    fn resyncs(&self) -> bool {
+        true
+    }
+
     /// What a failure becomes, and what is done about it.
     fn failed(&mut self, failure: &Failure) -> (Option<Incoming>, Reaction) {
         let _ = failure;
@@ -104,6 +125,14 @@ pub(crate) enum Reaction {
 /// The first and the largest pause between failures.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
+/// How long a watch must go without a failure until its delays begin small again. A list that is
+/// tried again begins with an event, which is no success.
+const QUIET: Duration = Duration::from_mins(2);
+
+/// How often everything is compared with the API server, although nothing seems to have been
+/// missed.
+pub(crate) const RESYNC: Duration = Duration::from_mins(30);
+
 /// Watches `source` for ever.
 pub(crate) async fn watch<S: Source>(
     mut source: S,
@@ -118,6 +147,7 @@ pub(crate) async fn watch<S: Source>(
         watch: health.name().to_owned(),
     };
     let mut failures = 0;
+    let mut last_failure: Option<Instant> = None;
     loop {
         let mut stream = match source.begin().await {
             Ok(stream) => stream,
@@ -126,10 +156,16 @@ pub(crate) async fn watch<S: Source>(
                     .boxed()
             }
         };
-        while let Some(item) = stream.next().await {
+        let resync = source.resyncs().then(|| Instant::now() + RESYNC);
+        let mut synced = false;
+        while let Some(item) = next(&mut stream, resync.filter(|_| synced)).await {
             let error = match item {
                 Ok(event) => {
-                    failures = 0;
+                    match event {
+                        Event::Init => synced = false,
+                        Event::InitDone => synced = true,
+                        _ => {}
+                    }
                     note_progress(&health, &event);
                     if let Some(incoming) = source.incoming(event)
                         && to.send(incoming).await.is_err()
@@ -140,6 +176,10 @@ pub(crate) async fn watch<S: Source>(
                 }
                 Err(error) => error,
             };
+            if last_failure.is_none_or(|at| at.elapsed() > QUIET) {
+                failures = 0;
+            }
+            last_failure = Some(Instant::now());
             failures += 1;
             metrics.watch_errors.get_or_create(&labels).inc();
             let failure = Failure::from(&error);
@@ -164,6 +204,14 @@ pub(crate) async fn watch<S: Source>(
                 break;
             }
         }
+    }
+}
+
+/// The next item; `None` when it is time to list everything again.
+async fn next<T>(stream: &mut BoxStream<'static, T>, resync: Option<Instant>) -> Option<T> {
+    match resync {
+        Some(at) => timeout_at(at, stream.next()).await.ok().flatten(),
+        None => stream.next().await,
     }
 }
 

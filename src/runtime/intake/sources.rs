@@ -10,6 +10,7 @@ use kube::api::{ApiResource, DynamicObject, ObjectMeta};
 use kube::runtime::watcher::{self, Config, Event, watcher};
 use kube::{Api, Client};
 use serde::Deserialize;
+use tokio::sync::Notify;
 
 use super::{Failure, Incoming, Reaction, Source};
 use crate::api::{
@@ -22,11 +23,11 @@ use crate::runtime::metrics::Metrics;
 type Events<T> = BoxStream<'static, watcher::Result<Event<T>>>;
 
 /// How many objects a page has: a page is what is decoded at once, so it bounds the memory of a first list.
-const PAGE: u32 = 50;
+pub(super) const PAGE: u32 = 50;
 /// How long a watch of Workloads lasts. A connection that died without a word is noticed that much later, at the price of one request a minute.
 const WORKLOAD_WATCH_SECONDS: u32 = 60;
 /// Everything that holds quota, and nothing else: a missing value selects as the empty string.
-const HOLDS_QUOTA: &str = "status.admission.clusterQueue!=";
+pub(super) const HOLDS_QUOTA: &str = "status.admission.clusterQueue!=";
 
 fn map<A, B>(event: Event<A>, mut to: impl FnMut(A) -> B) -> Event<B> {
     match event {
@@ -38,18 +39,19 @@ fn map<A, B>(event: Event<A>, mut to: impl FnMut(A) -> B) -> Event<B> {
     }
 }
 
-/// A served version that is gone answers 404.
-fn api_changed(failure: &Failure) -> (Option<Incoming>, Reaction) {
-    (
-        (failure.code == 404).then_some(Incoming::ApiChanged),
-        Reaction::TryAgain,
-    )
+/// A served version that is gone answers 404: discovery looks what is served now.
+fn api_changed(failure: &Failure, changed: &Notify) -> (Option<Incoming>, Reaction) {
+    if failure.code == 404 {
+        changed.notify_one();
+    }
+    (None, Reaction::TryAgain)
 }
 
 /// All AdmissionChecks: whose they are can change.
 pub(crate) struct CheckSource {
     pub(crate) client: Client,
     pub(crate) version: ApiVersion,
+    pub(crate) changed: Arc<Notify>,
 }
 
 impl Source for CheckSource {
@@ -65,7 +67,7 @@ impl Source for CheckSource {
     }
 
     fn failed(&mut self, failure: &Failure) -> (Option<Incoming>, Reaction) {
-        api_changed(failure)
+        api_changed(failure, &self.changed)
     }
 }
 
@@ -96,6 +98,7 @@ pub(crate) struct WorkloadSource {
     term: u64,
     projection: Projection,
     metrics: Arc<Metrics>,
+    changed: Arc<Notify>,
 }
 
 impl WorkloadSource {
@@ -106,6 +109,7 @@ impl WorkloadSource {
         term: u64,
         annotations: BTreeSet<String>,
         metrics: Arc<Metrics>,
+        changed: Arc<Notify>,
     ) -> Self {
         let projection = Projection::new(annotations);
         Self {
@@ -115,6 +119,7 @@ impl WorkloadSource {
             term,
             projection,
             metrics,
+            changed,
         }
     }
 }
@@ -154,6 +159,11 @@ impl Source for WorkloadSource {
         })
     }
 
+    /// It is compared with a list beside it: to list again here would be to miss what comes between.
+    fn resyncs(&self) -> bool {
+        false
+    }
+
     fn failed(&mut self, failure: &Failure) -> (Option<Incoming>, Reaction) {
         if self.selected && failure.code == 400 {
             tracing::info!(
@@ -162,7 +172,7 @@ impl Source for WorkloadSource {
             self.selected = false;
             return (None, Reaction::BeginAgain);
         }
-        api_changed(failure)
+        api_changed(failure, &self.changed)
     }
 }
 
@@ -312,6 +322,11 @@ impl Source for WakeSource {
 
     async fn begin(&mut self) -> kube::Result<Events<Wake>> {
         Ok((self.begin)(self.client.clone()))
+    }
+
+    /// Whatever it shows triggers evaluations, also what is listed again.
+    fn resyncs(&self) -> bool {
+        false
     }
 
     fn incoming(&mut self, event: Event<Wake>) -> Option<Incoming> {

@@ -42,6 +42,8 @@ pub(super) struct Candidate {
     looked_at: Option<Instant>,
     /// When the request was sent that last made or kept it ours.
     renewed_at: Option<Instant>,
+    /// The record's count of transitions while it was ours; `None` before.
+    led_at: Option<i32>,
 }
 
 #[derive(Debug)]
@@ -62,6 +64,7 @@ impl Candidate {
             seen: Seen::Unknown,
             looked_at: None,
             renewed_at: None,
+            led_at: None,
         }
     }
 
@@ -71,6 +74,12 @@ impl Candidate {
             Seen::Record { record, .. } => Some(record),
             Seen::Unknown | Seen::Absent => None,
         }
+    }
+
+    /// The record's count of transitions when this process began to lead; `None` if it never has. As
+    /// long as the record names it with that count, nobody else has led since.
+    pub(super) fn led_at(&self) -> Option<i32> {
+        self.led_at
     }
 
     /// Until when this replica acts, if it does at `now`.
@@ -134,6 +143,7 @@ impl Candidate {
     /// The record was written by us, by a request sent at `sent`. Others can't take over before `sent` plus the lease's duration.
     pub(super) fn written(&mut self, record: Record, sent: Instant) {
         self.renewed_at = Some(sent);
+        self.led_at.get_or_insert(record.transitions);
         self.seen = Seen::Record {
             record,
             since: sent,

@@ -140,6 +140,10 @@ pub(crate) enum Leadership {
     Standby { holder: String },
     /// This one does, until the instant at which it must have renewed; `None` without a lease.
     Leader { valid_until: Option<Instant> },
+    /// This one did, and could not renew in time. Nobody else is known to have led since.
+    Lapsed,
+    /// This one did, and now another replica does.
+    Lost { holder: String },
 }
 
 impl Leadership {
@@ -155,6 +159,8 @@ impl Leadership {
             Self::Undecided => "undecided",
             Self::Standby { .. } => "standby",
             Self::Leader { .. } => "leader",
+            Self::Lapsed => "lapsed",
+            Self::Lost { .. } => "lost",
         }
     }
 }
@@ -306,11 +312,20 @@ impl Holder {
             Some(until) => Leadership::Leader {
                 valid_until: Some(until),
             },
-            None => match self.candidate.record() {
-                Some(record) => Leadership::Standby {
+            None => match (self.candidate.record(), self.candidate.led_at()) {
+                (None, None) => Leadership::Undecided,
+                (Some(record), None) => Leadership::Standby {
                     holder: record.holder.clone(),
                 },
-                None => Leadership::Undecided,
+                (Some(record), Some(transitions))
+                    if record.holder != self.config.identity
+                        || record.transitions != transitions =>
+                {
+                    Leadership::Lost {
+                        holder: record.holder.clone(),
+                    }
+                }
+                (_, Some(_)) => Leadership::Lapsed,
             },
         };
         self.leadership.send_if_modified(|known| {

@@ -6,12 +6,13 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::Query;
-use super::report::Recent;
 use super::session::Session;
 use crate::api::{CheckState, Name, Served};
+use crate::runtime::core::{Recent, Role};
 use crate::runtime::health::WatchReport;
 use crate::runtime::lease::Leadership;
 use crate::runtime::metrics::{CheckLabels, LaneLabels};
+use crate::runtime::queue::{Lane, Queue};
 
 /// What a runtime knows and does, as the admin endpoint's `/diagnostics` shows it.
 ///
@@ -94,38 +95,62 @@ impl Session {
         }
     }
 
+    /// Brings every gauge up to date with the state. Those of checks are shown by the leader alone:
+    /// what another replica knew last is no longer true.
     fn set_gauges(&self) {
-        self.metrics
-            .workloads
-            .set(i64::try_from(self.workloads.len()).unwrap_or(i64::MAX));
-        for (check, pending) in self.pending() {
-            let check = check.to_string();
-            self.metrics
-                .pending_workloads
-                .get_or_create(&CheckLabels { check })
-                .set(pending);
-        }
+        let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        self.metrics.workloads.set(count(self.core.workloads.len()));
+        self.metrics.pending_workloads.clear();
+        self.metrics.check_active.clear();
+        self.metrics.releases_outstanding.clear();
         for lane in self.lanes() {
             let labels = LaneLabels { lane: lane.lane };
             self.metrics
                 .queue_depth
                 .get_or_create(&labels)
-                .set(i64::try_from(lane.depth).unwrap_or(i64::MAX));
+                .set(count(lane.depth));
             self.metrics
                 .queue_oldest_seconds
                 .get_or_create(&labels)
                 .set(lane.oldest_seconds);
         }
+        if !self.leads() {
+            return;
+        }
+        let labels = |check: &str| CheckLabels {
+            check: check.to_owned(),
+        };
+        for (name, check) in &self.core.checks {
+            if let Some(active) = check.active() {
+                self.metrics
+                    .check_active
+                    .get_or_create(&labels(name))
+                    .set(active.is_ok().into());
+            }
+        }
+        for (name, pending) in self.pending() {
+            self.metrics
+                .pending_workloads
+                .get_or_create(&labels(&name))
+                .set(pending);
+        }
+        for cleanup in self.core.cleanups.iter() {
+            self.metrics
+                .releases_outstanding
+                .get_or_create(&labels(cleanup.reservation.admission_check()))
+                .inc();
+        }
+    }
+
+    fn leads(&self) -> bool {
+        self.core.role == Role::Leading
     }
 
     /// How many Workloads wait for each check.
     fn pending(&self) -> BTreeMap<Name, i64> {
-        let checks = self.slots.keys().map(|name| (Name::clone(name), 0));
+        let checks = self.core.checks.keys().map(|name| (Name::clone(name), 0));
         let mut pending: BTreeMap<Name, i64> = checks.collect();
-        for tracked in self.workloads.values() {
-            let Some(workload) = &tracked.workload else {
-                continue;
-            };
+        for (workload, tracked) in self.core.workloads.present() {
             for key in tracked.keys.iter().filter(|key| key.reservation.is_some()) {
                 let entry = workload.check(&key.check);
                 if entry.is_some_and(|entry| *entry.state() == CheckState::Pending) {
@@ -138,22 +163,29 @@ impl Session {
 
     fn lanes(&self) -> Vec<LaneReport> {
         let now = Instant::now();
-        let report =
-            |(lane, depth, oldest): (crate::runtime::queue::Lane, usize, Option<Instant>)| {
-                LaneReport {
-                    lane: lane.as_str(),
-                    depth,
-                    oldest_seconds: oldest.map_or(0.0, |at| now.duration_since(at).as_secs_f64()),
-                }
-            };
-        self.queue.depths().into_iter().map(report).collect()
+        let age = |at: Instant| now.duration_since(at).as_secs_f64();
+        let depths = self.core.work.queues.iter().map(Queue::depths);
+        let all = Lane::ALL.map(|lane| LaneReport {
+            lane: lane.as_str(),
+            depth: 0,
+            oldest_seconds: 0.0,
+        });
+        let mut all = Vec::from(all);
+        for depths in depths {
+            for (report, (_, depth, oldest)) in all.iter_mut().zip(depths) {
+                report.depth += depth;
+                report.oldest_seconds = report.oldest_seconds.max(oldest.map_or(0.0, age));
+            }
+        }
+        all
     }
 
     fn diagnostics(&self) -> Diagnostics {
         let leadership = self.leadership.borrow().clone();
+        let core = &self.core;
         Diagnostics {
-            served: self.served,
-            preemption_required: if self.served.preemption_required {
+            served: core.served,
+            preemption_required: if core.served.preemption_required {
                 "written as PreemptionRequired: the served schema has the state"
             } else {
                 "shown as Pending with the reason: the served schema has no such state"
@@ -163,44 +195,44 @@ impl Session {
                 Leadership::Standby { holder } => holder,
                 _ => String::new(),
             },
-            acting: self.acting,
-            workloads: self.workloads.len(),
-            looking: self.looking,
+            acting: self.leads(),
+            workloads: core.workloads.len(),
+            looking: core.work.busy.iter().sum(),
             queue: self.lanes(),
-            releases_outstanding: self
-                .keys()
-                .filter_map(|(_, key)| key.owed.as_ref())
-                .map(|owed| owed.reservation.to_string())
+            releases_outstanding: core
+                .cleanups
+                .iter()
+                .map(|cleanup| cleanup.reservation.to_string())
                 .collect(),
-            admission_checks: self
-                .slots
+            admission_checks: core
+                .checks
                 .keys()
                 .filter_map(|name| self.check_report(name))
                 .collect(),
             watches: self.health.watches(),
             problems: self.health.problems(),
-            recent: self.recent.iter().cloned().collect(),
+            recent: core.recent.iter().cloned().collect(),
         }
     }
 
     fn check_report(&self, name: &str) -> Option<CheckReport> {
-        let slot = self.slots.get(name)?;
-        let problem = slot
-            .verdict
-            .as_ref()
-            .and_then(|verdict| verdict.as_ref().err());
+        let check = self.core.checks.get(name)?;
+        let active = check.active();
+        let problem = active.and_then(Result::err);
         Some(CheckReport {
             name: name.to_owned(),
-            controller: slot.object.controller_name().to_owned(),
-            active: slot.verdict.as_ref().map(Result::is_ok),
+            controller: check.object.controller_name().to_owned(),
+            active: active.map(|active| active.is_ok()),
             reason: problem
                 .map(|problem| problem.reason.clone())
                 .unwrap_or_default(),
             message: problem
                 .map(|problem| problem.message.to_string())
                 .unwrap_or_default(),
-            parameters_generation: slot.good.as_ref().map(|good| good.generation),
+            parameters_generation: check.valid().map(|valid| valid.generation),
             workloads: self
+                .core
+                .workloads
                 .keys()
                 .filter(|(key, state)| &*key.check == name && state.reservation.is_some())
                 .count(),

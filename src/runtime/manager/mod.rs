@@ -1,23 +1,14 @@
-//! The manager: it wires the rooms and owns the state.
+//! The runtime as a whole: its builder, its loop around the core, and the tasks it carries out.
 //!
-//! All state has one owner, the session's loop. Everything that takes time is a job, which gets copies and hands back a result; so there are no locks to hold
-//! and no two paths to keep in step.
+//! The state is in the [`core`](super::core), which the loop owns. Whatever takes time is a task,
+//! which gets copies and returns a result.
 
-mod activations;
 mod builder;
-mod checks;
 mod diagnostics;
-mod jobs;
-mod keys;
-mod looks;
-mod outstanding;
-mod releases;
-mod report;
+mod reporting;
 mod session;
-mod tracked;
+mod tasks;
 mod watches;
-mod workloads;
-mod writes;
 
 use std::fmt;
 use std::pin::pin;
@@ -29,21 +20,19 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 
-use super::backoff::Backoff;
 use super::connection::guarded;
 use super::events::Recorder;
 use super::health::Health;
-use super::intake::brief;
+use super::intake::find_served;
 use super::lease::{self, Leadership, LeaseConfig};
 use super::metrics::Metrics;
 use super::signal::given;
 use crate::Clock;
-use crate::api::{ProbeError, Served, probe};
-use crate::check::{Check, redact};
-use session::{Session, SessionEnd};
+use crate::check::Check;
+use session::Session;
 
 #[cfg(feature = "cli")]
-pub(in crate::runtime) use jobs::updates_do_not_fit;
+pub(in crate::runtime) use tasks::updates_do_not_fit;
 
 pub use builder::{BuildError, RuntimeBuilder};
 pub use diagnostics::Diagnostics;
@@ -115,6 +104,13 @@ pub enum RunError {
     /// A part of it died: by a panic in a check's own stream, watch or background work, or by a fault of this SDK.
     #[error("a background task ended: {0}")]
     TaskDied(String),
+    /// Another replica leads now. What the checks keep in memory belongs to the time in which this
+    /// one did, so the process starts afresh, as client-go's and controller-runtime's do.
+    #[error("leadership was lost to `{holder}`: this process ends, so that a fresh one stands by")]
+    LeadershipLost {
+        /// The replica that leads.
+        holder: String,
+    },
 }
 
 /// A question to a running session.
@@ -230,7 +226,7 @@ impl Runtime {
         let outcome = {
             let mut stopping = false;
             let mut shutdown = pin!(shutdown);
-            let mut sessions = pin!(self.sessions(recorder, leadership, stop));
+            let mut served = pin!(self.serve(recorder, leadership, stop));
             loop {
                 tokio::select! {
                     biased;
@@ -239,7 +235,7 @@ impl Runtime {
                         health.report("shutdown", Some("in progress".to_owned()));
                         stop_sender.send_replace(true);
                     }
-                    outcome = &mut sessions => break outcome,
+                    outcome = &mut served => break outcome,
                     Some(ended) = lease.join_next() => break Err(RunError::died("lease", ended)),
                 }
             }
@@ -251,8 +247,8 @@ impl Runtime {
         outcome
     }
 
-    /// One session after another, until it is time to stop: each begins by asking what the cluster serves.
-    async fn sessions(
+    /// Waits until Kueue's API is served, then runs the loop.
+    async fn serve(
         &mut self,
         recorder: Recorder,
         leadership: watch::Receiver<Leadership>,
@@ -260,28 +256,22 @@ impl Runtime {
     ) -> Result<(), RunError> {
         let client = guarded(&self.client, &self.metrics, None);
         let (mut wait, mut decided) = (stop.clone(), leadership.clone());
-        loop {
-            let served = {
-                let mut found = pin!(find_served(&client, &self.health, self.settings.seed));
-                loop {
-                    self.health.lease_is(&decided.borrow_and_update());
-                    tokio::select! {
-                        biased;
-                        () = given(&mut wait) => return Ok(()),
-                        served = &mut found => break served,
-                        Some(query) = self.queries.1.recv() => query.without_session(),
-                        Ok(()) = decided.changed() => {}
-                    }
-                }
-            };
-            let session = Session::new(self, served, recorder.clone(), leadership.clone());
-            match session.run(&mut self.queries.1, stop.clone()).await? {
-                SessionEnd::Stopped => return Ok(()),
-                SessionEnd::ApiChanged => {
-                    tracing::warn!("Kueue's API is not served as it was; asking again");
+        let served = {
+            let mut found = pin!(find_served(&client, &self.health, self.settings.seed));
+            loop {
+                self.health.lease_is(&decided.borrow_and_update());
+                tokio::select! {
+                    biased;
+                    () = given(&mut wait) => return Ok(()),
+                    probed = &mut found => break probed.served,
+                    Some(query) = self.queries.1.recv() => query.without_session(),
+                    Ok(()) = decided.changed() => {}
                 }
             }
-        }
+        };
+        tracing::info!(?served, "served Kueue API");
+        let session = Session::new(self, served, recorder, leadership);
+        session.run(&mut self.queries.1, stop).await
     }
 
     fn start_events(&self) -> (JoinSet<()>, Recorder) {
@@ -331,31 +321,6 @@ impl Runtime {
             }
         }
         tasks
-    }
-}
-
-/// Asks what the cluster serves, for as long as it takes.
-async fn find_served(client: &Client, health: &Health, seed: u64) -> Served {
-    let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30), seed);
-    let mut failures = 0;
-    loop {
-        match probe(client).await {
-            Ok(served) => {
-                health.report("kueue", None);
-                tracing::info!(?served, "Kueue's API");
-                return served;
-            }
-            Err(error) => {
-                failures += 1;
-                let message = match &error {
-                    ProbeError::Client(error) => redact(&brief(error)).into_owned(),
-                    error => error.to_string(),
-                };
-                tracing::warn!(message, "Kueue's API cannot be used yet");
-                health.report("kueue", Some(message));
-                tokio::time::sleep(backoff.delay(failures, 0)).await;
-            }
-        }
     }
 }
 

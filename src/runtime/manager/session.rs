@@ -1,128 +1,69 @@
-//! One session: from knowing what the cluster serves to the end, or until it serves something else.
+//! The session's loop: it feeds the core with news, and carries out what a step returns.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::checks::Slot;
-use super::jobs::{self, Done};
-use super::report::Recent;
-use super::tracked::{Key, Tracked};
+use super::tasks::Tools;
 use super::{Query, RunError, Runtime, Settings};
-use crate::api::{Name, ResourceFlavor, Served, Uid};
-use crate::check::{Check, ParametersKind};
-use crate::runtime::activation::Shelf;
+use crate::api::Served;
+use crate::check::Seen;
 use crate::runtime::backoff::Backoff;
 use crate::runtime::connection::guarded;
+use crate::runtime::core::{
+    Controller, Core, Effect, Input, LeaseState, Limits, Now, Shown, TaskId, TaskResult,
+};
 use crate::runtime::events::Recorder;
 use crate::runtime::health::Health;
 use crate::runtime::intake::Incoming;
 use crate::runtime::lease::Leadership;
 use crate::runtime::metrics::Metrics;
-use crate::runtime::queue::Queue;
 use crate::runtime::signal::given;
 use crate::runtime::writer::Writer;
 
-/// Why a session ended.
-pub(super) enum SessionEnd {
-    /// It was asked to.
-    Stopped,
-    /// The cluster no longer serves what it did.
-    ApiChanged,
-}
-
-/// The state, and the loop that owns it.
+/// The loop, and what it carries effects out with.
 pub(super) struct Session {
-    pub(super) checks: Arc<[Check]>,
+    pub(super) core: Core,
     pub(super) settings: Settings,
-    pub(super) served: Served,
     pub(super) client: Client,
-    pub(super) writer: Arc<Writer>,
+    writer: Arc<Writer>,
     pub(super) recorder: Recorder,
     pub(super) metrics: Arc<Metrics>,
     pub(super) health: Health,
     pub(super) leadership: watch::Receiver<Leadership>,
-    pub(super) backoff: Backoff,
-
     pub(super) incoming: (mpsc::Sender<Incoming>, mpsc::Receiver<Incoming>),
-    pub(super) watches: JoinSet<()>,
-    /// What each of them is called when it panics.
-    pub(super) watch_names: HashMap<tokio::task::Id, String>,
-    pub(super) workload_watch: Option<AbortHandle>,
-    /// Looks once in each term for answers that an earlier leader left behind.
-    pub(super) search: Option<AbortHandle>,
+    pub(super) watches: Watching,
+    tasks: JoinSet<(TaskId, TaskResult)>,
+    /// Whether this replica leads, for the checks' background work.
+    pub(super) leads: watch::Sender<bool>,
+}
+
+/// What runs beside the loop.
+#[derive(Default)]
+pub(super) struct Watching {
+    pub(super) running: JoinSet<()>,
+    /// The name of each, for when it panics.
+    pub(super) names: HashMap<tokio::task::Id, String>,
+    /// Those that depend on how Kueue's API is served.
+    pub(super) of_kueue: Vec<AbortHandle>,
+    pub(super) workloads: Vec<AbortHandle>,
+    /// Notified when a watch is answered 404.
+    pub(super) changed: Arc<Notify>,
+    pub(super) scan: Option<AbortHandle>,
     /// Which watch of Workloads counts: events of an earlier one may still be on their way.
-    pub(super) workload_term: u64,
-
-    pub(super) synced: Synced,
-    /// Whether this replica decides: it leads, and has read the lists since.
-    pub(super) acting: bool,
-    /// The same, for the checks' background work.
-    pub(super) told_acting: watch::Sender<bool>,
-    /// Whether Workloads may have come and gone unseen since the last complete list.
-    pub(super) unseen: bool,
-    leading: bool,
-
-    pub(super) workloads: BTreeMap<Uid, Tracked>,
-    pub(super) listed_workloads: Option<BTreeSet<Uid>>,
-    pub(super) slots: BTreeMap<Name, Slot>,
-    pub(super) listed_checks: Option<BTreeSet<Name>>,
-    pub(super) flavors: Arc<BTreeMap<String, ResourceFlavor>>,
-    pub(super) listed_flavors: Option<BTreeMap<String, ResourceFlavor>>,
-    pub(super) shelves: Vec<(ParametersKind, Shelf)>,
-    /// Which controllers have said that they never start anything.
-    pub(super) release_nothing: BTreeSet<usize>,
-
-    pub(super) queue: Queue<Key>,
-    pub(super) restoring: Restoring,
-    pub(super) timers: BTreeSet<(Instant, Timer)>,
-    pub(super) jobs: JoinSet<Done>,
-    /// How many of the jobs are looks at Workloads.
-    pub(super) looking: usize,
-    pub(super) recent: VecDeque<Recent>,
-    /// What was owed while another replica led, by age.
-    pub(super) owed_as_standby: VecDeque<(Instant, Key)>,
+    pub(super) term: u64,
 }
 
-/// Whether each of the lists without which nothing is decided has been read in this term.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Synced {
-    pub(super) workloads: bool,
-    pub(super) checks: bool,
-}
-
-/// The beginning of a term, in which a check learns what it has given away.
-#[derive(Debug, Default)]
-pub(super) struct Restoring {
-    /// Until when everything else waits for it.
-    pub(super) until: Option<Instant>,
-    pub(super) at_work: BTreeSet<Key>,
-}
-
-/// What a timer is for.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Timer {
-    /// Look at a Workload.
-    Look(Key),
-    /// Activate an AdmissionCheck again.
-    Activate(Name),
-    /// Ask a controller what is outstanding.
-    Outstanding(usize),
-}
-
-/// How long to wait for the lease before beginning to read: a list that is begun as leader need not be read again.
+/// How long to wait for the lease before the lists are read: a list that a leader begins need not
+/// be read again.
 const LEASE_FIRST: Duration = Duration::from_secs(3);
-/// For how long at most what is new waits for what was approved before: an outage of a check must not hold up everything for long.
-const RESTORE: Duration = Duration::from_mins(1);
-/// How many incoming events are taken at once.
+/// How many pieces of news are taken at once.
 const BATCH: usize = 256;
-/// The pause before a session that follows an API change, which may only be an outage of discovery.
-const SETTLE: Duration = Duration::from_secs(1);
 /// The first and the largest delay after failures of a check, a write or a release.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
 
@@ -133,279 +74,252 @@ impl Session {
         recorder: Recorder,
         leadership: watch::Receiver<Leadership>,
     ) -> Self {
-        let client = guarded(&runtime.client, &runtime.metrics, None);
-        let annotations: BTreeSet<String> =
-            runtime.checks.iter().flat_map(Check::annotations).collect();
-        let mut kinds: Vec<ParametersKind> = runtime
+        let controllers: Arc<[Controller]> = runtime
             .checks
             .iter()
-            .filter_map(|check| check.parameters().kind)
+            .map(|check| Controller::from(check.clone()))
             .collect();
-        kinds.sort_by_key(ToString::to_string);
-        kinds.dedup();
+        let limits = Limits {
+            concurrency: runtime.settings.concurrency,
+            backoff: Backoff::new(RETRY.0, RETRY.1, runtime.settings.seed),
+        };
+        let now = now(&runtime.settings);
         Self {
-            checks: Arc::clone(&runtime.checks),
+            writer: Arc::new(writer(
+                guarded(&runtime.client, &runtime.metrics, None),
+                served,
+                &controllers,
+                leadership.clone(),
+            )),
+            core: Core::new(controllers, limits, served, now),
             settings: runtime.settings.clone(),
-            served,
-            writer: Arc::new(Writer::new(client, served, annotations, leadership.clone())),
             client: runtime.client.clone(),
             recorder,
             metrics: Arc::clone(&runtime.metrics),
             health: runtime.health.clone(),
             leadership,
-            backoff: Backoff::new(RETRY.0, RETRY.1, runtime.settings.seed),
             incoming: mpsc::channel(1024),
-            watches: JoinSet::new(),
-            watch_names: HashMap::new(),
-            workload_watch: None,
-            search: None,
-            workload_term: 0,
-            synced: Synced::default(),
-            acting: false,
-            told_acting: watch::Sender::new(false),
-            unseen: true,
-            leading: false,
-            workloads: BTreeMap::new(),
-            listed_workloads: None,
-            slots: BTreeMap::new(),
-            listed_checks: None,
-            flavors: Arc::default(),
-            listed_flavors: None,
-            shelves: kinds
-                .into_iter()
-                .map(|kind| (kind, Shelf::default()))
-                .collect(),
-            release_nothing: BTreeSet::new(),
-            queue: Queue::default(),
-            restoring: Restoring::default(),
-            timers: BTreeSet::new(),
-            jobs: JoinSet::new(),
-            looking: 0,
-            recent: VecDeque::new(),
-            owed_as_standby: VecDeque::new(),
+            watches: Watching::default(),
+            tasks: JoinSet::new(),
+            leads: watch::Sender::new(false),
         }
     }
 
-    /// Runs to its end.
+    /// Runs until it is stopped.
     pub(super) async fn run(
         mut self,
         queries: &mut mpsc::Receiver<Query>,
         mut stop: watch::Receiver<bool>,
-    ) -> Result<SessionEnd, RunError> {
+    ) -> Result<(), RunError> {
         let decided = self
             .leadership
             .wait_for(|leadership| *leadership != Leadership::Undecided);
         drop(timeout(LEASE_FIRST, decided).await);
-        self.health.forget_watches();
         self.start_watches();
-        self.leadership_changed();
+        self.leadership_changed()?;
         let mut batch = Vec::with_capacity(BATCH);
         loop {
-            self.dispatch();
-            let wake = self.next_wake();
+            let wake = self.core.next_step();
             tokio::select! {
                 biased;
-                () = given(&mut stop) => {
-                    self.wind_down().await;
-                    return Ok(SessionEnd::Stopped);
-                }
+                () = given(&mut stop) => return self.wind_down(queries).await,
                 changed = self.leadership.changed() => {
                     if changed.is_err() {
                         return Err(RunError::TaskDied("lease ended".to_owned()));
                     }
-                    self.leadership_changed();
+                    self.leadership_changed()?;
                 }
-                Some(done) = self.jobs.join_next() => match done {
-                    Ok(done) => self.done(done),
-                    Err(error) => return Err(RunError::TaskDied(format!("a job: {error}"))),
-                },
+                Some(query) = queries.recv() => self.answer(query),
+                () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {
+                    self.step(Input::Time);
+                }
+                Some(ended) = self.tasks.join_next() => self.task_ended(ended)?,
                 _ = self.incoming.1.recv_many(&mut batch, BATCH) => {
                     for incoming in batch.drain(..) {
-                        if matches!(incoming, Incoming::ApiChanged) {
-                            tokio::time::sleep(SETTLE).await;
-                            return Ok(SessionEnd::ApiChanged);
-                        }
                         self.take(incoming);
                     }
                 }
-                Some(query) = queries.recv() => self.answer(query),
-                Some(ended) = self.watches.join_next_with_id() => {
+                Some(ended) = self.watches.running.join_next_with_id() => {
                     let id = ended.as_ref().map_or_else(JoinError::id, |(id, ())| *id);
-                    let name = self.watch_names.remove(&id).unwrap_or_default();
+                    let name = self.watches.names.remove(&id).unwrap_or_default();
                     if let Err(error) = ended
                         && error.is_panic()
                     {
                         return Err(RunError::TaskDied(format!("{name}: {error}")));
                     }
                 }
-                () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => self.fire_timers(),
             }
         }
     }
 
-    /// Nothing new is begun; what runs may finish, and is still written. Whoever leads next starts from the cluster.
-    async fn wind_down(&mut self) {
-        self.watches.abort_all();
-        let mut end = Instant::now() + self.settings.grace;
-        // An evaluation that ends may still be written.
-        while !self.jobs.is_empty() && Instant::now() < end {
-            for done in jobs::finish(
-                &mut self.jobs,
-                end.saturating_duration_since(Instant::now()),
-            )
-            .await
-            {
-                self.done(done);
-            }
-            if self.jobs.is_empty() {
-                end = Instant::now();
+    /// Nothing new is evaluated. What is in flight may end within the grace time, and each verdict
+    /// is written as it comes. Whoever leads next starts from the cluster.
+    async fn wind_down(&mut self, queries: &mut mpsc::Receiver<Query>) -> Result<(), RunError> {
+        self.watches.running.abort_all();
+        self.core.stop_starting();
+        let end = Instant::now() + self.settings.grace;
+        while self.core.tasks() > 0 {
+            tokio::select! {
+                biased;
+                Some(ended) = self.tasks.join_next() => self.task_ended(ended)?,
+                Ok(()) = self.leadership.changed() => {
+                    if !self.leadership.borrow_and_update().may_write(Instant::now()) {
+                        break;
+                    }
+                }
+                Some(query) = queries.recv() => self.answer(query),
+                () = sleep_until(end) => {
+                    tracing::warn!(abandoned = self.core.tasks(), "evaluations did not end within the grace time");
+                    break;
+                }
             }
         }
-        self.jobs.abort_all();
+        self.tasks.abort_all();
+        Ok(())
     }
 
-    /// A new leader must see what the old one wrote, so it reads the list again before it decides anything.
-    fn leadership_changed(&mut self) {
-        let leads = self
-            .leadership
-            .borrow_and_update()
-            .may_write(Instant::now());
-        self.health.lease_is(&self.leadership.borrow());
-        self.metrics.leader.set(leads.into());
-        if leads == self.leading {
-            return;
+    fn task_ended(
+        &mut self,
+        ended: Result<(TaskId, TaskResult), JoinError>,
+    ) -> Result<(), RunError> {
+        match ended {
+            Ok((task, result)) => self.step(Input::Finished(task, result)),
+            Err(error) if error.is_cancelled() => {}
+            Err(error) => return Err(RunError::TaskDied(format!("a task: {error}"))),
         }
-        self.leading = leads;
-        tracing::info!(state = self.leadership.borrow().as_str(), "leadership");
-        if leads {
-            if self.synced.workloads {
-                self.start_workload_watch();
-            }
-            self.act_if_ready();
-        } else {
-            self.stop_acting();
-        }
+        Ok(())
     }
 
-    /// Begins to decide, once everything that it depends on is known.
-    pub(super) fn act_if_ready(&mut self) {
-        if self.acting || !self.leading || !self.synced.workloads || !self.synced.checks {
-            return;
-        }
-        self.acting = true;
-        self.told_acting.send_replace(true);
-        self.restoring = Restoring {
-            until: Some(Instant::now() + RESTORE),
-            at_work: BTreeSet::new(),
+    /// The end of leadership ends the process: what a check keeps in memory belongs to the time in
+    /// which it led. A lapse in which nobody else led only suspends.
+    fn leadership_changed(&mut self) -> Result<(), RunError> {
+        let leadership = self.leadership.borrow_and_update().clone();
+        self.health.lease_is(&leadership);
+        let holds = leadership.may_write(Instant::now());
+        self.metrics.leader.set(holds.into());
+        let state = match leadership {
+            Leadership::Lost { .. } if holds => LeaseState::Held,
+            Leadership::Lost { holder } => return Err(RunError::LeadershipLost { holder }),
+            Leadership::Leader { .. } if holds => LeaseState::Held,
+            Leadership::Leader { .. } | Leadership::Lapsed => LeaseState::Lapsed,
+            Leadership::Undecided | Leadership::Standby { .. } => LeaseState::Standby,
         };
-        self.drop_old_debts();
-        self.observe_all();
-        self.refresh_all();
-        for controller in 0..self.checks.len() {
-            self.ask_outstanding(controller);
-        }
-        self.search_left_behind();
-    }
-
-    fn stop_acting(&mut self) {
-        self.acting = false;
-        self.told_acting.send_replace(false);
-        if let Some(search) = self.search.take() {
-            search.abort();
-        }
-        self.queue = Queue::default();
-        self.timers.clear();
-        for key in self
-            .workloads
-            .values_mut()
-            .flat_map(|tracked| &mut tracked.keys)
-        {
-            key.forget();
-            key.timer = None;
-            key.again = None;
-        }
-        for slot in self.slots.values_mut() {
-            slot.forget();
-        }
+        self.step(Input::Lease(state));
+        Ok(())
     }
 
     fn take(&mut self, incoming: Incoming) {
-        match incoming {
-            Incoming::Checks(event) => self.take_check(event),
+        let input = match incoming {
+            Incoming::Checks(event) => Input::AdmissionChecks(event),
             Incoming::Workloads {
                 event,
                 selected,
                 term,
-            } if term == self.workload_term => {
-                // The server may refuse to select Workloads, whatever its schema says.
-                self.served.selects_reserved = selected;
-                self.take_workload(event);
+            } if term == self.watches.term => Input::Workloads { event, selected },
+            Incoming::LeftBehind { workload, term } if term == self.watches.term => {
+                Input::StaleVerdict(workload)
             }
-            Incoming::LeftBehind { workload, term } if term == self.workload_term => {
-                self.take_left_behind(&workload);
+            Incoming::Compare { workload, term } if term == self.watches.term => {
+                Input::Compare(workload)
             }
-            Incoming::Workloads { .. } | Incoming::LeftBehind { .. } | Incoming::ApiChanged => {}
-            Incoming::Flavors(event) => self.take_flavor(event),
-            Incoming::Parameters { kind, event } => self.take_parameters(kind, event),
-            Incoming::ParametersFailed { kind, failure } => self.parameters_failed(kind, failure),
-            Incoming::Wake { check, wake } => self.wake(check, &wake),
+            Incoming::Compared { named, term } if term == self.watches.term => {
+                Input::Compared(named)
+            }
+            Incoming::Workloads { .. }
+            | Incoming::LeftBehind { .. }
+            | Incoming::Compare { .. }
+            | Incoming::Compared { .. } => return,
+            Incoming::Flavors(event) => Input::Flavors(event),
+            Incoming::Parameters { kind, event } => Input::Parameters { kind, event },
+            Incoming::ParametersFailed { kind, failure } => {
+                Input::ParametersFailed { kind, failure }
+            }
+            Incoming::Wake { check, wake } => Input::Trigger {
+                controller: check,
+                trigger: wake,
+            },
+            Incoming::Served(served) => return self.served_changed(served),
+        };
+        self.step(input);
+    }
+
+    /// Kueue's API is served in another way: its watches begin anew.
+    fn served_changed(&mut self, served: Served) {
+        tracing::warn!(?served, "served Kueue API changed");
+        self.writer = Arc::new(writer(
+            guarded(&self.client, &self.metrics, None),
+            served,
+            &self.core.controllers,
+            self.leadership.clone(),
+        ));
+        self.step(Input::Served(served));
+        self.restart_kueue_watches();
+    }
+
+    fn step(&mut self, input: Input) {
+        let effects = self.core.step(now(&self.settings), input);
+        for effect in effects {
+            self.carry_out(effect);
         }
     }
 
-    fn done(&mut self, done: Done) {
-        match done {
-            Done::Evaluated {
-                key,
-                reservation,
-                outcome,
-                word,
-                took,
-                told,
-            } => {
-                self.tell_all(&key, told);
-                self.evaluated(&key, reservation, &outcome, word, took);
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Start(id, task) => {
+                let tools = Tools {
+                    controllers: Arc::clone(&self.core.controllers),
+                    writer: Arc::clone(&self.writer),
+                    timeout: self.settings.timeout,
+                };
+                self.tasks
+                    .spawn(async move { (id, tools.carry_out(task).await) });
             }
-            Done::Written {
-                key,
-                conclusion,
-                result,
-            } => self.written(&key, &conclusion, result),
-            Done::Fetched { key, result } => self.fetched(&key, result),
-            Done::FoundOut { key, result } => self.found_out(&key, result),
-            Done::Withdrawn { key, result } => self.withdrawn(&key, result),
-            Done::Released { key, result } => self.released(&key, result),
-            Done::Outstanding { controller, result } => self.outstanding(controller, result),
-            Done::Activated {
-                check,
-                tried,
-                good,
-                result,
-            } => self.activated(&check, tried, good, result),
-            Done::Announced { check, result } => self.announced(&check, result),
+            Effect::CancelTasks => self.tasks.abort_all(),
+            Effect::Show(shown) => {
+                for controller in &*self.core.controllers {
+                    controller.check.observe(seen(&shown));
+                }
+            }
+            Effect::Leads(leads) => {
+                self.leads.send_replace(leads);
+                if !leads && let Some(scan) = self.watches.scan.take() {
+                    scan.abort();
+                }
+            }
+            Effect::WatchWorkloads => self.start_workload_watch(),
+            Effect::ScanStaleVerdicts => self.scan_stale_verdicts(),
+            Effect::Report(report) => self.report(report),
         }
     }
+}
 
-    /// When the loop must turn again by itself.
-    fn next_wake(&self) -> Option<Instant> {
-        let timer = self.timers.first().map(|(at, _)| *at);
-        let pause = (self.acting && self.queue.len() > 0)
-            .then(|| self.writer.pause())
-            .flatten()
-            .map(|pause| Instant::now() + pause);
-        let restored = self.restoring.until.filter(|until| *until > Instant::now());
-        [timer, pause, restored].into_iter().flatten().min()
+fn now(settings: &Settings) -> Now {
+    Now {
+        instant: Instant::now(),
+        wall: settings.clock.now(),
     }
+}
 
-    fn fire_timers(&mut self) {
-        let now = Instant::now();
-        while self.timers.first().is_some_and(|(at, _)| *at <= now)
-            && let Some((_, timer)) = self.timers.pop_first()
-        {
-            match timer {
-                Timer::Look(key) => self.timer_fired(&key),
-                Timer::Activate(check) => self.activation_due(&check),
-                Timer::Outstanding(controller) => self.ask_outstanding(controller),
-            }
-        }
+fn writer(
+    client: Client,
+    served: Served,
+    controllers: &[Controller],
+    leadership: watch::Receiver<Leadership>,
+) -> Writer {
+    let annotations: BTreeSet<String> = controllers
+        .iter()
+        .flat_map(|controller| controller.check.annotations())
+        .collect();
+    Writer::new(client, served, annotations, leadership)
+}
+
+fn seen(shown: &Shown) -> Seen<'_> {
+    match shown {
+        Shown::ListStarted => Seen::Listing,
+        Shown::Applied(workload) => Seen::Workload(workload),
+        Shown::Removed(workload) => Seen::Gone(workload),
+        Shown::ListCompleted { continuous } => Seen::Listed {
+            unbroken: *continuous,
+        },
     }
 }

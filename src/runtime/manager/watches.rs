@@ -1,14 +1,15 @@
 //! What a session watches.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::StreamExt;
 use kube::Client;
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::session::Session;
-use crate::api::Served;
-use crate::check::{Background, Check, Start, Wake};
+use crate::check::{Background, ParametersKind, Start, Wake};
 use crate::runtime::connection::guarded;
 use crate::runtime::intake::{
     self, CheckSource, FlavorSource, Incoming, ParametersSource, Source, WakeSource, WorkloadSource,
@@ -16,11 +17,9 @@ use crate::runtime::intake::{
 
 impl Session {
     pub(super) fn start_watches(&mut self) {
-        let Served { version, .. } = self.served;
-        self.spawn("admissionchecks", |client| CheckSource { client, version });
-        self.spawn("resourceflavors", |client| FlavorSource { client, version });
-        for number in 0..self.shelves.len() {
-            let kind = self.shelves[number].0.clone();
+        self.start_kueue_watches();
+        let kinds: Vec<ParametersKind> = self.core.parameter_kinds().cloned().collect();
+        for (number, kind) in kinds.into_iter().enumerate() {
             self.spawn(&format!("{}.{}", kind.plural, kind.group), |client| {
                 ParametersSource {
                     client,
@@ -29,44 +28,94 @@ impl Session {
                 }
             });
         }
-        self.start_workload_watch();
-        for number in 0..self.checks.len() {
+        for number in 0..self.core.controllers.len() {
             self.start_author_watches(number);
             self.start_background(number);
         }
     }
 
-    /// Begins to watch Workloads, from a list that is read now.
-    pub(super) fn start_workload_watch(&mut self) {
-        if let Some(watch) = self.workload_watch.take() {
-            watch.abort();
-        }
-        self.workload_term += 1;
-        self.synced.workloads = false;
-        self.listed_workloads = None;
-        let annotations = self.checks.iter().flat_map(Check::annotations).collect();
-        let (served, metrics, term) = (self.served, Arc::clone(&self.metrics), self.workload_term);
-        self.workload_watch = Some(self.spawn("workloads", |client| {
-            WorkloadSource::new(client, served, term, annotations, metrics)
-        }));
+    /// Watches what belongs to Kueue, in the version that is served.
+    fn start_kueue_watches(&mut self) {
+        let served = self.core.served;
+        let version = served.version;
+        let changed = Arc::new(Notify::new());
+        let discovery = intake::discover(
+            guarded(&self.client, &self.metrics, None),
+            self.health.clone(),
+            self.settings.seed,
+            served,
+            Arc::clone(&changed),
+            self.incoming.0.clone(),
+        );
+        self.watches.changed = Arc::clone(&changed);
+        let of_kueue = [
+            self.spawn("admissionchecks", |client| CheckSource {
+                client,
+                version,
+                changed,
+            }),
+            self.spawn("resourceflavors", |client| FlavorSource { client, version }),
+            self.spawn_named("the discovery of Kueue's API".to_owned(), discovery),
+        ];
+        self.watches.of_kueue.extend(of_kueue);
+        self.start_workload_watch();
     }
 
-    /// Looks for answers that a leader before us could not withdraw any more (rule 15).
-    pub(super) fn search_left_behind(&mut self) {
+    pub(super) fn restart_kueue_watches(&mut self) {
+        for watch in self.watches.of_kueue.drain(..) {
+            watch.abort();
+        }
+        self.start_kueue_watches();
+    }
+
+    fn annotations(&self) -> BTreeSet<String> {
+        let controllers = self.core.controllers.iter();
+        controllers
+            .flat_map(|controller| controller.check.annotations())
+            .collect()
+    }
+
+    /// Watches Workloads, from a list that is read now.
+    pub(super) fn start_workload_watch(&mut self) {
+        for watch in self.watches.workloads.drain(..) {
+            watch.abort();
+        }
+        self.watches.term += 1;
+        let (served, term) = (self.core.served, self.watches.term);
+        let (metrics, changed) = (Arc::clone(&self.metrics), Arc::clone(&self.watches.changed));
+        let annotations = self.annotations();
+        let compare = intake::compare(
+            guarded(&self.client, &self.metrics, None),
+            served,
+            annotations.clone(),
+            term,
+            self.incoming.0.clone(),
+        );
+        let watches = [
+            self.spawn("workloads", |client| {
+                WorkloadSource::new(client, served, term, annotations, metrics, changed)
+            }),
+            self.spawn_named("the comparison of Workloads".to_owned(), compare),
+        ];
+        self.watches.workloads.extend(watches);
+    }
+
+    /// Scans for verdicts that a leader before us could not withdraw any more (rule 15).
+    pub(super) fn scan_stale_verdicts(&mut self) {
         let client = guarded(&self.client, &self.metrics, None);
-        let search = intake::search(
+        let scan = intake::search(
             client,
-            self.served,
-            self.workload_term,
+            self.core.served,
+            self.watches.term,
             self.settings.seed,
             self.incoming.0.clone(),
         );
-        self.search = Some(self.beside("the search for what was left behind".to_owned(), search));
+        self.watches.scan = Some(self.spawn_named("the scan for stale verdicts".to_owned(), scan));
     }
 
     fn start_author_watches(&mut self, check: usize) {
-        let controller = self.checks[check].controller_name();
-        for source in self.checks[check].watches().0 {
+        let controller = self.core.controllers[check].name.clone();
+        for source in self.core.controllers[check].check.watches().0 {
             let name = format!("{controller}/{}", source.name);
             match source.start {
                 Start::Objects { begin, .. } => {
@@ -79,7 +128,7 @@ impl Session {
                 Start::Stream(mut wakes) => {
                     let to = self.incoming.0.clone();
                     let called = format!("the stream {name}");
-                    self.beside(called, async move {
+                    self.spawn_named(called, async move {
                         while let Some(wake) = wakes.next().await {
                             if wake != Wake::Nothing
                                 && to.send(Incoming::Wake { check, wake }).await.is_err()
@@ -97,10 +146,10 @@ impl Session {
     fn start_background(&mut self, check: usize) {
         let client = guarded(&self.client, &self.metrics, None);
         let clock = self.settings.clock.clone();
-        let context = Background::new(client, clock, self.told_acting.subscribe());
-        let check = self.checks[check].clone();
+        let context = Background::new(client, clock, self.leads.subscribe());
+        let check = self.core.controllers[check].check.clone();
         let called = format!("the background work of {}", check.controller_name());
-        self.beside(called, async move { check.background(context).await });
+        self.spawn_named(called, async move { check.background(context).await });
     }
 
     fn spawn<S: Source + 'static>(
@@ -117,17 +166,17 @@ impl Session {
             self.settings.seed,
             self.incoming.0.clone(),
         );
-        self.beside(format!("the watch of {name}"), watch)
+        self.spawn_named(format!("the watch of {name}"), watch)
     }
 
-    /// Runs what goes on beside the questions. If it panics, that is said of it by the name `called`, and the session is over.
-    fn beside(
+    /// Runs `work` beside the loop, under the name `called`. Its panic ends the session.
+    fn spawn_named(
         &mut self,
         called: String,
         work: impl Future<Output = ()> + Send + 'static,
     ) -> AbortHandle {
-        let handle = self.watches.spawn(work);
-        self.watch_names.insert(handle.id(), called);
+        let handle = self.watches.running.spawn(work);
+        self.watches.names.insert(handle.id(), called);
         handle
     }
 }

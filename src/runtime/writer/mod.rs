@@ -108,7 +108,6 @@ pub(crate) struct Writer {
     served: Served,
     leadership: watch::Receiver<Leadership>,
     projection: Mutex<Projection>,
-    paused_until: Mutex<Option<Instant>>,
 }
 
 impl Writer {
@@ -124,7 +123,6 @@ impl Writer {
             served,
             leadership,
             projection,
-            paused_until: Mutex::new(None),
         }
     }
 
@@ -160,7 +158,7 @@ impl Writer {
             .patch_status(workload.name(), &apply(manager), &Patch::Apply(&body))
             .await;
         sent.map(|object| self.project(object))
-            .map_err(|error| self.failed(error))
+            .map_err(|error| WriteError::from(error))
     }
 
     /// Writes the condition `Active` of `check` (rule 12).
@@ -183,7 +181,7 @@ impl Writer {
             .patch_status(check.name(), &apply(manager), &Patch::Apply(&body))
             .await;
         sent.map(AdmissionCheck::from)
-            .map_err(|error| self.failed(error))
+            .map_err(|error| WriteError::from(error))
     }
 
     /// The Workload of that name, if it is still the one with `uid`.
@@ -197,28 +195,8 @@ impl Writer {
             Ok(object) => Ok(object
                 .map(|object| self.project(object))
                 .filter(|workload| workload.uid() == uid)),
-            Err(error) => Err(self.failed(error)),
+            Err(error) => Err(WriteError::from(error)),
         }
-    }
-
-    /// For how long the API server wants to be left alone.
-    pub(crate) fn pause(&self) -> Option<Duration> {
-        let until = (*self
-            .paused_until
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner))?;
-        Some(until.saturating_duration_since(Instant::now())).filter(|pause| !pause.is_zero())
-    }
-
-    fn failed(&self, error: kube::Error) -> WriteError {
-        let error = WriteError::from(error);
-        if let WriteError::Paused(pause) = error {
-            *self
-                .paused_until
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + pause);
-        }
-        error
     }
 
     /// Nothing is sent unless the lease is certainly ours.
@@ -261,7 +239,7 @@ impl ReadWorkload for Writer {
                 http::Request::get(Self::path(self.served.version, workload)).body(Vec::new())?;
             match self.client.request::<serde_json::Value>(request).await {
                 Ok(object) => Ok(object),
-                Err(error) => match self.failed(error) {
+                Err(error) => match WriteError::from(error) {
                     WriteError::Gone => Err(CheckError::permanent(format!("{workload} is gone"))),
                     WriteError::Paused(after) => Err(CheckError::throttled(
                         after,

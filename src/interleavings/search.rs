@@ -1,0 +1,148 @@
+//! The search: breadth first, so that a violation is found by one of the shortest ways.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::world::{Action, Bounds, Move, World};
+
+/// What a search found.
+struct Found {
+    states: usize,
+    depth: usize,
+    /// The actions that lead to a violation, and what it is.
+    violation: Option<(Vec<Action>, String)>,
+}
+
+/// Follows every interleaving within `bounds`, or until a violation, or until `limit` states.
+fn search(bounds: Bounds, limit: usize) -> Found {
+    let start = World::new(bounds);
+    let mut seen: HashMap<u64, Option<(u64, Action)>> = HashMap::new();
+    let mut frontier = VecDeque::new();
+    let first = start.fingerprint();
+    seen.insert(first, None);
+    frontier.push_back((start, first, 0));
+    let mut depth = 0;
+    while let Some((world, fingerprint, steps)) = frontier.pop_front() {
+        depth = depth.max(steps);
+        for action in world.actions() {
+            let mut next = world.clone();
+            next.act(action);
+            let to = next.fingerprint();
+            if let Some(violation) = next.violation.take() {
+                let mut path = vec![action];
+                let mut at = fingerprint;
+                while let Some((before, action)) = seen[&at] {
+                    path.push(action);
+                    at = before;
+                }
+                path.reverse();
+                return Found {
+                    states: seen.len(),
+                    depth: steps + 1,
+                    violation: Some((path, violation)),
+                };
+            }
+            if let std::collections::hash_map::Entry::Vacant(new) = seen.entry(to) {
+                new.insert(Some((fingerprint, action)));
+                frontier.push_back((next, to, steps + 1));
+            }
+        }
+        assert!(seen.len() < limit, "more than {limit} states: tighten the bounds");
+    }
+    Found {
+        states: seen.len(),
+        depth,
+        violation: None,
+    }
+}
+
+fn verify(name: &str, bounds: Bounds) {
+    #[expect(clippy::disallowed_methods, reason = "how long a search takes")]
+    let began = std::time::Instant::now();
+    let found = search(bounds, 3_000_000);
+    println!(
+        "{name}: {} states, depth {}, {:.1} s, {} violations",
+        found.states,
+        found.depth,
+        began.elapsed().as_secs_f64(),
+        usize::from(found.violation.is_some()),
+    );
+    if let Some((path, violation)) = found.violation {
+        for (step, action) in path.iter().enumerate() {
+            println!("{:>3}. {action:?}", step + 1);
+        }
+        panic!("{name}: {violation}");
+    }
+}
+
+use Move::{
+    Admit, ChangePriority, Delete, Evict, EvictStale, LoseQuota, ReleaseQuota, Reserve,
+};
+
+/// Whether to search further than CI does.
+fn large() -> bool {
+    std::env::var_os("KUEUE_CHECK_SEARCH").is_some_and(|bound| bound == "large")
+}
+
+fn bounds(kinds: &'static [Move]) -> Bounds {
+    Bounds {
+        workloads: 1,
+        checks: 1,
+        replicas: 1,
+        moves: 4,
+        faults: 1,
+        ticks: 2,
+        kinds,
+        updates: false,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_workload_through_every_change() {
+    verify(
+        "one Workload, one check, every change",
+        bounds(&[
+            Reserve, Admit, LoseQuota, Evict, EvictStale, ReleaseQuota, Delete, ChangePriority,
+        ]),
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_checks_with_contradicting_updates() {
+    verify(
+        "one Workload, two checks, contradicting updates",
+        Bounds {
+            checks: 2,
+            moves: 2,
+            updates: true,
+            ..bounds(&[Reserve, ChangePriority, LoseQuota])
+        },
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_replicas_that_lead_in_turn() {
+    verify(
+        "one Workload, two replicas",
+        Bounds {
+            replicas: 2,
+            moves: if large() { 3 } else { 2 },
+            faults: if large() { 2 } else { 1 },
+            ..bounds(&[Reserve, Evict, ReleaseQuota, LoseQuota, Delete])
+        },
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_workloads_and_two_checks() {
+    verify(
+        "two Workloads, two checks",
+        Bounds {
+            workloads: 2,
+            checks: 2,
+            moves: if large() { 3 } else { 2 },
+            faults: 0,
+            ticks: 1,
+            ..bounds(&[Reserve, Delete, LoseQuota])
+        },
+    );
+}

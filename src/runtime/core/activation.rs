@@ -1,0 +1,491 @@
+//! Activation: whether an AdmissionCheck can be evaluated, and its condition `Active`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::cache::Key;
+use super::checks::{Problem, Tried, ValidParameters};
+use super::tasks::{InFlight, NotActivated};
+use super::workloads::is_undecided;
+use super::{Core, Report, Task, Timer};
+use crate::api::{AdmissionCheck, Name};
+use crate::check::{Message, Policy};
+use crate::runtime::activation::{Located, condition, decode, locate};
+use crate::runtime::decide::Delay;
+use crate::runtime::queue::Lane;
+use crate::runtime::writer::WriteError;
+
+/// How often the same condition may be written in a row before it is written more slowly: another
+/// client writes it too.
+const REPEATS_AT_ONCE: u32 = 3;
+/// The steps of the backoff that come before the first retry after a check has refused its
+/// parameters: about a minute.
+const REFUSED_STEPS: u32 = 6;
+
+/// Whether an AdmissionCheck can be evaluated.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Activation {
+    /// The inputs about which `judged` is, or of the attempt that failed last.
+    tried: Option<Tried>,
+    /// Whether it is active; with the AdmissionCheck's generation for which that holds.
+    judged: Option<(i64, Result<(), Problem>)>,
+    /// The last parameters with which it was activated.
+    valid: Option<Arc<ValidParameters>>,
+    in_flight: bool,
+    retry_at: Option<Instant>,
+    /// Attempts in a row that failed.
+    failures: u32,
+    /// How often in a row the check itself refused the parameters while it was evaluated.
+    refusals: u32,
+}
+
+/// What to do about the inputs as they are now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// They are being tried, or others are, or a retry is due later.
+    Wait,
+    /// They were tried.
+    Known,
+    /// They are new.
+    Try,
+}
+
+impl Activation {
+    pub(super) fn valid(&self) -> Option<&Arc<ValidParameters>> {
+        self.valid.as_ref()
+    }
+
+    pub(super) fn judged(&self) -> Option<Result<(), &Problem>> {
+        let (_, judged) = self.judged.as_ref()?;
+        Some(judged.as_ref().map(|()| ()))
+    }
+
+    pub(super) fn cancel(&mut self) {
+        self.in_flight = false;
+    }
+
+    fn next(&self, inputs: &Tried) -> Next {
+        match &self.tried {
+            _ if self.in_flight => Next::Wait,
+            Some(tried) if tried == inputs => Next::Known,
+            _ => Next::Try,
+        }
+    }
+}
+
+/// The condition `Active` as it is written.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Announcement {
+    in_flight: bool,
+    retry_at: Option<Instant>,
+    failures: u32,
+    /// How often in a row the same condition had to be written.
+    repeats: u32,
+    last: Option<(String, Message)>,
+    /// The status about which an event was last recorded.
+    recorded: Option<String>,
+}
+
+impl Announcement {
+    pub(super) fn cancel(&mut self) {
+        self.in_flight = false;
+    }
+}
+
+impl Core {
+    pub(super) fn refresh_all(&mut self) {
+        let names: Vec<Name> = self.checks.keys().cloned().collect();
+        for name in &names {
+            self.refresh(name);
+        }
+    }
+
+    /// AdmissionChecks whose tasks had to wait.
+    pub(super) fn start_waiting_checks(&mut self) {
+        while self.may_start_check_task()
+            && let Some(name) = self.work.waiting_checks.pop_first()
+        {
+            self.refresh(&name);
+        }
+    }
+
+    fn may_start_check_task(&self) -> bool {
+        !self.is_paused() && self.check_tasks() < self.limits.concurrency
+    }
+
+    /// Reconciles the activation of an AdmissionCheck with the inputs as they are now.
+    pub(super) fn refresh(&mut self, name: &Name) {
+        if !self.leads() {
+            return;
+        }
+        let Some(check) = self.checks.get(name) else {
+            return;
+        };
+        let controller = check.controller;
+        let generation = check.object.generation();
+        let kinds = self.controllers[controller].check.parameters();
+        let store = kinds
+            .kind
+            .as_ref()
+            .and_then(|kind| self.parameters.iter().find(|(known, _)| known == kind))
+            .map(|(_, store)| store);
+        let (stored, revision) = match locate(&check.object, &kinds, store) {
+            Located::Unknown => return,
+            Located::Bad { reason, message } => {
+                let problem = Problem::new(reason, message);
+                self.set_activation_timer(name, None);
+                if let Some(check) = self.checks.get_mut(name) {
+                    check.activation.tried = None;
+                }
+                return self.judge(name, generation, Err(problem));
+            }
+            Located::Found(stored, revision) => (stored, revision),
+        };
+        let inputs = Tried {
+            uid: check.object.uid().clone(),
+            generation,
+            parameters: revision,
+        };
+        match check.activation.next(&inputs) {
+            Next::Wait => return,
+            Next::Known => return self.announce(name),
+            Next::Try => {}
+        }
+        let valid = match decode(&kinds, stored) {
+            Ok((read, generation)) => Arc::new(ValidParameters { read, generation }),
+            Err(problem) => {
+                self.set_activation_timer(name, None);
+                if let Some(check) = self.checks.get_mut(name) {
+                    check.activation.tried = Some(inputs);
+                }
+                let problem = Problem::new("ParametersInvalid", problem);
+                return self.judge(name, generation, Err(problem));
+            }
+        };
+        if !self.may_start_check_task() {
+            self.work.waiting_checks.insert(name.clone());
+            return;
+        }
+        let task = Task::Activate {
+            controller,
+            object: check.object.clone(),
+            parameters: valid.read.value.clone(),
+        };
+        if let Some(check) = self.checks.get_mut(name) {
+            check.activation.in_flight = true;
+        }
+        self.start(
+            InFlight::Activation {
+                check: name.clone(),
+                tried: inputs,
+                valid,
+            },
+            task,
+        );
+    }
+
+    pub(super) fn activated(
+        &mut self,
+        name: &Name,
+        tried: Tried,
+        valid: Arc<ValidParameters>,
+        result: Result<(), NotActivated>,
+    ) {
+        let Some(check) = self.checks.get_mut(name) else {
+            return;
+        };
+        if check.object.uid() != &tried.uid {
+            // Another one of that name.
+            return self.refresh(name);
+        }
+        let activation = &mut check.activation;
+        activation.in_flight = false;
+        let generation = tried.generation;
+        activation.tried = Some(tried);
+        activation.failures = match &result {
+            Err(NotActivated::Failed(_)) => activation.failures.saturating_add(1),
+            _ => 0,
+        };
+        let failures = activation.failures;
+        match result {
+            Ok(()) => {
+                let author = &self.controllers[check.controller].policy;
+                check.policy = Policy::settle(valid.read.policy.as_ref(), author);
+                check.activation.valid = Some(valid);
+                self.set_activation_timer(name, None);
+                self.judge(name, generation, Ok(()));
+                self.enqueue_users(name);
+            }
+            Err(NotActivated::Inactive(inactive)) => {
+                let delay = Delay::retry(inactive.recheck_in).get();
+                self.set_activation_timer(name, Some(delay));
+                let problem = Problem {
+                    reason: inactive.reason,
+                    message: inactive.message,
+                };
+                self.judge(name, generation, Err(problem));
+            }
+            // A failed call says nothing about the parameters: what was known stays.
+            Err(NotActivated::Failed(error)) => {
+                let never = check.activation.valid.is_none();
+                let delay = self.delay(failures, 0);
+                self.set_activation_timer(name, Some(delay));
+                self.report(Report::ActivationFailed {
+                    check: name.to_string(),
+                    error: error.to_string(),
+                });
+                if never {
+                    let message =
+                        format!("activating the check failed and is tried again: {error}");
+                    let problem = Problem::new("ActivationFailed", message);
+                    self.judge(name, generation, Err(problem));
+                }
+            }
+        }
+        self.refresh(name);
+    }
+
+    /// It is known whether the AdmissionCheck is active.
+    fn judge(&mut self, name: &Name, generation: i64, judged: Result<(), Problem>) {
+        let Some(check) = self.checks.get_mut(name) else {
+            return;
+        };
+        let changed = check.activation.judged() != Some(judged.as_ref().map(|()| ()));
+        if let Err(problem) = &judged {
+            let author = &self.controllers[check.controller].check;
+            if author.without_parameters(&problem.public()).is_some() {
+                check.activation.valid = None;
+            }
+        }
+        let unusable = judged.is_err() && check.activation.valid.is_none();
+        check.activation.judged = Some((generation, judged));
+        if changed && unusable {
+            self.enqueue_users(name);
+        }
+        self.announce(name);
+    }
+
+    /// A check refused its parameters while it was evaluated. It is activated again after a delay
+    /// that grows: what it could not read may be readable then.
+    pub(super) fn reject_parameters(&mut self, name: &Name, message: Message) {
+        let Some(check) = self.checks.get_mut(name) else {
+            return;
+        };
+        let Some((generation, Ok(()))) = check.activation.judged else {
+            return;
+        };
+        check.activation.refusals = check.activation.refusals.saturating_add(1);
+        let refusals = check.activation.refusals;
+        let delay = self.delay(refusals.saturating_add(REFUSED_STEPS), 0);
+        self.set_activation_timer(name, Some(delay));
+        let problem = Problem::new("ParametersRejected", message);
+        self.judge(name, generation, Err(problem));
+    }
+
+    /// A check returned a verdict with its parameters.
+    pub(super) fn accept_parameters(&mut self, name: &Name) {
+        if let Some(check) = self.checks.get_mut(name) {
+            check.activation.refusals = 0;
+        }
+    }
+
+    /// Every Workload of the check is evaluated again.
+    fn enqueue_users(&mut self, name: &Name) {
+        let users = self.workloads.present().filter_map(|(workload, tracked)| {
+            let state = tracked.key(name)?;
+            state.reservation?;
+            let lane = state.lane(is_undecided(workload, name));
+            Some((Key::new(workload.uid(), name), lane))
+        });
+        let users: Vec<(Key, Lane)> = users.collect();
+        for (key, lane) in users {
+            self.enqueue(&key, lane);
+        }
+    }
+
+    /// Writes the condition `Active`, if it is another one.
+    fn announce(&mut self, name: &Name) {
+        let wall = self.now.wall;
+        if !self.leads() {
+            return;
+        }
+        let may_start = self.may_start_check_task();
+        let Some(check) = self.checks.get_mut(name) else {
+            return;
+        };
+        let Some((generation, judged)) = &check.activation.judged else {
+            return;
+        };
+        let announcement = &mut check.announcement;
+        if announcement.in_flight || announcement.retry_at.is_some() {
+            return;
+        }
+        let problem = judged
+            .as_ref()
+            .err()
+            .map(|problem| (problem.reason.as_str(), &problem.message));
+        let Some(patch) = condition(&check.object, problem, *generation, wall) else {
+            return;
+        };
+        if !may_start {
+            self.work.waiting_checks.insert(name.clone());
+            return;
+        }
+        let content = (patch.reason.clone(), patch.message.clone());
+        announcement.repeats = if announcement.last.as_ref() == Some(&content) {
+            announcement.repeats.saturating_add(1)
+        } else {
+            0
+        };
+        announcement.last = Some(content);
+        announcement.in_flight = true;
+        let task = Task::WriteCondition {
+            object: check.object.clone(),
+            manager: Arc::clone(&check.manager),
+            patch,
+        };
+        self.start(
+            InFlight::Condition {
+                check: name.clone(),
+            },
+            task,
+        );
+    }
+
+    pub(super) fn condition_written(
+        &mut self,
+        name: &Name,
+        result: Result<AdmissionCheck, WriteError>,
+    ) {
+        let version = self.served.version;
+        let Some(check) = self.checks.get_mut(name) else {
+            return;
+        };
+        check.announcement.in_flight = false;
+        let delay = match result {
+            Ok(object) => {
+                check.announcement.failures = 0;
+                if object.uid() == check.object.uid()
+                    && !object.version.is_older_than(&check.object.version)
+                {
+                    check.object = object;
+                }
+                let repeats = check.announcement.repeats;
+                let active = check.object.active.clone();
+                let status = active.as_ref().map(|active| active.status.clone());
+                if check.announcement.recorded != status
+                    && let Some(active) = active
+                {
+                    check.announcement.recorded = status;
+                    let object = check.object.clone();
+                    self.report(Report::Activation {
+                        object,
+                        version,
+                        active: active.status == "True",
+                        reason: active.reason,
+                        message: active.message,
+                    });
+                }
+                (repeats > REPEATS_AT_ONCE).then(|| self.delay(repeats - REPEATS_AT_ONCE, 0))
+            }
+            Err(WriteError::NotLeader | WriteError::Gone) => return,
+            Err(error) => {
+                let announcement = &mut check.announcement;
+                announcement.failures = announcement.failures.saturating_add(1);
+                announcement.last = None;
+                let failures = announcement.failures;
+                self.report(Report::ConditionFailed {
+                    check: name.to_string(),
+                    error: error.to_string(),
+                });
+                if let WriteError::Paused(pause) = error {
+                    self.pause(pause);
+                }
+                Some(self.delay(failures, 0))
+            }
+        };
+        self.set_announcement_timer(name, delay);
+        self.announce(name);
+    }
+
+    fn set_activation_timer(&mut self, name: &Name, delay: Option<Duration>) {
+        let at = delay.and_then(|delay| self.now.instant.checked_add(delay));
+        let Some(check) = self.checks.get_mut(name) else {
+            return;
+        };
+        let before = std::mem::replace(&mut check.activation.retry_at, at);
+        self.replace_timer(before, at, Timer::Activate(name.clone()));
+    }
+
+    fn set_announcement_timer(&mut self, name: &Name, delay: Option<Duration>) {
+        let at = delay.and_then(|delay| self.now.instant.checked_add(delay));
+        let Some(check) = self.checks.get_mut(name) else {
+            return;
+        };
+        let before = std::mem::replace(&mut check.announcement.retry_at, at);
+        self.replace_timer(before, at, Timer::Announce(name.clone()));
+    }
+
+    fn replace_timer(&mut self, before: Option<Instant>, after: Option<Instant>, timer: Timer) {
+        if let Some(before) = before {
+            self.work.timers.remove(&(before, timer.clone()));
+        }
+        if let Some(after) = after {
+            self.work.timers.insert((after, timer));
+        }
+    }
+
+    /// An inactive AdmissionCheck, or a failed activation, is tried again.
+    pub(super) fn activation_due(&mut self, name: &Name) {
+        if let Some(check) = self.checks.get_mut(name) {
+            check.activation.retry_at = None;
+            check.activation.tried = None;
+        }
+        self.refresh(name);
+    }
+
+    pub(super) fn announcement_due(&mut self, name: &Name) {
+        if let Some(check) = self.checks.get_mut(name) {
+            check.announcement.retry_at = None;
+        }
+        self.announce(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Uid;
+    use crate::runtime::intake::Revision;
+
+    fn inputs(generation: i64) -> Tried {
+        Tried {
+            uid: Uid::new("u"),
+            generation,
+            parameters: Revision::default(),
+        }
+    }
+
+    #[test]
+    fn what_was_tried_is_not_tried_again_until_it_changes_or_a_retry_is_due() {
+        let fresh = Activation::default();
+        let tried = Activation {
+            tried: Some(inputs(1)),
+            ..Activation::default()
+        };
+        let in_flight = Activation {
+            in_flight: true,
+            ..Activation::default()
+        };
+        for (name, activation, generation, next) in [
+            ("nothing was tried", &fresh, 1, Next::Try),
+            ("these were tried", &tried, 1, Next::Known),
+            ("others were tried", &tried, 2, Next::Try),
+            ("something is being tried", &in_flight, 1, Next::Wait),
+        ] {
+            assert_eq!(activation.next(&inputs(generation)), next, "{name}");
+        }
+    }
+}

@@ -1,0 +1,554 @@
+//! The cache of Workloads: the newest known state of each, whatever order news comes in.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::{Now, TaskId};
+use crate::api::{Name, ResourceVersion, Uid, Workload};
+use crate::runtime::decide::Memory;
+use crate::runtime::queue::Lane;
+use crate::runtime::writer::EntryDigest;
+
+/// One Workload and one AdmissionCheck of this process.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Key {
+    pub(crate) uid: Uid,
+    pub(crate) check: Name,
+}
+
+impl Key {
+    pub(super) fn new(uid: &Uid, check: &Name) -> Self {
+        Self {
+            uid: uid.clone(),
+            check: check.clone(),
+        }
+    }
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.uid, self.check)
+    }
+}
+
+/// A Workload and the state of each check for it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TrackedWorkload {
+    presence: Presence,
+    pub(crate) keys: Vec<KeyState>,
+}
+
+/// What is known of the object itself.
+#[derive(Clone, Debug, Default)]
+enum Presence {
+    /// It was never in the watch; only a cleanup names it.
+    #[default]
+    Unknown,
+    Present(Workload),
+    /// It left the watch.
+    Gone(Box<Tombstone>),
+}
+
+/// What is kept of a Workload that left the watch while something is under way for it.
+#[derive(Clone, Debug)]
+struct Tombstone {
+    last: Workload,
+    /// The version at which it left; `None` if only its absence from a list is known.
+    left_at: Option<ResourceVersion>,
+}
+
+/// The state of one check for one Workload.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyState {
+    pub(crate) check: Name,
+    /// The number of the controller that answers the check.
+    pub(super) controller: usize,
+    /// The reservation being decided (when it began).
+    pub(crate) reservation: Option<Timestamp>,
+    /// How long the reservation had been held when this process first observed it, and when that
+    /// was: together the time it has been held, which no step of the wall clock changes.
+    pub(super) held_before: Duration,
+    pub(super) first_seen: Instant,
+    /// The content the entry should have; `None` until the check was evaluated for this
+    /// reservation.
+    pub(super) expected: Option<EntryDigest>,
+    /// Whether the check may have allocated something for the reservation.
+    pub(super) started: bool,
+    /// The task in flight for it.
+    pub(super) task: Option<TaskId>,
+    /// Enqueue again when that task ends.
+    pub(super) again: Option<Lane>,
+    /// Writes in a row that failed.
+    pub(super) failed_writes: u32,
+    pub(super) timer: Option<Instant>,
+    pub(super) evaluated_at: Option<Instant>,
+    pub(super) memory: Memory,
+}
+
+impl KeyState {
+    fn new(check: Name, controller: usize, now: Instant) -> Self {
+        Self {
+            check,
+            controller,
+            reservation: None,
+            held_before: Duration::ZERO,
+            first_seen: now,
+            expected: None,
+            started: false,
+            task: None,
+            again: None,
+            failed_writes: 0,
+            timer: None,
+            evaluated_at: None,
+            memory: Memory::default(),
+        }
+    }
+
+    /// Starts a reservation: nothing of the one before counts.
+    pub(super) fn begin(&mut self, since: Timestamp, started: bool, now: Now) {
+        self.reservation = Some(since);
+        self.held_before = Duration::try_from(now.wall.duration_since(since)).unwrap_or_default();
+        self.first_seen = now.instant;
+        self.reset();
+        self.started = started;
+    }
+
+    /// Drops what evaluating has taught.
+    pub(super) fn reset(&mut self) {
+        self.expected = None;
+        self.evaluated_at = None;
+        self.failed_writes = 0;
+        self.memory = Memory::default();
+    }
+
+    /// How long the reservation has been held.
+    pub(super) fn held(&self, now: Instant) -> Duration {
+        self.held_before + now.saturating_duration_since(self.first_seen)
+    }
+
+    /// How urgent its evaluation is; `undecided` says whether a job waits for the first verdict.
+    pub(super) fn lane(&self, undecided: bool) -> Lane {
+        match (undecided, self.expected) {
+            (true, _) => Lane::Fresh,
+            (false, None) => Lane::Restore,
+            (false, Some(_)) => Lane::Recheck,
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.reservation.is_none() && self.task.is_none()
+    }
+}
+
+impl TrackedWorkload {
+    /// The Workload, while it is in the watch.
+    pub(crate) fn workload(&self) -> Option<&Workload> {
+        match &self.presence {
+            Presence::Present(workload) => Some(workload),
+            Presence::Unknown | Presence::Gone(_) => None,
+        }
+    }
+
+    /// The Workload as it was last known.
+    pub(super) fn last_known(&self) -> Option<&Workload> {
+        match &self.presence {
+            Presence::Present(workload) => Some(workload),
+            Presence::Gone(tombstone) => Some(&tombstone.last),
+            Presence::Unknown => None,
+        }
+    }
+
+    pub(crate) fn key(&self, check: &str) -> Option<&KeyState> {
+        self.keys.iter().find(|key| &*key.check == check)
+    }
+
+    pub(super) fn key_mut(&mut self, check: &str) -> Option<&mut KeyState> {
+        self.keys.iter_mut().find(|key| &*key.check == check)
+    }
+
+    /// The state of `check`, made if it is new.
+    pub(super) fn key_or_new(
+        &mut self,
+        check: &Name,
+        controller: usize,
+        now: Instant,
+    ) -> &mut KeyState {
+        let at = self
+            .keys
+            .iter()
+            .position(|key| key.check == *check)
+            .unwrap_or_else(|| {
+                self.keys.reserve_exact(1);
+                self.keys
+                    .push(KeyState::new(check.clone(), controller, now));
+                self.keys.len() - 1
+            });
+        &mut self.keys[at]
+    }
+}
+
+/// Where a state of a Workload comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The watch, or its list.
+    Watch,
+    /// The reply to a write that was sent earlier.
+    Reply,
+    /// The reply to a read that was sent after everything that is known here.
+    Read,
+}
+
+/// What came of taking in a state.
+#[derive(Debug)]
+pub(super) enum Applied {
+    /// It is the newest now; the one before it.
+    Newest(Option<Workload>),
+    /// This newer state is known.
+    Superseded(Workload),
+    /// It is a state from before the Workload left the watch.
+    Discarded,
+}
+
+/// All tracked Workloads.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WorkloadCache {
+    tracked: BTreeMap<Uid, TrackedWorkload>,
+    /// Those that the list in progress has named, and those of them that were older than known.
+    listing: Option<Listing>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Listing {
+    named: BTreeSet<Uid>,
+    older: BTreeSet<Uid>,
+}
+
+impl WorkloadCache {
+    /// Takes in a state of a Workload. Deletions and late replies in any order end in the newest
+    /// state.
+    pub(super) fn apply(&mut self, workload: &Workload, origin: Origin) -> Applied {
+        let uid = workload.uid();
+        if origin == Origin::Watch
+            && let Some(listing) = &mut self.listing
+        {
+            listing.named.insert(uid.clone());
+        }
+        let version = workload.resource_version();
+        let Some(tracked) = self.tracked.get_mut(uid) else {
+            if origin == Origin::Reply {
+                return Applied::Discarded;
+            }
+            self.tracked.entry(uid.clone()).or_default().presence =
+                Presence::Present(workload.clone());
+            return Applied::Newest(None);
+        };
+        match &tracked.presence {
+            Presence::Present(known) if version.is_older_than(known.resource_version()) => {
+                if origin == Origin::Watch
+                    && let Some(listing) = &mut self.listing
+                {
+                    listing.older.insert(uid.clone());
+                }
+                return Applied::Superseded(known.clone());
+            }
+            Presence::Gone(tombstone) => {
+                let newer = |than: &ResourceVersion| than.is_older_than(version);
+                let revived = match (&tombstone.left_at, origin) {
+                    (Some(left_at), _) => newer(left_at),
+                    (None, Origin::Reply) => false,
+                    (None, Origin::Read) => true,
+                    (None, Origin::Watch) => newer(tombstone.last.resource_version()),
+                };
+                if !revived {
+                    return Applied::Discarded;
+                }
+            }
+            Presence::Unknown if origin == Origin::Reply => return Applied::Discarded,
+            Presence::Present(_) | Presence::Unknown => {}
+        }
+        let before = std::mem::replace(&mut tracked.presence, Presence::Present(workload.clone()));
+        Applied::Newest(match before {
+            Presence::Present(before) => Some(before),
+            Presence::Unknown | Presence::Gone(_) => None,
+        })
+    }
+
+    /// Replaces whatever is known, also by an older version: the API server was restored.
+    pub(super) fn replace(&mut self, workload: &Workload) -> Option<Workload> {
+        let tracked = self.tracked.get_mut(workload.uid())?;
+        match std::mem::replace(&mut tracked.presence, Presence::Present(workload.clone())) {
+            Presence::Present(before) => Some(before),
+            Presence::Unknown | Presence::Gone(_) => None,
+        }
+    }
+
+    /// The Workload left the watch in the state `left`, if that is known. Returns the last state in
+    /// which it was present; `None` if it was not, or a newer state is known.
+    pub(super) fn remove(&mut self, uid: &Uid, left: Option<&Workload>) -> Option<Workload> {
+        let version = left.map(Workload::resource_version);
+        let tracked = self.tracked.get_mut(uid)?;
+        let Presence::Present(known) = &tracked.presence else {
+            if let (Presence::Unknown, Some(left)) = (&tracked.presence, left) {
+                tracked.presence = Presence::Gone(Box::new(Tombstone {
+                    last: left.clone(),
+                    left_at: version.cloned(),
+                }));
+            }
+            return None;
+        };
+        if version.is_some_and(|version| version.is_older_than(known.resource_version())) {
+            return None;
+        }
+        let last = known.clone();
+        tracked.presence = Presence::Gone(Box::new(Tombstone {
+            last: last.clone(),
+            left_at: version.cloned(),
+        }));
+        Some(last)
+    }
+
+    /// A list begins.
+    pub(super) fn begin_list(&mut self) {
+        self.listing = Some(Listing::default());
+    }
+
+    /// The list in progress is given up.
+    pub(super) fn abandon_list(&mut self) {
+        self.listing = None;
+    }
+
+    /// Whether a list is in progress.
+    pub(super) fn is_listing(&self) -> bool {
+        self.listing.is_some()
+    }
+
+    /// A list is complete. Returns the present Workloads that it did not name, and those that it
+    /// named in an older version than the known one.
+    pub(super) fn end_list(&mut self) -> (Vec<Uid>, Vec<Uid>) {
+        let Listing { named, older } = self.listing.take().unwrap_or_default();
+        let vanished = self
+            .tracked
+            .iter()
+            .filter(|(uid, tracked)| tracked.workload().is_some() && !named.contains(*uid))
+            .map(|(uid, _)| uid.clone())
+            .collect();
+        (vanished, older.into_iter().collect())
+    }
+
+    /// Drops what nothing depends on any more; `busy` says whether a cleanup needs it.
+    pub(super) fn tidy(&mut self, uid: &Uid, busy: impl Fn(&Key) -> bool) {
+        let Some(tracked) = self.tracked.get_mut(uid) else {
+            return;
+        };
+        tracked
+            .keys
+            .retain(|key| !key.is_idle() || busy(&Key::new(uid, &key.check)));
+        tracked.keys.shrink_to_fit();
+        if tracked.workload().is_none() && tracked.keys.is_empty() {
+            self.tracked.remove(uid);
+        }
+    }
+
+    pub(crate) fn get(&self, uid: &Uid) -> Option<&TrackedWorkload> {
+        self.tracked.get(uid)
+    }
+
+    pub(super) fn get_mut(&mut self, uid: &Uid) -> Option<&mut TrackedWorkload> {
+        self.tracked.get_mut(uid)
+    }
+
+    pub(super) fn entry(&mut self, uid: &Uid) -> &mut TrackedWorkload {
+        self.tracked.entry(uid.clone()).or_default()
+    }
+
+    pub(super) fn workload(&self, uid: &Uid) -> Option<&Workload> {
+        self.tracked.get(uid)?.workload()
+    }
+
+    pub(super) fn key(&self, name: &Key) -> Option<&KeyState> {
+        self.tracked.get(&name.uid)?.key(&name.check)
+    }
+
+    pub(super) fn key_mut(&mut self, name: &Key) -> Option<&mut KeyState> {
+        self.tracked.get_mut(&name.uid)?.key_mut(&name.check)
+    }
+
+    /// All Workloads in the watch.
+    pub(crate) fn present(&self) -> impl Iterator<Item = (&Workload, &TrackedWorkload)> {
+        self.tracked
+            .values()
+            .filter_map(|tracked| Some((tracked.workload()?, tracked)))
+    }
+
+    /// All states of checks.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (Key, &KeyState)> {
+        self.tracked.iter().flat_map(|(uid, tracked)| {
+            tracked
+                .keys
+                .iter()
+                .map(move |key| (Key::new(uid, &key.check), key))
+        })
+    }
+
+    pub(super) fn keys_mut(&mut self) -> impl Iterator<Item = &mut KeyState> {
+        self.tracked
+            .values_mut()
+            .flat_map(|tracked| &mut tracked.keys)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.tracked.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn workload(version: u32) -> Workload {
+        Workload::from_json(json!({
+            "metadata": {"namespace": "n", "name": "w", "uid": "u", "resourceVersion": version.to_string()},
+            "spec": {"priority": version},
+        }))
+        .unwrap()
+    }
+
+    /// News of one object, each with the version it shows.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum News {
+        Applied(u32),
+        Deleted(u32),
+        Reply(u32),
+    }
+
+    fn take(cache: &mut WorkloadCache, news: News) {
+        match news {
+            News::Applied(version) => {
+                cache.apply(&workload(version), Origin::Watch);
+            }
+            News::Deleted(version) => {
+                cache.remove(&Uid::new("u"), Some(&workload(version)));
+            }
+            News::Reply(version) => {
+                cache.apply(&workload(version), Origin::Reply);
+            }
+        }
+    }
+
+    /// All orders in which the watch's events keep theirs and replies come whenever they like,
+    /// but after the state that they are a reply about was known.
+    fn interleavings(watch: &[News], replies: &[News]) -> Vec<Vec<News>> {
+        match (watch, replies) {
+            ([], replies) => permutations(replies),
+            (watch, []) => vec![watch.to_vec()],
+            ([first, rest @ ..], replies) => {
+                let mut all = Vec::new();
+                for mut order in interleavings(rest, replies) {
+                    order.insert(0, *first);
+                    all.push(order);
+                }
+                for (at, reply) in replies.iter().enumerate() {
+                    let mut others = replies.to_vec();
+                    others.remove(at);
+                    for mut order in interleavings(watch, &others) {
+                        order.insert(0, *reply);
+                        all.push(order);
+                    }
+                }
+                all
+            }
+        }
+    }
+
+    fn permutations(items: &[News]) -> Vec<Vec<News>> {
+        if items.is_empty() {
+            return vec![Vec::new()];
+        }
+        let mut all = Vec::new();
+        for at in 0..items.len() {
+            let mut rest = items.to_vec();
+            let first = rest.remove(at);
+            for mut order in permutations(&rest) {
+                order.insert(0, first);
+                all.push(order);
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn news_in_any_order_ends_in_the_newest_state() {
+        use News::{Applied, Deleted, Reply};
+        for (watch, replies, end) in [
+            (
+                vec![Applied(1), Applied(2), Applied(4)],
+                vec![Reply(2), Reply(3)],
+                Some(4),
+            ),
+            (
+                vec![Applied(1), Applied(2), Deleted(3)],
+                vec![Reply(2)],
+                None,
+            ),
+            (vec![Applied(1), Deleted(5)], vec![Reply(2), Reply(4)], None),
+            (
+                vec![Applied(1), Deleted(5), Applied(7)],
+                vec![Reply(2), Reply(4)],
+                Some(7),
+            ),
+            (vec![Applied(1), Applied(2)], vec![Reply(3)], Some(3)),
+        ] {
+            for order in interleavings(&watch[1..], &replies) {
+                let mut cache = WorkloadCache::default();
+                take(&mut cache, watch[0]);
+                for news in &order {
+                    take(&mut cache, *news);
+                }
+                let known = cache.workload(&Uid::new("u"));
+                let version = known.map(|known| known.resource_version().to_string());
+                assert_eq!(version, end.map(|end: u32| end.to_string()), "{order:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_workload_that_a_list_does_not_name_is_gone_and_a_late_reply_does_not_bring_it_back() {
+        let mut cache = WorkloadCache::default();
+        let uid = Uid::new("u");
+        cache.apply(&workload(3), Origin::Watch);
+        cache.begin_list();
+        assert_eq!(cache.end_list(), (vec![uid.clone()], Vec::new()));
+        assert!(cache.remove(&uid, None).is_some());
+        assert!(matches!(
+            cache.apply(&workload(9), Origin::Reply),
+            Applied::Discarded
+        ));
+        assert!(matches!(
+            cache.apply(&workload(3), Origin::Watch),
+            Applied::Discarded
+        ));
+        assert!(matches!(
+            cache.apply(&workload(9), Origin::Read),
+            Applied::Newest(None)
+        ));
+    }
+
+    #[test]
+    fn a_list_that_shows_older_versions_names_them() {
+        let mut cache = WorkloadCache::default();
+        cache.apply(&workload(9), Origin::Watch);
+        cache.begin_list();
+        assert!(matches!(
+            cache.apply(&workload(4), Origin::Watch),
+            Applied::Superseded(_)
+        ));
+        assert_eq!(cache.end_list(), (Vec::new(), vec![Uid::new("u")]));
+        assert!(cache.replace(&workload(4)).is_some());
+        assert_eq!(cache.workload(&Uid::new("u")).unwrap().priority(), 4);
+    }
+}

@@ -1,0 +1,256 @@
+//! AdmissionChecks of this process.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use kube::runtime::watcher::Event;
+
+use super::activation::{Activation, Announcement};
+use super::cache::Key;
+use super::evictions::EvictionBudget;
+use super::{Core, Report};
+use crate::api::{AdmissionCheck, Name, Uid, Workload};
+use crate::check::{Message, ParametersProblem, Policy, Read, ReleaseReason, Settled};
+use crate::runtime::intake::{Failure, Revision, StoredParameters};
+use crate::runtime::writer::field_manager;
+
+/// One AdmissionCheck that a controller of this process answers.
+#[derive(Clone, Debug)]
+pub(crate) struct ManagedCheck {
+    pub(crate) object: AdmissionCheck,
+    pub(crate) controller: usize,
+    /// The field manager of what is written for it.
+    pub(super) manager: Arc<str>,
+    pub(super) policy: Settled,
+    pub(super) activation: Activation,
+    pub(super) announcement: Announcement,
+    pub(super) evictions: EvictionBudget,
+}
+
+/// Parameters with which an AdmissionCheck was activated.
+#[derive(Debug)]
+pub(crate) struct ValidParameters {
+    pub(crate) read: Read,
+    pub(crate) generation: i64,
+}
+
+/// Why an AdmissionCheck is not active.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) reason: String,
+    pub(crate) message: Message,
+}
+
+impl Problem {
+    pub(super) fn new(reason: &str, message: impl Into<Message>) -> Self {
+        Self {
+            reason: reason.to_owned(),
+            message: message.into(),
+        }
+    }
+
+    /// As a check author gets it.
+    pub(super) fn public(&self) -> ParametersProblem<'_> {
+        ParametersProblem::new(&self.reason, self.message.as_str())
+    }
+}
+
+/// Which AdmissionCheck and parameters were tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tried {
+    pub(super) uid: Uid,
+    pub(super) generation: i64,
+    pub(super) parameters: Revision,
+}
+
+/// With what Workloads are evaluated.
+pub(super) enum Readiness<'a> {
+    Unknown,
+    Inactive(&'a Problem),
+    Usable(&'a Arc<ValidParameters>),
+}
+
+impl ManagedCheck {
+    fn new(object: AdmissionCheck, controller: usize, name: &str, author: &Policy) -> Self {
+        Self {
+            manager: field_manager(name, object.name()).into(),
+            object,
+            controller,
+            policy: Policy::settle(None, author),
+            activation: Activation::default(),
+            announcement: Announcement::default(),
+            evictions: EvictionBudget::default(),
+        }
+    }
+
+    /// The last valid parameters, also while newer ones are invalid (rule 12).
+    pub(crate) fn valid(&self) -> Option<&Arc<ValidParameters>> {
+        self.activation.valid()
+    }
+
+    /// Whether it is active, and why not; `None` until that is known.
+    pub(crate) fn active(&self) -> Option<Result<(), &Problem>> {
+        self.activation.judged()
+    }
+
+    pub(super) fn readiness(&self) -> Readiness<'_> {
+        match (self.valid(), self.activation.judged()) {
+            (Some(valid), _) => Readiness::Usable(valid),
+            (None, Some(Err(problem))) => Readiness::Inactive(problem),
+            (None, _) => Readiness::Unknown,
+        }
+    }
+
+    /// Its tasks in flight were canceled.
+    pub(super) fn cancel_tasks(&mut self) {
+        self.activation.cancel();
+        self.announcement.cancel();
+    }
+}
+
+impl Core {
+    pub(super) fn handle_check(&mut self, event: Event<AdmissionCheck>) {
+        match event {
+            Event::Init => self.lists.named_checks = Some(BTreeSet::new()),
+            Event::InitApply(check) => {
+                if let Some(named) = &mut self.lists.named_checks {
+                    named.insert(check.name.clone());
+                }
+                self.apply_check(check, true);
+            }
+            Event::InitDone => {
+                let named = self.lists.named_checks.take().unwrap_or_default();
+                let vanished: Vec<Name> = self
+                    .checks
+                    .keys()
+                    .filter(|name| !named.contains(*name))
+                    .cloned()
+                    .collect();
+                for name in &vanished {
+                    self.remove_check(name);
+                }
+                self.lists.checks = true;
+                self.lead_if_synced();
+            }
+            Event::Apply(check) => self.apply_check(check, false),
+            Event::Delete(check) => {
+                let known = self.checks.get(&check.name);
+                let newer = known.is_some_and(|known| {
+                    known.object.uid() != check.uid()
+                        && check.version.is_older_than(&known.object.version)
+                });
+                if !newer {
+                    self.remove_check(&check.name);
+                }
+            }
+        }
+    }
+
+    /// Takes an AdmissionCheck in. A list is authoritative, also where its versions went back.
+    fn apply_check(&mut self, check: AdmissionCheck, listed: bool) {
+        let name = check.name.clone();
+        let controller = self
+            .controllers
+            .iter()
+            .position(|controller| controller.name == check.controller_name());
+        let Some(controller) = controller else {
+            return self.remove_check(&name);
+        };
+        match self.checks.get_mut(&name) {
+            // One that was deleted and made again under the same name starts afresh.
+            Some(known) if known.object.uid() == check.uid() && known.controller == controller => {
+                if !listed && check.version.is_older_than(&known.object.version) {
+                    return;
+                }
+                known.object = check;
+            }
+            known => {
+                let evictions = known.map(|known| known.evictions.clone());
+                let author = &self.controllers[controller];
+                let mut managed =
+                    ManagedCheck::new(check, controller, &author.name, &author.policy);
+                // An AdmissionCheck that is made again has no fresh limit.
+                managed.evictions = evictions.unwrap_or_default();
+                self.checks.insert(name.clone(), managed);
+                self.report(Report::CheckAdded {
+                    check: name.to_string(),
+                    controller,
+                });
+                self.reconcile_users(&name);
+            }
+        }
+        self.refresh(&name);
+    }
+
+    fn remove_check(&mut self, name: &Name) {
+        if self.checks.remove(name).is_none() {
+            return;
+        }
+        self.report(Report::CheckRemoved {
+            check: name.to_string(),
+        });
+        let users: Vec<Key> = self
+            .workloads
+            .keys()
+            .map(|(key, _)| key)
+            .filter(|key| key.check == *name)
+            .collect();
+        for key in users {
+            self.end_reservation(&key, Some(ReleaseReason::CheckRemoved), false);
+            self.tidy(&key);
+        }
+    }
+
+    /// Workloads may have been observed before the AdmissionCheck that makes them ours.
+    fn reconcile_users(&mut self, name: &Name) {
+        let users: Vec<Workload> = self
+            .workloads
+            .present()
+            .map(|(workload, _)| workload)
+            .filter(|workload| workload.check(name).is_some())
+            .cloned()
+            .collect();
+        for workload in users {
+            self.reconcile_check(&workload, None, name);
+        }
+    }
+
+    pub(super) fn handle_parameters(&mut self, kind: usize, event: Event<StoredParameters>) {
+        let changed = match &event {
+            Event::Init | Event::InitApply(_) => None,
+            Event::InitDone => Some(None),
+            Event::Apply(object) | Event::Delete(object) => Some(Some(object.name.clone())),
+        };
+        self.parameters[kind].1.take(event);
+        if let Some(name) = changed {
+            self.refresh_users(kind, name.as_deref());
+        }
+    }
+
+    pub(super) fn parameters_failed(&mut self, kind: usize, failure: Failure) {
+        self.parameters[kind].1.failed(failure);
+        self.refresh_users(kind, None);
+    }
+
+    /// Refreshes the AdmissionChecks that take parameters of this kind, and refer to `name`.
+    fn refresh_users(&mut self, kind: usize, name: Option<&str>) {
+        let kind = &self.parameters[kind].0;
+        let takes = |check: &ManagedCheck| {
+            let takes = self.controllers[check.controller].check.parameters().kind;
+            takes.as_ref() == Some(kind)
+        };
+        let refers = |check: &ManagedCheck| {
+            let reference = check.object.parameters();
+            name.is_none_or(|name| reference.is_some_and(|reference| reference.name == name))
+        };
+        let users: Vec<Name> = self
+            .checks
+            .iter()
+            .filter(|(_, check)| takes(check) && refers(check))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in users {
+            self.refresh(&name);
+        }
+    }
+}

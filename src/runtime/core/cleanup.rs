@@ -1,0 +1,499 @@
+//! Cleanup of reservations that ended: verdicts to withdraw, resources to release.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::cache::{Key, Origin};
+use super::tasks::InFlight;
+use super::workloads::reservation_of;
+use super::{Core, Report, Task};
+use crate::api::{Name, Workload, digest};
+use crate::check::{PodSetUpdates, ReleaseReason, Released, Reservation};
+use crate::runtime::decide::{Delay, EntryPatch, Outcome, Standing, standing};
+use crate::runtime::evaluate::NoAnswer;
+use crate::runtime::queue::Lane;
+use crate::runtime::writer::WriteError;
+
+/// A replica that starts to lead runs the cleanups that came up in this time before it, because
+/// the old leader may have died in between.
+const INHERITED: Duration = Duration::from_mins(1);
+/// The message of a withdrawn entry.
+const WITHDRAWN: &str = "quota was lost; decided again with the next reservation";
+
+/// The cleanups that are pending, in the order in which they came up for each key.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cleanups(BTreeMap<Key, VecDeque<Cleanup>>);
+
+/// What is still to be done about one reservation that ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Cleanup {
+    pub(crate) reservation: Reservation,
+    /// Why it ended; `None` until that has been found out.
+    why: Option<ReleaseReason>,
+    /// The Workload whose verdict is to be withdrawn.
+    withdraw: Option<Workload>,
+    /// Whether the check's release is to be called.
+    release: bool,
+    failures: u32,
+    since: Instant,
+}
+
+/// The next step of a cleanup.
+#[derive(Debug, PartialEq)]
+enum Step {
+    FindReason,
+    Withdraw(ReleaseReason, Workload),
+    Release(ReleaseReason),
+    Done,
+}
+
+impl Cleanup {
+    fn next(&self, releases: bool) -> Step {
+        match (self.why, &self.withdraw) {
+            (None, _) => Step::FindReason,
+            (Some(why), Some(workload)) => Step::Withdraw(why, workload.clone()),
+            (Some(why), None) if self.release && releases => Step::Release(why),
+            (Some(_), None) => Step::Done,
+        }
+    }
+}
+
+impl Cleanups {
+    /// Whether a new reservation of `key` has to wait.
+    pub(crate) fn blocks(&self, key: &Key) -> bool {
+        self.0.contains_key(key)
+    }
+
+    pub(super) fn keys(&self) -> Vec<Key> {
+        self.0.keys().cloned().collect()
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Cleanup> {
+        self.0.values().flatten()
+    }
+
+    fn first(&self, key: &Key) -> Option<&Cleanup> {
+        self.0.get(key)?.front()
+    }
+
+    fn get_mut(&mut self, key: &Key, reservation: &Reservation) -> Option<&mut Cleanup> {
+        let mut of_key = self.0.get_mut(key)?.iter_mut();
+        of_key.find(|cleanup| cleanup.reservation == *reservation)
+    }
+
+    /// Adds a cleanup, or adds to the one of the same reservation. A withdrawal comes first: Kueue
+    /// may admit by the verdict.
+    fn add(&mut self, key: &Key, cleanup: Cleanup) {
+        let of_key = self.0.entry(key.clone()).or_default();
+        let same = of_key
+            .iter_mut()
+            .find(|known| known.reservation == cleanup.reservation);
+        match same {
+            Some(known) => {
+                known.release |= cleanup.release;
+                if cleanup.withdraw.is_some() {
+                    known.withdraw = cleanup.withdraw;
+                    known.why = known.why.or(cleanup.why);
+                }
+            }
+            None if cleanup.withdraw.is_some() => of_key.push_front(cleanup),
+            None => of_key.push_back(cleanup),
+        }
+    }
+
+    /// Drops the cleanup of `reservation`.
+    fn remove(&mut self, key: &Key, reservation: &Reservation) {
+        if let Some(of_key) = self.0.get_mut(key) {
+            of_key.retain(|cleanup| cleanup.reservation != *reservation);
+            if of_key.is_empty() {
+                self.0.remove(key);
+            }
+        }
+    }
+
+    /// Drops those that are older than `limit`. Returns the keys that have none any more.
+    fn drop_older(&mut self, now: Instant, limit: Duration) -> Vec<Key> {
+        for of_key in self.0.values_mut() {
+            of_key.retain(|cleanup| now.saturating_duration_since(cleanup.since) <= limit);
+        }
+        let empty: Vec<Key> = self
+            .0
+            .iter()
+            .filter(|(_, of_key)| of_key.is_empty())
+            .map(|(key, _)| key.clone())
+            .collect();
+        self.0.retain(|_, of_key| !of_key.is_empty());
+        empty
+    }
+}
+
+impl Core {
+    /// Enqueues the withdrawal of the verdict that `workload` carries (rule 15).
+    pub(super) fn enqueue_withdrawal(
+        &mut self,
+        workload: &Workload,
+        check: &Name,
+        controller: usize,
+        why: ReleaseReason,
+    ) {
+        let key = Key::new(workload.uid(), check);
+        let since = workload
+            .conditions()
+            .quota_reserved()
+            .at()
+            .unwrap_or_default();
+        let now = self.now.instant;
+        self.workloads
+            .entry(&key.uid)
+            .key_or_new(check, controller, now);
+        let reservation = reservation_of(workload, check, since);
+        self.enqueue_cleanup(&key, reservation, Some(why), false, Some(workload.clone()));
+    }
+
+    /// Enqueues the search for the verdict that `last` carried when it left the watch.
+    pub(super) fn find_stale_verdict(&mut self, last: &Workload, key: &Key) {
+        let Some(check) = self.checks.get(&key.check) else {
+            return;
+        };
+        let (controller, now) = (check.controller, self.now.instant);
+        let since = last.conditions().quota_reserved().at().unwrap_or_default();
+        self.workloads
+            .entry(&key.uid)
+            .key_or_new(&key.check, controller, now);
+        let reservation = reservation_of(last, &key.check, since);
+        self.enqueue_cleanup(key, reservation, None, false, None);
+    }
+
+    pub(super) fn enqueue_cleanup(
+        &mut self,
+        key: &Key,
+        reservation: Reservation,
+        why: Option<ReleaseReason>,
+        release: bool,
+        withdraw: Option<Workload>,
+    ) {
+        let now = self.now.instant;
+        if self.role == super::Role::Standby {
+            // While another replica leads, only what is recent is kept.
+            self.drop_inherited_cleanups();
+        }
+        self.cleanups.add(
+            key,
+            Cleanup {
+                reservation,
+                why,
+                withdraw,
+                release,
+                failures: 0,
+                since: now,
+            },
+        );
+        self.enqueue(key, Lane::Release);
+    }
+
+    /// What the old leader must have done long ago is not done again.
+    pub(super) fn drop_inherited_cleanups(&mut self) {
+        for key in self.cleanups.drop_older(self.now.instant, INHERITED) {
+            self.tidy(&key);
+        }
+    }
+
+    /// Does the next step of the first cleanup of `key`.
+    pub(super) fn run_cleanup(&mut self, key: &Key) {
+        if !self.leads() {
+            return;
+        }
+        let Some(state) = self.workloads.key(key).filter(|state| state.task.is_none()) else {
+            return;
+        };
+        let controller = state.controller;
+        let releases = !self.work.unreleased[controller].never_allocates;
+        let manager = self
+            .checks
+            .get(&key.check)
+            .map(|check| Arc::clone(&check.manager));
+        let Some(cleanup) = self.cleanups.first(key) else {
+            return;
+        };
+        let reservation = cleanup.reservation.clone();
+        let key = key.clone();
+        match cleanup.next(releases) {
+            Step::FindReason => {
+                let task = Task::Read {
+                    namespace: reservation.namespace().to_owned(),
+                    name: reservation.name().to_owned(),
+                    uid: key.uid.clone(),
+                };
+                self.start(InFlight::FindReason { key, reservation }, task);
+            }
+            Step::Withdraw(_, workload) => {
+                let Some(manager) = manager else {
+                    // Without an AdmissionCheck there is no entry of ours.
+                    if let Some(cleanup) = self.cleanups.get_mut(&key, &reservation) {
+                        cleanup.withdraw = None;
+                    }
+                    return self.run_cleanup(&key);
+                };
+                let patch = EntryPatch {
+                    state: crate::api::CheckState::Pending,
+                    message: WITHDRAWN.into(),
+                    since: self.now.wall,
+                    requeue_after_seconds: None,
+                    updates: PodSetUpdates::default(),
+                };
+                let task = Task::WriteEntry {
+                    workload,
+                    check: key.check.clone(),
+                    manager,
+                    patch,
+                };
+                self.start(InFlight::Withdrawal { key, reservation }, task);
+            }
+            Step::Release(why) => {
+                let task = Task::Release {
+                    controller,
+                    reservation: reservation.clone(),
+                    why,
+                };
+                self.start(InFlight::Release { key, reservation }, task);
+            }
+            Step::Done => self.cleanup_done(&key, &reservation),
+        }
+    }
+
+    fn cleanup_done(&mut self, key: &Key, reservation: &Reservation) {
+        self.cleanups.remove(key, reservation);
+        if let Some(state) = self.workloads.key_mut(key) {
+            // A later reservation may wait for it; it is evaluated now.
+            state.expected = None;
+        }
+        self.set_timer(key, None);
+        if self.cleanups.blocks(key) {
+            self.enqueue(key, Lane::Release);
+        }
+        self.settle(key);
+    }
+
+    pub(super) fn reason_found(
+        &mut self,
+        key: &Key,
+        reservation: &Reservation,
+        result: Result<Option<Workload>, WriteError>,
+    ) {
+        let found = match result {
+            Ok(found) => found,
+            Err(error) => return self.retry_cleanup(key, reservation, &error.to_string(), None),
+        };
+        // What was read is shown before release is called: quota may be reserved again since.
+        if let Some(workload) = &found {
+            self.take_in(workload, Origin::Read);
+        }
+        let outlives = self
+            .checks
+            .get(&key.check)
+            .is_some_and(|check| self.controllers[check.controller].outlives);
+        let (why, stale) = match &found {
+            None => (ReleaseReason::Deleted, false),
+            Some(workload) => match standing(workload, &key.check, outlives) {
+                Standing::Over { why, withdraw } => (why, withdraw),
+                // It has quota again already, which is another reservation.
+                _ => (ReleaseReason::QuotaLost, false),
+            },
+        };
+        let lives = found.as_ref().and_then(|workload| {
+            Reservation::of(workload, &key.check).filter(|_| {
+                !matches!(
+                    standing(workload, &key.check, outlives),
+                    Standing::Over { .. }
+                )
+            })
+        });
+        let current = self.workloads.key(key).and_then(|state| state.reservation);
+        let Some(cleanup) = self.cleanups.get_mut(key, reservation) else {
+            return self.settle(key);
+        };
+        if lives.as_ref() == Some(reservation) {
+            if current != Some(reservation.since()) {
+                // It has ended since it was read, as the watch has shown: it is read again.
+                return self.run_cleanup(key);
+            }
+            // It had not ended: a list was older than the watch. Whatever was allocated is its own.
+            let release = cleanup.release;
+            if let Some(state) = self.workloads.key_mut(key) {
+                state.started |= release;
+            }
+            return self.cleanup_done(key, reservation);
+        }
+        cleanup.why = Some(why);
+        cleanup.withdraw = found.filter(|_| stale);
+        self.run_cleanup(key);
+    }
+
+    pub(super) fn withdrawn(
+        &mut self,
+        key: &Key,
+        reservation: &Reservation,
+        result: Result<Workload, WriteError>,
+    ) {
+        self.report(Report::Written {
+            check: key.check.to_string(),
+            label: result.as_ref().map_or_else(WriteError::as_str, |_| "ok"),
+        });
+        let Some(cleanup) = self.cleanups.get_mut(key, reservation) else {
+            return self.settle(key);
+        };
+        match result {
+            Ok(_) | Err(WriteError::Gone) => cleanup.withdraw = None,
+            // The Workload has changed: what is to be withdrawn, if anything, is found out again.
+            Err(WriteError::Conflict) => {
+                cleanup.withdraw = None;
+                cleanup.why = None;
+            }
+            Err(error) => {
+                if let WriteError::Paused(pause) = error {
+                    self.pause(pause);
+                }
+                return self.retry_cleanup(key, reservation, &error.to_string(), None);
+            }
+        }
+        self.run_cleanup(key);
+    }
+
+    pub(super) fn released(
+        &mut self,
+        key: &Key,
+        reservation: &Reservation,
+        result: Result<Released, NoAnswer>,
+    ) {
+        let report = Report::Released {
+            reservation: reservation.clone(),
+            label: match &result {
+                Ok(Released::Done) => "done",
+                Ok(Released::Later(_)) => "later",
+                Ok(Released::NothingToRelease) => "nothing",
+                Err(error) => error.as_str(),
+            },
+            error: result.as_ref().err().map(ToString::to_string),
+        };
+        self.report(report);
+        match result {
+            Ok(Released::Done) => self.cleanup_done(key, reservation),
+            Ok(Released::NothingToRelease) => {
+                if let Some(controller) = self.workloads.key(key).map(|state| state.controller) {
+                    self.work.unreleased[controller].never_allocates = true;
+                }
+                self.cleanup_done(key, reservation);
+            }
+            Ok(Released::Later(delay)) => {
+                let delay = Delay::retry(delay).get();
+                self.retry_cleanup(key, reservation, "it takes time", Some(delay));
+            }
+            Err(error) => self.retry_cleanup(key, reservation, &error.to_string(), None),
+        }
+    }
+
+    /// Runs the cleanup again after `delay`, or after one that grows; reports it where a new
+    /// reservation waits for it.
+    fn retry_cleanup(
+        &mut self,
+        key: &Key,
+        reservation: &Reservation,
+        problem: &str,
+        delay: Option<Duration>,
+    ) {
+        let waits = self
+            .workloads
+            .key(key)
+            .is_some_and(|state| state.reservation.is_some());
+        let Some(cleanup) = self.cleanups.get_mut(key, reservation) else {
+            return self.settle(key);
+        };
+        cleanup.failures = cleanup.failures.saturating_add(1);
+        let failures = cleanup.failures;
+        let delay = delay.unwrap_or_else(|| self.delay(failures, digest(key)));
+        if waits {
+            let message = format!(
+                "what was started for an earlier reservation is still being stopped: {problem}"
+            )
+            .into();
+            self.conclude(
+                key,
+                &Outcome::Blocked {
+                    message,
+                    again: Some(delay),
+                },
+            );
+        }
+        self.set_timer(key, Some(delay));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Uid;
+
+    fn cleanup(since: i64, why: Option<ReleaseReason>, release: bool) -> Cleanup {
+        let since = jiff::Timestamp::from_second(since).unwrap();
+        Cleanup {
+            reservation: Reservation::new("n", "w", Uid::new("u"), "c", since),
+            why,
+            withdraw: None,
+            release,
+            failures: 0,
+            since: Instant::now(),
+        }
+    }
+
+    #[test]
+    fn a_cleanup_finds_out_then_withdraws_then_releases() {
+        let workload = Workload::from_json(serde_json::json!({
+            "metadata": {"namespace": "n", "name": "w", "uid": "u"}, "spec": {},
+        }))
+        .unwrap();
+        let why = ReleaseReason::QuotaLost;
+        let mut cleanup = cleanup(1, None, true);
+        assert_eq!(cleanup.next(true), Step::FindReason);
+        cleanup.why = Some(why);
+        cleanup.withdraw = Some(workload.clone());
+        assert_eq!(cleanup.next(true), Step::Withdraw(why, workload));
+        cleanup.withdraw = None;
+        assert_eq!(cleanup.next(true), Step::Release(why));
+        assert_eq!(cleanup.next(false), Step::Done);
+        cleanup.release = false;
+        assert_eq!(cleanup.next(true), Step::Done);
+    }
+
+    #[test]
+    fn each_reservation_of_a_key_has_its_own_cleanup() {
+        let key = Key::new(&Uid::new("u"), &Name::from("c"));
+        let mut cleanups = Cleanups::default();
+        cleanups.add(&key, cleanup(1, None, false));
+        cleanups.add(&key, cleanup(2, None, true));
+        cleanups.add(&key, cleanup(1, None, true));
+        let found: Vec<(i64, bool)> = cleanups
+            .iter()
+            .map(|cleanup| (cleanup.reservation.since().as_second(), cleanup.release))
+            .collect();
+        assert_eq!(found, [(1, true), (2, true)], "none is lost to another one");
+        cleanups.remove(&key, &cleanup(1, None, false).reservation);
+        assert!(cleanups.blocks(&key));
+        cleanups.remove(&key, &cleanup(2, None, false).reservation);
+        assert!(!cleanups.blocks(&key));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn old_cleanups_are_dropped() {
+        let key = Key::new(&Uid::new("u"), &Name::from("c"));
+        let mut cleanups = Cleanups::default();
+        cleanups.add(&key, cleanup(1, None, true));
+        let now = Instant::now();
+        assert_eq!(cleanups.drop_older(now + INHERITED, INHERITED), []);
+        let late = now + INHERITED + Duration::from_secs(1);
+        assert_eq!(cleanups.drop_older(late, INHERITED), [key]);
+    }
+}

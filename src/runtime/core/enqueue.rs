@@ -1,0 +1,218 @@
+//! The work queues and timers of keys, and what triggers evaluations.
+
+use std::time::Duration;
+
+use super::cache::Key;
+use super::{Core, Timer};
+use crate::api::Uid;
+use crate::check::{Reservation, Wake};
+use crate::runtime::decide::Delay;
+use crate::runtime::queue::Lane;
+
+/// How soon an evaluation that was triggered may follow the last one: a source that triggers
+/// everything ten times a second must not evaluate everything ten times a second.
+const TRIGGER_PAUSE: Duration = Duration::from_secs(1);
+
+impl Core {
+    /// Starts as many tasks as may be in flight.
+    pub(super) fn dispatch(&mut self) {
+        if !self.leads() || self.is_paused() || self.work.stopping {
+            return;
+        }
+        self.confirm_waiting();
+        let last = self.last_lane();
+        for controller in 0..self.controllers.len() {
+            while self.work.busy[controller] < self.limits.concurrency
+                && !self.is_paused()
+                && let Some((key, lane)) = self.work.queues[controller].pop(last)
+            {
+                self.process(&key);
+                let in_flight = self
+                    .workloads
+                    .key(&key)
+                    .is_some_and(|state| state.task.is_some());
+                if lane == Lane::Restore && in_flight {
+                    self.work.restoring.in_flight.insert(key);
+                }
+            }
+        }
+        self.start_waiting_checks();
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.work
+            .paused_until
+            .is_some_and(|until| self.now.instant < until)
+    }
+
+    /// The API server asked to be left alone for `pause`.
+    pub(super) fn pause(&mut self, pause: Duration) {
+        self.work.paused_until = Some(self.now.instant + Delay::pause(pause).get());
+    }
+
+    /// Enqueues what `trigger` names.
+    pub(super) fn handle_trigger(&mut self, controller: usize, trigger: &Wake) {
+        if !self.leads() {
+            return;
+        }
+        let of_controller = |key: &Key| {
+            self.workloads
+                .key(key)
+                .is_some_and(|state| state.controller == controller && state.reservation.is_some())
+        };
+        let keys_of = |uid: &Uid| {
+            let tracked = self.workloads.get(uid);
+            let keys = tracked.iter().flat_map(|tracked| &tracked.keys);
+            let keys = keys.map(|state| Key::new(uid, &state.check));
+            keys.filter(of_controller).collect::<Vec<_>>()
+        };
+        let triggered: Vec<Key> = match trigger {
+            Wake::Nothing => return,
+            Wake::Outstanding => return self.list_unreleased(controller),
+            Wake::Uid(uid) => keys_of(uid),
+            Wake::Workload { namespace, name } => {
+                let named = self.workloads.present().find(|(workload, _)| {
+                    workload.name() == name && workload.namespace() == namespace
+                });
+                let uid = named.map(|(workload, _)| workload.uid().clone());
+                uid.as_ref().map(keys_of).unwrap_or_default()
+            }
+            Wake::AdmissionCheck(check) => {
+                let keys = self.workloads.keys().map(|(key, _)| key);
+                keys.filter(|key| *key.check == **check && of_controller(key))
+                    .collect()
+            }
+            Wake::Everything => {
+                let keys = self.workloads.keys().map(|(key, _)| key);
+                keys.filter(of_controller).collect()
+            }
+        };
+        for key in triggered {
+            self.enqueue_again(&key);
+        }
+    }
+
+    /// Enqueues `key` for another evaluation, but not sooner than a pause after the last one.
+    pub(super) fn enqueue_again(&mut self, key: &Key) {
+        let now = self.now.instant;
+        let Some(state) = self.workloads.key_mut(key) else {
+            return;
+        };
+        if state.task.is_some() {
+            state.again = Some(state.again.unwrap_or(Lane::Recheck));
+            return;
+        }
+        let since_last = state
+            .evaluated_at
+            .map(|at| now.saturating_duration_since(at))
+            .filter(|passed| *passed < TRIGGER_PAUSE);
+        match since_last {
+            Some(passed) => self.set_timer_at_most(key, TRIGGER_PAUSE.saturating_sub(passed)),
+            None => self.enqueue(key, Lane::Recheck),
+        }
+    }
+
+    pub(super) fn timer_fired(&mut self, key: &Key) {
+        let Some(state) = self.workloads.key_mut(key) else {
+            return;
+        };
+        state.timer = None;
+        let lane = if self.cleanups.blocks(key) {
+            Lane::Release
+        } else {
+            Lane::Recheck
+        };
+        self.enqueue(key, lane);
+    }
+
+    /// Enqueues `key`.
+    pub(super) fn enqueue(&mut self, key: &Key, lane: Lane) {
+        if !self.leads() {
+            return;
+        }
+        let Some(tracked) = self.workloads.get_mut(&key.uid) else {
+            return;
+        };
+        let cluster_queue = tracked
+            .workload()
+            .and_then(|workload| workload.shared_cluster_queue().cloned())
+            .unwrap_or_default();
+        let Some(state) = tracked.key_mut(&key.check) else {
+            return;
+        };
+        if state.task.is_some() {
+            state.again = Some(state.again.map_or(lane, |again| again.min(lane)));
+            return;
+        }
+        if let Some(at) = state.timer.take() {
+            self.work.timers.remove(&(at, Timer::Key(key.clone())));
+        }
+        let controller = state.controller;
+        self.work.queues[controller].push(key.clone(), lane, &cluster_queue, self.now.instant);
+    }
+
+    /// Takes `key` out of its queue.
+    pub(super) fn dequeue(&mut self, key: &Key) {
+        for queue in &mut self.work.queues {
+            queue.remove(key);
+        }
+    }
+
+    /// Evaluates `key` after `delay`, instead of whenever it was to be; `None`: not at all.
+    pub(super) fn set_timer(&mut self, key: &Key, delay: Option<Duration>) {
+        let now = self.now.instant;
+        let Some(state) = self.workloads.key_mut(key) else {
+            return;
+        };
+        let before = state.timer.take();
+        // An instant beyond the clock's range is never.
+        state.timer = delay.and_then(|delay| now.checked_add(delay));
+        let after = state.timer;
+        if let Some(at) = before {
+            self.work.timers.remove(&(at, Timer::Key(key.clone())));
+        }
+        if let Some(at) = after {
+            self.work.timers.insert((at, Timer::Key(key.clone())));
+        }
+    }
+
+    fn set_timer_at_most(&mut self, key: &Key, delay: Duration) {
+        let limit = self.now.instant + delay;
+        let known = self.workloads.key(key).and_then(|state| state.timer);
+        if known.is_none_or(|at| at > limit) {
+            self.set_timer(key, Some(delay));
+        }
+    }
+
+    /// A task of `key` has ended: what came up meanwhile is enqueued.
+    pub(super) fn settle(&mut self, key: &Key) {
+        self.work.restoring.in_flight.remove(key);
+        let again = match self.workloads.key_mut(key) {
+            Some(state) if state.task.is_none() => state.again.take(),
+            _ => return self.tidy(key),
+        };
+        match again {
+            None => {}
+            Some(Lane::Recheck) => self.enqueue_again(key),
+            Some(lane) => self.enqueue(key, lane),
+        }
+        if let Some(workload) = self.workloads.workload(&key.uid).cloned() {
+            self.reconcile_check(&workload, None, &key.check);
+        }
+        self.tidy(key);
+    }
+
+    pub(super) fn tidy(&mut self, key: &Key) {
+        self.tidy_workload(&key.uid);
+    }
+
+    pub(super) fn tidy_workload(&mut self, uid: &Uid) {
+        let cleanups = &self.cleanups;
+        self.workloads.tidy(uid, |key| cleanups.blocks(key));
+    }
+
+    /// The reservation that `key` is decided for.
+    pub(super) fn reservation(&self, key: &Key) -> Option<Reservation> {
+        Reservation::of(self.workloads.workload(&key.uid)?, &key.check)
+    }
+}

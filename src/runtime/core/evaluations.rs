@@ -1,0 +1,268 @@
+//! Evaluating a check for a Workload, and concluding from its verdict.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::cache::Key;
+use super::checks::{Problem, Readiness, ValidParameters};
+use super::report::summary;
+use super::tasks::{Basis, InFlight};
+use super::{Core, EvaluationTask, Report, Task};
+use crate::api::Workload;
+use crate::check::{ErrorKind, EventNote, ReleaseReason, Reservation, Verdict};
+use crate::runtime::decide::{Conclusion, Facts, Outcome, Standing, conclude, standing};
+use crate::runtime::defect::{Defect, has};
+use crate::runtime::queue::Lane;
+
+impl Core {
+    /// Does the next thing for `key`: goes on with a cleanup, or evaluates.
+    pub(super) fn process(&mut self, key: &Key) {
+        if self.cleanups.blocks(key) {
+            return self.run_cleanup(key);
+        }
+        let Some(workload) = self.workloads.workload(&key.uid).cloned() else {
+            return;
+        };
+        let Some(check) = self.checks.get(&key.check) else {
+            return;
+        };
+        let controller = check.controller;
+        match standing(&workload, &key.check, self.controllers[controller].outlives) {
+            Standing::Waiting | Standing::Running => {}
+            Standing::AwaitingReset | Standing::Over { .. } => return,
+        }
+        match check.readiness() {
+            // Everything is evaluated when it is known.
+            Readiness::Unknown => {}
+            Readiness::Inactive(problem) => {
+                let problem = problem.clone();
+                self.report_inactive(key, controller, &problem);
+            }
+            Readiness::Usable(valid) => {
+                let valid = Arc::clone(valid);
+                self.evaluate(key, &workload, controller, valid);
+            }
+        }
+    }
+
+    /// There are no parameters to evaluate with. What the check returned and allocated before ends
+    /// here, if it does not go on without them.
+    fn report_inactive(&mut self, key: &Key, controller: usize, problem: &Problem) {
+        let check = &self.controllers[controller].check;
+        let Some(message) = check.without_parameters(&problem.public()) else {
+            let message = format!("the admission check is not active: {}", problem.message);
+            let outcome = Outcome::Blocked {
+                message: message.into(),
+                again: None,
+            };
+            return self.conclude(key, &outcome);
+        };
+        self.conclude(key, &Outcome::Verdict(Verdict::pending(message)));
+        let releases = !self.work.unreleased[controller].never_allocates;
+        let reservation = self.reservation(key);
+        let Some(state) = self.workloads.key_mut(key) else {
+            return;
+        };
+        if state.started
+            && releases
+            && let Some(reservation) = reservation
+        {
+            state.started = false;
+            let why = Some(ReleaseReason::CheckInactive);
+            self.enqueue_cleanup(key, reservation, why, true, None);
+        }
+    }
+
+    fn evaluate(
+        &mut self,
+        key: &Key,
+        workload: &Workload,
+        controller: usize,
+        parameters: Arc<ValidParameters>,
+    ) {
+        let now = self.now.instant;
+        let Some(reservation) = Reservation::of(workload, &key.check) else {
+            return;
+        };
+        let Some(state) = self.workloads.key_mut(key) else {
+            return;
+        };
+        state.started = true;
+        state.evaluated_at = Some(now);
+        let task = EvaluationTask {
+            controller,
+            check: key.check.clone(),
+            workload: workload.clone(),
+            evaluation: state.memory.evaluations.saturating_add(1),
+            now: self.now.wall,
+            generation: parameters.generation,
+            parameters: parameters.read.value.clone(),
+            flavors: Arc::clone(&self.flavors),
+        };
+        let basis = Basis {
+            reservation,
+            workload: workload.clone(),
+            parameters,
+            flavors: Arc::clone(&self.flavors),
+        };
+        self.start(
+            InFlight::Evaluation {
+                key: key.clone(),
+                basis: Box::new(basis),
+            },
+            Task::Evaluate(Box::new(task)),
+        );
+    }
+
+    pub(super) fn evaluated(
+        &mut self,
+        key: &Key,
+        basis: &Basis,
+        outcome: &Outcome,
+        (label, took): (&'static str, Duration),
+        events: Vec<EventNote>,
+    ) {
+        self.report(Report::Evaluated {
+            check: key.check.to_string(),
+            label,
+            took,
+        });
+        match self.freshness(key, basis) {
+            // A verdict for a reservation that ended is worth nothing (rule 8).
+            Freshness::Over => {}
+            // One that was decided from other inputs is not bound to these (rule 2).
+            Freshness::Stale => {
+                if let Some(state) = self.workloads.key_mut(key) {
+                    state.again = None;
+                    state.expected = None;
+                }
+                self.enqueue(key, Lane::Fresh);
+            }
+            Freshness::Current => {
+                for event in events {
+                    self.report(Report::Event {
+                        reservation: basis.reservation.clone(),
+                        event,
+                    });
+                }
+                self.remember_outcome(key, &basis.reservation, outcome, label);
+                if let Outcome::Failed {
+                    kind: ErrorKind::Parameters,
+                    message,
+                } = outcome
+                {
+                    self.reject_parameters(&key.check, message.clone());
+                } else if matches!(outcome, Outcome::Verdict(_)) {
+                    self.accept_parameters(&key.check);
+                }
+                self.conclude(key, outcome);
+            }
+        }
+        self.settle(key);
+    }
+
+    /// Whether a verdict that was decided from `basis` still holds.
+    fn freshness(&self, key: &Key, basis: &Basis) -> Freshness {
+        let reservation = self
+            .workloads
+            .key(key)
+            .and_then(|state| state.reservation)
+            .filter(|since| *since == basis.reservation.since());
+        if (reservation.is_none() && !has(Defect::KeepsLateAnswers)) || !self.leads() {
+            return Freshness::Over;
+        }
+        let Some(workload) = self.workloads.workload(&key.uid) else {
+            return Freshness::Over;
+        };
+        let parameters = self.checks.get(&key.check).and_then(|check| check.valid());
+        let same_parameters = parameters.is_some_and(|valid| Arc::ptr_eq(valid, &basis.parameters));
+        let same_flavors = Arc::ptr_eq(&self.flavors, &basis.flavors)
+            || basis
+                .workload
+                .pod_sets()
+                .iter()
+                .flat_map(crate::api::PodSet::flavors)
+                .all(|flavor| self.flavors.get(flavor) == basis.flavors.get(flavor));
+        if has(Defect::KeepsLateAnswers) {
+            return Freshness::Current;
+        }
+        if same_parameters && same_flavors && workload.same_inputs(&basis.workload, &key.check) {
+            Freshness::Current
+        } else {
+            Freshness::Stale
+        }
+    }
+
+    fn remember_outcome(
+        &mut self,
+        key: &Key,
+        reservation: &Reservation,
+        outcome: &Outcome,
+        label: &'static str,
+    ) {
+        let now = self.now.instant;
+        let Some(state) = self.workloads.key_mut(key) else {
+            return;
+        };
+        state.memory.evaluations = state.memory.evaluations.saturating_add(1);
+        let first = (state.memory.evaluations == 1).then(|| state.held(now));
+        let (message, failed) = summary(outcome);
+        self.remember(reservation, label, &message);
+        self.report(Report::Outcome {
+            reservation: reservation.clone(),
+            label,
+            message,
+            failed,
+            first: first.filter(|_| !failed),
+        });
+    }
+
+    /// Writes what follows from `outcome`, if anything.
+    pub(super) fn conclude(&mut self, key: &Key, outcome: &Outcome) {
+        let Some((workload, conclusion)) = self.conclusion(key, outcome) else {
+            return;
+        };
+        if let Some(state) = self.workloads.key_mut(key) {
+            state.memory = conclusion.memory.clone();
+        }
+        match &conclusion.write {
+            Some(patch) => self.write(key, workload, patch.clone(), conclusion),
+            None => self.unchanged(key, &conclusion),
+        }
+    }
+
+    fn conclusion(&self, key: &Key, outcome: &Outcome) -> Option<(Workload, Conclusion)> {
+        let workload = self.workloads.workload(&key.uid)?;
+        let state = self.workloads.key(key)?;
+        let check = self.checks.get(&key.check)?;
+        let outlives = self.controllers[check.controller].outlives;
+        let running = match standing(workload, &key.check, outlives) {
+            Standing::Waiting => false,
+            Standing::Running => true,
+            Standing::AwaitingReset | Standing::Over { .. } => return None,
+        };
+        let facts = Facts {
+            entry: workload.check(&key.check)?,
+            running,
+            served: self.served,
+            policy: &check.policy,
+            memory: &state.memory,
+            held: state.held(self.now.instant),
+            evictions_last_hour: check.evictions.used(self.now.wall),
+            now: self.now.wall,
+            steady: self.steady(),
+        };
+        Some((workload.clone(), conclude(facts, outcome)))
+    }
+}
+
+/// Whether a verdict still holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Freshness {
+    /// Everything that it was decided from is as it was.
+    Current,
+    /// Something changed: it is evaluated again.
+    Stale,
+    /// The reservation ended, or this replica no longer leads.
+    Over,
+}

@@ -1,0 +1,185 @@
+//! Which role this replica has, and what a change of it does.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::cache::Key;
+use super::{Core, Effect, Report};
+use crate::api::Served;
+use crate::runtime::queue::Lane;
+
+/// What is known of the lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LeaseState {
+    /// Another replica holds it, or nobody is known to.
+    Standby,
+    /// This replica holds it.
+    Held,
+    /// This replica held it and could not renew it in time. Nobody else is known to have had it.
+    Lapsed,
+}
+
+/// What this replica does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It follows what happens and decides nothing.
+    Standby,
+    /// It holds the lease and reads its lists.
+    Starting,
+    /// It decides.
+    Leading,
+    /// Its lease has lapsed: nothing is evaluated, released or written until it is held again.
+    Suspended,
+}
+
+impl Role {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Standby => "standby",
+            Self::Starting => "starting",
+            Self::Leading => "leading",
+            Self::Suspended => "suspended",
+        }
+    }
+}
+
+/// The start of a term, in which a check that keeps state learns what it has given away.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Restoring {
+    /// Until when everything else waits for it.
+    pub(super) until: Option<Instant>,
+    pub(super) in_flight: BTreeSet<Key>,
+}
+
+/// For how long at most what is new waits for what was approved before: an outage of a check must
+/// not hold up everything.
+const RESTORE: Duration = Duration::from_mins(1);
+
+impl Core {
+    pub(super) fn handle_lease(&mut self, state: LeaseState) {
+        match (state, self.role) {
+            (LeaseState::Held, Role::Standby) => {
+                self.set_role(Role::Starting);
+                if self.lists.workloads {
+                    // A new leader must see what the old one wrote.
+                    self.restart_workload_watch();
+                }
+                self.lead_if_synced();
+            }
+            // Nobody else led meanwhile, so what is known is still true.
+            (LeaseState::Held, Role::Suspended) => {
+                self.set_role(Role::Starting);
+                self.lead_if_synced();
+            }
+            (LeaseState::Lapsed | LeaseState::Standby, Role::Leading | Role::Starting) => {
+                self.suspend();
+            }
+            _ => {}
+        }
+    }
+
+    fn set_role(&mut self, role: Role) {
+        if self.role == role {
+            return;
+        }
+        if (self.role == Role::Leading) != (role == Role::Leading) {
+            self.effects.push(Effect::Leads(role == Role::Leading));
+        }
+        self.role = role;
+        self.report(Report::Role(role.as_str()));
+    }
+
+    pub(super) fn leads(&self) -> bool {
+        self.role == Role::Leading
+    }
+
+    /// Starts to decide, once everything that it depends on is known.
+    pub(super) fn lead_if_synced(&mut self) {
+        if self.role != Role::Starting || !self.is_synced() {
+            return;
+        }
+        self.set_role(Role::Leading);
+        self.work.restoring = Restoring {
+            until: Some(self.now.instant + RESTORE),
+            in_flight: BTreeSet::new(),
+        };
+        self.drop_inherited_cleanups();
+        self.reconcile_all();
+        self.refresh_all();
+        for controller in 0..self.controllers.len() {
+            self.list_unreleased(controller);
+        }
+        self.effects.push(Effect::ScanStaleVerdicts);
+    }
+
+    /// Cancels everything in flight: another replica may lead soon. What was in flight starts
+    /// again when this replica leads again, if it does.
+    fn suspend(&mut self) {
+        self.set_role(Role::Suspended);
+        self.cancel_tasks();
+    }
+
+    /// Cancels all tasks. Each key that had one is enqueued again when this replica leads.
+    pub(super) fn cancel_tasks(&mut self) {
+        self.effects.push(Effect::CancelTasks);
+        self.work.in_flight.clear();
+        self.work.restoring.in_flight.clear();
+        self.work.busy.fill(0);
+        for state in self.workloads.keys_mut() {
+            if state.task.take().is_some() {
+                // What a canceled write has done is not known.
+                state.expected = None;
+                state.again = None;
+            }
+        }
+        for unreleased in &mut self.work.unreleased {
+            unreleased.in_flight = false;
+        }
+        for check in self.checks.values_mut() {
+            check.cancel_tasks();
+        }
+    }
+
+    /// The cluster serves Kueue's API in another way: the watches begin anew, and what was in
+    /// flight starts again. What is to be released stays.
+    pub(super) fn handle_served(&mut self, served: Served) {
+        self.served = served;
+        self.cancel_tasks();
+        self.lists.workloads = false;
+        self.lists.checks = false;
+        self.lists.missed = true;
+        self.workloads.abandon_list();
+        if self.role == Role::Leading {
+            self.set_role(Role::Starting);
+        }
+    }
+
+    /// Workloads are listed and watched anew.
+    pub(super) fn restart_workload_watch(&mut self) {
+        self.lists.workloads = false;
+        self.workloads.abandon_list();
+        self.effects.push(Effect::WatchWorkloads);
+    }
+
+    /// What was approved before this term is evaluated before anything new, for a limited time.
+    pub(super) fn last_lane(&self) -> Lane {
+        let restores = self
+            .work
+            .queues
+            .iter()
+            .any(|queue| queue.has(Lane::Restore))
+            || !self.work.restoring.in_flight.is_empty();
+        let limited = self
+            .work
+            .restoring
+            .until
+            .is_some_and(|until| self.now.instant < until);
+        if restores && limited {
+            Lane::Restore
+        } else {
+            Lane::Recheck
+        }
+    }
+}

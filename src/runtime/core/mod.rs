@@ -1,0 +1,400 @@
+//! The state of the runtime and its one step: inputs in, effects out.
+//!
+//! No client, no clock, no task: [`Core::step`] is given the time, the news and the results of
+//! tasks, and returns what is to be done. The session's loop carries that out. So every order of
+//! events, replies, deletions and changes of leadership is a sequence of steps.
+
+mod activation;
+mod cache;
+mod checks;
+mod cleanup;
+mod effects;
+mod enqueue;
+mod evaluations;
+mod evictions;
+mod leadership;
+mod report;
+mod tasks;
+mod unreleased;
+mod workloads;
+mod writes;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use kube::runtime::watcher::Event;
+use tokio::time::Instant;
+
+use super::activation::Shelf;
+use super::backoff::Backoff;
+use super::intake::{Failure, StoredParameters};
+use super::queue::Queue;
+use crate::api::{AdmissionCheck, Name, ResourceFlavor, Served, Uid, Workload};
+use crate::check::{Check, ParametersKind, Policy, Wake};
+
+pub(crate) use cache::{Key, WorkloadCache};
+pub(crate) use checks::ManagedCheck;
+pub(crate) use effects::{Effect, Report, Shown};
+pub(crate) use leadership::{LeaseState, Role};
+pub(crate) use report::Recent;
+pub(crate) use tasks::{EvaluationTask, NotActivated, Task, TaskId, TaskResult};
+
+use cleanup::Cleanups;
+use leadership::Restoring;
+use tasks::InFlight;
+use unreleased::Unreleased;
+
+/// A moment, on the monotonic clock and on the wall clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Now {
+    pub(crate) instant: Instant,
+    pub(crate) wall: Timestamp,
+}
+
+/// A controller of this process, with what never changes of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Controller {
+    pub(crate) check: Check,
+    pub(crate) name: String,
+    pub(crate) policy: Policy,
+    /// Whether its Ready stays valid when quota is lost.
+    pub(crate) outlives: bool,
+}
+
+impl From<Check> for Controller {
+    fn from(check: Check) -> Self {
+        Self {
+            name: check.controller_name().as_str().to_owned(),
+            policy: check.policy(),
+            outlives: check.outlives_reservation(),
+            check,
+        }
+    }
+}
+
+/// News, and results of tasks.
+#[derive(Debug)]
+pub(crate) enum Input {
+    AdmissionChecks(Event<AdmissionCheck>),
+    /// `selected` says that only Workloads with quota are sent, so that a deletion may be a loss
+    /// of quota.
+    Workloads {
+        event: Event<Workload>,
+        selected: bool,
+    },
+    /// A Workload without quota that carries a verdict, found by the scan.
+    StaleVerdict(Workload),
+    /// A Workload with quota, from a list that is read beside the watch.
+    Compare(Workload),
+    /// That list is complete, and named these.
+    Compared(BTreeSet<Uid>),
+    Flavors(Event<ResourceFlavor>),
+    /// Parameters of the kind with this number.
+    Parameters {
+        kind: usize,
+        event: Event<StoredParameters>,
+    },
+    /// The kind with this number is not served, or may not be listed.
+    ParametersFailed {
+        kind: usize,
+        failure: Failure,
+    },
+    /// A cause of evaluations, for the controller with this number.
+    Trigger {
+        controller: usize,
+        trigger: Wake,
+    },
+    /// What is known of the lease.
+    Lease(LeaseState),
+    /// The cluster serves Kueue's API like this.
+    Served(Served),
+    /// A task ended.
+    Finished(TaskId, TaskResult),
+    /// Nothing but the time.
+    Time,
+}
+
+/// What is fixed for the life of a [`Core`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// The tasks in flight for each controller.
+    pub(crate) concurrency: usize,
+    pub(crate) backoff: Backoff,
+}
+
+/// The state of the runtime.
+#[derive(Clone, Debug)]
+pub(crate) struct Core {
+    pub(crate) controllers: Arc<[Controller]>,
+    limits: Limits,
+    pub(crate) served: Served,
+    /// When it was made.
+    created: Now,
+    now: Now,
+    pub(crate) role: Role,
+    lists: Lists,
+    pub(crate) workloads: WorkloadCache,
+    pub(crate) checks: BTreeMap<Name, ManagedCheck>,
+    parameters: Vec<(ParametersKind, Shelf)>,
+    flavors: Arc<BTreeMap<String, ResourceFlavor>>,
+    pub(crate) cleanups: Cleanups,
+    pub(crate) work: Work,
+    pub(crate) recent: VecDeque<Recent>,
+    effects: Vec<Effect>,
+}
+
+/// Which lists have been read, and what lists in progress have named.
+#[derive(Clone, Debug)]
+struct Lists {
+    workloads: bool,
+    checks: bool,
+    /// Whether Workloads may have come and gone unobserved since the last complete list.
+    missed: bool,
+    named_checks: Option<BTreeSet<Name>>,
+    flavors: Option<BTreeMap<String, ResourceFlavor>>,
+}
+
+/// What waits and what is in flight.
+#[derive(Clone, Debug)]
+pub(crate) struct Work {
+    /// One for each controller, so that a slow check does not hold up another one.
+    pub(crate) queues: Vec<Queue<Key>>,
+    timers: BTreeSet<(Instant, Timer)>,
+    in_flight: BTreeMap<TaskId, InFlight>,
+    /// How many of them count against each controller's concurrency.
+    pub(crate) busy: Vec<usize>,
+    next_task: u64,
+    /// Nothing new is evaluated.
+    stopping: bool,
+    restoring: Restoring,
+    unreleased: Vec<Unreleased>,
+    /// Workloads to read, because a list disagrees with the cache: their namespaces and names.
+    to_confirm: BTreeMap<Uid, (String, String)>,
+    /// AdmissionChecks to refresh when a task of theirs may start.
+    waiting_checks: BTreeSet<Name>,
+    /// Until when the API server asked to be left alone.
+    paused_until: Option<Instant>,
+}
+
+/// What a timer is for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// Evaluate a Workload, or go on with a cleanup.
+    Key(Key),
+    /// Activate an AdmissionCheck again.
+    Activate(Name),
+    /// Write an AdmissionCheck's condition again.
+    Announce(Name),
+    /// List what a controller has not released.
+    Unreleased(usize),
+}
+
+impl Core {
+    pub(crate) fn new(
+        controllers: Arc<[Controller]>,
+        limits: Limits,
+        served: Served,
+        now: Now,
+    ) -> Self {
+        let mut kinds: Vec<ParametersKind> = controllers
+            .iter()
+            .filter_map(|controller| controller.check.parameters().kind)
+            .collect();
+        kinds.sort_by_key(ToString::to_string);
+        kinds.dedup();
+        let count = controllers.len();
+        Self {
+            controllers,
+            limits,
+            served,
+            created: now,
+            now,
+            role: Role::Standby,
+            lists: Lists {
+                workloads: false,
+                checks: false,
+                missed: true,
+                named_checks: None,
+                flavors: None,
+            },
+            workloads: WorkloadCache::default(),
+            checks: BTreeMap::new(),
+            parameters: kinds
+                .into_iter()
+                .map(|kind| (kind, Shelf::default()))
+                .collect(),
+            flavors: Arc::default(),
+            cleanups: Cleanups::default(),
+            work: Work {
+                queues: vec![Queue::default(); count],
+                timers: BTreeSet::new(),
+                in_flight: BTreeMap::new(),
+                busy: vec![0; count],
+                next_task: 1,
+                stopping: false,
+                restoring: Restoring::default(),
+                unreleased: vec![Unreleased::default(); count],
+                to_confirm: BTreeMap::new(),
+                waiting_checks: BTreeSet::new(),
+                paused_until: None,
+            },
+            recent: VecDeque::new(),
+            effects: Vec::new(),
+        }
+    }
+
+    /// Takes `input` in at `now`. Returns what is to be done, in this order.
+    pub(crate) fn step(&mut self, now: Now, input: Input) -> Vec<Effect> {
+        self.now = now;
+        match input {
+            Input::AdmissionChecks(event) => self.handle_check(event),
+            Input::Workloads { event, selected } => {
+                // The server may refuse to select Workloads, whatever its schema says.
+                self.served.selects_reserved = selected;
+                self.handle_workload(event);
+            }
+            Input::StaleVerdict(workload) => self.handle_stale_verdict(&workload),
+            Input::Compare(workload) => self.compare(&workload),
+            Input::Compared(named) => self.compared(&named),
+            Input::Flavors(event) => self.handle_flavor(event),
+            Input::Parameters { kind, event } => self.handle_parameters(kind, event),
+            Input::ParametersFailed { kind, failure } => self.parameters_failed(kind, failure),
+            Input::Trigger {
+                controller,
+                trigger,
+            } => self.handle_trigger(controller, &trigger),
+            Input::Lease(state) => self.handle_lease(state),
+            Input::Served(served) => self.handle_served(served),
+            Input::Finished(task, result) => self.finished(task, result),
+            Input::Time => {}
+        }
+        self.fire_timers();
+        self.dispatch();
+        std::mem::take(&mut self.effects)
+    }
+
+    /// The kinds of parameters, by number.
+    pub(crate) fn parameter_kinds(&self) -> impl Iterator<Item = &ParametersKind> {
+        self.parameters.iter().map(|(kind, _)| kind)
+    }
+
+    /// Nothing new is evaluated from here on: the process is to end.
+    pub(crate) fn stop_starting(&mut self) {
+        self.work
+            .queues
+            .iter_mut()
+            .for_each(|queue| *queue = Queue::default());
+        self.work.timers.clear();
+        self.work.stopping = true;
+    }
+
+    /// Whether the lists without which nothing is decided have been read.
+    fn is_synced(&self) -> bool {
+        self.lists.workloads && self.lists.checks
+    }
+
+    /// When the next step is due, if nothing else happens.
+    pub(crate) fn next_step(&self) -> Option<Instant> {
+        if self.role == Role::Suspended {
+            return None;
+        }
+        let timer = self.work.timers.first().map(|(at, _)| *at);
+        let waits = self.work.queues.iter().any(|queue| queue.len() > 0)
+            || !self.work.waiting_checks.is_empty();
+        let pause = self
+            .work
+            .paused_until
+            .filter(|_| self.role == Role::Leading && waits);
+        let restored = self.work.restoring.until;
+        [timer, pause, restored]
+            .into_iter()
+            .flatten()
+            .filter(|at| *at > self.now.instant || timer == Some(*at))
+            .min()
+    }
+
+    fn fire_timers(&mut self) {
+        if self.role == Role::Suspended {
+            return;
+        }
+        while self
+            .work
+            .timers
+            .first()
+            .is_some_and(|(at, _)| *at <= self.now.instant)
+            && let Some((_, timer)) = self.work.timers.pop_first()
+        {
+            match timer {
+                Timer::Key(key) => self.timer_fired(&key),
+                Timer::Activate(check) => self.activation_due(&check),
+                Timer::Announce(check) => self.announcement_due(&check),
+                Timer::Unreleased(controller) => self.unreleased_due(controller),
+            }
+        }
+    }
+
+    /// A clock that starts with the wall clock and that no step of it changes.
+    fn steady(&self) -> Timestamp {
+        let passed = self
+            .now
+            .instant
+            .saturating_duration_since(self.created.instant);
+        let passed = SignedDuration::try_from(passed).unwrap_or(SignedDuration::MAX);
+        self.created
+            .wall
+            .saturating_add(passed)
+            .unwrap_or(Timestamp::MAX)
+    }
+
+    fn delay(&self, failures: u32, key: u64) -> Duration {
+        self.limits.backoff.delay(failures, key)
+    }
+
+    fn report(&mut self, report: Report) {
+        self.effects.push(Effect::Report(report));
+    }
+
+    fn show(&mut self, shown: Shown) {
+        self.effects.push(Effect::Show(shown));
+    }
+}
+
+#[cfg(test)]
+impl Core {
+    /// What tells this state from others, but for what has no consequence.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        use std::fmt::Write;
+        use std::hash::{DefaultHasher, Hasher};
+
+        struct Hashed(DefaultHasher);
+        impl Write for Hashed {
+            fn write_str(&mut self, text: &str) -> std::fmt::Result {
+                self.0.write(text.as_bytes());
+                Ok(())
+            }
+        }
+
+        let Work {
+            queues,
+            timers,
+            in_flight,
+            busy,
+            next_task: _,
+            stopping,
+            restoring,
+            unreleased,
+            to_confirm,
+            waiting_checks,
+            paused_until,
+        } = &self.work;
+        let work = (queues, timers, in_flight, busy, stopping, restoring);
+        let rest = (unreleased, to_confirm, waiting_checks, paused_until);
+        let known = (&self.role, &self.lists, &self.workloads, &self.checks);
+        let mut hashed = Hashed(DefaultHasher::new());
+        let all = (work, rest, known, &self.cleanups);
+        assert!(write!(hashed, "{all:?}").is_ok());
+        hashed.0.finish()
+    }
+}

@@ -1,0 +1,281 @@
+//! Tasks: what takes time, and what comes of it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::cache::Key;
+use super::checks::{Tried, ValidParameters};
+use super::{Core, Effect};
+use crate::api::{AdmissionCheck, Name, ResourceFlavor, ResourceVersion, Uid, Workload};
+use crate::check::{AnyParameters, EventNote, Inactive, ReleaseReason, Released, Reservation};
+use crate::runtime::decide::{Conclusion, EntryPatch, Outcome};
+use crate::runtime::evaluate::NoAnswer;
+use crate::runtime::writer::{ActivePatch, WriteError};
+
+/// The number of a task, never used twice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct TaskId(NonZeroU64);
+
+impl fmt::Debug for TaskId {
+    /// Without the number: two states that differ in nothing else are the same.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("task")
+    }
+}
+
+/// Something that takes time.
+#[derive(Clone, Debug)]
+pub(crate) enum Task {
+    /// Evaluate a check for a Workload.
+    Evaluate(Box<EvaluationTask>),
+    /// Write an entry of a Workload.
+    WriteEntry {
+        workload: Workload,
+        check: Name,
+        manager: Arc<str>,
+        patch: EntryPatch,
+    },
+    /// Read a Workload.
+    Read {
+        namespace: String,
+        name: String,
+        uid: Uid,
+    },
+    /// Release a reservation.
+    Release {
+        controller: usize,
+        reservation: Reservation,
+        why: ReleaseReason,
+    },
+    /// List what a controller has not released.
+    ListUnreleased { controller: usize },
+    /// Activate an AdmissionCheck with parameters.
+    Activate {
+        controller: usize,
+        object: AdmissionCheck,
+        parameters: AnyParameters,
+    },
+    /// Write the condition `Active`.
+    WriteCondition {
+        object: AdmissionCheck,
+        manager: Arc<str>,
+        patch: ActivePatch,
+    },
+}
+
+/// What one evaluation is about.
+#[derive(Clone, Debug)]
+pub(crate) struct EvaluationTask {
+    pub(crate) controller: usize,
+    pub(crate) check: Name,
+    pub(crate) workload: Workload,
+    pub(crate) evaluation: u32,
+    pub(crate) now: Timestamp,
+    pub(crate) generation: i64,
+    pub(crate) parameters: AnyParameters,
+    pub(crate) flavors: Arc<BTreeMap<String, ResourceFlavor>>,
+}
+
+/// What came of a task.
+#[derive(Debug)]
+pub(crate) enum TaskResult {
+    Evaluated {
+        outcome: Outcome,
+        label: &'static str,
+        took: Duration,
+        events: Vec<EventNote>,
+    },
+    EntryWritten(Result<Workload, WriteError>),
+    Read(Result<Option<Workload>, WriteError>),
+    Released(Result<Released, NoAnswer>),
+    Unreleased(Result<Vec<Reservation>, NoAnswer>),
+    Activated(Result<(), NotActivated>),
+    ConditionWritten(Result<AdmissionCheck, WriteError>),
+}
+
+/// Why an AdmissionCheck was not activated.
+#[derive(Debug)]
+pub(crate) enum NotActivated {
+    /// The check returned that it is not.
+    Inactive(Inactive),
+    /// The call failed, which says nothing about the parameters.
+    Failed(NoAnswer),
+}
+
+/// What a task in flight is for.
+#[derive(Clone, Debug)]
+pub(super) enum InFlight {
+    Evaluation {
+        key: Key,
+        basis: Box<Basis>,
+    },
+    Verdict {
+        key: Key,
+        conclusion: Box<Conclusion>,
+    },
+    /// A read after writes that came too late.
+    Reread {
+        key: Key,
+    },
+    /// A read that finds out why a reservation ended.
+    FindReason {
+        key: Key,
+        reservation: Reservation,
+    },
+    Withdrawal {
+        key: Key,
+        reservation: Reservation,
+    },
+    Release {
+        key: Key,
+        reservation: Reservation,
+    },
+    Unreleased {
+        controller: usize,
+    },
+    Activation {
+        check: Name,
+        tried: Tried,
+        valid: Arc<ValidParameters>,
+    },
+    Condition {
+        check: Name,
+    },
+    /// A read of a Workload about which a list and the cache disagree, which was known in this
+    /// version when the read was sent.
+    Confirm {
+        uid: Uid,
+        known: Option<ResourceVersion>,
+    },
+}
+
+/// What a verdict is decided from.
+#[derive(Clone, Debug)]
+pub(super) struct Basis {
+    pub(super) reservation: Reservation,
+    pub(super) workload: Workload,
+    pub(super) parameters: Arc<ValidParameters>,
+    pub(super) flavors: Arc<BTreeMap<String, ResourceFlavor>>,
+}
+
+impl InFlight {
+    fn key(&self) -> Option<&Key> {
+        match self {
+            Self::Evaluation { key, .. }
+            | Self::Verdict { key, .. }
+            | Self::Reread { key }
+            | Self::FindReason { key, .. }
+            | Self::Withdrawal { key, .. }
+            | Self::Release { key, .. } => Some(key),
+            Self::Unreleased { .. }
+            | Self::Activation { .. }
+            | Self::Condition { .. }
+            | Self::Confirm { .. } => None,
+        }
+    }
+}
+
+impl Core {
+    /// Starts `task`, whose result belongs to `purpose`.
+    pub(super) fn start(&mut self, purpose: InFlight, task: Task) {
+        let number = self.work.next_task;
+        self.work.next_task += 1;
+        let Some(id) = NonZeroU64::new(number).map(TaskId) else {
+            return;
+        };
+        if let Some(key) = purpose.key() {
+            let key = key.clone();
+            if let Some(state) = self.workloads.key_mut(&key) {
+                state.task = Some(id);
+                let controller = state.controller;
+                self.work.busy[controller] += 1;
+            }
+        }
+        self.work.in_flight.insert(id, purpose);
+        self.effects.push(Effect::Start(id, task));
+    }
+
+    /// Hands the result of a task on. That of a task that was canceled is of no use.
+    pub(super) fn finished(&mut self, task: TaskId, result: TaskResult) {
+        let Some(purpose) = self.work.in_flight.remove(&task) else {
+            return;
+        };
+        if let Some(key) = purpose.key()
+            && let Some(state) = self.workloads.key_mut(key)
+        {
+            state.task = None;
+            let controller = state.controller;
+            self.work.busy[controller] = self.work.busy[controller].saturating_sub(1);
+        }
+        match (purpose, result) {
+            (
+                InFlight::Evaluation { key, basis },
+                TaskResult::Evaluated {
+                    outcome,
+                    label,
+                    took,
+                    events,
+                },
+            ) => self.evaluated(&key, &basis, &outcome, (label, took), events),
+            (InFlight::Verdict { key, conclusion }, TaskResult::EntryWritten(result)) => {
+                self.written(&key, &conclusion, result);
+            }
+            (InFlight::Reread { key }, TaskResult::Read(result)) => self.reread(&key, result),
+            (InFlight::FindReason { key, reservation }, TaskResult::Read(result)) => {
+                self.reason_found(&key, &reservation, result);
+            }
+            (InFlight::Withdrawal { key, reservation }, TaskResult::EntryWritten(result)) => {
+                self.withdrawn(&key, &reservation, result);
+            }
+            (InFlight::Release { key, reservation }, TaskResult::Released(result)) => {
+                self.released(&key, &reservation, result);
+            }
+            (InFlight::Unreleased { controller }, TaskResult::Unreleased(result)) => {
+                self.unreleased_listed(controller, result);
+            }
+            (
+                InFlight::Activation {
+                    check,
+                    tried,
+                    valid,
+                },
+                TaskResult::Activated(result),
+            ) => self.activated(&check, tried, valid, result),
+            (InFlight::Condition { check }, TaskResult::ConditionWritten(result)) => {
+                self.condition_written(&check, result);
+            }
+            (InFlight::Confirm { uid, known }, TaskResult::Read(result)) => {
+                self.confirmed(&uid, known.as_ref(), result);
+            }
+            // A task has the result of its kind.
+            _ => {}
+        }
+    }
+
+    /// How many tasks of AdmissionChecks are in flight.
+    pub(super) fn check_tasks(&self) -> usize {
+        let of_checks = |purpose: &&InFlight| {
+            matches!(
+                purpose,
+                InFlight::Activation { .. } | InFlight::Condition { .. }
+            )
+        };
+        self.work.in_flight.values().filter(of_checks).count()
+    }
+
+    /// How many reads of Workloads are in flight about which a list and the cache disagree.
+    pub(super) fn confirming(&self) -> usize {
+        let confirms = |purpose: &&InFlight| matches!(purpose, InFlight::Confirm { .. });
+        self.work.in_flight.values().filter(confirms).count()
+    }
+
+    /// How many tasks are in flight.
+    pub(crate) fn tasks(&self) -> usize {
+        self.work.in_flight.len()
+    }
+}

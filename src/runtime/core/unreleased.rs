@@ -1,0 +1,97 @@
+//! What a check says it has allocated and not released: listed once by each new leader.
+
+use super::cache::Key;
+use super::tasks::InFlight;
+use super::{Core, Report, Task, Timer};
+use crate::api::Name;
+use crate::check::{ReleaseReason, Reservation};
+use crate::runtime::evaluate::NoAnswer;
+
+/// The listing of one controller.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Unreleased {
+    pub(super) in_flight: bool,
+    /// List again when the one in flight ends.
+    again: bool,
+    /// A retry is due.
+    retrying: bool,
+    failures: u32,
+    /// The controller has returned that it never allocates anything.
+    pub(super) never_allocates: bool,
+}
+
+impl Core {
+    /// Lists what `controller` has allocated and not released: an earlier leader may have died in
+    /// between. One list at a time, whatever triggers it.
+    pub(super) fn list_unreleased(&mut self, controller: usize) {
+        if !self.leads() {
+            return;
+        }
+        let unreleased = &mut self.work.unreleased[controller];
+        if unreleased.in_flight {
+            unreleased.again = true;
+            return;
+        }
+        self.work.unreleased[controller].in_flight = true;
+        self.start(
+            InFlight::Unreleased { controller },
+            Task::ListUnreleased { controller },
+        );
+    }
+
+    pub(super) fn unreleased_due(&mut self, controller: usize) {
+        self.work.unreleased[controller].retrying = false;
+        self.list_unreleased(controller);
+    }
+
+    pub(super) fn unreleased_listed(
+        &mut self,
+        controller: usize,
+        result: Result<Vec<Reservation>, NoAnswer>,
+    ) {
+        let unreleased = &mut self.work.unreleased[controller];
+        unreleased.in_flight = false;
+        let again = std::mem::take(&mut unreleased.again);
+        match result {
+            Ok(reservations) => {
+                unreleased.failures = 0;
+                for reservation in reservations {
+                    self.reclaim(controller, reservation);
+                }
+                if again {
+                    self.list_unreleased(controller);
+                }
+            }
+            Err(error) => {
+                unreleased.failures = unreleased.failures.saturating_add(1);
+                let failures = unreleased.failures;
+                let scheduled = std::mem::replace(&mut unreleased.retrying, true);
+                self.report(Report::UnreleasedFailed {
+                    controller,
+                    error: error.to_string(),
+                });
+                if !scheduled {
+                    let at = self.now.instant + self.delay(failures, 0);
+                    self.work.timers.insert((at, Timer::Unreleased(controller)));
+                }
+            }
+        }
+    }
+
+    /// Releases `reservation` unless it is the current one.
+    fn reclaim(&mut self, controller: usize, reservation: Reservation) {
+        let check: Name = reservation.admission_check().into();
+        let key = Key::new(reservation.uid(), &check);
+        let current = self.workloads.key(&key).and_then(|state| state.reservation);
+        if current == Some(reservation.since()) {
+            return;
+        }
+        let now = self.now.instant;
+        self.workloads
+            .entry(&key.uid)
+            .key_or_new(&check, controller, now);
+        let removed = !self.checks.contains_key(&check);
+        let why = removed.then_some(ReleaseReason::CheckRemoved);
+        self.enqueue_cleanup(&key, reservation, why, true, None);
+    }
+}

@@ -1,0 +1,464 @@
+//! What happens to Workloads, and what is evaluated because of it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::runtime::watcher::Event;
+
+use super::cache::{Applied, Key, KeyState, Origin};
+use super::tasks::InFlight;
+use super::{Core, Report, Shown, Task};
+use crate::api::{CheckState, Name, ResourceFlavor, ResourceVersion, Uid, Workload};
+use crate::check::{ReleaseReason, Reservation};
+use crate::runtime::decide::{Standing, standing};
+use crate::runtime::defect::{Defect, has};
+use crate::runtime::queue::Lane;
+use crate::runtime::writer::{EntryDigest, WriteError};
+
+/// How often another client may change an entry before each further write of it waits longer.
+const OVERWRITES_AT_ONCE: u32 = 3;
+
+pub(super) const DELETED: ReleaseReason = ReleaseReason::Deleted;
+
+impl Core {
+    pub(super) fn handle_workload(&mut self, event: Event<Workload>) {
+        match event {
+            Event::Init => {
+                // Within one watch, a second list means that events were lost.
+                self.lists.missed |= self.lists.workloads;
+                self.workloads.begin_list();
+                self.show(Shown::ListStarted);
+            }
+            Event::InitApply(workload) | Event::Apply(workload) => {
+                self.take_in(&workload, Origin::Watch);
+            }
+            Event::InitDone => {
+                // Objects that vanished while nobody watched send no event of their own.
+                let (vanished, older) = self.workloads.end_list();
+                for uid in &vanished {
+                    self.removed(uid, None, None);
+                }
+                for uid in older {
+                    if let Some(known) = self.workloads.workload(&uid).cloned() {
+                        self.confirm(&known);
+                    }
+                }
+                let continuous = !self.lists.missed;
+                self.show(Shown::ListCompleted { continuous });
+                self.lists.missed = false;
+                self.lists.workloads = true;
+                self.lead_if_synced();
+            }
+            // Under the selector a Workload that lost its quota leaves as one that was deleted.
+            Event::Delete(workload) => {
+                let certain = !self.served.selects_reserved || has(Defect::TakesLossForDeletion);
+                let why = certain.then_some(DELETED);
+                self.removed(workload.uid(), Some(&workload), why);
+            }
+        }
+    }
+
+    /// Takes a state of a Workload in, unless a newer one is known.
+    pub(super) fn take_in(&mut self, workload: &Workload, origin: Origin) {
+        let uid = workload.uid();
+        let holds = workload.holds_quota() && !workload.conditions().finished().is_true();
+        if !holds && self.workloads.get(uid).is_none() {
+            return;
+        }
+        match self.workloads.apply(workload, origin) {
+            // It is in the list all the same.
+            Applied::Superseded(newer) => self.show(Shown::Applied(newer)),
+            Applied::Discarded => {}
+            Applied::Newest(before) => {
+                self.show(Shown::Applied(workload.clone()));
+                self.reconcile(workload, before.as_ref());
+                if !holds {
+                    self.workloads.remove(uid, Some(workload));
+                }
+                self.tidy_workload(uid);
+            }
+        }
+    }
+
+    /// A list that is read beside the watch shows `workload`. The watch should have.
+    pub(super) fn compare(&mut self, workload: &Workload) {
+        let uid = workload.uid();
+        match self.workloads.workload(uid) {
+            Some(known)
+                if known
+                    .resource_version()
+                    .is_older_than(workload.resource_version()) =>
+            {
+                self.take_in(workload, Origin::Watch);
+            }
+            Some(_) => {}
+            None if workload.conditions().finished().is_true() => {}
+            // It may have left the watch since it was listed, so it is read.
+            None => self.confirm(workload),
+        }
+    }
+
+    /// That list is complete. What it did not name should have left the watch.
+    pub(super) fn compared(&mut self, named: &BTreeSet<Uid>) {
+        let missing: Vec<Workload> = self
+            .workloads
+            .present()
+            .map(|(workload, _)| workload)
+            .filter(|workload| !named.contains(workload.uid()))
+            .cloned()
+            .collect();
+        for workload in missing {
+            self.confirm(&workload);
+        }
+    }
+
+    /// Reads a Workload about which a list and the cache disagree.
+    fn confirm(&mut self, workload: &Workload) {
+        let place = (workload.namespace().to_owned(), workload.name().to_owned());
+        self.work.to_confirm.insert(workload.uid().clone(), place);
+    }
+
+    /// Starts as many of these reads as may be in flight.
+    pub(super) fn confirm_waiting(&mut self) {
+        while self.confirming() < self.limits.concurrency
+            && let Some((uid, (namespace, name))) = self.work.to_confirm.pop_first()
+        {
+            // From here on a deletion is remembered until the reply is there.
+            self.workloads.entry(&uid);
+            let task = Task::Read {
+                namespace,
+                name,
+                uid: uid.clone(),
+            };
+            let known = self.workloads.workload(&uid);
+            let known = known.map(|known| known.resource_version().clone());
+            self.start(InFlight::Confirm { uid, known }, task);
+        }
+    }
+
+    pub(super) fn confirmed(
+        &mut self,
+        uid: &Uid,
+        known: Option<&ResourceVersion>,
+        result: Result<Option<Workload>, WriteError>,
+    ) {
+        match result {
+            Ok(Some(workload)) => {
+                let restored =
+                    known.is_some_and(|known| workload.resource_version().is_older_than(known));
+                if restored {
+                    // A read is never older than what was known when it was sent, unless the API
+                    // server's storage was restored.
+                    let before = self.workloads.replace(&workload);
+                    self.show(Shown::Applied(workload.clone()));
+                    self.reconcile(&workload, before.as_ref());
+                } else {
+                    self.take_in(&workload, Origin::Read);
+                }
+            }
+            Ok(None) => self.removed(uid, None, Some(DELETED)),
+            // The next list compares again.
+            Err(_) => {}
+        }
+        self.tidy_workload(uid);
+    }
+
+    /// Withdraws the verdict of a Workload that lost its quota before this replica led. Of a
+    /// Workload that is known, the watch knows better.
+    pub(super) fn handle_stale_verdict(&mut self, workload: &Workload) {
+        let uid = workload.uid();
+        if !self.leads() || self.workloads.get(uid).is_some() {
+            return;
+        }
+        self.reconcile(workload, None);
+        self.tidy_workload(uid);
+    }
+
+    /// The Workload left the watch, in the state `last` if that is known. `why` is `None` if it is
+    /// not known whether it was deleted.
+    pub(super) fn removed(
+        &mut self,
+        uid: &Uid,
+        last: Option<&Workload>,
+        why: Option<ReleaseReason>,
+    ) {
+        let Some(last) = self.workloads.remove(uid, last) else {
+            return;
+        };
+        self.show(Shown::Removed(last.clone()));
+        let tracked = self.workloads.get(uid);
+        let keys = tracked.iter().flat_map(|tracked| &tracked.keys);
+        let known = keys.map(|state| state.check.clone());
+        let entries = last.checks().iter().map(|entry| Name::from(entry.name()));
+        let checks: BTreeSet<Name> = known.chain(entries).collect();
+        for check in checks {
+            let key = Key::new(uid, &check);
+            let stale = self.leaves_a_verdict(&last, &check);
+            let decided = self
+                .workloads
+                .key(&key)
+                .is_some_and(|state| state.reservation.is_some());
+            if decided {
+                self.end_reservation(&key, why, stale);
+            } else if stale && why.is_none() {
+                // Its reservation ended by an eviction that did not reset the verdict.
+                self.find_stale_verdict(&last, &key);
+            }
+        }
+        self.tidy_workload(uid);
+    }
+
+    /// Whether `workload` carries a verdict that must not serve its next reservation.
+    fn leaves_a_verdict(&self, workload: &Workload, check: &str) -> bool {
+        let Some(known) = self.checks.get(check) else {
+            return false;
+        };
+        match workload.check(check).map(|entry| entry.state().clone()) {
+            Some(CheckState::Ready) => !self.controllers[known.controller].outlives,
+            Some(CheckState::Retry | CheckState::Rejected | CheckState::PreemptionRequired) => true,
+            _ => false,
+        }
+    }
+
+    /// Reconciles `workload` for each check of this process.
+    fn reconcile(&mut self, workload: &Workload, before: Option<&Workload>) {
+        let tracked = self.workloads.get(workload.uid());
+        let known = tracked
+            .iter()
+            .flat_map(|tracked| &tracked.keys)
+            .map(|state| state.check.clone());
+        let entries = workload
+            .checks()
+            .iter()
+            .filter_map(|entry| self.checks.get_key_value(entry.name()))
+            .map(|(name, _)| name.clone());
+        let mut checks: Vec<Name> = known.chain(entries).collect();
+        checks.sort_unstable();
+        checks.dedup();
+        for check in checks {
+            self.reconcile_check(workload, before, &check);
+        }
+    }
+
+    /// Compares `check`'s entry on `workload` with what it should be.
+    pub(super) fn reconcile_check(
+        &mut self,
+        workload: &Workload,
+        before: Option<&Workload>,
+        check: &Name,
+    ) {
+        let key = Key::new(workload.uid(), check);
+        let Some(known) = self.checks.get(check) else {
+            return self.end_reservation(&key, Some(ReleaseReason::CheckRemoved), false);
+        };
+        let controller = known.controller;
+        let phase = standing(workload, check, self.controllers[controller].outlives);
+        if let Standing::Over { why, withdraw } = phase {
+            self.end_reservation(&key, Some(why), false);
+            if withdraw {
+                self.enqueue_withdrawal(workload, check, controller, why);
+            }
+            return;
+        }
+        let Some(entry) = workload.check(check) else {
+            return;
+        };
+        let since = workload
+            .conditions()
+            .quota_reserved()
+            .at()
+            .unwrap_or_default();
+        // A verdict may be of an earlier process, which may have allocated something.
+        let started = *entry.state() != CheckState::Pending || self.workloads.is_listing();
+        let digest = EntryDigest::of(entry);
+        let undecided = is_undecided(workload, check);
+        self.end_other_reservation(workload, &key, since);
+        let now = self.now;
+        let Some(tracked) = self.workloads.get_mut(workload.uid()) else {
+            return;
+        };
+        let state = tracked.key_or_new(check, controller, now.instant);
+        if state.reservation != Some(since) {
+            state.begin(since, started, now);
+        }
+        if phase == Standing::AwaitingReset || !self.role.eq(&super::Role::Leading) {
+            return;
+        }
+        let lane = state.lane(undecided);
+        let inputs_changed = before.is_some_and(|before| {
+            // The updates of other checks matter until this one is Ready, which fixes its own.
+            if *entry.state() == CheckState::Ready {
+                !before.decides_like(workload)
+            } else {
+                !before.same_inputs(workload, check)
+            }
+        });
+        match reason_to_evaluate(state, digest, inputs_changed) {
+            None => {}
+            Some(Reason::New) => self.enqueue(&key, lane),
+            Some(Reason::InputsChanged) if lane == Lane::Recheck => self.enqueue_again(&key),
+            Some(Reason::InputsChanged) => self.enqueue(&key, lane),
+            Some(Reason::Overwritten) if has(Defect::NeverReasserts) => {}
+            Some(Reason::Overwritten) => self.overwritten(&key, lane),
+        }
+    }
+
+    /// Another client changed the entry: Kueue's scheduler may have applied an older copy (rule 7).
+    /// It is written again, and ever more slowly if that goes on.
+    fn overwritten(&mut self, key: &Key, lane: Lane) {
+        let Some(state) = self.workloads.key_mut(key) else {
+            return;
+        };
+        // From here on it counts as not evaluated, so that this is not noticed twice.
+        state.expected = None;
+        state.memory.change_trouble(|trouble| {
+            trouble.overwritten = trouble.overwritten.saturating_add(1);
+        });
+        let times = state.memory.trouble().overwritten;
+        let delayed = (times > OVERWRITES_AT_ONCE)
+            .then(|| self.delay(times - OVERWRITES_AT_ONCE, crate::api::digest(&*key.check)));
+        self.report(Report::Overwritten {
+            check: key.check.to_string(),
+            delayed: delayed.map(|delay| (key.to_string(), times, delay)),
+        });
+        match delayed {
+            None => self.enqueue(key, lane),
+            Some(delay) => self.set_timer(key, Some(delay)),
+        }
+    }
+
+    /// Ends a reservation that another one has followed without a sign of its end.
+    fn end_other_reservation(&mut self, workload: &Workload, key: &Key, since: Timestamp) {
+        let known = self.workloads.key(key).and_then(|state| state.reservation);
+        if known.is_none_or(|known| known == since) {
+            return;
+        }
+        let evicted = workload.conditions().evicted();
+        let why = if evicted.at() >= known && evicted.at().is_some() {
+            ReleaseReason::Evicted
+        } else {
+            ReleaseReason::QuotaLost
+        };
+        self.end_reservation(key, Some(why), false);
+    }
+
+    /// The reservation of `key` is over. `why` is `None` if that must be found out; `stale` says
+    /// whether there may be a verdict to withdraw then.
+    pub(super) fn end_reservation(&mut self, key: &Key, why: Option<ReleaseReason>, stale: bool) {
+        let last = self
+            .workloads
+            .get(&key.uid)
+            .and_then(|tracked| tracked.last_known())
+            .cloned();
+        // A cleanup of an earlier reservation goes on, also if it waits for a task to end.
+        let again = self.cleanups.blocks(key).then_some(Lane::Release);
+        let Some(state) = self.workloads.key_mut(key) else {
+            return;
+        };
+        let Some(since) = state.reservation.take() else {
+            return;
+        };
+        let (started, controller) = (state.started, state.controller);
+        state.started = false;
+        state.again = again;
+        state.reset();
+        if !self.cleanups.blocks(key) {
+            self.dequeue(key);
+            self.set_timer(key, None);
+        }
+        let release = started && !self.work.unreleased[controller].never_allocates;
+        if (release || (why.is_none() && stale))
+            && let Some(last) = last
+        {
+            let reservation = reservation_of(&last, &key.check, since);
+            self.enqueue_cleanup(key, reservation, why, release, None);
+        }
+    }
+
+    /// Reconciles every Workload, and goes on with every cleanup.
+    pub(super) fn reconcile_all(&mut self) {
+        let workloads: Vec<Workload> = self
+            .workloads
+            .present()
+            .map(|(workload, _)| workload.clone())
+            .collect();
+        for workload in workloads {
+            self.reconcile(&workload, None);
+        }
+        for key in self.cleanups.keys() {
+            self.enqueue(&key, Lane::Release);
+        }
+    }
+
+    pub(super) fn handle_flavor(&mut self, event: Event<ResourceFlavor>) {
+        match event {
+            Event::Init => self.lists.flavors = Some(std::collections::BTreeMap::new()),
+            Event::InitApply(flavor) => {
+                self.lists
+                    .flavors
+                    .get_or_insert_default()
+                    .insert(flavor.name.clone(), flavor);
+            }
+            Event::InitDone => {
+                let listed = self.lists.flavors.take().unwrap_or_default();
+                if *self.flavors != listed {
+                    self.flavors = Arc::new(listed);
+                }
+            }
+            Event::Apply(flavor) => {
+                Arc::make_mut(&mut self.flavors).insert(flavor.name.clone(), flavor);
+            }
+            Event::Delete(flavor) => {
+                Arc::make_mut(&mut self.flavors).remove(&flavor.name);
+            }
+        }
+    }
+}
+
+/// The reservation that `workload` held from `since` on.
+pub(super) fn reservation_of(workload: &Workload, check: &str, since: Timestamp) -> Reservation {
+    Reservation::new(
+        workload.namespace(),
+        workload.name(),
+        workload.uid().clone(),
+        check,
+        since,
+    )
+}
+
+/// Whether a job waits for the check's first verdict.
+pub(super) fn is_undecided(workload: &Workload, check: &str) -> bool {
+    let pending = workload
+        .check(check)
+        .is_some_and(|entry| *entry.state() == CheckState::Pending);
+    pending && !workload.is_admitted()
+}
+
+/// Why a check is evaluated for a Workload.
+enum Reason {
+    /// It was not evaluated for this reservation.
+    New,
+    /// The entry is not what it should be.
+    Overwritten,
+    /// Something that it can decide on has changed.
+    InputsChanged,
+}
+
+fn reason_to_evaluate(
+    state: &KeyState,
+    entry: EntryDigest,
+    inputs_changed: bool,
+) -> Option<Reason> {
+    // What comes while a task is in flight is compared when it ends.
+    if state.task.is_some() {
+        return inputs_changed.then_some(Reason::InputsChanged);
+    }
+    match state.expected {
+        // Its turn, or its timer, is still to come.
+        None if state.timer.is_some() => None,
+        None => Some(Reason::New),
+        Some(expected) if expected != entry => Some(Reason::Overwritten),
+        Some(_) => inputs_changed.then_some(Reason::InputsChanged),
+    }
+}

@@ -1,0 +1,260 @@
+//! Writing what was concluded, and what comes of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::cache::{Key, Origin};
+use super::tasks::InFlight;
+use super::{Core, Report, Task};
+use crate::api::{CheckState, Workload, digest};
+use crate::runtime::decide::{Conclusion, Delay, EntryPatch, LookAgain, Outcome};
+use crate::runtime::defect::{Defect, has};
+use crate::runtime::writer::{EntryDigest, WriteError};
+
+/// The delay after a write that came too late; doubled for each one in a row.
+const CONFLICT_DELAY: Duration = Duration::from_millis(50);
+
+/// The delay after a write that the lease did not allow, if nothing is known of the lease before.
+const NOT_LEADER_DELAY: Duration = Duration::from_secs(1);
+
+/// After how many of them the Workload is read, because no event shows what changed.
+const CONFLICTS_BEFORE_READING: u32 = 2;
+
+impl Core {
+    pub(super) fn write(
+        &mut self,
+        key: &Key,
+        workload: Workload,
+        patch: EntryPatch,
+        conclusion: Conclusion,
+    ) {
+        let now = self.now.wall;
+        let Some(check) = self.checks.get_mut(&key.check) else {
+            return;
+        };
+        if conclusion.evicts {
+            check.evictions.take(now);
+        }
+        let manager = Arc::clone(&check.manager);
+        self.start(
+            InFlight::Verdict {
+                key: key.clone(),
+                conclusion: Box::new(conclusion),
+            },
+            Task::WriteEntry {
+                workload,
+                check: key.check.clone(),
+                manager,
+                patch,
+            },
+        );
+    }
+
+    pub(super) fn written(
+        &mut self,
+        key: &Key,
+        conclusion: &Conclusion,
+        result: Result<Workload, WriteError>,
+    ) {
+        self.report(Report::Written {
+            check: key.check.to_string(),
+            label: result.as_ref().map_or_else(WriteError::as_str, |_| "ok"),
+        });
+        match result {
+            Ok(workload) => self.wrote(key, conclusion, &workload),
+            Err(error) => self.not_written(key, conclusion, &error),
+        }
+        self.settle(key);
+    }
+
+    /// The reply holds the Workload as it is now, if nothing newer is known (rule 9).
+    fn wrote(&mut self, key: &Key, conclusion: &Conclusion, workload: &Workload) {
+        let reservation = self.reservation(key);
+        if let Some(state) = self.workloads.key_mut(key) {
+            state.failed_writes = 0;
+            state.expected = workload.check(&key.check).map(EntryDigest::of);
+            state
+                .memory
+                .change_trouble(|trouble| trouble.overwritten = 0);
+        }
+        self.take_in(workload, Origin::Reply);
+        self.schedule(key, conclusion);
+        if conclusion.evicts
+            && let Some(patch) = &conclusion.write
+        {
+            self.report(Report::Evicted {
+                check: key.check.to_string(),
+                state: patch.state.clone(),
+            });
+        }
+        if let Some(reservation) = reservation {
+            self.report_notes(key, &reservation, conclusion);
+        }
+    }
+
+    fn not_written(&mut self, key: &Key, conclusion: &Conclusion, error: &WriteError) {
+        // A write without a reply may have been applied, so its place in the limit stays taken.
+        if !matches!(error, WriteError::Unavailable(_))
+            && conclusion.evicts
+            && let Some(check) = self.checks.get_mut(&key.check)
+        {
+            check.evictions.give_back();
+        }
+        let Some(state) = self.workloads.key_mut(key) else {
+            return;
+        };
+        state.failed_writes = state.failed_writes.saturating_add(1);
+        state.expected = None;
+        let failures = state.failed_writes;
+        match error {
+            WriteError::NotLeader => self.set_timer(key, Some(NOT_LEADER_DELAY)),
+            // The verdict is dropped: what changed may change it (rule 2).
+            WriteError::Conflict if has(Defect::ForgetsConflicts) => self.adopt_entry(key),
+            WriteError::Conflict if failures >= CONFLICTS_BEFORE_READING => self.read_again(key),
+            WriteError::Conflict => self.set_timer(key, Some(CONFLICT_DELAY)),
+            WriteError::Gone => self.removed(&key.uid, None, Some(super::workloads::DELETED)),
+            WriteError::Refused { code, message } => self.rejected(key, conclusion, *code, message),
+            WriteError::Paused(pause) => {
+                self.pause(*pause);
+                self.set_timer(key, Some(Delay::pause(*pause).get()));
+            }
+            WriteError::Unavailable(error) => {
+                if let Some(reservation) = self.reservation(key) {
+                    self.report(Report::WriteFailed {
+                        reservation,
+                        error: error.clone(),
+                    });
+                }
+                let delay = self.delay(failures, digest(key));
+                self.set_timer(key, Some(delay));
+            }
+        }
+    }
+
+    /// Neither the builder nor the rules expected this. It is reported and retried, rarely.
+    fn rejected(&mut self, key: &Key, conclusion: &Conclusion, code: u16, message: &str) {
+        let Some(reservation) = self.reservation(key) else {
+            return;
+        };
+        self.report(Report::WriteRejected {
+            reservation,
+            code,
+            message: message.to_owned(),
+        });
+        let failures = self
+            .workloads
+            .key(key)
+            .map_or(1, |state| state.failed_writes);
+        let delay = self.delay(failures.saturating_add(5), digest(key));
+        let changes_state = conclusion
+            .write
+            .as_ref()
+            .is_some_and(|patch| patch.state != CheckState::Pending);
+        if changes_state && code != 403 {
+            let message = format!("the API server refused the verdict ({code}): {message}").into();
+            self.conclude(
+                key,
+                &Outcome::Blocked {
+                    message,
+                    again: Some(delay),
+                },
+            );
+        } else {
+            self.set_timer(key, Some(delay));
+        }
+    }
+
+    /// Reads the Workload, because no event has shown what is different.
+    fn read_again(&mut self, key: &Key) {
+        let Some(workload) = self.workloads.workload(&key.uid) else {
+            return;
+        };
+        let task = Task::Read {
+            namespace: workload.namespace().to_owned(),
+            name: workload.name().to_owned(),
+            uid: key.uid.clone(),
+        };
+        self.start(InFlight::Reread { key: key.clone() }, task);
+    }
+
+    pub(super) fn reread(&mut self, key: &Key, result: Result<Option<Workload>, WriteError>) {
+        let failures = self
+            .workloads
+            .key(key)
+            .map_or(1, |state| state.failed_writes);
+        match result {
+            Ok(Some(workload)) => {
+                self.take_in(&workload, Origin::Reply);
+                let delay = CONFLICT_DELAY * 2_u32.saturating_pow(failures.min(10));
+                self.set_timer(key, Some(delay));
+            }
+            Ok(None) => self.removed(&key.uid, None, Some(super::workloads::DELETED)),
+            Err(error) => {
+                if let WriteError::Paused(pause) = error {
+                    self.pause(pause);
+                }
+                let delay = self.delay(failures, digest(key));
+                self.set_timer(key, Some(delay));
+            }
+        }
+        self.settle(key);
+    }
+
+    /// Nothing had to be written: the entry is as it should be.
+    pub(super) fn unchanged(&mut self, key: &Key, conclusion: &Conclusion) {
+        self.adopt_entry(key);
+        if has(Defect::ForgetsTimers) {
+            return;
+        }
+        if let Some(state) = self.workloads.key_mut(key) {
+            state.failed_writes = 0;
+        }
+        self.schedule(key, conclusion);
+        if let Some(reservation) = self.reservation(key) {
+            self.report_notes(key, &reservation, conclusion);
+        }
+    }
+
+    /// Takes the entry for what it should be.
+    fn adopt_entry(&mut self, key: &Key) {
+        let workload = self.workloads.workload(&key.uid);
+        let entry = workload.and_then(|workload| workload.check(&key.check));
+        let entry = entry.map(EntryDigest::of);
+        if let Some(state) = self.workloads.key_mut(key) {
+            state.expected = entry;
+        }
+    }
+
+    fn schedule(&mut self, key: &Key, conclusion: &Conclusion) {
+        let delay = match conclusion.look_again {
+            LookAgain::OnChange => None,
+            LookAgain::After(delay) => Some(Delay::recheck(delay).get()),
+            LookAgain::Backoff { at_most } => {
+                let delay = self.delay(conclusion.memory.trouble().failures, digest(key));
+                Some(at_most.map_or(delay, |limit| delay.min(limit)))
+            }
+        };
+        self.set_timer(key, delay);
+    }
+
+    fn report_notes(
+        &mut self,
+        key: &Key,
+        reservation: &crate::check::Reservation,
+        conclusion: &Conclusion,
+    ) {
+        let now = self.now.instant;
+        let Some(state) = self.workloads.key(key) else {
+            return;
+        };
+        let (controller, held) = (state.controller, state.held(now));
+        for note in &conclusion.notes {
+            self.report(Report::Note {
+                reservation: reservation.clone(),
+                controller,
+                note: note.clone(),
+                held,
+            });
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Reports events, metrics and logs.
+
+use super::session::Session;
+use crate::api::CheckState;
+use crate::check::{Check, EventNote, Message, Reservation, StateChange};
+use crate::runtime::core::Report;
+use crate::runtime::decide::{HeldBack, Note};
+use crate::runtime::events::{Regarding, Told};
+use crate::runtime::metrics::{CheckLabels, OutcomeLabels, StateLabels};
+
+impl Session {
+    /// Counts, records or logs `report`.
+    pub(super) fn report(&self, report: Report) {
+        let controller = |number: usize| &self.core.controllers[number];
+        match report {
+            Report::Evaluated { check, label, took } => {
+                let labels = OutcomeLabels {
+                    check: check.clone(),
+                    outcome: label,
+                };
+                self.metrics.evaluations.get_or_create(&labels).inc();
+                self.metrics
+                    .evaluation_seconds
+                    .get_or_create(&CheckLabels { check })
+                    .observe(took.as_secs_f64());
+            }
+            Report::Outcome {
+                reservation,
+                label,
+                message,
+                failed,
+                first,
+            } => self.report_outcome(&reservation, label, &message, failed, first),
+            Report::Written { check, label } => {
+                let labels = OutcomeLabels {
+                    check,
+                    outcome: label,
+                };
+                self.metrics.writes.get_or_create(&labels).inc();
+            }
+            Report::Note {
+                reservation,
+                controller: number,
+                note,
+                held,
+            } => self.report_note(&controller(number).check, &reservation, &note, held),
+            Report::Evicted { check, state } => {
+                let labels = StateLabels {
+                    check,
+                    state: state.to_string(),
+                };
+                self.metrics.evictions.get_or_create(&labels).inc();
+            }
+            Report::WriteRejected {
+                reservation,
+                code,
+                message,
+            } => {
+                tracing::warn!(workload = %WorkloadName(&reservation), check = reservation.admission_check(), code, message, "the API server refused a verdict");
+                let text = format!(
+                    "Admission check \"{}\": the API server refused the verdict ({code}): {message}",
+                    reservation.admission_check()
+                );
+                self.record(&reservation, true, "VerdictRefused", text);
+            }
+            Report::WriteFailed { reservation, error } => {
+                tracing::warn!(workload = %WorkloadName(&reservation), check = reservation.admission_check(), error, "cannot write a verdict; will retry");
+            }
+            Report::Overwritten { check, delayed } => {
+                if let Some((key, times, delay)) = delayed {
+                    tracing::warn!(key, times, ?delay, "state overwritten by another client");
+                }
+                self.metrics
+                    .overwritten
+                    .get_or_create(&CheckLabels { check })
+                    .inc();
+            }
+            Report::Event { reservation, event } => self.record_event(&reservation, event),
+            Report::Released {
+                reservation,
+                label,
+                error,
+            } => {
+                if let Some(error) = error {
+                    tracing::warn!(%reservation, error, "release failed; will retry");
+                }
+                let labels = OutcomeLabels {
+                    check: reservation.admission_check().to_owned(),
+                    outcome: label,
+                };
+                self.metrics.releases.get_or_create(&labels).inc();
+            }
+            Report::UnreleasedFailed {
+                controller: number,
+                error,
+            } => {
+                tracing::warn!(
+                    controller = controller(number).name,
+                    error,
+                    "cannot list unreleased reservations; will retry"
+                );
+            }
+            Report::CheckAdded {
+                check,
+                controller: number,
+            } => {
+                tracing::info!(
+                    check,
+                    controller = controller(number).name,
+                    "admission check added"
+                );
+            }
+            Report::CheckRemoved { check } => {
+                tracing::info!(check, "admission check removed");
+            }
+            Report::Activation {
+                object,
+                version,
+                active,
+                reason,
+                message,
+            } => {
+                tracing::info!(check = object.name(), active, reason, message, "activation");
+                self.recorder.tell(Told {
+                    regarding: Regarding::admission_check(&object, version),
+                    warning: !active,
+                    reason: if active { "Activated" } else { "Deactivated" },
+                    action: "Activate",
+                    note: Message::new(format!("{reason}: {message}")),
+                });
+            }
+            Report::ActivationFailed { check, error } => {
+                tracing::warn!(check, error, "activation failed; will retry");
+            }
+            Report::ConditionFailed { check, error } => {
+                tracing::warn!(
+                    check,
+                    error,
+                    "cannot write the condition Active; will retry"
+                );
+            }
+            Report::Role(role) => tracing::info!(role, "leadership"),
+        }
+    }
+
+    /// Reports `note` about `reservation`, which has been held for so long.
+    fn report_note(
+        &self,
+        author: &Check,
+        reservation: &Reservation,
+        note: &Note,
+        held: std::time::Duration,
+    ) {
+        let check = reservation.admission_check().to_owned();
+        match note {
+            Note::StateChanged { from, to, message } => {
+                self.metrics
+                    .verdicts
+                    .get_or_create(&StateLabels {
+                        check: check.clone(),
+                        state: to.to_string(),
+                    })
+                    .inc();
+                if *from == CheckState::Pending {
+                    let labels = StateLabels {
+                        check: check.clone(),
+                        state: to.to_string(),
+                    };
+                    self.metrics
+                        .pending_seconds
+                        .get_or_create(&labels)
+                        .observe(held.as_secs_f64());
+                }
+                tracing::info!(workload = %WorkloadName(reservation), check, %from, %to, message = message.as_str(), "verdict");
+                let change = StateChange::new(&check, from, to, message.as_str());
+                self.record_event(reservation, author.state_event(&change));
+            }
+            Note::HeldBack {
+                why,
+                answer,
+                message,
+            } => {
+                self.metrics
+                    .held_back
+                    .get_or_create(&OutcomeLabels {
+                        check: check.clone(),
+                        outcome: why.as_str(),
+                    })
+                    .inc();
+                let text = format!(
+                    "Admission check \"{check}\" says {} of a running job, which runs on{}: {message}",
+                    answer.as_str(),
+                    fence(*why)
+                );
+                tracing::warn!(workload = %WorkloadName(reservation), text, "held back");
+                self.record(reservation, true, "AdmissionCheckHeldBack", text);
+            }
+            Note::PreemptionUnavailable(message) => {
+                let text = format!(
+                    "Admission check \"{check}\" asks for preemption, which this Kueue cannot be asked for: {message}"
+                );
+                self.record(reservation, true, "PreemptionUnavailable", text);
+            }
+            Note::UpdatesFrozen => {
+                let text = format!(
+                    "Admission check \"{check}\" wants other pod set updates while it is Ready, which Kueue refuses: the first ones stand"
+                );
+                self.record(reservation, true, "PodSetUpdatesFrozen", text);
+            }
+            Note::PolicyApplied(field) => {
+                self.metrics
+                    .policy_applied
+                    .get_or_create(&OutcomeLabels {
+                        check: check.clone(),
+                        outcome: field,
+                    })
+                    .inc();
+                self.record(
+                    reservation,
+                    true,
+                    "PolicyApplied",
+                    format!("Admission check \"{check}\": decided by the policy `{field}`"),
+                );
+            }
+        }
+    }
+
+    fn record(&self, reservation: &Reservation, warning: bool, reason: &'static str, note: String) {
+        let event = EventNote::normal(reason, note);
+        self.record_event(reservation, EventNote { warning, ..event });
+    }
+
+    fn record_event(&self, reservation: &Reservation, event: EventNote) {
+        let EventNote {
+            warning,
+            reason,
+            action,
+            note,
+        } = event;
+        self.recorder.tell(Told {
+            regarding: Regarding::workload(reservation, self.core.served.version),
+            warning,
+            reason,
+            action,
+            note,
+        });
+    }
+
+    fn report_outcome(
+        &self,
+        reservation: &Reservation,
+        label: &'static str,
+        message: &str,
+        failed: bool,
+        first: Option<std::time::Duration>,
+    ) {
+        let workload = WorkloadName(reservation);
+        let check = reservation.admission_check();
+        if failed {
+            tracing::warn!(%workload, check, kind = label, message, "a check failed");
+        } else {
+            tracing::debug!(%workload, check, verdict = label, message, "check evaluated");
+        }
+        if let Some(held) = first {
+            let labels = CheckLabels {
+                check: check.to_owned(),
+            };
+            self.metrics
+                .first_verdict_seconds
+                .get_or_create(&labels)
+                .observe(held.as_secs_f64());
+        }
+    }
+}
+
+fn fence(why: HeldBack) -> String {
+    match why {
+        HeldBack::Ignored => ", as `afterAdmission.onFailure: Ignore` says".to_owned(),
+        HeldBack::NotWatched => ", because its Ready did not ask to be looked at again".to_owned(),
+        HeldBack::NotYet { objections, needed } => {
+            format!(" ({objections} of {needed} times in a row)")
+        }
+        HeldBack::TooMany { limit } => {
+            format!(": the check has stopped {limit} jobs in the last hour already")
+        }
+    }
+}
+
+/// `namespace/name`.
+struct WorkloadName<'a>(&'a Reservation);
+
+impl std::fmt::Display for WorkloadName<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.0.namespace(), self.0.name())
+    }
+}

@@ -1,0 +1,150 @@
+//! Carrying out tasks: the check author's code, and requests.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::api::{ResourceFlavor, Workload};
+use crate::check::{
+    Check, CheckError, Conflicts, ErrorKind, PodSetUpdates, ReadWorkload, RequestBuilder,
+};
+use crate::runtime::core::{Controller, EvaluationTask, NotActivated, Task, TaskResult};
+use crate::runtime::decide::Outcome;
+use crate::runtime::evaluate::{ask, guarded};
+use crate::runtime::writer::Writer;
+
+/// What tasks are carried out with.
+#[derive(Clone)]
+pub(super) struct Tools {
+    pub(super) controllers: Arc<[Controller]>,
+    pub(super) writer: Arc<Writer>,
+    /// How long the code of a check may take, unless the check sets it.
+    pub(super) timeout: Duration,
+}
+
+impl Tools {
+    fn check(&self, controller: usize) -> (Check, Duration) {
+        let check = self.controllers[controller].check.clone();
+        let limit = check.timeout().unwrap_or(self.timeout);
+        (check, limit)
+    }
+
+    /// Carries `task` out.
+    pub(super) async fn carry_out(self, task: Task) -> TaskResult {
+        match task {
+            Task::Evaluate(task) => self.evaluate(*task).await,
+            Task::WriteEntry {
+                workload,
+                check,
+                manager,
+                patch,
+            } => TaskResult::EntryWritten(
+                self.writer.entry(&workload, &check, &manager, &patch).await,
+            ),
+            Task::Read {
+                namespace,
+                name,
+                uid,
+            } => TaskResult::Read(self.writer.fetch(&namespace, &name, &uid).await),
+            Task::Release {
+                controller,
+                reservation,
+                why,
+            } => {
+                let (check, limit) = self.check(controller);
+                TaskResult::Released(guarded(check.release(&reservation, why), limit).await)
+            }
+            Task::ListUnreleased { controller } => {
+                let (check, limit) = self.check(controller);
+                TaskResult::Unreleased(guarded(check.outstanding(), limit).await)
+            }
+            Task::Activate {
+                controller,
+                object,
+                parameters,
+            } => {
+                let (check, limit) = self.check(controller);
+                let call = async { Ok::<_, CheckError>(check.activate(&object, parameters).await) };
+                TaskResult::Activated(match guarded(call, limit).await {
+                    Ok(activated) => activated.map_err(NotActivated::Inactive),
+                    Err(error) => Err(NotActivated::Failed(error)),
+                })
+            }
+            Task::WriteCondition {
+                object,
+                manager,
+                patch,
+            } => TaskResult::ConditionWritten(self.writer.active(&object, &manager, &patch).await),
+        }
+    }
+
+    /// Evaluates, and checks whether the updates of the verdict fit.
+    async fn evaluate(self, task: EvaluationTask) -> TaskResult {
+        let started = Instant::now();
+        let (check, limit) = self.check(task.controller);
+        let reader: Arc<dyn ReadWorkload> = Arc::clone(&self.writer) as Arc<dyn ReadWorkload>;
+        let request = RequestBuilder::new(task.workload.clone(), &task.check)
+            .now(task.now)
+            .evaluation(task.evaluation)
+            .parameters_generation(task.generation)
+            .flavors(Arc::clone(&task.flavors))
+            .reader(reader)
+            .build_any(task.parameters);
+        let (outcome, label) = ask(&check, request.clone(), limit).await;
+        let took = started.elapsed();
+        let events = std::mem::take(&mut *request.told());
+        let refused = match &outcome {
+            Outcome::Verdict(verdict) if verdict.is_ready() && !verdict.updates.is_empty() => {
+                updates_do_not_fit(
+                    &verdict.updates,
+                    &task.workload,
+                    &task.check,
+                    &task.flavors,
+                    &*self.writer,
+                )
+                .await
+            }
+            _ => None,
+        };
+        TaskResult::Evaluated {
+            outcome: refused.unwrap_or(outcome),
+            label,
+            took,
+            events,
+        }
+    }
+}
+
+/// Rule 10: an update that contradicts something else would finish the job as FailedToStart. One
+/// request, and only when there seems to be a conflict.
+pub(in crate::runtime) async fn updates_do_not_fit(
+    updates: &PodSetUpdates,
+    workload: &Workload,
+    check: &str,
+    flavors: &std::collections::BTreeMap<String, ResourceFlavor>,
+    reader: &dyn ReadWorkload,
+) -> Option<Outcome> {
+    let failed = |kind, message: String| {
+        Some(Outcome::Failed {
+            kind,
+            message: message.into(),
+        })
+    };
+    match updates.conflicts(workload, check, flavors) {
+        Conflicts::None => None,
+        Conflicts::Certain(error) => failed(ErrorKind::Permanent, error.to_string()),
+        Conflicts::UnknownFlavor(name) => failed(
+            ErrorKind::Transient,
+            format!(
+                "the ResourceFlavor `{name}` is not known, so its node labels cannot be compared with the updates"
+            ),
+        ),
+        Conflicts::Suspected => match reader.read(workload).await {
+            Ok(object) => updates
+                .conflict_in_object(&object, check)
+                .and_then(|error| failed(ErrorKind::Permanent, error.to_string())),
+            Err(error) => failed(error.kind(), error.to_string()),
+        },
+    }
+}
