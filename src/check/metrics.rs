@@ -15,18 +15,16 @@ use std::fmt::Write;
 /// let mut text = MetricsText::new();
 /// let mut seats = text.gauge("licence_seats", "Seats of a licence");
 /// seats.sample(&[("licence", "cad")], 12.5);
-/// seats.sample(&[("licence", "a\"} 1\nkueue_check_leader{pod=\"x")], 1.0);
-/// text.counter("licence_requests", "Requests to the licence server").count(&[("result", "ok")], 7);
-/// assert_eq!(
-///     text.finish(),
-///     "# TYPE licence_seats gauge\n\
-///      # HELP licence_seats Seats of a licence\n\
-///      licence_seats{licence=\"cad\"} 12.5\n\
-///      licence_seats{licence=\"a\\\"} 1\\nkueue_check_leader{pod=\\\"x\"} 1\n\
-///      # TYPE licence_requests counter\n\
-///      # HELP licence_requests Requests to the licence server\n\
-///      licence_requests_total{result=\"ok\"} 7\n"
-/// );
+/// seats.sample(&[("licence", "a\"} 1\nleader{pod=\"x")], 1.0);
+/// let mut requests = text.counter("licence_requests", "Requests to the licence server");
+/// requests.count(&[("result", "ok")], 7);
+/// let text = text.finish();
+/// let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+/// assert_eq!(lines, [
+///     "licence_seats{licence=\"cad\"} 12.5",
+///     r#"licence_seats{licence="a\"} 1\nleader{pod=\"x"} 1"#,
+///     "licence_requests_total{result=\"ok\"} 7",
+/// ]);
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct MetricsText(String);
@@ -39,7 +37,8 @@ pub struct MetricsText(String);
 /// for (room, waiting) in [("north", 3), ("south", 0)] {
 ///     queue.count(&[("room", room)], waiting);
 /// }
-/// assert!(text.finish().ends_with("booking_queue{room=\"north\"} 3\nbooking_queue{room=\"south\"} 0\n"));
+/// let text = text.finish();
+/// assert!(text.ends_with("\nbooking_queue{room=\"north\"} 3\nbooking_queue{room=\"south\"} 0\n"));
 /// ```
 #[derive(Debug)]
 pub struct MetricFamily<'a> {
