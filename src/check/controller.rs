@@ -174,7 +174,11 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
         async {}
     }
 
-    /// Lines in the OpenMetrics text format, without the final `# EOF`, that are added to `/metrics` each time it is read. Default: none.
+    /// Lines in the OpenMetrics text format, without the final `# EOF`, that are added to
+    /// `/metrics` each time it is read. Default: none. [`MetricsText`](crate::MetricsText) writes
+    /// them, and escapes label values: text of others that is not escaped can add series, or make
+    /// the whole of `/metrics` unreadable. Every replica is asked: show what only the leader knows
+    /// only while [`Background::is_acting`].
     fn metrics(&self) -> String {
         String::new()
     }

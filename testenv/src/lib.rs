@@ -6,6 +6,7 @@
 mod build;
 mod cluster;
 mod crds;
+pub mod exposition;
 mod kueue;
 mod process;
 mod prometheus;

@@ -96,6 +96,7 @@ pub struct Terms {
     pub source: SourceSpec,
     /// How old the newest known spending may be, in seconds.
     pub staleness: i64,
+    limits_namespaces: bool,
     default_limit: Option<Amount>,
     max_limit: Option<Amount>,
     limits: BTreeMap<String, Amount>,
@@ -168,6 +169,7 @@ impl Terms {
     /// [`Invalid`] says what makes no sense.
     pub fn of_spec(name: &str, spec: &BudgetSpec) -> Result<Self, Invalid> {
         spec.check()?;
+        let limits_namespaces = spec.namespace_limits.is_some();
         let limits = spec.namespace_limits.clone().unwrap_or_default();
         let estimate = &spec.estimate;
         let mut pools = Vec::new();
@@ -199,6 +201,7 @@ impl Terms {
             schedule: spec.period.schedule()?,
             source: spec.source.clone(),
             staleness: i64::try_from(spec.source.staleness_bound().as_secs()).unwrap_or(i64::MAX),
+            limits_namespaces,
             default_limit: limits.default,
             max_limit: limits.max,
             limits: limits
@@ -237,7 +240,9 @@ impl Terms {
         self.measured == other.measured
     }
 
-    /// The limit of a namespace with its own NamespaceBudgets at `now`; `None` if it has no budget. Of two the lower holds.
+    /// The limit of a namespace with its own NamespaceBudgets at `now`; `None` if it has no budget.
+    /// Of two the lower holds. A Budget without `namespaceLimits` has no limits of single
+    /// namespaces, so NamespaceBudgets do not change it.
     pub fn namespace_limit(
         &self,
         namespace: &str,
@@ -245,6 +250,7 @@ impl Terms {
         now: Timestamp,
     ) -> Option<Amount> {
         let given = self.limits.get(namespace).copied().or(self.default_limit);
+        let own = own.filter(|_| self.limits_namespaces);
         let own = own.into_iter().flat_map(|own| own.budgets.values());
         let lowest = own
             .map(|budget| {
@@ -260,6 +266,11 @@ impl Terms {
     /// The namespaces that are named in it.
     pub fn named_namespaces(&self) -> impl Iterator<Item = &str> {
         self.limits.keys().map(String::as_str)
+    }
+
+    /// Whether it has limits of single namespaces, which NamespaceBudgets change.
+    pub fn limits_namespaces(&self) -> bool {
+        self.limits_namespaces
     }
 
     /// Whether each namespace has a limit, unless it says otherwise.

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use kueue_check::api::{PodSet, Workload};
 use kueue_check::{PodSetUpdates, Verdict};
 
-use crate::ledger::{Balance, Decision, Exemption, Reason, Run, Why};
+use crate::ledger::{Awaited, Balance, Decision, Exemption, Reason, Run, Why};
 use crate::money::Amount;
 use crate::resource::GROUP;
 use crate::terms::{Account, Terms};
@@ -165,24 +165,25 @@ impl Words<'_> {
                 )
             }
             Reason::ColdStart {
-                need,
+                awaits,
                 have,
                 problem,
             } => {
                 let clock = |at: &Timestamp| self.at(*at).strftime("%H:%M:%S").to_string();
-                let need = need.as_ref().map_or_else(
-                    || "the list of Workloads".to_owned(),
-                    |need| format!("spend data as of {}", clock(need)),
-                );
-                let have = have.as_ref().map_or_else(
-                    || "have none".to_owned(),
-                    |have| format!("have {}", clock(have)),
-                );
+                let awaited = match awaits {
+                    Awaited::Workloads => "the list of Workloads".to_owned(),
+                    Awaited::NamespaceBudgets => "the list of NamespaceBudgets".to_owned(),
+                    Awaited::Namespaces => "the list of Namespaces".to_owned(),
+                    Awaited::Spend(need) => {
+                        let have = have.as_ref().map_or_else(|| "none".to_owned(), clock);
+                        format!("spend data as of {} (have {have})", clock(need))
+                    }
+                };
                 let problem = problem
                     .as_ref()
                     .map(|problem| format!("; {problem}"))
                     .unwrap_or_default();
-                format!("waiting for {need} ({have}){problem}")
+                format!("waiting for {awaited}{problem}")
             }
             Reason::Stale {
                 account,

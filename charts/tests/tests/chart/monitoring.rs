@@ -11,7 +11,7 @@ use kueue_check_chart_tests::{chart, reads};
 use kueue_check_testenv::{or_skipped, prometheus};
 use serde_json::{Value, json};
 
-use crate::stage::helm;
+use crate::stage::{helm, values};
 use crate::values::{EVERYTHING, FILES, arguments};
 
 /// The series that the shipped programs show, and the labels of those that the SDK counts.
@@ -253,6 +253,92 @@ fn a_name_that_nobody_shows_is_found() {
     assert!(found("sum by (check) (kueue_check_pending)"));
     assert!(found("sum by (lane) (kueue_check_pending_workloads)"));
     assert!(found("kueue_check_verdicts"));
+}
+
+/// Prometheus evaluates the budget's alerts and panels over what a leader, its successor and a
+/// restarted pod show. A replica shows samples only while it leads; `stale` is a series that ends.
+#[test]
+fn the_budgets_alerts_and_panels_follow_the_leader() {
+    let Some(programs) = or_skipped("promtool on the alerts", prometheus()) else {
+        return;
+    };
+    let values = std::fs::read_to_string(values("values-budget.yaml")).unwrap();
+    let values: Value = serde_saphyr::from_str(&values).unwrap();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let groups = json!({"groups": values["prometheusRule"]["extraGroups"]});
+    std::fs::write(folder.join("budget-alerts.json"), groups.to_string()).unwrap();
+    let used = {
+        let board = chart().join("dashboards/budget.json");
+        let board: Value = serde_json::from_str(&std::fs::read_to_string(board).unwrap()).unwrap();
+        let panels = board["panels"].as_array().unwrap().clone();
+        move |title: &str| {
+            let panel = panels.iter().find(|panel| panel["title"] == title);
+            let expression = panel.unwrap()["targets"][0]["expr"].as_str().unwrap();
+            expression
+                .replace("$budget", ".*")
+                .replace("$account", ".*")
+        }
+    };
+    let fires = |alert: &str| {
+        format!("count(ALERTS{{alertname=\"{alert}\",alertstate=\"firing\"}}) or vector(0)")
+    };
+    let series = |name: &str, pod: &str, values: &str| {
+        let labels = if name.starts_with("budget_watermark") || name.starts_with("budget_source") {
+            String::new()
+        } else {
+            "account=\"team\",".to_owned()
+        };
+        json!({"series": format!("{name}{{budget=\"b\",{labels}pod=\"{pod}\"}}"), "values": values})
+    };
+    let is = |expression: String, at: &str, value: f64| json!({"expr": expression, "eval_time": at, "exp_samples": [{"labels": "{}", "value": value}]});
+    let age = "budget_watermark_age_seconds";
+    let tests = json!([
+        {
+            "name": "a leader that knows nothing, and one that has led",
+            "interval": "1m",
+            "input_series": [series(age, "a", "0+60x50 stale"), series(age, "b", "_x50 30x60")],
+            "promql_expr_test": [
+                is(fires("BudgetSourceStale"), "30m", 0.0),
+                is(fires("BudgetSourceStale"), "40m", 1.0),
+                is(fires("BudgetSourceStale"), "52m", 0.0),
+                is(used("Age of spending"), "52m", 30.0),
+            ],
+        },
+        {
+            "name": "a source that is down while the pod restarts",
+            "interval": "1m",
+            "input_series": [series("budget_source_up", "a", "0x7 stale"), series("budget_source_up", "b", "_x7 0x10 1x20")],
+            "promql_expr_test": [
+                is(fires("BudgetSourceDown"), "9m", 0.0),
+                is(fires("BudgetSourceDown"), "12m", 1.0),
+                is(fires("BudgetSourceDown"), "20m", 0.0),
+            ],
+        },
+        {
+            "name": "the successor knows what has been spent, and the first shows nothing more",
+            "interval": "1m",
+            "input_series": [
+                series("budget_remaining", "a", "7x10 stale"), series("budget_remaining", "b", "_x10 0x10"),
+                series("budget_overspent", "a", "5x10 stale"), series("budget_overspent", "b", "_x10 0x10"),
+            ],
+            "promql_expr_test": [
+                is(used("Accounts without money"), "5m", 0.0),
+                is(used("Accounts without money"), "15m", 1.0),
+                is(fires("BudgetOverspent"), "5m", 1.0),
+                is(fires("BudgetOverspent"), "15m", 0.0),
+            ],
+        },
+    ]);
+    let tests =
+        json!({"rule_files": ["budget-alerts.json"], "evaluation_interval": "1m", "tests": tests});
+    let file = folder.join("budget-alerts-test.json");
+    std::fs::write(&file, tests.to_string()).unwrap();
+    let output = Command::new(programs.promtool)
+        .args(["test", "rules"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:#?}");
 }
 
 #[test]

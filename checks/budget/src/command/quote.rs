@@ -46,6 +46,7 @@ fn said(
         workload.namespace().to_owned(),
         BTreeMap::new(),
     )]));
+    book.set_own_limits(BTreeMap::new());
     book.watched_since(now);
     if let Some(period) = book.period(now) {
         let spent = BTreeMap::from([(Arc::from(workload.namespace()), arguments.spent)]);

@@ -20,6 +20,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) async fn run(shared: &Arc<Shared>, context: Background) {
     shared.set_clock(context.clock());
     join!(
+        follow_leadership(shared, context.clone()),
         feeds::budgets(shared, &context),
         feeds::namespace_budgets(shared, &context),
         feeds::admission_checks(shared, &context),
@@ -30,15 +31,40 @@ pub(super) async fn run(shared: &Arc<Shared>, context: Background) {
     );
 }
 
+/// Records since when this replica leads. What is counted only by the leader begins anew.
+async fn follow_leadership(shared: &Arc<Shared>, mut context: Background) {
+    /// A session that ends leads no more.
+    struct Session<'a>(&'a Shared);
+    impl Drop for Session<'_> {
+        fn drop(&mut self) {
+            self.0.set_leads_since(None);
+        }
+    }
+    let session = Session(shared);
+    loop {
+        let leads = context.is_acting();
+        if leads {
+            for (_, book) in session.0.books().all_mut() {
+                book.begin_leading();
+            }
+        }
+        session.0.set_leads_since(leads.then(|| shared.now()));
+        context.acting_changed().await;
+    }
+}
+
 /// Gives what becomes free to those who wait, and shows balances.
 async fn walks(shared: &Arc<Shared>, mut context: Background) {
     let mut shown = status::Shown::default();
     let mut told = event::Told::new(&context);
     let mut queues = queues::Queues::default();
     loop {
-        while !context.is_acting() {
-            shared.books().forget_old_parked(shared.now());
-            let _ = timeout(WALK, context.acting_changed()).await;
+        if !context.is_acting() {
+            while !context.is_acting() {
+                shared.books().forget_old_parked(shared.now());
+                let _ = timeout(WALK, context.acting_changed()).await;
+            }
+            told.begin();
         }
         walk(shared);
         told.warn(shared).await;

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::shared::Asked;
-use crate::ledger::{Balance, Book};
+use crate::ledger::{Awaited, Balance, Book, Reason};
 use crate::source::Note;
 
 /// For how many seconds a job must have run before it is odd that nothing is spent.
@@ -45,7 +45,7 @@ pub(super) fn conditions(
             .is_some_and(|smallest| smallest > balance.remaining())
     });
     let overspent = names(&|balance| balance.overspent().is_some());
-    let fresh = fresh(book, asked, now);
+    let (limits, fresh) = (limits_known(book), fresh(book, asked, now));
     let says = |kind, status, reason, message: Option<String>| Says {
         kind,
         status,
@@ -55,10 +55,15 @@ pub(super) fn conditions(
     let all = [
         says(
             "Ready",
-            fresh.status,
-            if fresh.status { "Ready" } else { fresh.reason },
+            limits.status && fresh.status,
+            match (limits.status, fresh.status) {
+                (false, _) => limits.reason,
+                (true, false) => fresh.reason,
+                (true, true) => "Ready",
+            },
             None,
         ),
+        limits,
         fresh,
         match unpriced {
             None => says("PricesComplete", true, "Complete", None),
@@ -122,6 +127,61 @@ pub(super) fn conflicting(
     with_times(says, generation, before, now)
 }
 
+/// Whether a NamespaceBudget changes a limit of the Budget of `book`.
+pub(super) fn effective(
+    book: &Book,
+    generation: i64,
+    before: &[Condition],
+    now: Timestamp,
+) -> Condition {
+    let counts = book.terms().limits_namespaces();
+    let says = Says {
+        kind: "Effective",
+        status: counts,
+        reason: if counts {
+            "LimitApplies"
+        } else {
+            "NoNamespaceLimits"
+        },
+        message: if counts {
+            String::new()
+        } else {
+            format!(
+                "Budget {} has no spec.namespaceLimits, so it has no limits of single namespaces; set namespaceLimits: {{}} there",
+                book.terms().budget
+            )
+        },
+    };
+    with_times(says, generation, before, now)
+}
+
+/// Whether limits are known. Until then jobs wait.
+fn limits_known(book: &Book) -> Says {
+    let (reason, problem) = match book.limits_are_known() {
+        Err(Reason::ColdStart {
+            awaits: Awaited::NamespaceBudgets,
+            problem,
+            ..
+        }) => ("NamespaceBudgetsUnknown", problem),
+        Err(Reason::ColdStart { problem, .. }) => ("NamespacesUnknown", problem),
+        Ok(()) | Err(_) => {
+            return Says {
+                kind: "LimitsKnown",
+                status: true,
+                reason: "Listed",
+                message: String::new(),
+            };
+        }
+    };
+    let problem = problem.unwrap_or_else(|| "the first list has not been read yet".to_owned());
+    Says {
+        kind: "LimitsKnown",
+        status: false,
+        reason,
+        message: format!("jobs wait: {problem}"),
+    }
+}
+
 /// Whether it is known what is spent.
 fn fresh(book: &Book, asked: Option<&Asked>, now: Timestamp) -> Says {
     let says = |status, reason, message: String| Says {
@@ -161,9 +221,21 @@ fn fresh(book: &Book, asked: Option<&Asked>, now: Timestamp) -> Says {
                     "Stale",
                     "the newest known spending is older than stalenessBound".to_owned(),
                 ),
-                None => says(true, "Fresh", String::new()),
+                None => says(true, "Fresh", odd_names(notes)),
             }
         }
+    }
+}
+
+/// What is wrong with an answer that is of use all the same.
+fn odd_names(notes: &[Note]) -> String {
+    let odd = notes
+        .iter()
+        .any(|note| matches!(note, Note::InvalidNames { .. }));
+    if odd {
+        "the source reports names that no namespace can have; they are left out, and the log names one".to_owned()
+    } else {
+        String::new()
     }
 }
 
@@ -173,7 +245,9 @@ fn noted(note: &Note, book: &Book, now: Timestamp) -> Option<(&'static str, Stri
         Note::ClockSkew(seconds) => Some(("ClockSkew", format!("the source's samples are {seconds} s ahead of this clock"))),
         Note::PeriodNotCovered => Some(("PeriodNotCovered", "the source has nothing about the beginning of the period: what was spent then is not counted".to_owned())),
         Note::NoSpendMatched if book.has_run_for(UNMATCHED, now) => Some(("NoSpendMatched", "jobs run, and the source has no figure for any namespace: see the query and its label".to_owned())),
-        Note::NoSpendMatched | Note::Duplicate(_) | Note::SlowDown => None,
+        Note::NoSpendMatched | Note::Duplicate(_) | Note::InvalidNames { .. } | Note::SlowDown => {
+            None
+        }
     }
 }
 

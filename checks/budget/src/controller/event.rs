@@ -34,6 +34,11 @@ impl Told {
         }
     }
 
+    /// This replica has begun to lead: it counts from here.
+    pub(super) fn begin(&mut self) {
+        self.unsanctioned.clear();
+    }
+
     /// Tells what is new.
     pub(super) async fn warn(&mut self, shared: &Shared) {
         for (budget, uid, reason, note) in self.news(shared) {
@@ -93,7 +98,7 @@ impl Told {
                 );
                 *seen = book.unsanctioned();
             }
-            let Some(period) = book.period(now) else {
+            let Some(period) = book.period(now).filter(|_| book.limits_are_known().is_ok()) else {
                 continue;
             };
             for account in book.known_accounts(now) {

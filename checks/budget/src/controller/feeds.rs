@@ -17,6 +17,7 @@ use tokio::time::sleep;
 
 use super::CONTROLLER;
 use super::shared::{Own, OwnLimits, Shared};
+use crate::ledger::Listed;
 use crate::resource::{Budget, NamespaceBudget, Quota};
 use crate::terms::{OwnLimit, Terms};
 
@@ -31,9 +32,14 @@ enum Change<K> {
     Complete(Vec<K>),
 }
 
-/// Hands over each change of the objects of `api`, for ever; `kind` is for the log.
-async fn follow<K>(api: Api<K>, kind: &str, mut hand: impl FnMut(Change<K>))
-where
+/// Hands over each change of the objects of `api`, for ever, and each error to `failed`; `kind` is
+/// for the log.
+async fn follow<K>(
+    api: Api<K>,
+    kind: &str,
+    mut hand: impl FnMut(Change<K>),
+    mut failed: impl FnMut(&watcher::Error),
+) where
     K: Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
 {
     let mut events = pin!(watcher(api, Config::default()).default_backoff());
@@ -47,10 +53,35 @@ where
             Ok(Event::Delete(object)) => hand(Change::Gone(object)),
             Err(error) => {
                 tracing::warn!(error = %kueue_check::Message::new(error.to_string()), kind, "a watch of the budget check fails and is begun again");
+                failed(&error);
             }
         }
     }
 }
+
+/// Why `resource` cannot be listed and what to do about it, without what changes with each attempt.
+fn advice(error: &watcher::Error, resource: &str) -> String {
+    use watcher::Error::{InitialListFailed, WatchError, WatchFailed, WatchStartFailed};
+    let code = match error {
+        InitialListFailed(kube::Error::Api(status))
+        | WatchStartFailed(kube::Error::Api(status))
+        | WatchFailed(kube::Error::Api(status))
+        | WatchError(status) => status.code,
+        _ => 0,
+    };
+    match code {
+        403 => format!(
+            "cannot list {resource}: forbidden (403); apply the output of `budget-check manifests`, or upgrade the Helm release"
+        ),
+        404 => format!(
+            "cannot list {resource}: not installed (404); apply the output of `budget-check crds`, or upgrade the Helm release"
+        ),
+        _ => format!("cannot list {resource} now; will retry"),
+    }
+}
+
+/// For lists that no decision waits for.
+fn only_logged(_: &watcher::Error) {}
 
 pub(super) async fn budgets(shared: &Arc<Shared>, context: &Background) {
     let api: Api<Budget> = Api::all(context.client().clone());
@@ -66,27 +97,32 @@ pub(super) async fn budgets(shared: &Arc<Shared>, context: &Background) {
             tracing::warn!(budget = budget.name_any(), %invalid, "a Budget makes no sense");
         }
     };
-    follow(api, "Budget", |change| {
-        match change {
-            Change::Is(budget) => adopt(&budget),
-            Change::Gone(budget) => shared.budget_is_gone(&budget.name_any()),
-            Change::Complete(budgets) => {
-                let names: Vec<String> = budgets.iter().map(ResourceExt::name_any).collect();
-                budgets.iter().for_each(adopt);
-                let gone: Vec<String> = shared
-                    .books()
-                    .all()
-                    .map(|(name, _)| name.to_owned())
-                    .filter(|name| !names.contains(name))
-                    .collect();
-                for name in gone {
-                    shared.budget_is_gone(&name);
+    follow(
+        api,
+        "Budget",
+        |change| {
+            match change {
+                Change::Is(budget) => adopt(&budget),
+                Change::Gone(budget) => shared.budget_is_gone(&budget.name_any()),
+                Change::Complete(budgets) => {
+                    let names: Vec<String> = budgets.iter().map(ResourceExt::name_any).collect();
+                    budgets.iter().for_each(adopt);
+                    let gone: Vec<String> = shared
+                        .books()
+                        .all()
+                        .map(|(name, _)| name.to_owned())
+                        .filter(|name| !names.contains(name))
+                        .collect();
+                    for name in gone {
+                        shared.budget_is_gone(&name);
+                    }
+                    shared.budgets_are_known();
                 }
-                shared.budgets_are_known();
             }
-        }
-        shared.changed();
-    })
+            shared.changed();
+        },
+        only_logged,
+    )
     .await;
 }
 
@@ -100,55 +136,70 @@ pub(super) async fn namespace_budgets(shared: &Arc<Shared>, context: &Background
         generation: object.metadata.generation.unwrap_or_default(),
         spec: object.spec.clone(),
     };
-    follow(api, "NamespaceBudget", |change| {
-        match change {
-            Change::Is(object) => {
-                known.insert(key(&object), own(&object));
+    follow(
+        api,
+        "NamespaceBudget",
+        |change| {
+            match change {
+                Change::Is(object) => {
+                    known.insert(key(&object), own(&object));
+                }
+                Change::Gone(object) => {
+                    known.remove(&key(&object));
+                }
+                Change::Complete(objects) => {
+                    known = objects
+                        .iter()
+                        .map(|object| (key(object), own(object)))
+                        .collect();
+                }
             }
-            Change::Gone(object) => {
-                known.remove(&key(&object));
-            }
-            Change::Complete(objects) => {
-                known = objects
-                    .iter()
-                    .map(|object| (key(object), own(object)))
-                    .collect();
-            }
-        }
-        shared.set_own_limits(&known);
-        shared.changed();
-    })
+            shared.set_own_limits(&known);
+            shared.changed();
+        },
+        |error| {
+            shared.own_limits_failed(&advice(error, "namespacebudgets.budget.kueue-check.dev"));
+            shared.changed();
+        },
+    )
     .await;
 }
 
 pub(super) async fn namespaces(shared: &Arc<Shared>, context: &Background) {
-    while !shared
-        .books()
-        .all()
-        .any(|(_, book)| !book.terms().pools.is_empty())
-    {
+    // Pools select namespaces; with a default limit each name that the source reports would be an
+    // account.
+    let needed = |terms: &Terms| !terms.pools.is_empty() || terms.governs_all();
+    while !shared.books().all().any(|(_, book)| needed(book.terms())) {
         sleep(LATER).await;
     }
     let api: Api<Namespace> = Api::all(context.client().clone());
     let mut known: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
-    follow(api, "Namespace", |change| {
-        match change {
-            Change::Is(namespace) => {
-                known.insert(namespace.name_any(), namespace.labels().clone());
+    follow(
+        api,
+        "Namespace",
+        |change| {
+            match change {
+                Change::Is(namespace) => {
+                    known.insert(namespace.name_any(), namespace.labels().clone());
+                }
+                Change::Gone(namespace) => {
+                    known.remove(&namespace.name_any());
+                }
+                Change::Complete(all) => {
+                    known = all
+                        .iter()
+                        .map(|namespace| (namespace.name_any(), namespace.labels().clone()))
+                        .collect();
+                }
             }
-            Change::Gone(namespace) => {
-                known.remove(&namespace.name_any());
-            }
-            Change::Complete(all) => {
-                known = all
-                    .iter()
-                    .map(|namespace| (namespace.name_any(), namespace.labels().clone()))
-                    .collect();
-            }
-        }
-        shared.set_namespaces(&known);
-        shared.changed();
-    })
+            shared.set_namespaces(&known);
+            shared.changed();
+        },
+        |error| {
+            shared.namespaces_failed(&advice(error, "namespaces"));
+            shared.changed();
+        },
+    )
     .await;
 }
 
@@ -196,7 +247,13 @@ async fn follow_dynamic(
     hand: impl FnMut(Change<DynamicObject>),
 ) {
     let resource = kueue(client, kind, plural).await;
-    follow(Api::all_with(client.clone(), &resource), kind, hand).await;
+    follow(
+        Api::all_with(client.clone(), &resource),
+        kind,
+        hand,
+        only_logged,
+    )
+    .await;
 }
 
 /// Which AdmissionChecks refer to which Budget. The runtime tells the leader; a standby has to find out.
@@ -277,9 +334,23 @@ impl Shared {
         self.apply_own_limits();
     }
 
+    fn own_limits_failed(&self, problem: &str) {
+        self.own_limits_cannot_be_listed(problem);
+        self.apply_own_limits();
+    }
+
     /// Budgets that come later find what is known.
     pub(super) fn apply_own_limits(&self) {
-        let known = self.own_limits();
+        let known = match self.listed_own_limits() {
+            Listed::Known(known) => known,
+            Listed::Unknown(None) => return,
+            Listed::Unknown(Some(problem)) => {
+                for (_, book) in self.books().all_mut() {
+                    book.own_limits_failed(&problem);
+                }
+                return;
+            }
+        };
         for (name, book) in self.books().all_mut() {
             let mut own: BTreeMap<&str, OwnLimit> = BTreeMap::new();
             for ((namespace, of), Own { spec, .. }) in &known {

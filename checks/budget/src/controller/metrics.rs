@@ -1,134 +1,240 @@
 //! What can be counted. Account names reveal what tenants spend: let only the collector read the endpoint.
+//!
+//! Only the leader shows samples. A standby asks no source, so it would show that nothing has been
+//! spent; a replica that has led shows figures of then.
 
-use std::fmt::Write;
+use jiff::Timestamp;
+use kueue_check::MetricsText;
 
 use super::shared::Shared;
+use crate::ledger::{Balance, Book};
 use crate::terms::Account;
 
-/// All lines, in the OpenMetrics text format.
+/// All metrics, in the OpenMetrics text format. Those of another replica's accounts have no
+/// samples.
 pub(super) fn text(shared: &Shared) -> String {
-    let now = shared.now();
-    let mut families: [(&str, &str, String); 7] = [
-        (
-            "limit",
-            "The limit of an account in the current period, with top-ups",
-            String::new(),
-        ),
-        (
-            "spent",
-            "What an account has spent in the current period, as far as is known",
-            String::new(),
-        ),
-        (
-            "committed",
-            "What jobs of an account may still spend",
-            String::new(),
-        ),
-        ("remaining", "What is left", String::new()),
-        (
-            "overspent",
-            "By how much more than the limit has been spent",
-            String::new(),
-        ),
-        (
-            "held_workloads",
-            "Workloads that wait for money",
-            String::new(),
-        ),
-        (
-            "watermark_age_seconds",
-            "How old the newest known spending is",
-            String::new(),
-        ),
-    ];
-    let mut totals = String::new();
-    let books = shared.books();
-    for (budget, book) in books.all() {
-        let _ = writeln!(
-            totals,
-            "budget_unsanctioned_total{{budget=\"{budget}\"}} {}",
-            book.unsanctioned()
-        );
-        if let Some(known) = book.spend().watermarks().common {
-            let _ = writeln!(
-                families[6].2,
-                "budget_watermark_age_seconds{{budget=\"{budget}\"}} {}",
-                now.as_second() - known
-            );
-        }
-        let Some(period) = book.period(now) else {
-            continue;
+    let shown = shared
+        .leads_since()
+        .map(|since| Shown::of(shared, since))
+        .unwrap_or_default();
+    let mut text = MetricsText::new();
+    shown.of_accounts(&mut text);
+    shown.of_budgets(&mut text);
+    text.finish()
+}
+
+/// What one Budget's book shows.
+struct OfBudget {
+    name: String,
+    /// Age of the watermark, and whether the source is up; `None` while there is no period, because
+    /// then no source is asked.
+    source: Option<(i64, bool)>,
+    limits_are_known: bool,
+    unsanctioned: u64,
+    invalid_names: u64,
+}
+
+/// What one account shows.
+struct OfAccount {
+    budget: String,
+    balance: Balance,
+    held: u32,
+    /// Whether anything is known of spending. Until then nothing is shown of it: zero would be a
+    /// figure.
+    spend_is_known: bool,
+}
+
+/// What is shown.
+#[derive(Default)]
+struct Shown {
+    budgets: Vec<OfBudget>,
+    accounts: Vec<OfAccount>,
+    /// By Budget and result.
+    questions: Vec<(String, &'static str, u64)>,
+    decisions: Vec<(String, &'static str, u64)>,
+}
+
+impl Shown {
+    /// What a replica shows that leads since `since`.
+    fn of(shared: &Shared, since: Timestamp) -> Self {
+        let now = shared.now();
+        let invalid = shared.invalid_names();
+        let mut shown = Self {
+            questions: flat(shared.questions()),
+            decisions: flat(shared.decisions()),
+            ..Self::default()
         };
-        for account in book.known_accounts(now) {
-            let balance = book.balance(&account, period, now);
-            let kind = if matches!(account, Account::Pool(_)) {
-                "pool"
-            } else {
-                "namespace"
+        let books = shared.books();
+        for (name, book) in books.all() {
+            let known = book.spend().watermarks().common;
+            let limits_are_known = book.limits_are_known().is_ok();
+            shown.budgets.push(OfBudget {
+                name: name.to_owned(),
+                source: book.period(now).map(|_| {
+                    // While nothing is known it is at least as old as the wait for it.
+                    let age = now.as_second() - known.unwrap_or(since.as_second());
+                    let is_up = shared.asked(name).is_some_and(|asked| asked.result.is_ok());
+                    (age, is_up)
+                }),
+                limits_are_known,
+                unsanctioned: book.unsanctioned(),
+                invalid_names: invalid.get(name).copied().unwrap_or_default(),
+            });
+            if limits_are_known {
+                shown.accounts.extend(accounts(name, book, now));
+            }
+        }
+        shown
+    }
+
+    fn of_accounts(&self, text: &mut MetricsText) {
+        let spend = |account: &OfAccount, value| account.spend_is_known.then_some(value);
+        self.accounts(
+            text,
+            "budget_limit",
+            "The limit of an account in the current period, with top-ups",
+            |account| Some(account.balance.limit.as_f64()),
+        );
+        self.accounts(
+            text,
+            "budget_spent",
+            "What an account has spent in the current period, as far as is known",
+            |account| spend(account, account.balance.spent.as_f64()),
+        );
+        self.accounts(
+            text,
+            "budget_committed",
+            "What jobs of an account may still spend",
+            |account| Some(account.balance.committed.total().as_f64()),
+        );
+        self.accounts(text, "budget_remaining", "What is left", |account| {
+            spend(account, account.balance.remaining().as_f64())
+        });
+        self.accounts(
+            text,
+            "budget_overspent",
+            "By how much more than the limit has been spent",
+            |account| {
+                let overspent = account.balance.overspent().unwrap_or_default();
+                spend(account, overspent.as_f64())
+            },
+        );
+        self.accounts(
+            text,
+            "budget_held_workloads",
+            "Workloads that wait for money",
+            |account| Some(account.held.into()),
+        );
+    }
+
+    fn accounts(
+        &self,
+        text: &mut MetricsText,
+        name: &str,
+        help: &str,
+        value: impl Fn(&OfAccount) -> Option<f64>,
+    ) {
+        let mut family = text.gauge(name, help);
+        for account in &self.accounts {
+            let Some(value) = value(account) else {
+                continue;
             };
-            let labels = format!(
-                "{{budget=\"{budget}\",account=\"{}\",kind=\"{kind}\"}}",
-                account.name()
-            );
-            let values = [
-                balance.limit.as_f64(),
-                balance.spent.as_f64(),
-                balance.committed.total().as_f64(),
-                balance.remaining().as_f64(),
-                balance.overspent().unwrap_or_default().as_f64(),
-                f64::from(book.held(&account).0),
+            let kind = match account.balance.account {
+                Account::Pool(_) => "pool",
+                Account::Namespace(_) => "namespace",
+            };
+            let labels = [
+                ("budget", account.budget.as_str()),
+                ("account", account.balance.account.name()),
+                ("kind", kind),
             ];
-            for ((name, _, lines), value) in families.iter_mut().zip(values) {
-                let _ = writeln!(lines, "budget_{name}{labels} {value}");
+            family.sample(&labels, value);
+        }
+    }
+
+    fn of_budgets(&self, text: &mut MetricsText) {
+        let mut family = text.gauge(
+            "budget_watermark_age_seconds",
+            "How old the newest known spending is; while nothing is known, for how long this replica has led",
+        );
+        let sources = || {
+            let budgets = self.budgets.iter();
+            budgets.filter_map(|budget| Some((budget.name.as_str(), budget.source?)))
+        };
+        for (name, (age, _)) in sources() {
+            let age = u64::try_from(age).unwrap_or_default();
+            family.count(&[("budget", name)], age);
+        }
+        let mut family = text.gauge(
+            "budget_source_up",
+            "Whether the source gave a usable answer when it was last asked",
+        );
+        for (name, (_, is_up)) in sources() {
+            family.count(&[("budget", name)], is_up.into());
+        }
+        let mut family = text.gauge(
+            "budget_limits_known",
+            "Whether NamespaceBudgets and Namespaces have been listed, where the Budget needs them",
+        );
+        for budget in &self.budgets {
+            family.count(&[("budget", &budget.name)], budget.limits_are_known.into());
+        }
+        let mut family = text.counter(
+            "budget_unsanctioned",
+            "Runs that had our word without our having given it",
+        );
+        for budget in &self.budgets {
+            family.count(&[("budget", &budget.name)], budget.unsanctioned);
+        }
+        let mut family = text.counter(
+            "budget_source_invalid_names",
+            "Names in answers of the source that no namespace can have, which were left out",
+        );
+        for budget in &self.budgets {
+            family.count(&[("budget", &budget.name)], budget.invalid_names);
+        }
+        for (name, help, counts) in [
+            (
+                "budget_source_requests",
+                "Questions to sources, by result",
+                &self.questions,
+            ),
+            (
+                "budget_decisions",
+                "Decisions about Workloads that were new, by result",
+                &self.decisions,
+            ),
+        ] {
+            let mut family = text.counter(name, help);
+            for (budget, result, count) in counts {
+                family.count(&[("budget", budget), ("result", result)], *count);
             }
         }
     }
-    drop(books);
-    let mut text = String::new();
-    for (name, help, lines) in families {
-        let _ = write!(
-            text,
-            "# TYPE budget_{name} gauge\n# HELP budget_{name} {help}\n{lines}"
-        );
-    }
-    counter(
-        &mut text,
-        "unsanctioned",
-        "Runs that had our word without our having given it",
-        &totals,
-    );
-    counter(
-        &mut text,
-        "source_requests",
-        "Questions to sources, by result",
-        &by_result("source_requests", shared.questions()),
-    );
-    counter(
-        &mut text,
-        "decisions",
-        "Decisions about Workloads that were new, by result",
-        &by_result("decisions", shared.decisions()),
-    );
-    text
 }
 
-fn counter(text: &mut String, name: &str, help: &str, lines: &str) {
-    let _ = write!(
-        text,
-        "# TYPE budget_{name} counter\n# HELP budget_{name} {help}\n{lines}"
-    );
+fn accounts<'a>(
+    name: &'a str,
+    book: &'a Book,
+    now: Timestamp,
+) -> impl Iterator<Item = OfAccount> + 'a {
+    let period = book.period(now).into_iter();
+    period.flat_map(move |period| {
+        let accounts = book.known_accounts(now).into_iter();
+        accounts.map(move |account| OfAccount {
+            budget: name.to_owned(),
+            balance: book.balance(&account, period, now),
+            held: book.held(&account).0,
+            spend_is_known: book.spend().watermarks().common.is_some(),
+        })
+    })
 }
 
-fn by_result(
-    name: &str,
+fn flat(
     counts: std::collections::BTreeMap<(String, &'static str), u64>,
-) -> String {
-    let mut lines = String::new();
-    for ((budget, result), count) in counts {
-        let _ = writeln!(
-            lines,
-            "budget_{name}_total{{budget=\"{budget}\",result=\"{result}\"}} {count}"
-        );
-    }
-    lines
+) -> Vec<(String, &'static str, u64)> {
+    counts
+        .into_iter()
+        .map(|((budget, result), count)| (budget, result, count))
+        .collect()
 }

@@ -168,6 +168,18 @@ fn take(
     };
     let pause = match result {
         Ok(answer) => {
+            let answer = answer.without_invalid_names();
+            for note in &answer.notes {
+                if let Note::InvalidNames { count, example } = note {
+                    tracing::warn!(
+                        budget = name,
+                        count,
+                        example,
+                        "the source reports names that no namespace can have"
+                    );
+                    shared.count_invalid_names(name, *count);
+                }
+            }
             let taken = book.observe(&answer.observation, now);
             // A cold start ends with the first answer about a time that was watched: it is asked for as soon as it can be had.
             let settle = i64::try_from(terms.source.settle_delay().as_secs())

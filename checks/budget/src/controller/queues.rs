@@ -225,7 +225,9 @@ fn to_close(shared: &Shared) -> BTreeSet<(String, String, String, Amount)> {
     let books = shared.books();
     let mut all = BTreeSet::new();
     let closes = |book: &Book| {
-        book.terms().quota == Quota::CloseLocalQueues && !shared.is_gone(&book.terms().uid)
+        book.terms().quota == Quota::CloseLocalQueues
+            && !shared.is_gone(&book.terms().uid)
+            && book.limits_are_known().is_ok()
     };
     for (_, book) in books.all().filter(|(_, book)| closes(book)) {
         let Some(period) = book.period(now) else {
@@ -268,7 +270,14 @@ fn may_open(shared: &Shared, namespace: &str, uid: &str, needs: Amount) -> bool 
         return shared.knows_budgets();
     };
     let account = Account::Namespace(namespace.into());
-    if book.terms().quota != Quota::CloseLocalQueues || book.accounts(namespace, now).is_empty() {
+    if book.terms().quota != Quota::CloseLocalQueues {
+        return true;
+    }
+    // Whether a namespace has a budget is not known before limits are.
+    if book.limits_are_known().is_err() {
+        return false;
+    }
+    if book.accounts(namespace, now).is_empty() {
         return true;
     }
     // Who has just begun knows of no spending, and takes it for none.

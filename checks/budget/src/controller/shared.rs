@@ -11,7 +11,7 @@ use kueue_check::{CheckError, Clock};
 use tokio::sync::{Notify, broadcast, watch};
 
 use super::MakeSource;
-use crate::ledger::{Book, Books, Decision};
+use crate::ledger::{Book, Books, Decision, Listed};
 use crate::resource::{Budget, NamespaceBudgetSpec};
 use crate::source::{Note, SourceError};
 use crate::terms::Terms;
@@ -39,8 +39,12 @@ pub(super) struct Shared {
     budgets_known: AtomicBool,
     /// The uids of Budgets that were deleted: their last terms are used for what is in flight, and for nothing more.
     gone: Mutex<BTreeSet<String>>,
-    own: Mutex<OwnLimits>,
-    namespaces: Mutex<Option<Labels>>,
+    own: Mutex<Listed<OwnLimits>>,
+    namespaces: Mutex<Listed<Labels>>,
+    /// Since when this replica leads.
+    leads_since: Mutex<Option<Timestamp>>,
+    /// Names in answers of sources that no namespace can have, by Budget.
+    invalid_names: Mutex<BTreeMap<String, u64>>,
 }
 
 /// NamespaceBudgets, by namespace and name.
@@ -90,6 +94,8 @@ impl Shared {
             gone: Mutex::default(),
             own: Mutex::default(),
             namespaces: Mutex::default(),
+            leads_since: Mutex::default(),
+            invalid_names: Mutex::default(),
         }
     }
 
@@ -125,16 +131,34 @@ impl Shared {
     /// A book that is new finds what is known of namespaces.
     pub(super) fn dress(&self) {
         self.apply_own_limits();
-        if let Some(known) = &*lock(&self.namespaces) {
-            for (_, book) in self.books().all_mut() {
-                book.set_namespaces(known.clone());
+        let namespaces = lock(&self.namespaces);
+        for (_, book) in self.books().all_mut() {
+            match &*namespaces {
+                Listed::Known(known) => book.set_namespaces(known.clone()),
+                Listed::Unknown(Some(problem)) => book.namespaces_failed(problem),
+                Listed::Unknown(None) => {}
             }
         }
     }
 
     pub(super) fn set_namespaces(&self, known: &Labels) {
-        *lock(&self.namespaces) = Some(known.clone());
+        *lock(&self.namespaces) = Listed::Known(known.clone());
         self.dress();
+    }
+
+    pub(super) fn namespaces_failed(&self, problem: &str) {
+        lock(&self.namespaces).fail(problem);
+        self.dress();
+    }
+
+    /// This replica leads since then, or does not lead.
+    pub(super) fn set_leads_since(&self, since: Option<Timestamp>) {
+        *lock(&self.leads_since) = since;
+    }
+
+    /// Since when this replica leads; `None` if it does not.
+    pub(super) fn leads_since(&self) -> Option<Timestamp> {
+        *lock(&self.leads_since)
     }
 
     pub(super) fn budgets_are_known(&self) {
@@ -161,11 +185,19 @@ impl Shared {
     }
 
     pub(super) fn own_limits(&self) -> OwnLimits {
+        lock(&self.own).known().cloned().unwrap_or_default()
+    }
+
+    pub(super) fn listed_own_limits(&self) -> Listed<OwnLimits> {
         lock(&self.own).clone()
     }
 
     pub(super) fn keep_own_limits(&self, own: OwnLimits) {
-        *lock(&self.own) = own;
+        *lock(&self.own) = Listed::Known(own);
+    }
+
+    pub(super) fn own_limits_cannot_be_listed(&self, problem: &str) {
+        lock(&self.own).fail(problem);
     }
 
     /// The same from a question, where it is known already almost always.
@@ -298,6 +330,17 @@ impl Shared {
         *lock(&self.decisions)
             .entry((budget.to_owned(), word))
             .or_default() += 1;
+    }
+
+    /// Counts names in the answer of the source of `budget` that no namespace can have.
+    pub(super) fn count_invalid_names(&self, budget: &str, names: u64) {
+        *lock(&self.invalid_names)
+            .entry(budget.to_owned())
+            .or_default() += names;
+    }
+
+    pub(super) fn invalid_names(&self) -> BTreeMap<String, u64> {
+        lock(&self.invalid_names).clone()
     }
 
     pub(super) fn questions(&self) -> BTreeMap<(String, &'static str), u64> {

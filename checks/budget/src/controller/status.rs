@@ -10,9 +10,9 @@ use kube::api::{Patch, PatchParams};
 use kueue_check::Background;
 use serde_json::{Value, json};
 
-use super::conditions::{conditions, conflicting};
+use super::conditions::{conditions, conflicting, effective};
 use super::shared::Shared;
-use crate::ledger::{Balance, Book};
+use crate::ledger::{Balance, Book, Reason};
 use crate::resource::{
     AccountStatus, Budget, BudgetStatus, CommittedStatus, NamespaceBudget, NamespaceBudgetStatus,
     PeriodStatus,
@@ -90,6 +90,10 @@ fn due(
     let books = shared.books();
     let mut all = Vec::new();
     for (name, book) in books.all() {
+        // What is known a moment after the start is not worth a write.
+        if let Err(Reason::ColdStart { problem: None, .. }) = book.limits_are_known() {
+            continue;
+        }
         let known = conditions_before(before, "", name);
         let asked = shared.asked(name);
         let status = budget_status(book, asked.as_ref(), &known, now);
@@ -224,7 +228,9 @@ fn budget_status(
     now: Timestamp,
 ) -> BudgetStatus {
     let period = book.period(now);
+    let limits_are_known = book.limits_are_known().is_ok();
     let balances: Vec<Balance> = period
+        .filter(|_| limits_are_known)
         .map(|period| {
             book.known_accounts(now)
                 .iter()
@@ -280,7 +286,7 @@ fn budget_status(
             .common
             .and_then(|at| Timestamp::from_second(at).ok())
             .map(text),
-        total: Some(total),
+        total: limits_are_known.then_some(total),
         accounts,
         conditions: conditions(book, asked, &balances, before, now),
     }
@@ -295,8 +301,10 @@ fn namespace_status(
     now: Timestamp,
 ) -> NamespaceBudgetStatus {
     let account = Account::Namespace(namespace.into());
+    let counts = book.terms().limits_namespaces();
     let balance = book
         .period(now)
+        .filter(|_| counts)
         .map(|period| book.balance(&account, period, now));
     NamespaceBudgetStatus {
         observed_generation: generation,
@@ -307,6 +315,9 @@ fn namespace_status(
             .and_then(|at| Timestamp::from_second(at).ok())
             .map(text),
         account: balance.map(|balance| account_status(book, &balance)),
-        conditions: vec![conflicting(rivals, generation, before, now)],
+        conditions: vec![
+            conflicting(rivals, generation, before, now),
+            effective(book, generation, before, now),
+        ],
     }
 }

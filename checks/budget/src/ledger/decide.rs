@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::book::{Approval, Live, Said};
 use super::tally::{Place, Tally, place};
-use super::{Book, Decision, Reason, Run, RunState, Why, committed};
+use super::{Awaited, Book, Decision, Reason, Run, RunState, Why, committed};
 use crate::money::Amount;
 use crate::period::Period;
 use crate::resource::{
@@ -36,9 +36,9 @@ impl Book {
             .get(&run.uid)
             .is_some_and(|live| live.approval == Approval::Given);
         self.unlien(&run.uid);
-        if self.accounts(&run.namespace, now).is_empty()
-            && run.exempt.is_none()
-            && self.knows_namespaces()
+        if run.exempt.is_none()
+            && self.limits_of_are_known(&run.namespace).is_ok()
+            && self.accounts(&run.namespace, now).is_empty()
         {
             self.no_longer_held(&run.uid);
             return Decision::NotGoverned;
@@ -112,8 +112,10 @@ impl Book {
             ));
         }
         if let Some((resource, flavor)) = &run.quote.unpriced {
-            if self.terms.on_unpriced == OnUnpriced::Admit {
-                return Ok(Why::Unpriced);
+            match self.terms.on_unpriced {
+                OnUnpriced::Admit => return Ok(Why::Unpriced),
+                OnUnpriced::Reject => self.no_cold_start(run, now)?,
+                OnUnpriced::Hold => {}
             }
             return Err(Reason::Unpriced {
                 resource: resource.clone(),
@@ -123,6 +125,8 @@ impl Book {
         match self.strictly(run, now, tally) {
             Ok(()) => Ok(Why::Fits(Vec::new())),
             Err(reason @ Reason::Stale { .. }) if self.terms.on_stale == HoldOrAdmit::Admit => {
+                // What one job may cost does not depend on what has been spent.
+                self.not_too_large(run, &self.accounts(&run.namespace, now), now)?;
                 Ok(Why::Stale(Box::new(reason)))
             }
             Err(reason) => Err(reason),
@@ -131,18 +135,9 @@ impl Book {
 
     fn strictly(&self, run: &Run, now: Timestamp, tally: &mut Tally) -> Result<(), Reason> {
         let period = self.period(now).ok_or(Reason::NoPeriod)?;
-        if !self.knows_namespaces() {
-            return Err(Reason::ColdStart {
-                need: None,
-                have: None,
-                problem: None,
-            });
-        }
-        let accounts = self.accounts(&run.namespace, now);
+        let accounts = self.all_is_known(run, now)?;
+        // A rejection is final, so limits and spending come first.
         self.not_too_large(run, &accounts, now)?;
-        for account in &accounts {
-            self.is_known(account, now)?;
-        }
         for account in &accounts {
             self.fits(run, account, period, now, tally)?;
         }
@@ -178,26 +173,72 @@ impl Book {
         Ok(())
     }
 
-    pub(super) fn knows_namespaces(&self) -> bool {
-        self.terms.pools.is_empty() || self.namespaces.is_some()
+    /// The accounts of `run`, once their limits and their spending are known.
+    fn all_is_known(&self, run: &Run, now: Timestamp) -> Result<Vec<Account>, Reason> {
+        self.limits_of_are_known(&run.namespace)?;
+        let accounts = self.accounts(&run.namespace, now);
+        for account in &accounts {
+            self.is_known(account, now)?;
+        }
+        Ok(accounts)
+    }
+
+    /// Fails while limits or spending have not been known since this process began.
+    fn no_cold_start(&self, run: &Run, now: Timestamp) -> Result<(), Reason> {
+        match self.all_is_known(run, now) {
+            Err(reason @ Reason::ColdStart { .. }) => Err(reason),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Whether it is known which accounts pay for a namespace, and how much each may spend.
+    pub(crate) fn limits_are_known(&self) -> Result<(), Reason> {
+        let cold = |awaits, problem: Option<&str>| {
+            Err(Reason::ColdStart {
+                awaits,
+                have: None,
+                problem: problem.map(str::to_owned),
+            })
+        };
+        if self.terms.limits_namespaces() && self.own.known().is_none() {
+            return cold(Awaited::NamespaceBudgets, self.own.problem());
+        }
+        if !self.terms.pools.is_empty() && self.namespaces.known().is_none() {
+            return cold(Awaited::Namespaces, self.namespaces.problem());
+        }
+        Ok(())
+    }
+
+    /// The same for `namespace`: one that is newer than what has been seen of Namespaces has labels
+    /// all the same.
+    fn limits_of_are_known(&self, namespace: &str) -> Result<(), Reason> {
+        self.limits_are_known()?;
+        let known = self.namespaces.known();
+        let is_seen = known.is_none_or(|all| all.contains_key(namespace));
+        if self.terms.pools.is_empty() || is_seen {
+            return Ok(());
+        }
+        Err(Reason::ColdStart {
+            awaits: Awaited::Namespaces,
+            have: None,
+            problem: None,
+        })
     }
 
     /// Whether it is known what `account` has spent: at all, since this process watches, and not too long ago.
     pub(crate) fn is_known(&self, account: &Account, now: Timestamp) -> Result<(), Reason> {
         let at = |second: i64| Timestamp::from_second(second).unwrap_or_default();
         let known = self.watermark(account).filter(|known| *known > i64::MIN);
-        let cold = |need: Option<i64>| Reason::ColdStart {
-            need: need.map(at),
+        let cold = |awaits| Reason::ColdStart {
+            awaits,
             have: known.map(at),
             problem: self.problem.clone(),
         };
-        let watched = self
-            .watched_since
-            .filter(|_| self.knows_namespaces())
-            .ok_or_else(|| cold(None))?;
-        let known_at = known.ok_or_else(|| cold(Some(watched)))?;
+        self.limits_are_known()?;
+        let watched = self.watched_since.ok_or_else(|| cold(Awaited::Workloads))?;
+        let known_at = known.ok_or_else(|| cold(Awaited::Spend(at(watched))))?;
         if known_at < watched && self.terms.takeover == Takeover::WaitForSource {
-            return Err(cold(Some(watched)));
+            return Err(cold(Awaited::Spend(at(watched))));
         }
         if now.as_second() - known_at > self.terms.staleness {
             return Err(Reason::Stale {
@@ -272,7 +313,7 @@ impl Book {
     fn about_running(&mut self, run: &Run, now: Timestamp) -> Decision {
         self.see(run, now);
         let (running, grace) = self.terms.overspent;
-        if running == Running::Leave || run.exempt.is_some() {
+        if running == Running::Leave || run.exempt.is_some() || self.limits_are_known().is_err() {
             return Decision::Unchanged;
         }
         let Some(period) = self.period(now) else {

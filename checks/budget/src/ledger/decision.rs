@@ -68,11 +68,12 @@ pub enum Reason {
         /// Its flavor.
         flavor: String,
     },
-    /// It is not known yet what has been spent up to the time since which this process watches.
+    /// Limits, or what has been spent up to the time since which this process watches, are not
+    /// known yet.
     ColdStart {
-        /// That time; `None` while the list is being read.
-        need: Option<Timestamp>,
-        /// What is known.
+        /// What is not known.
+        awaits: Awaited,
+        /// Up to when spending is known.
         have: Option<Timestamp>,
         /// Why nothing more is.
         problem: Option<String>,
@@ -90,7 +91,42 @@ pub enum Reason {
     NoPeriod,
 }
 
+/// What a decision cannot be made without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// The first complete list of Workloads.
+    Workloads,
+    /// The first complete list of NamespaceBudgets: they change limits.
+    NamespaceBudgets,
+    /// The first complete list of Namespaces: pools select them by their labels.
+    Namespaces,
+    /// Spending as of this time, since which this process has seen every Workload.
+    Spend(Timestamp),
+}
+
 impl Reason {
+    /// Whether both wait for lists or spending, but not for the same one, or not for the same
+    /// cause.
+    pub(super) fn awaits_other_than(&self, before: &Self) -> bool {
+        let (
+            Self::ColdStart {
+                awaits, problem, ..
+            },
+            Self::ColdStart {
+                awaits: other,
+                problem: earlier,
+                ..
+            },
+        ) = (self, before)
+        else {
+            return false;
+        };
+        // The source's error may differ at each attempt; that of a list is one of a few sentences.
+        let is_list = matches!(awaits, Awaited::NamespaceBudgets | Awaited::Namespaces);
+        std::mem::discriminant(awaits) != std::mem::discriminant(other)
+            || (is_list && problem != earlier)
+    }
+
     /// Whether what it lacks is money.
     pub(super) fn is_about_money(&self) -> bool {
         self.balance().is_some()

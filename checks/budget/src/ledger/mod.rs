@@ -25,9 +25,10 @@ pub use balance::Balance;
 pub use book::Book;
 pub use books::Books;
 pub use claim::{Claim, Committed, State, Watermarks, committed};
-pub use decision::{Decision, Reason, Why};
+pub use decision::{Awaited, Decision, Reason, Why};
 pub use run::{Exemption, Run, RunState, run_of};
 pub use spend::{Observation, Spend, Taken};
 
+pub(crate) use book::Listed;
 #[cfg(test)]
 pub(crate) use book::Walked;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::money::{Amount, Rate};
 use crate::quote::Quote;
-use crate::terms::{Account, Terms};
+use crate::terms::{Account, OwnLimit, Terms};
 
 const NOW: i64 = 1_795_251_600;
 /// How many decisions are timed.
@@ -34,6 +34,7 @@ fn terms(patch: &Value) -> Arc<Terms> {
 /// A book that knows that `spent` has been spent in the namespace `n`.
 fn book(patch: &Value, spent: &str) -> Book {
     let mut book = Book::new(terms(patch));
+    book.set_own_limits(BTreeMap::new());
     book.watched_since(time(NOW - 60));
     know(&mut book, spent, NOW);
     book
@@ -229,6 +230,7 @@ fn each_case_has_its_decision() {
 #[test]
 fn a_cold_start_ends_when_the_watermark_has_passed_the_start() {
     let mut book = Book::new(terms(&json!({})));
+    book.set_own_limits(BTreeMap::new());
     let asked = |book: &mut Book| word(&book.decide(&run("a", 1), time(NOW)));
     assert_eq!(asked(&mut book), "cold_start");
     book.watched_since(time(NOW - 30));
@@ -240,9 +242,244 @@ fn a_cold_start_ends_when_the_watermark_has_passed_the_start() {
     let mut trusting = Book::new(terms(
         &json!({"takeover": "TrustWorkloads", "source": {"fixed": {}, "stalenessBound": "3d"}}),
     ));
+    trusting.set_own_limits(BTreeMap::new());
     trusting.watched_since(time(NOW));
     know(&mut trusting, "0", NOW - 86_400);
     assert_eq!(asked(&mut trusting), "fits");
+}
+
+/// The NamespaceBudget of the namespace `n`.
+fn own(spec: &Value) -> BTreeMap<String, OwnLimit> {
+    let mut spec = spec.clone();
+    spec["budgetRef"] = json!("b");
+    let budgets = BTreeMap::from([("own".to_owned(), serde_json::from_value(spec).unwrap())]);
+    BTreeMap::from([("n".to_owned(), OwnLimit { budgets })])
+}
+
+#[test]
+fn a_job_is_not_judged_by_a_limit_that_is_not_known_yet() {
+    let limit = |limit: &str| own(&json!({"limit": limit}));
+    for (limits, known, expected) in [
+        (json!({"default": "500"}), limit("2500"), "fits"),
+        (json!({"default": "500"}), limit("900"), "rejected"),
+        (json!({"default": "500"}), BTreeMap::new(), "rejected"),
+        (json!({"max": "5000"}), limit("2500"), "fits"),
+        (json!({"max": "5000"}), BTreeMap::new(), "not governed"),
+    ] {
+        let mut book = Book::new(terms(&json!({"namespaceLimits": limits})));
+        let asked = |book: &mut Book| word(&book.decide(&run("a", 1200), time(NOW)));
+        assert_eq!(asked(&mut book), "cold_start", "{limits}: nothing is known");
+        book.watched_since(time(NOW - 60));
+        know(&mut book, "0", NOW);
+        assert_eq!(
+            asked(&mut book),
+            "cold_start",
+            "{limits}: spending is known"
+        );
+        book.own_limits_failed("cannot list namespacebudgets: forbidden (403)");
+        let Decision::Hold(Reason::ColdStart {
+            awaits, problem, ..
+        }) = book.decide(&run("a", 1200), time(NOW))
+        else {
+            panic!("{limits}")
+        };
+        assert_eq!(awaits, Awaited::NamespaceBudgets);
+        assert!(
+            problem.unwrap().contains("403"),
+            "{limits}: the cause is told"
+        );
+        let walked = book.walk(time(NOW));
+        assert_eq!(
+            walked,
+            Walked::default(),
+            "{limits}: and not again and again"
+        );
+        book.set_own_limits(known.clone());
+        let walked = book.walk(time(NOW));
+        let heard = walked.granted.len() + walked.retold.len();
+        assert_eq!(
+            heard, 1,
+            "{limits}: the job is decided once limits are known"
+        );
+        assert_eq!(asked(&mut book), expected, "{limits} {known:?}");
+        // A list that fails later makes nothing unknown.
+        book.own_limits_failed("cannot list namespacebudgets: forbidden (403)");
+        assert!(book.limits_are_known().is_ok());
+    }
+}
+
+#[test]
+fn the_rules_have_an_order() {
+    let pool = json!({"pools": [{"name": "all", "limit": "15", "namespaceSelector": {"matchLabels": {"org": "x"}}}]});
+    let with = |patch: Value| {
+        let mut all = pool.clone();
+        all.as_object_mut()
+            .unwrap()
+            .extend(patch.as_object().unwrap().clone());
+        all
+    };
+    let gone = json!({"term": {"from": "2020-01-01T00:00:00Z", "until": "2020-02-01T00:00:00Z"}});
+    let unpriced = Run {
+        quote: Quote {
+            unpriced: Some(("gpu".to_owned(), "h100".to_owned())),
+            ..run("a", 0).quote
+        },
+        ..run("a", 0)
+    };
+    let exempt = Run {
+        exempt: Some(Exemption::PriorityClass("sla".to_owned())),
+        ..run("a", 1200)
+    };
+    let (large, small) = (run("a", 1200), run("a", 1));
+    // What each job is told when nothing is known, then with NamespaceBudgets, Namespaces,
+    // Workloads, spending, and long after.
+    let unknown = ["cold_start"; 4];
+    for (case, patch, asked, early, known, late) in [
+        (
+            "no period",
+            with(json!({"period": gone})),
+            &small,
+            ["no_period"; 4],
+            "no_period",
+            "no_period",
+        ),
+        (
+            "too large",
+            pool.clone(),
+            &large,
+            unknown,
+            "rejected",
+            "stale",
+        ),
+        (
+            "too large, held",
+            with(json!({"onTooLarge": "Hold"})),
+            &large,
+            unknown,
+            "too_large",
+            "stale",
+        ),
+        (
+            "too large, stale is admitted",
+            with(json!({"onStale": "Admit"})),
+            &large,
+            unknown,
+            "rejected",
+            "rejected",
+        ),
+        ("fits", pool.clone(), &small, unknown, "fits", "stale"),
+        (
+            "unpriced",
+            pool.clone(),
+            &unpriced,
+            ["unpriced"; 4],
+            "unpriced",
+            "unpriced",
+        ),
+        (
+            "unpriced, rejected",
+            with(json!({"onUnpriced": "Reject"})),
+            &unpriced,
+            unknown,
+            "rejected",
+            "rejected",
+        ),
+        (
+            "exempt",
+            pool.clone(),
+            &exempt,
+            ["exempt"; 4],
+            "exempt",
+            "exempt",
+        ),
+        (
+            "reported",
+            with(json!({"enforcement": "ReportOnly"})),
+            &large,
+            unknown,
+            "too_large",
+            "stale",
+        ),
+    ] {
+        let mut book = Book::new(terms(&patch));
+        let told = |book: &Book, at| word(&book.clone().decide(asked, time(at)));
+        let mut told_early = vec![told(&book, NOW)];
+        book.set_own_limits(BTreeMap::new());
+        told_early.push(told(&book, NOW));
+        let labels = BTreeMap::from([("org".to_owned(), "x".to_owned())]);
+        book.set_namespaces(BTreeMap::from([("n".to_owned(), labels)]));
+        told_early.push(told(&book, NOW));
+        book.watched_since(time(NOW - 60));
+        told_early.push(told(&book, NOW));
+        assert_eq!(told_early, early, "{case}");
+        if case != "no period" {
+            know(&mut book, "0", NOW);
+        }
+        assert_eq!(told(&book, NOW), known, "{case}, all is known");
+        assert_eq!(told(&book, NOW + 1801), late, "{case}, stale");
+    }
+}
+
+#[test]
+fn a_budget_without_limits_of_namespaces_does_not_wait_for_namespace_budgets() {
+    let mut spec = json!({
+        "unit": "USD", "period": {"calendar": "Week"}, "source": {"fixed": {}},
+        "prices": [{"flavor": "*", "resources": {"cpu": "1"}}],
+    });
+    spec["pools"] = json!([{"name": "all", "limit": "15", "namespaceSelector": {}}]);
+    let terms = Terms::of_spec("b", &serde_json::from_value(spec).unwrap()).unwrap();
+    let mut book = Book::new(Arc::new(terms));
+    book.set_namespaces(BTreeMap::from([("n".to_owned(), BTreeMap::new())]));
+    book.watched_since(time(NOW - 60));
+    know(&mut book, "0", NOW);
+    assert_eq!(word(&book.clone().decide(&run("a", 10), time(NOW))), "fits");
+    // And what comes later changes nothing: who waits for it and who does not must not be a matter
+    // of time.
+    book.set_own_limits(own(&json!({"limit": "5"})));
+    assert_eq!(word(&book.decide(&run("a", 10), time(NOW))), "fits");
+}
+
+#[test]
+fn a_namespace_that_has_not_been_seen_is_not_one_without_labels() {
+    let pools = json!({
+        "namespaceLimits": {},
+        "pools": [{"name": "all", "limit": "15", "namespaceSelector": {"matchLabels": {"org": "x"}}}],
+    });
+    let mut book = book(&pools, "0");
+    let labels = |org: &str| BTreeMap::from([("org".to_owned(), org.to_owned())]);
+    for (seen, expected) in [
+        (("m", "x"), "cold_start"),
+        (("n", "y"), "not governed"),
+        (("n", "x"), "fits"),
+    ] {
+        book.set_namespaces(BTreeMap::from([(seen.0.to_owned(), labels(seen.1))]));
+        let mut book = book.clone();
+        assert_eq!(
+            word(&book.decide(&run("a", 10), time(NOW))),
+            expected,
+            "{seen:?}"
+        );
+    }
+}
+
+#[test]
+fn nothing_that_runs_is_stopped_by_a_limit_that_is_not_known_yet() {
+    let mut book = Book::new(terms(
+        &json!({"onOverspent": {"running": "Evict", "grace": "1m"}}),
+    ));
+    let running = Run {
+        state: RunState::Running(NOW - 50),
+        ..run("a", 1)
+    };
+    book.see(&running, time(NOW));
+    book.watched_since(time(NOW - 60));
+    know(&mut book, "101", NOW + 1);
+    assert_eq!(word(&book.decide(&running, time(NOW + 100))), "unchanged");
+    assert_eq!(book.overspenders(time(NOW + 100)), []);
+    book.set_own_limits(own(&json!({"limit": "100"})));
+    know(&mut book, "101", NOW + 110);
+    assert_eq!(word(&book.decide(&running, time(NOW + 150))), "unchanged");
+    assert_eq!(word(&book.decide(&running, time(NOW + 170))), "stopped");
 }
 
 #[test]

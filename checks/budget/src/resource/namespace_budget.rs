@@ -9,6 +9,7 @@ use super::NamespaceBudgetStatus;
 use crate::money::Amount;
 
 /// The limit of one namespace in a Budget, instead of the one that the Budget gives it. At most one for each Budget and namespace; of two the lower limit holds.
+/// It counts only if the Budget has `namespaceLimits`, which may be empty.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "budget.kueue-check.dev",

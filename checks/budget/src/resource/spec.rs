@@ -46,7 +46,8 @@ pub struct BudgetSpec {
     pub period: PeriodSpec,
     /// Where it is known what has been spent.
     pub source: SourceSpec,
-    /// The limits of single namespaces.
+    /// The limits of single namespaces; NamespaceBudgets change them. Without it single namespaces
+    /// have no limits, and NamespaceBudgets do not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace_limits: Option<NamespaceLimits>,
     /// Limits that several namespaces share.

@@ -82,7 +82,7 @@ pub struct BudgetStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 128))]
     pub accounts: Vec<AccountStatus>,
-    /// Ready, Fresh, `PricesComplete`, Exhausted, Overspent.
+    /// Ready, `LimitsKnown`, Fresh, `PricesComplete`, Exhausted, Overspent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -105,7 +105,8 @@ pub struct NamespaceBudgetStatus {
     /// The balance.
     #[serde(flatten)]
     pub account: Option<AccountStatus>,
-    /// Conflicting: whether the namespace has others for the same Budget.
+    /// Conflicting: whether the namespace has others for the same Budget. Effective: whether the
+    /// Budget has limits of single namespaces.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

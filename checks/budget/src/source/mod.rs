@@ -56,8 +56,59 @@ pub enum Note {
     PeriodNotCovered,
     /// The source measures, and has no figure for any namespace.
     NoSpendMatched,
+    /// Names that no namespace can have, which were left out.
+    InvalidNames {
+        /// How many.
+        count: u64,
+        /// One of them, escaped and cut.
+        example: String,
+    },
     /// The source asks for fewer questions.
     SlowDown,
+}
+
+impl Answer {
+    /// Leaves out names that no namespace can have: they are some tenant's text, and would become
+    /// accounts, events and labels of metrics.
+    #[must_use]
+    pub fn without_invalid_names(mut self) -> Self {
+        let observation = &mut self.observation;
+        let mut invalid: std::collections::BTreeSet<Arc<str>> = observation
+            .spent
+            .keys()
+            .chain(&observation.unknown)
+            .filter(|name| !is_namespace_name(name))
+            .cloned()
+            .collect();
+        observation.spent.retain(|name, _| is_namespace_name(name));
+        observation.unknown.retain(|name| is_namespace_name(name));
+        self.notes.retain(|note| match note {
+            Note::Duplicate(name) | Note::NotANumber(name) => {
+                let valid = is_namespace_name(name);
+                if !valid {
+                    invalid.insert(name.as_str().into());
+                }
+                valid
+            }
+            _ => true,
+        });
+        if let Some(first) = invalid.first() {
+            self.notes.push(Note::InvalidNames {
+                count: u64::try_from(invalid.len()).unwrap_or(u64::MAX),
+                example: brief(&format!("{first:?}")),
+            });
+        }
+        self
+    }
+}
+
+/// Whether a namespace can have this name: a label of RFC 1123.
+fn is_namespace_name(name: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=63).contains(&name.len())
+        && name.bytes().all(inner)
+        && !name.starts_with('-')
+        && !name.ends_with('-')
 }
 
 /// Why a source gives no usable answer. Nothing in it is secret.

@@ -326,10 +326,11 @@ impl Freshness {
             clippy::cast_possible_truncation,
             reason = "seconds since 1970; a float that is too large becomes the largest"
         )]
-        let newest = newest as i64;
-        let ahead = newest - at.as_second();
+        let newest = Timestamp::from_second(newest as i64)
+            .map_err(|_| SourceError::NotMeasured("has no possible time".to_owned()))?;
+        let ahead = newest.as_second() - at.as_second();
         Ok(Self {
-            as_of: Timestamp::from_second(newest).unwrap_or(at).min(at),
+            as_of: newest.min(at),
             covered: probe.iter().any(|sample| marked(&sample)),
             skew: (ahead > SKEW).then_some(ahead),
         })

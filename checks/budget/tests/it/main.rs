@@ -10,6 +10,7 @@ mod folder;
 mod late;
 mod program;
 mod prometheus;
+mod replicas;
 mod scenarios;
 mod server;
 mod sources;

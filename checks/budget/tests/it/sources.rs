@@ -78,6 +78,7 @@ fn told(problem: &SourceError) -> String {
     }))
     .unwrap();
     let mut book = Book::new(Arc::clone(&terms));
+    book.set_own_limits(BTreeMap::new());
     let now = time(AT);
     book.watched_since(now - jiff::SignedDuration::from_hours(2));
     let old = time(AT - 3600);
@@ -129,6 +130,10 @@ async fn each_unusable_answer_has_its_reason_pause_and_message() {
         (Reply::ok(body("string", &json!([AT, "x"]))), "WrongShape", "wrong_shape", true, "a string"),
         (Reply::ok(body("matrix", &json!([]))), "WrongShape", "wrong_shape", true, "a matrix"),
         (vector(&[]), "NotMeasured", "not_measured", false, "is missing"),
+        (vector(&[json!({"metric": {}, "value": [AT, "1e300"]})]), "NotMeasured", "not_measured", false, "no possible time"),
+        (vector(&[json!({"metric": {}, "value": [AT, "-1e300"]})]), "NotMeasured", "not_measured", false, "no possible time"),
+        (vector(&[json!({"metric": {}, "value": [AT, "NaN"]})]), "NotMeasured", "not_measured", false, "is missing"),
+        (vector(&[json!({"metric": {}, "value": [AT, "+Inf"]})]), "NotMeasured", "not_measured", false, "is missing"),
         (Reply::ok(json!({"status": "success", "warnings": ["results truncated due to limit"], "data": {"resultType": "vector", "result": []}}).to_string()), "Incomplete", "incomplete", false, "truncated due to limit"),
         (Reply::status(500, long), "Unavailable", "unavailable", false, "xxx"),
     ] {

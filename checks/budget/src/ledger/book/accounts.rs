@@ -38,7 +38,7 @@ impl Book {
         let own = self
             .limit_of_namespace(namespace, now)
             .map(|_| Account::Namespace(namespace.into()));
-        let labels = self.namespaces.as_ref().and_then(|all| all.get(namespace));
+        let labels = self.namespaces.known().and_then(|all| all.get(namespace));
         let none = BTreeMap::new();
         let pools = self
             .terms
@@ -51,8 +51,8 @@ impl Book {
     }
 
     fn limit_of_namespace(&self, namespace: &str, now: Timestamp) -> Option<Amount> {
-        self.terms
-            .namespace_limit(namespace, self.own.get(namespace), now)
+        let own = self.own.known().and_then(|own| own.get(namespace));
+        self.terms.namespace_limit(namespace, own, now)
     }
 
     /// The limit of `account` at `now`.
@@ -75,7 +75,7 @@ impl Book {
             Account::Namespace(namespace) => Members::One(Arc::clone(namespace)),
             Account::Pool(name) => {
                 let pool = self.terms.pools.iter().find(|pool| pool.name == *name);
-                let all = self.namespaces.iter().flatten();
+                let all = self.namespaces.known().into_iter().flatten();
                 Members::Some(
                     all.filter(|(_, labels)| {
                         pool.is_some_and(|pool| pool.selector.selects(labels))
@@ -155,14 +155,19 @@ impl Book {
             .map(|common| oldest.map_or(common, |oldest| oldest.min(common)))
     }
 
-    /// Every account with a claim, a held run, spending or a limit of its own.
+    /// Every account with a claim, a held run or a limit of its own, and every namespace with
+    /// spending, unless it is known not to exist: who writes the source's labels must not make
+    /// accounts.
     pub fn known_accounts(&self, now: Timestamp) -> BTreeSet<Account> {
         let mut namespaces: BTreeSet<&str> = self.terms.named_namespaces().collect();
-        namespaces.extend(self.own.keys().map(String::as_str));
+        let own = self.own.known().into_iter().flat_map(BTreeMap::keys);
+        namespaces.extend(own.map(String::as_str));
         namespaces.extend(self.live.values().map(|live| &*live.claim.namespace));
         namespaces.extend(self.ended.iter().map(|claim| &*claim.namespace));
         if let Some(period) = self.period(now) {
-            namespaces.extend(self.spend.namespaces(period).map(|name| &**name));
+            let spent = self.spend.namespaces(period).map(|name| &**name);
+            let exist = self.namespaces.known();
+            namespaces.extend(spent.filter(|name| exist.is_none_or(|all| all.contains_key(*name))));
         }
         let of_namespaces = namespaces
             .into_iter()

@@ -12,7 +12,7 @@ impl Book {
         let taken = self.spend.take(observation, now);
         self.problem = None;
         self.forget_settled();
-        let period = self.period(now);
+        let period = self.period(now).filter(|_| self.limits_are_known().is_ok());
         let over: Vec<Account> = self
             .known_accounts(now)
             .into_iter()

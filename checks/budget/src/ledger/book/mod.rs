@@ -3,6 +3,7 @@
 mod accounts;
 mod follow;
 mod knowledge;
+mod listed;
 mod overspent;
 mod waiting;
 
@@ -15,6 +16,7 @@ use kueue_check::api::Uid;
 use super::{Claim, Run, RunState, Spend, State};
 use crate::terms::{Account, OwnLimit, Terms};
 
+pub(crate) use listed::Listed;
 #[cfg(test)]
 pub(crate) use waiting::Walked;
 pub(super) use waiting::{Held, Said};
@@ -30,10 +32,10 @@ pub struct Book {
     pub(super) spend: Spend,
     /// Since when every run has been seen.
     pub(super) watched_since: Option<i64>,
-    /// The namespaces' own limits.
-    pub(super) own: BTreeMap<String, OwnLimit>,
-    /// The labels of namespaces; `None` until they are known. Only pools need them.
-    pub(super) namespaces: Option<BTreeMap<String, BTreeMap<String, String>>>,
+    /// The namespaces' own limits. Only `namespaceLimits` need them.
+    pub(super) own: Listed<BTreeMap<String, OwnLimit>>,
+    /// The labels of namespaces. Only pools need them.
+    pub(super) namespaces: Listed<BTreeMap<String, BTreeMap<String, String>>>,
     /// Why the source gives no answer.
     pub(super) problem: Option<String>,
     /// When somebody last gave quota of a ClusterQueue back.
@@ -82,8 +84,8 @@ impl Book {
             held: BTreeMap::new(),
             spend: Spend::default(),
             watched_since: None,
-            own: BTreeMap::new(),
-            namespaces: None,
+            own: Listed::default(),
+            namespaces: Listed::default(),
             problem: None,
             last_yield: BTreeMap::new(),
             asked_to_yield: BTreeMap::new(),
@@ -108,26 +110,32 @@ impl Book {
 
     /// The limits that all namespaces have of their own.
     pub fn set_own_limits(&mut self, own: BTreeMap<String, OwnLimit>) {
-        self.own = own;
+        self.own = Listed::Known(own);
     }
 
-    /// The limits that a namespace has of its own.
-    pub fn set_own_limit(&mut self, namespace: &str, own: OwnLimit) {
-        if own.budgets.is_empty() {
-            self.own.remove(namespace);
-        } else {
-            self.own.insert(namespace.to_owned(), own);
-        }
+    /// NamespaceBudgets cannot be listed; `problem` says why and what to do.
+    pub fn own_limits_failed(&mut self, problem: &str) {
+        self.own.fail(problem);
     }
 
     /// The labels of all namespaces.
     pub fn set_namespaces(&mut self, namespaces: BTreeMap<String, BTreeMap<String, String>>) {
-        self.namespaces = Some(namespaces);
+        self.namespaces = Listed::Known(namespaces);
+    }
+
+    /// Namespaces cannot be listed; `problem` says why and what to do.
+    pub fn namespaces_failed(&mut self, problem: &str) {
+        self.namespaces.fail(problem);
     }
 
     /// Every run since `at` has been seen, or will be: what ended earlier is known to the source once its watermark has passed `at`.
     pub fn watched_since(&mut self, at: Timestamp) {
         self.watched_since = Some(at.as_second());
+    }
+
+    /// This replica begins to lead. What another one approved before is not unsanctioned.
+    pub fn begin_leading(&mut self) {
+        self.unsanctioned = 0;
     }
 
     /// How often a run had our word that we did not give.

@@ -24,7 +24,7 @@ impl Book {
 
     /// For each account that has spent more than its limit, the running job that would be stopped first.
     pub(crate) fn overspenders(&self, now: Timestamp) -> Vec<Uid> {
-        let Some(period) = self.period(now) else {
+        let Some(period) = self.period(now).filter(|_| self.limits_are_known().is_ok()) else {
             return Vec::new();
         };
         let accounts = self.known_accounts(now);

@@ -122,7 +122,9 @@ impl Book {
     /// Whether `reason` differs so much from what `held` was told that it is told again.
     pub(in crate::ledger) fn is_untrue(held: &Held, reason: &Reason, now: Timestamp) -> bool {
         let Some(said) = &held.said else { return true };
-        if std::mem::discriminant(&said.reason) != std::mem::discriminant(reason) {
+        if std::mem::discriminant(&said.reason) != std::mem::discriminant(reason)
+            || reason.awaits_other_than(&said.reason)
+        {
             return true;
         }
         let (Some(balance), Some(before)) = (reason.balance(), said.reason.balance()) else {

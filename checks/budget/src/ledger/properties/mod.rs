@@ -183,6 +183,7 @@ impl<'a> World<'a> {
         let mut book = Book::new(Arc::clone(&self.terms));
         let labels = NAMES.map(|name| (name.to_owned(), BTreeMap::new()));
         book.set_namespaces(labels.into());
+        book.set_own_limits(BTreeMap::new());
         book.watched_since(time(if self.mutant == Mutant::NoWait {
             0
         } else {

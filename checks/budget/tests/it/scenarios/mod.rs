@@ -1,6 +1,7 @@
 //! The check in a simulated cluster, with single faults.
 
 mod closing;
+mod limits;
 mod marks;
 mod quiet;
 mod several;

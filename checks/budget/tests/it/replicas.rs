@@ -1,0 +1,197 @@
+//! What each of several replicas shows in `/metrics`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, ready};
+use kube::CustomResourceExt;
+use kueue_check::{AdmissionCheckController, Background, Clock, Seen};
+use kueue_check_budget::controller::BudgetCheck;
+use kueue_check_budget::resource::{Budget, NamespaceBudget};
+use kueue_check_budget::source::{Answer, Credentials, Question, Source, SourceError};
+use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb};
+use kueue_check_testenv::exposition::{Sample, parse};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::stage::budget;
+
+/// A replica of the check, which leads or does not.
+pub(crate) struct Replica {
+    pub(crate) check: Arc<BudgetCheck>,
+    leads: watch::Sender<bool>,
+    session: JoinHandle<()>,
+}
+
+impl Replica {
+    pub(crate) fn new(check: BudgetCheck, server: &ApiServer, clock: &Clock, leads: bool) -> Self {
+        let (leads, acting) = watch::channel(leads);
+        let check = Arc::new(check);
+        let context = Background::new(server.client(), clock.clone(), acting);
+        let background = Arc::clone(&check);
+        let session = tokio::spawn(async move { background.background(context).await });
+        check.observe(Seen::Listing);
+        check.observe(Seen::Listed { unbroken: false });
+        Self {
+            check,
+            leads,
+            session,
+        }
+    }
+
+    /// What it shows, by series and account.
+    fn shows(&self) -> BTreeMap<(String, String), f64> {
+        let text = self.check.metrics() + "# EOF\n";
+        let samples = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let key = |sample: &Sample| {
+            let label = |name: &str| sample.labels.get(name).cloned();
+            let about = label("account").or_else(|| label("result"));
+            (sample.name.clone(), about.unwrap_or_default())
+        };
+        samples
+            .iter()
+            .map(|sample| (key(sample), sample.value))
+            .collect()
+    }
+}
+
+/// A server with the Budget `budget`, of which so much has been spent, and the time.
+pub(crate) fn server(spent: &Value) -> (ApiServer, Clock) {
+    let clock = Clock::following_tokio("2026-11-21T09:00:00Z".parse().unwrap());
+    let server = ApiServer::new(clock.clone());
+    server.install(vec![Budget::crd(), NamespaceBudget::crd()]);
+    let spec = json!({
+        "unit": "USD", "period": {"calendar": "Month"}, "source": {"fixed": {"spent": spent}, "interval": "15s"}, "namespaceLimits": {"default": "10"},
+        "prices": [{"flavor": "*", "resources": {"cpu": "1"}}], "estimate": {"safetyFactor": "1", "defaultDuration": "1h", "overrunHorizon": "1h"},
+    });
+    let budgets = Resource::new("budget.kueue-check.dev", "v1alpha1", "budgets");
+    let made = server.call(&Call::new(Verb::Create, &budgets).body(budget("budget", &spec)));
+    assert_eq!(made.code, 201, "{}", made.body);
+    (server, clock)
+}
+
+fn replica(server: &ApiServer, clock: &Clock, leads: bool) -> Replica {
+    Replica::new(
+        BudgetCheck::new(Credentials::default()),
+        server,
+        clock,
+        leads,
+    )
+}
+
+fn series(name: &str, about: &str) -> (String, String) {
+    (name.to_owned(), about.to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_leader_shows_figures() {
+    let (server, clock) = server(&json!({"default": "4"}));
+    let (first, second) = (
+        replica(&server, &clock, true),
+        replica(&server, &clock, false),
+    );
+    sleep(Duration::from_secs(60)).await;
+    let expected = [
+        ("budget_limit", 10.0),
+        ("budget_spent", 4.0),
+        ("budget_committed", 0.0),
+        ("budget_remaining", 6.0),
+        ("budget_overspent", 0.0),
+        ("budget_held_workloads", 0.0),
+    ];
+    let of_accounts = |replica: &Replica| {
+        let shown = replica.shows();
+        expected.map(|(name, _)| (name, shown.get(&series(name, "default")).copied()))
+    };
+    let all = expected.map(|(name, value)| (name, Some(value)));
+    assert_eq!(of_accounts(&first), all);
+    assert_eq!(second.shows(), BTreeMap::new(), "a standby");
+    first.leads.send_replace(false);
+    second.leads.send_replace(true);
+    sleep(Duration::from_secs(3600)).await;
+    assert_eq!(first.shows(), BTreeMap::new(), "one that has led");
+    assert_eq!(of_accounts(&second), all);
+    let age = second.shows()[&series("budget_watermark_age_seconds", "")];
+    assert!(age < 300.0, "{age}: the source is asked");
+    // A session that ends while it leads shows nothing either.
+    second.session.abort();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(second.shows(), BTreeMap::new(), "one without a session");
+}
+
+/// A source that does not answer.
+struct Down;
+
+impl Source for Down {
+    fn ask(&self, _: Question) -> BoxFuture<'_, Result<Answer, SourceError>> {
+        ready(Err(SourceError::Unavailable(
+            "The source",
+            503,
+            String::new(),
+        )))
+        .boxed()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_nothing_is_known_the_age_grows_and_no_figure_is_shown() {
+    let (server, clock) = server(&json!({}));
+    let check = BudgetCheck::with_sources(|_| Arc::new(Down));
+    let replica = Replica::new(check, &server, &clock, false);
+    // The age is that of the leader's ignorance, not of the standby's.
+    sleep(Duration::from_secs(86_400)).await;
+    replica.leads.send_replace(true);
+    sleep(Duration::from_secs(1800)).await;
+    let shown = replica.shows();
+    let age = shown[&series("budget_watermark_age_seconds", "")];
+    assert!((1790.0..=1810.0).contains(&age), "{age}");
+    let of = |name: &str| shown.get(&series(name, "")).copied();
+    assert_eq!(of("budget_source_up"), Some(0.0));
+    assert_eq!(of("budget_limits_known"), Some(1.0));
+    let figures = shown.keys().filter(|(name, _)| {
+        matches!(
+            &**name,
+            "budget_spent" | "budget_remaining" | "budget_overspent"
+        )
+    });
+    assert_eq!(figures.count(), 0, "{shown:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_of_the_source_are_no_accounts_unless_a_namespace_can_have_them() {
+    let exploit = "x\",kind=\"namespace\"} 1\nkueue_check_leader{pod=\"x";
+    let long = "a".repeat(64);
+    let (server, clock) = server(&json!({
+        "default": "4", "a\"b\nc": "1", exploit: "1", "Team": "1", "-a": "1", "a-": "1", "a.b": "1", "größer": "1", long: "1", "a_b": "1",
+        // Valid, and no namespace of the cluster.
+        "ghost": "1",
+    }));
+    let replica = replica(&server, &clock, true);
+    sleep(Duration::from_secs(60)).await;
+    let shown = replica.shows();
+    let accounts: Vec<&str> = shown
+        .keys()
+        .filter(|(name, _)| name == "budget_spent")
+        .map(|(_, account)| account.as_str())
+        .collect();
+    assert_eq!(accounts, ["default"]);
+    let of = |name: &str, about: &str| shown.get(&series(name, about)).copied();
+    let asked = of("budget_source_requests_total", "ok").unwrap();
+    let dropped = of("budget_source_invalid_names_total", "");
+    assert_eq!(dropped, Some(9.0 * asked));
+    let budgets = Resource::new("budget.kueue-check.dev", "v1alpha1", "budgets");
+    let shown = server.get(&budgets, "", "budget").unwrap();
+    let conditions = shown["status"]["conditions"].as_array().unwrap();
+    let fresh = conditions
+        .iter()
+        .find(|condition| condition["type"] == "Fresh");
+    let message = fresh.unwrap()["message"].as_str().unwrap();
+    assert!(
+        message.contains("names that no namespace can have"),
+        "{message}"
+    );
+}
