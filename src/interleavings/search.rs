@@ -46,7 +46,10 @@ fn search(bounds: Bounds, limit: usize) -> Found {
                 frontier.push_back((next, to, steps + 1));
             }
         }
-        assert!(seen.len() < limit, "more than {limit} states: tighten the bounds");
+        assert!(
+            seen.len() < limit,
+            "more than {limit} states: tighten the bounds"
+        );
     }
     Found {
         states: seen.len(),
@@ -74,9 +77,7 @@ fn verify(name: &str, bounds: Bounds) {
     }
 }
 
-use Move::{
-    Admit, ChangePriority, Delete, Evict, EvictStale, LoseQuota, ReleaseQuota, Reserve,
-};
+use Move::{Admit, ChangePriority, Delete, Evict, EvictStale, LoseQuota, ReleaseQuota, Reserve};
 
 /// Whether to search further than CI does.
 fn large() -> bool {
@@ -101,7 +102,14 @@ async fn one_workload_through_every_change() {
     verify(
         "one Workload, one check, every change",
         bounds(&[
-            Reserve, Admit, LoseQuota, Evict, EvictStale, ReleaseQuota, Delete, ChangePriority,
+            Reserve,
+            Admit,
+            LoseQuota,
+            Evict,
+            EvictStale,
+            ReleaseQuota,
+            Delete,
+            ChangePriority,
         ]),
     );
 }

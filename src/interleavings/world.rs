@@ -325,7 +325,12 @@ impl World {
             .iter()
             .flatten()
             .filter(|object| !object.quota)
-            .filter(|object| object.entries.iter().any(|entry| entry.state != CheckState::Pending))
+            .filter(|object| {
+                object
+                    .entries
+                    .iter()
+                    .any(|entry| entry.state != CheckState::Pending)
+            })
             .map(|object| self.workload(object))
             .collect();
         for workload in stale {
@@ -339,15 +344,26 @@ impl World {
                 let uid = uid_of(task.workload.uid());
                 let check = task.controller;
                 if self.replicas[replica].shown_deleted.contains(&uid) {
-                    self.violate(format!("w{uid} is evaluated although its deletion was shown"));
+                    self.violate(format!(
+                        "w{uid} is evaluated although its deletion was shown"
+                    ));
                 }
                 self.forbid_overlap(replica, uid, check);
                 let reservation = Reservation::of(&task.workload, &task.check).unwrap();
-                let inputs = (number(&reservation), task.workload.priority().unsigned_abs().into());
-                self.replicas[replica].evaluated.insert((uid, check), inputs);
+                let inputs = (
+                    number(&reservation),
+                    task.workload.priority().unsigned_abs().into(),
+                );
+                self.replicas[replica]
+                    .evaluated
+                    .insert((uid, check), inputs);
                 self.allocated.insert(reservation);
             }
-            Task::Release { reservation, controller, .. } => {
+            Task::Release {
+                reservation,
+                controller,
+                ..
+            } => {
                 let uid = uid_of(reservation.uid());
                 self.forbid_overlap(replica, uid, *controller);
                 let lives = self.objects[uid].as_ref().is_some_and(|object| {
@@ -357,14 +373,26 @@ impl World {
                     self.violate(format!("the live reservation of w{uid} is released"));
                 }
             }
-            Task::WriteEntry { workload, check, patch, .. } => {
+            Task::WriteEntry {
+                workload,
+                check,
+                patch,
+                ..
+            } => {
                 let uid = uid_of(workload.uid());
-                let inputs = self.replicas[replica].evaluated.get(&(uid, index_of(check)));
+                let inputs = self.replicas[replica]
+                    .evaluated
+                    .get(&(uid, index_of(check)));
                 let bound = Reservation::of(workload, check).map(|reservation| {
-                    (number(&reservation), workload.priority().unsigned_abs().into())
+                    (
+                        number(&reservation),
+                        workload.priority().unsigned_abs().into(),
+                    )
                 });
                 if patch.state == CheckState::Ready && inputs != bound.as_ref() {
-                    self.violate(format!("Ready for w{uid} is written for {bound:?}, decided from {inputs:?}"));
+                    self.violate(format!(
+                        "Ready for w{uid} is written for {bound:?}, decided from {inputs:?}"
+                    ));
                 }
             }
             Task::ListUnreleased { controller } => {
@@ -374,14 +402,20 @@ impl World {
                     .filter(|reservation| reservation.admission_check() == check)
                     .cloned()
                     .collect();
-                return self.feed(replica, Input::Finished(id, TaskResult::Unreleased(Ok(unreleased))));
+                return self.feed(
+                    replica,
+                    Input::Finished(id, TaskResult::Unreleased(Ok(unreleased))),
+                );
             }
             Task::Activate { .. } => {
                 return self.feed(replica, Input::Finished(id, TaskResult::Activated(Ok(()))));
             }
             Task::WriteCondition { object, .. } => {
                 let object = active(object);
-                return self.feed(replica, Input::Finished(id, TaskResult::ConditionWritten(Ok(object))));
+                return self.feed(
+                    replica,
+                    Input::Finished(id, TaskResult::ConditionWritten(Ok(object))),
+                );
             }
             Task::Read { .. } => {}
         }
@@ -389,21 +423,31 @@ impl World {
     }
 
     fn forbid_overlap(&mut self, own: usize, uid: usize, check: usize) {
-        let others = self.replicas.iter().enumerate().filter(|(number, _)| *number != own);
-        let overlaps = others.flat_map(|(_, replica)| replica.tasks.values()).any(|stage| {
-            let (Stage::Sent(task) | Stage::Applied(task, _)) = stage;
-            match task {
-                Task::Evaluate(task) => {
-                    task.controller == check && uid_of(task.workload.uid()) == uid
+        let others = self
+            .replicas
+            .iter()
+            .enumerate()
+            .filter(|(number, _)| *number != own);
+        let overlaps = others
+            .flat_map(|(_, replica)| replica.tasks.values())
+            .any(|stage| {
+                let (Stage::Sent(task) | Stage::Applied(task, _)) = stage;
+                match task {
+                    Task::Evaluate(task) => {
+                        task.controller == check && uid_of(task.workload.uid()) == uid
+                    }
+                    Task::Release {
+                        reservation,
+                        controller,
+                        ..
+                    } => *controller == check && uid_of(reservation.uid()) == uid,
+                    _ => false,
                 }
-                Task::Release { reservation, controller, .. } => {
-                    *controller == check && uid_of(reservation.uid()) == uid
-                }
-                _ => false,
-            }
-        });
+            });
         if overlaps {
-            self.violate(format!("two processes call check-{check} for w{uid} at once"));
+            self.violate(format!(
+                "two processes call check-{check} for w{uid} at once"
+            ));
         }
     }
 
@@ -449,7 +493,9 @@ impl World {
             for uid in 0..self.bounds.workloads {
                 let kinds = self.bounds.kinds.iter();
                 actions.extend(
-                    kinds.filter(|kind| self.may(**kind, uid)).map(|kind| Action::Move(*kind, uid)),
+                    kinds
+                        .filter(|kind| self.may(**kind, uid))
+                        .map(|kind| Action::Move(*kind, uid)),
                 );
             }
         }
@@ -468,7 +514,10 @@ impl World {
     }
 
     fn next_timer(&self) -> Option<Instant> {
-        self.replicas.iter().filter_map(|replica| replica.core.next_step()).min()
+        self.replicas
+            .iter()
+            .filter_map(|replica| replica.core.next_step())
+            .min()
     }
 
     /// Whether the leader has done all that it can do now.
@@ -486,8 +535,10 @@ impl World {
         let Some(object) = &self.objects[uid] else {
             return false;
         };
-        let carries_verdict =
-            object.entries.iter().any(|entry| entry.state != CheckState::Pending);
+        let carries_verdict = object
+            .entries
+            .iter()
+            .any(|entry| entry.state != CheckState::Pending);
         match kind {
             // A verdict that nobody has had the time to withdraw is a race that no check can win.
             Move::Reserve => !object.quota && (!carries_verdict || self.leader_is_idle()),
@@ -495,7 +546,10 @@ impl World {
                 object.quota
                     && !object.evicted
                     && !object.admitted
-                    && object.entries.iter().all(|entry| entry.state == CheckState::Ready)
+                    && object
+                        .entries
+                        .iter()
+                        .all(|entry| entry.state == CheckState::Ready)
             }
             Move::LoseQuota => object.quota && !object.admitted && !object.evicted,
             Move::Evict | Move::EvictStale => object.quota && !object.evicted,
@@ -519,7 +573,10 @@ impl World {
                 self.faults += 1;
                 self.replicas[replica].tasks.remove(&id);
                 let lost = WriteError::Unavailable("lost".to_owned());
-                self.feed(replica, Input::Finished(id, TaskResult::EntryWritten(Err(lost))));
+                self.feed(
+                    replica,
+                    Input::Finished(id, TaskResult::EntryWritten(Err(lost))),
+                );
             }
             Action::Lapse(replica) => {
                 self.faults += 1;
@@ -585,7 +642,13 @@ impl World {
                 self.replicas[replica].shown_deleted.insert(uid);
             }
         }
-        self.feed(replica, Input::Workloads { event, selected: true });
+        self.feed(
+            replica,
+            Input::Workloads {
+                event,
+                selected: true,
+            },
+        );
     }
 
     fn apply(&mut self, replica: usize, id: TaskId) {
@@ -593,12 +656,19 @@ impl World {
             return;
         };
         let done = match &task {
-            Task::WriteEntry { workload, check, patch, .. } => {
+            Task::WriteEntry {
+                workload,
+                check,
+                patch,
+                ..
+            } => {
                 let uid = uid_of(workload.uid());
                 let known = workload.resource_version().to_string();
                 let result = match &self.objects[uid] {
                     None => Err(WriteError::Gone),
-                    Some(object) if object.version.to_string() != known => Err(WriteError::Conflict),
+                    Some(object) if object.version.to_string() != known => {
+                        Err(WriteError::Conflict)
+                    }
                     Some(object) => {
                         let before = object.clone();
                         let updates: Vec<serde_json::Value> = patch
@@ -614,7 +684,9 @@ impl World {
                             updates,
                             decided_for,
                         };
-                        self.store(uid, before, |object| object.entries[index_of(check)] = entry);
+                        self.store(uid, before, |object| {
+                            object.entries[index_of(check)] = entry
+                        });
                         Ok(self.workload(self.objects[uid].as_ref().unwrap()))
                     }
                 };
@@ -626,7 +698,9 @@ impl World {
             }
             _ => return,
         };
-        self.replicas[replica].tasks.insert(id, Stage::Applied(task, done));
+        self.replicas[replica]
+            .tasks
+            .insert(id, Stage::Applied(task, done));
     }
 
     fn reply(&mut self, replica: usize, id: TaskId) {
@@ -642,7 +716,10 @@ impl World {
                     Outcome::Verdict(verdict)
                 } else {
                     let kind = ErrorKind::Permanent;
-                    Outcome::Failed { kind, message: "contradicts".into() }
+                    Outcome::Failed {
+                        kind,
+                        message: "contradicts".into(),
+                    }
                 };
                 TaskResult::Evaluated {
                     outcome,
@@ -695,9 +772,14 @@ impl World {
             self.reservations += 1;
         }
         if kind == Move::Admit {
-            let stale = before.entries.iter().position(|entry| entry.decided_for != before.since);
+            let stale = before
+                .entries
+                .iter()
+                .position(|entry| entry.decided_for != before.since);
             if let Some(check) = stale {
-                self.violate(format!("w{uid} is admitted by a Ready of check-{check} for an earlier reservation"));
+                self.violate(format!(
+                    "w{uid} is admitted by a Ready of check-{check} for an earlier reservation"
+                ));
             }
         }
         let since = self.reservations;
@@ -747,7 +829,10 @@ impl World {
     /// Two entries that contradict each other would end the job as FailedToStart.
     fn look_at_updates(&mut self) {
         let contradicts = self.objects.iter().flatten().any(|object| {
-            let ready = object.entries.iter().filter(|entry| entry.state == CheckState::Ready);
+            let ready = object
+                .entries
+                .iter()
+                .filter(|entry| entry.state == CheckState::Ready);
             let updates: BTreeSet<String> = ready
                 .filter(|entry| !entry.updates.is_empty())
                 .map(|entry| format!("{:?}", entry.updates))
@@ -761,9 +846,10 @@ impl World {
 
     /// What must hold once nothing happens any more.
     fn look_at_rest(&mut self) {
-        let idle = self.replicas.iter().all(|replica| {
-            replica.events.is_empty() && replica.tasks.is_empty()
-        });
+        let idle = self
+            .replicas
+            .iter()
+            .all(|replica| replica.events.is_empty() && replica.tasks.is_empty());
         let Some(leader) = self.holder.filter(|_| idle && !self.lapsed) else {
             return;
         };
@@ -782,7 +868,9 @@ impl World {
                     problems.push(format!("check-{check} leaves w{uid} undecided"));
                 }
                 if !object.quota && entry.state == CheckState::Ready {
-                    problems.push(format!("the Ready of check-{check} on w{uid} is not withdrawn"));
+                    problems.push(format!(
+                        "the Ready of check-{check} on w{uid} is not withdrawn"
+                    ));
                 }
             }
         }
@@ -792,12 +880,22 @@ impl World {
                 object.quota && !object.evicted && object.since == number(reservation)
             });
             if !lives {
-                problems.push(format!("what was allocated for {reservation} is not released"));
+                problems.push(format!(
+                    "what was allocated for {reservation} is not released"
+                ));
             }
         }
-        let present = self.objects.iter().flatten().filter(|object| object.quota).count();
+        let present = self
+            .objects
+            .iter()
+            .flatten()
+            .filter(|object| object.quota)
+            .count();
         if core.workloads.len() != present {
-            problems.push(format!("{} Workloads are tracked, {present} hold quota", core.workloads.len()));
+            problems.push(format!(
+                "{} Workloads are tracked, {present} hold quota",
+                core.workloads.len()
+            ));
         }
         if core.cleanups.iter().next().is_some() {
             problems.push("a cleanup is pending for ever".to_owned());
@@ -812,13 +910,23 @@ impl World {
         use std::hash::{DefaultHasher, Hash, Hasher};
         let mut hasher = DefaultHasher::new();
         format!("{:?} {:?}", self.objects, self.allocated).hash(&mut hasher);
-        (self.holder, self.lapsed, self.moves, self.faults, self.ticks, self.reservations)
+        (
+            self.holder,
+            self.lapsed,
+            self.moves,
+            self.faults,
+            self.ticks,
+            self.reservations,
+        )
             .hash(&mut hasher);
         for replica in &self.replicas {
             replica.core.fingerprint().hash(&mut hasher);
             let tasks: Vec<&Stage> = replica.tasks.values().collect();
-            format!("{:?} {tasks:?} {:?} {:?}", replica.events, replica.shown_deleted, replica.evaluated)
-                .hash(&mut hasher);
+            format!(
+                "{:?} {tasks:?} {:?} {:?}",
+                replica.events, replica.shown_deleted, replica.evaluated
+            )
+            .hash(&mut hasher);
         }
         hasher.finish()
     }
@@ -836,7 +944,9 @@ impl Entry {
 }
 
 fn second(number: u64) -> String {
-    Timestamp::from_second(START + i64::try_from(number).unwrap()).unwrap().to_string()
+    Timestamp::from_second(START + i64::try_from(number).unwrap())
+        .unwrap()
+        .to_string()
 }
 
 fn number(reservation: &Reservation) -> u64 {

@@ -264,8 +264,12 @@ async fn an_hour_of_nothing_costs_no_request_but_the_watches_and_the_lease() {
     let probes = server.count(|verb, path| {
         verb == "get" && (path == "/apis/kueue.x-k8s.io" || path.starts_with("/openapi"))
     });
-    let lists = server.count(|verb, path| verb == "get" && path.starts_with("/apis/kueue.x-k8s.io/"));
-    assert!(probes <= 2 * 6 && lists <= 3 * 2, "{probes} probes, {lists} lists");
+    let lists =
+        server.count(|verb, path| verb == "get" && path.starts_with("/apis/kueue.x-k8s.io/"));
+    assert!(
+        probes <= 2 * 6 && lists <= 3 * 2,
+        "{probes} probes, {lists} lists"
+    );
     let others = server.count(|verb, path| verb != "watch" && !path.contains("/leases"));
     let others = others - probes - lists;
     assert_eq!(others, 0);

@@ -95,6 +95,10 @@ impl Cleanups {
         match same {
             Some(known) => {
                 known.release |= cleanup.release;
+                if cleanup.why.is_none() {
+                    // Something is to be found out again, whatever is in flight.
+                    known.why = None;
+                }
                 if cleanup.withdraw.is_some() {
                     known.withdraw = cleanup.withdraw;
                     known.why = known.why.or(cleanup.why);
@@ -381,18 +385,30 @@ impl Core {
         };
         self.report(report);
         match result {
-            Ok(Released::Done) => self.cleanup_done(key, reservation),
+            Ok(Released::Done) => {
+                self.release_done(key, reservation);
+            }
             Ok(Released::NothingToRelease) => {
                 if let Some(controller) = self.workloads.key(key).map(|state| state.controller) {
                     self.work.unreleased[controller].never_allocates = true;
                 }
-                self.cleanup_done(key, reservation);
+                self.release_done(key, reservation);
             }
             Ok(Released::Later(delay)) => {
                 let delay = Delay::retry(delay).get();
                 self.retry_cleanup(key, reservation, "it takes time", Some(delay));
             }
             Err(error) => self.retry_cleanup(key, reservation, &error.to_string(), None),
+        }
+    }
+
+    /// What was allocated is released. Something else may have come up meanwhile.
+    fn release_done(&mut self, key: &Key, reservation: &Reservation) {
+        if let Some(cleanup) = self.cleanups.get_mut(key, reservation) {
+            cleanup.release = false;
+            self.run_cleanup(key);
+        } else {
+            self.settle(key);
         }
     }
 

@@ -196,6 +196,13 @@ impl Core {
             Some(Lane::Recheck) => self.enqueue_again(key),
             Some(lane) => self.enqueue(key, lane),
         }
+        let waits = self
+            .workloads
+            .key(key)
+            .is_some_and(|state| state.timer.is_none());
+        if waits && self.cleanups.blocks(key) {
+            self.enqueue(key, Lane::Release);
+        }
         if let Some(workload) = self.workloads.workload(&key.uid).cloned() {
             self.reconcile_check(&workload, None, &key.check);
         }

@@ -61,6 +61,8 @@ pub fn all() -> Vec<Scenario> {
                 Simulation::new(|| Scripted::new(verdicts::approve))
                     .and("second", |tools| tools.outside(|| Vendor::new(1)))
                     .invariant("sold once", Vendor::sells_once)
+                    // Without a Lease two processes may evaluate and release at once.
+                    .replicas(2)
             },
             play: |cluster| Box::pin(outside::two(cluster)),
         },
