@@ -171,7 +171,7 @@ impl Words<'_> {
             } => {
                 let clock = |at: &Timestamp| self.at(*at).strftime("%H:%M:%S").to_string();
                 let need = need.as_ref().map_or_else(
-                    || "the list of Workloads".to_owned(),
+                    || "the lists of Workloads and namespaces".to_owned(),
                     |need| format!("spend data as of {}", clock(need)),
                 );
                 let have = have.as_ref().map_or_else(

@@ -125,7 +125,7 @@ pub(super) async fn namespaces(shared: &Arc<Shared>, context: &Background) {
     while !shared
         .books()
         .all()
-        .any(|(_, book)| !book.terms().pools.is_empty())
+        .any(|(_, book)| book.terms().needs_labels())
     {
         sleep(LATER).await;
     }
@@ -236,6 +236,8 @@ pub(super) async fn admission_checks(shared: &Arc<Shared>, context: &Background)
                 }
             }
             drop(books);
+            // Budgets that nothing refers to are not asked about with credentials.
+            shared.ask_now();
             shared.changed();
         },
     )

@@ -37,7 +37,7 @@ impl Book {
             .is_some_and(|live| live.approval == Approval::Given);
         self.unlien(&run.uid);
         if self.accounts(&run.namespace, now).is_empty()
-            && run.exempt.is_none()
+            && !matches!(self.exemption(run), Ok(Some(_)))
             && self.knows_namespaces()
         {
             self.no_longer_held(&run.uid);
@@ -103,14 +103,17 @@ impl Book {
         now: Timestamp,
         tally: &mut Tally,
     ) -> Result<Why, Reason> {
-        if let Some(exemption) = &run.exempt {
-            return Ok(Why::Exempt(exemption.clone()));
-        }
+        let unexempt = match self.exemption(run) {
+            Ok(Some(exemption)) => return Ok(Why::Exempt(exemption)),
+            Ok(None) => Ok(()),
+            Err(unknown) => Err(unknown),
+        };
         if self.terms.enforcement == Enforcement::ReportOnly {
-            return Ok(Why::ReportOnly(
-                self.strictly(run, now, tally).err().map(Box::new),
-            ));
+            let strictly = unexempt.and_then(|()| self.strictly(run, now, tally));
+            return Ok(Why::ReportOnly(strictly.err().map(Box::new)));
         }
+        // Before anything that could reject it.
+        unexempt?;
         if let Some((resource, flavor)) = &run.quote.unpriced {
             if self.terms.on_unpriced == OnUnpriced::Admit {
                 return Ok(Why::Unpriced);
@@ -272,7 +275,7 @@ impl Book {
     fn about_running(&mut self, run: &Run, now: Timestamp) -> Decision {
         self.see(run, now);
         let (running, grace) = self.terms.overspent;
-        if running == Running::Leave || run.exempt.is_some() {
+        if running == Running::Leave || self.exemption(run) != Ok(None) {
             return Decision::Unchanged;
         }
         let Some(period) = self.period(now) else {

@@ -1,6 +1,7 @@
 //! One Budget's book: who runs, who may, who waits.
 
 mod accounts;
+mod exempt;
 mod follow;
 mod knowledge;
 mod overspent;
@@ -13,7 +14,7 @@ use jiff::Timestamp;
 use kueue_check::api::Uid;
 
 use super::{Claim, Run, RunState, Spend, State};
-use crate::terms::{Account, OwnLimit, Terms};
+use crate::terms::{Account, OwnLimit, PriorityClass, Terms};
 
 #[cfg(test)]
 pub(crate) use waiting::Walked;
@@ -32,7 +33,8 @@ pub struct Book {
     pub(super) watched_since: Option<i64>,
     /// The namespaces' own limits.
     pub(super) own: BTreeMap<String, OwnLimit>,
-    /// The labels of namespaces; `None` until they are known. Only pools need them.
+    /// The labels of namespaces; `None` until they are known. Pools and exemptions with a selector
+    /// need them.
     pub(super) namespaces: Option<BTreeMap<String, BTreeMap<String, String>>>,
     /// Why the source gives no answer.
     pub(super) problem: Option<String>,
@@ -56,7 +58,7 @@ pub(super) struct Live {
     pub(super) claim: Claim,
     pub(super) approval: Approval,
     pub(super) running: bool,
-    pub(super) exempt: bool,
+    pub(super) class: Option<Arc<PriorityClass>>,
 }
 
 /// Whether Kueue may start a run without asking again.
@@ -156,7 +158,7 @@ impl Live {
             },
             approval,
             running,
-            exempt: run.exempt.is_some(),
+            class: run.class.clone(),
         }
     }
 }
