@@ -117,8 +117,8 @@ impl Shared {
         drop(books);
         if adopted {
             self.dress();
-            self.ask.notify_one();
         }
+        self.ask.notify_one();
         self.changed();
     }
 
