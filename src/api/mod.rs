@@ -29,7 +29,9 @@ pub use pod_set_update::PodSetUpdate;
 pub use quantity::{Quantity, QuantityError};
 pub use resource_flavor::ResourceFlavor;
 pub use served::{ApiVersion, Served};
-pub use workload::{Owner, PodSet, PodSetResource, Since, Workload, WorkloadConditions};
+pub use workload::{
+    Owner, PodSet, PodSetResource, PriorityClassKind, Since, Workload, WorkloadConditions,
+};
 
 pub(crate) use admission_check::AdmissionCheckObject;
 pub(crate) use lenient::Lenient;

@@ -227,8 +227,18 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
         change.event()
     }
 
-    /// What the controller itself does with the Kubernetes API, for the generated ClusterRole. What the runtime does is added. Default: nothing.
+    /// What the controller itself does with the Kubernetes API in the whole cluster, for the
+    /// generated ClusterRole. What the runtime does is added. Default: nothing. Rights to write
+    /// what is not the controller's own, such as all ConfigMaps, make its token as good as the
+    /// administrator's: prefer [`namespace_permissions`](Self::namespace_permissions).
     fn permissions(&self) -> Vec<PolicyRule> {
+        Vec::new()
+    }
+
+    /// What the controller itself does in the namespace that its program runs in, for the generated
+    /// Role. Default: nothing. In a pod, that namespace is the client's default
+    /// ([`kube::Api::default_namespaced`]).
+    fn namespace_permissions(&self) -> Vec<PolicyRule> {
         Vec::new()
     }
 }

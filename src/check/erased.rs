@@ -66,6 +66,7 @@ trait Erased: Send + Sync {
     fn without_parameters(&self, problem: &ParametersProblem<'_>) -> Option<String>;
     fn state_event(&self, change: &StateChange<'_>) -> EventNote;
     fn permissions(&self) -> Vec<PolicyRule>;
+    fn namespace_permissions(&self) -> Vec<PolicyRule>;
 }
 
 /// The one adapter between the author's trait, whose futures have no names, and the runtime.
@@ -168,6 +169,10 @@ impl<C: AdmissionCheckController> Erased for C {
 
     fn permissions(&self) -> Vec<PolicyRule> {
         self.permissions()
+    }
+
+    fn namespace_permissions(&self) -> Vec<PolicyRule> {
+        self.namespace_permissions()
     }
 }
 
@@ -292,7 +297,8 @@ impl Check {
         Some(definition)
     }
 
-    /// What it may do on the cluster besides what the runtime does for every check: to list and watch its parameters and what its
+    /// What it may do in the whole cluster besides what the runtime does for every check: to list
+    /// and watch its parameters and what its
     /// [`watches`](AdmissionCheckController::watches) name, and its own [`permissions`](AdmissionCheckController::permissions).
     pub fn permissions(&self) -> Vec<PolicyRule> {
         let kind = self.parameters().kind.map(|kind| PolicyRule {
@@ -313,6 +319,12 @@ impl Check {
             .chain(watched)
             .chain(self.0.permissions())
             .collect()
+    }
+
+    /// What it may do in the namespace that its program runs in, besides the Lease:
+    /// [`namespace_permissions`](AdmissionCheckController::namespace_permissions).
+    pub fn namespace_permissions(&self) -> Vec<PolicyRule> {
+        self.0.namespace_permissions()
     }
 }
 

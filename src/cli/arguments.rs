@@ -189,4 +189,19 @@ pub struct ManifestArguments {
     /// How many replicas. One acts; the others are ready to.
     #[arg(long, value_name = "NUMBER", default_value_t = 2, value_parser = clap::value_parser!(i32).range(1..=10))]
     pub(super) replicas: i32,
+
+    /// An environment variable of the container. Can be given several times.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    pub(super) env: Vec<(String, String)>,
+
+    /// A Secret whose keys are files in a folder of the container, for credentials. Can be given
+    /// several times.
+    #[arg(long, value_name = "SECRET=FOLDER", value_parser = pair)]
+    pub(super) mount_secret: Vec<(String, String)>,
+}
+
+fn pair(text: &str) -> std::result::Result<(String, String), String> {
+    let parts = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) = parts.ok_or_else(|| format!("`{text}` has no `=` after a name"))?;
+    Ok((name.to_owned(), value.to_owned()))
 }

@@ -2,18 +2,20 @@
 
 use serde_json::{Value, json};
 
-use super::manifests::{cluster_rules, definitions, value};
+use super::manifests::{cluster_rules, definitions, namespace_rules, value};
 use super::{Error, Result};
 use crate::check::Check;
 
 /// The value `check` of the chart, as YAML. Everything else is the operator's to choose.
 pub(super) fn values(program: &str, checks: &[Check]) -> Result<String> {
-    let rules: Result<Vec<Value>> = cluster_rules(checks).iter().map(value).collect();
+    let cluster_rules: Result<Vec<Value>> = cluster_rules(checks).iter().map(value).collect();
+    let rules: Result<Vec<Value>> = namespace_rules(checks).iter().map(value).collect();
     let definitions: Result<Vec<Value>> = definitions(checks).iter().map(value).collect();
     let values = json!({"check": {
         "program": program,
         "controllers": checks.iter().map(controller).collect::<Vec<Value>>(),
-        "clusterRules": rules?,
+        "clusterRules": cluster_rules?,
+        "rules": rules?,
         "definitions": definitions?,
     }});
     let text = serde_saphyr::to_string(&values).map_err(|error| Error::Yaml(error.to_string()))?;
@@ -33,6 +35,8 @@ fn controller(check: &Check) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::rbac::v1::PolicyRule;
+
     use super::*;
     use crate::{
         AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters, Verdict,
@@ -50,6 +54,15 @@ mod tests {
         async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
             Ok(Verdict::ready(""))
         }
+
+        fn namespace_permissions(&self) -> Vec<PolicyRule> {
+            vec![PolicyRule {
+                api_groups: Some(vec![String::new()]),
+                resources: Some(vec!["configmaps".to_owned()]),
+                verbs: vec!["list".to_owned()],
+                ..PolicyRule::default()
+            }]
+        }
     }
 
     #[test]
@@ -60,6 +73,11 @@ mod tests {
         assert_eq!(check["program"], "open");
         assert_eq!(check["controllers"], json!([{"name": "example.com/open"}]));
         assert_eq!(check["definitions"], json!([]));
+        assert_eq!(
+            check["rules"],
+            json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]),
+            "for the release's namespace"
+        );
         assert_eq!(
             check["clusterRules"][1],
             json!({"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads/status"], "verbs": ["patch"]})

@@ -85,7 +85,7 @@ impl Set<'_> {
         };
         let role = Role {
             metadata: namespaced.clone(),
-            rules: Some(self.lease_rules()),
+            rules: Some([self.lease_rules(), namespace_rules(self.checks)].concat()),
         };
         let subjects = Some(vec![Subject {
             kind: "ServiceAccount".to_owned(),
@@ -159,7 +159,13 @@ impl Set<'_> {
         run.extend_from_slice(self.run_arguments);
         let probe = |path: &str, period: u32| json!({"httpGet": {"path": path, "port": "admin"}, "periodSeconds": period, "timeoutSeconds": 6});
         let field = |path: &str| json!({"fieldRef": {"fieldPath": path}});
-        json!({
+        let mut env = vec![
+            json!({"name": "POD_NAME", "valueFrom": field("metadata.name")}),
+            json!({"name": "POD_NAMESPACE", "valueFrom": field("metadata.namespace")}),
+        ];
+        let own = self.arguments.env.iter();
+        env.extend(own.map(|(name, value)| json!({"name": name, "value": value})));
+        let mut deployment = json!({
             "apiVersion": "apps/v1",
             "kind": "Deployment",
             "metadata": self.meta(true),
@@ -176,10 +182,7 @@ impl Set<'_> {
                             "name": "check",
                             "image": image,
                             "args": run,
-                            "env": [
-                                {"name": "POD_NAME", "valueFrom": field("metadata.name")},
-                                {"name": "POD_NAMESPACE", "valueFrom": field("metadata.namespace")},
-                            ],
+                            "env": env,
                             "ports": [{"name": "admin", "containerPort": ADMIN_PORT}],
                             "livenessProbe": probe("/livez", 20),
                             "readinessProbe": probe("/readyz", 5),
@@ -199,7 +202,24 @@ impl Set<'_> {
                     },
                 },
             },
-        })
+        });
+        self.mount_secrets(&mut deployment["spec"]["template"]["spec"]);
+        deployment
+    }
+
+    fn mount_secrets(&self, pod: &mut Value) {
+        let secrets = self.arguments.mount_secret.iter().enumerate();
+        for (number, (secret, folder)) in secrets {
+            let name = format!("secret-{number}");
+            push(
+                &mut pod["volumes"],
+                json!({"name": name, "secret": {"secretName": secret}}),
+            );
+            push(
+                &mut pod["containers"][0]["volumeMounts"],
+                json!({"name": name, "mountPath": folder, "readOnly": true}),
+            );
+        }
     }
 
     fn disruption_budget(&self) -> Value {
@@ -255,6 +275,16 @@ pub(super) fn cluster_rules(checks: &[Check]) -> Vec<PolicyRule> {
         rule("events.k8s.io", "events", &["create", "patch"]),
     ];
     rules.extend(checks.iter().flat_map(Check::permissions));
+    distinct(rules)
+}
+
+/// What checks use in the namespace of their program, besides the Lease.
+pub(super) fn namespace_rules(checks: &[Check]) -> Vec<PolicyRule> {
+    let all = checks.iter().flat_map(Check::namespace_permissions);
+    distinct(all.collect())
+}
+
+fn distinct(rules: Vec<PolicyRule>) -> Vec<PolicyRule> {
     let mut distinct: Vec<PolicyRule> = Vec::new();
     for rule in rules {
         if !distinct.contains(&rule) {
@@ -262,6 +292,14 @@ pub(super) fn cluster_rules(checks: &[Check]) -> Vec<PolicyRule> {
         }
     }
     distinct
+}
+
+/// Adds `item` to a list that may be missing.
+fn push(list: &mut Value, item: Value) {
+    match list {
+        Value::Array(items) => items.push(item),
+        missing => *missing = json!([item]),
+    }
 }
 
 fn rule(group: &str, resource: &str, verbs: &[&str]) -> PolicyRule {

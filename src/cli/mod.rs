@@ -497,7 +497,9 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use clap::Parser;
+    use k8s_openapi::api::rbac::v1::PolicyRule;
     use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::check::{CheckError, CheckRequest, ControllerName, NoParameters, Verdict};
@@ -521,6 +523,15 @@ mod tests {
             definition.metadata.name = Some("entries.example.com".to_owned());
             vec![definition]
         }
+
+        fn namespace_permissions(&self) -> Vec<PolicyRule> {
+            vec![PolicyRule {
+                api_groups: Some(vec![String::new()]),
+                resources: Some(vec!["configmaps".to_owned()]),
+                verbs: vec!["create".to_owned()],
+                ..PolicyRule::default()
+            }]
+        }
     }
 
     #[test]
@@ -537,7 +548,14 @@ mod tests {
             1,
             "{text}"
         );
-        let arguments = ["x", "manifests", "--image", "i"];
+        let arguments = [
+            "x",
+            "manifests",
+            "--image=i",
+            "--env=A=b=c",
+            "--mount-secret=one=/credentials",
+            "--mount-secret=two=/more",
+        ];
         let Command::Manifests(arguments) = Cli::parse_from(arguments).command else {
             panic!("another command");
         };
@@ -545,6 +563,37 @@ mod tests {
         let all = manifests::manifests("x", &checks, &arguments, &own).unwrap();
         assert!(all.starts_with(&text), "definitions come first");
         assert!(all.contains("- --shelf=top\n"), "{all}");
+        let of_kind = |kind: &str| -> Value {
+            let mut documents = all
+                .split("---\n")
+                .filter_map(|document| serde_saphyr::from_str::<Option<Value>>(document).unwrap());
+            documents.find(|document| document["kind"] == kind).unwrap()
+        };
+        let pod = &of_kind("Deployment")["spec"]["template"]["spec"];
+        let container = &pod["containers"][0];
+        assert_eq!(
+            container["env"][2],
+            json!({"name": "A", "value": "b=c"}),
+            "after those of every check"
+        );
+        for (number, secret, folder) in [(0, "one", "/credentials"), (1, "two", "/more")] {
+            let (volume, mount) = (&pod["volumes"][number], &container["volumeMounts"][number]);
+            assert_eq!(volume["secret"]["secretName"], secret);
+            assert_eq!(volume["name"], mount["name"]);
+            assert_eq!(mount["mountPath"], folder);
+        }
+        // What it may do in its own namespace is in the Role, and nowhere else.
+        let configmaps =
+            json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]});
+        let has = |kind: &str| {
+            of_kind(kind)["rules"]
+                .as_array()
+                .unwrap()
+                .contains(&configmaps)
+        };
+        assert_eq!((has("Role"), has("ClusterRole")), (true, false));
+        let wrong = ["x", "manifests", "--image=i", "--env==b"];
+        assert!(Cli::try_parse_from(wrong).is_err());
     }
 
     #[tokio::test]

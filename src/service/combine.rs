@@ -130,6 +130,7 @@ trait Member<P>: Send + Sync {
     fn outlives_reservation(&self) -> bool;
     fn without_parameters(&self, problem: &ParametersProblem<'_>) -> Option<String>;
     fn permissions(&self) -> Vec<PolicyRule>;
+    fn namespace_permissions(&self) -> Vec<PolicyRule>;
 }
 
 impl<C: AdmissionCheckController> Member<C::Parameters> for C {
@@ -201,6 +202,10 @@ impl<C: AdmissionCheckController> Member<C::Parameters> for C {
 
     fn permissions(&self) -> Vec<PolicyRule> {
         AdmissionCheckController::permissions(self)
+    }
+
+    fn namespace_permissions(&self) -> Vec<PolicyRule> {
+        AdmissionCheckController::namespace_permissions(self)
     }
 }
 
@@ -359,6 +364,13 @@ impl<P: Parameters> AdmissionCheckController for Combined<P> {
         self.members
             .iter()
             .flat_map(|member| member.permissions())
+            .collect()
+    }
+
+    fn namespace_permissions(&self) -> Vec<PolicyRule> {
+        self.members
+            .iter()
+            .flat_map(|member| member.namespace_permissions())
             .collect()
     }
 }

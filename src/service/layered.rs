@@ -228,6 +228,10 @@ where
     fn permissions(&self) -> Vec<PolicyRule> {
         self.check.permissions()
     }
+
+    fn namespace_permissions(&self) -> Vec<PolicyRule> {
+        self.check.namespace_permissions()
+    }
 }
 
 /// A fresh clone is made ready and asked: the readiness of one clone says nothing about another.

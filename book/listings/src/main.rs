@@ -91,7 +91,7 @@ async fn budget() -> Result {
             let app = App::new()
                 .name("budget-check")
                 .command_line(Budget::command());
-            let check = BudgetCheck::new(Credentials::from_environment());
+            let check = BudgetCheck::new(Credentials::from_environment()?);
             Ok(app.check(check).execute(command).await?)
         }
     }

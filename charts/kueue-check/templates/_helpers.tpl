@@ -71,6 +71,11 @@ namespace="{{ .Release.Namespace }}",job="{{ include "kueue-check.fullname" . }}
 {{- if and .Values.controllerName (gt (len .Values.check.controllers) 1) -}}
 {{- fail (printf "\n\ncontrollerName: %s answers %d controller names, so one cannot stand for all" .Values.check.program (len .Values.check.controllers)) -}}
 {{- end -}}
+{{- range .Values.sources -}}
+{{- if and .credentials (hasPrefix "http:" .url) (not .allowInsecure) -}}
+{{- fail (printf "\n\nsources: credentials for %s would be sent over plain http: use https, or set allowInsecure" .url) -}}
+{{- end -}}
+{{- end -}}
 {{- range .Values.dashboard.files -}}
 {{- if not ($.Files.Get (printf "dashboards/%s" .)) -}}
 {{- fail (printf "\n\ndashboard.files: the chart has no dashboards/%s" .) -}}

@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             let app = kueue_check::App::new()
                 .name("budget-check")
                 .command_line(Arguments::command());
-            let check = BudgetCheck::new(Credentials::from_environment());
+            let check = BudgetCheck::new(Credentials::from_environment()?);
             return Ok(app.check(check).execute(command).await?);
         }
         Command::Own(OwnCommand::Statement(arguments)) => command::statement(&arguments).await?,

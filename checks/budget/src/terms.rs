@@ -1,6 +1,6 @@
 //! A Budget's spec as the ledger reads it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -8,13 +8,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt;
 use kube::core::SelectorExt;
 use kueue_check::HumanDuration;
+use kueue_check::api::PriorityClassKind;
 
 use crate::money::Amount;
 use crate::period::Schedule;
 use crate::quote::PriceBook;
 use crate::resource::{
-    AdmitOrder, Budget, BudgetSpec, Enforcement, Exempt, HoldOrAdmit, Invalid, NamespaceBudgetSpec,
-    OnTooLarge, OnUnpriced, Quota, Running, SourceSpec, Takeover,
+    AdmitOrder, Budget, BudgetSpec, Enforcement, Exempt, ExemptPriorityClass, HoldOrAdmit, Invalid,
+    NamespaceBudgetSpec, OnTooLarge, OnUnpriced, Quota, Running, SourceSpec, Takeover,
 };
 
 /// What one limit applies to.
@@ -79,6 +80,91 @@ pub struct PoolTerms {
     pub selector: Selector,
 }
 
+/// A priority class. Classes of both kinds can have one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PriorityClass {
+    /// Kueue's own or Kubernetes'.
+    pub kind: PriorityClassKind,
+    /// Its name.
+    pub name: Arc<str>,
+}
+
+/// What is never held.
+#[derive(Clone, Debug, Default)]
+pub struct ExemptTerms {
+    /// Priority classes, each in some namespaces.
+    pub classes: Vec<ExemptClass>,
+    /// Everything in these namespaces.
+    pub namespaces: BTreeSet<String>,
+}
+
+/// A priority class that is exempt in some namespaces.
+#[derive(Clone, Debug)]
+pub struct ExemptClass {
+    /// The class.
+    pub class: Arc<PriorityClass>,
+    /// Where it is exempt.
+    pub namespaces: ExemptNamespaces,
+}
+
+/// Where a priority class is exempt.
+#[derive(Clone, Debug)]
+pub enum ExemptNamespaces {
+    /// In these namespaces.
+    Named(BTreeSet<String>),
+    /// In those with these labels.
+    Selected(Selector),
+}
+
+impl ExemptTerms {
+    /// What `spec` exempts.
+    ///
+    /// # Errors
+    /// The first entry that makes no sense.
+    pub fn new(spec: &Exempt) -> Result<Self, Invalid> {
+        let classes = spec.priority_classes.iter().enumerate();
+        let classes = classes.map(|(number, entry)| {
+            ExemptClass::new(entry).map_err(|(field, problem)| Invalid {
+                field: format!("spec.exempt.priorityClasses[{number}]{field}"),
+                problem,
+            })
+        });
+        Ok(Self {
+            classes: classes.collect::<Result<_, _>>()?,
+            namespaces: spec.namespaces.iter().cloned().collect(),
+        })
+    }
+
+    /// Whether it depends on the labels of namespaces.
+    fn needs_labels(&self) -> bool {
+        let mut classes = self.classes.iter();
+        classes.any(|class| matches!(class.namespaces, ExemptNamespaces::Selected(_)))
+    }
+}
+
+impl ExemptClass {
+    fn new(entry: &ExemptPriorityClass) -> Result<Self, (&'static str, String)> {
+        let namespaces = match (&entry.namespace_selector, entry.namespaces.is_empty()) {
+            (None, false) => ExemptNamespaces::Named(entry.namespaces.iter().cloned().collect()),
+            (Some(selector), true) => Selector::new(selector)
+                .map(ExemptNamespaces::Selected)
+                .map_err(|problem| (".namespaceSelector", problem))?,
+            _ => {
+                let problem = "exactly one of namespaces and namespaceSelector must be set; \
+                               `namespaceSelector: {}` is every namespace";
+                return Err(("", problem.to_owned()));
+            }
+        };
+        Ok(Self {
+            class: Arc::new(PriorityClass {
+                kind: entry.kind.into(),
+                name: entry.name.as_str().into(),
+            }),
+            namespaces,
+        })
+    }
+}
+
 /// A Budget, compiled: every choice made.
 #[derive(Clone, Debug)]
 pub struct Terms {
@@ -115,7 +201,7 @@ pub struct Terms {
     /// At which percentages to warn, rising.
     pub warn_at: Vec<u32>,
     /// Who is never held.
-    pub exempt: Exempt,
+    pub exempt: ExemptTerms,
     /// When spending is stale.
     pub on_stale: HoldOrAdmit,
     /// When a job is too large.
@@ -216,7 +302,7 @@ impl Terms {
             enforcement: spec.enforcement,
             order: spec.admit_order,
             warn_at,
-            exempt: spec.exempt.clone(),
+            exempt: ExemptTerms::new(&spec.exempt)?,
             on_stale: spec.on_stale,
             on_too_large: spec.on_too_large,
             on_unpriced: spec.on_unpriced,
@@ -241,8 +327,9 @@ impl Terms {
     }
 
     /// The limit of a namespace with its own NamespaceBudgets at `now`; `None` if it has no budget.
-    /// Of two the lower holds. A Budget without `namespaceLimits` has no limits of single
-    /// namespaces, so NamespaceBudgets do not change it.
+    /// Of two the lower holds. What NamespaceBudgets give, top-ups included, is at most
+    /// `namespaceLimits.max`; that does not lower what the Budget itself gives. A Budget without
+    /// `namespaceLimits` has no limits of single namespaces, so NamespaceBudgets do not change it.
     pub fn namespace_limit(
         &self,
         namespace: &str,
@@ -254,13 +341,20 @@ impl Terms {
         let own = own.into_iter().flat_map(|own| own.budgets.values());
         let lowest = own
             .map(|budget| {
-                let limit = budget
-                    .limit
-                    .map(|limit| self.max_limit.map_or(limit, |max| limit.min(max)));
-                limit.or(given).unwrap_or_default() + budget.topped_up(now)
+                let limit = budget.limit.or(given).unwrap_or_default();
+                let wanted = limit + budget.topped_up(now);
+                // Without a limit of its own, it adds to what the Budget gives.
+                let least = given.filter(|_| budget.limit.is_none()).unwrap_or_default();
+                self.max_limit
+                    .map_or(wanted, |max| wanted.min(max.max(least)))
             })
             .min();
         lowest.or(given)
+    }
+
+    /// Whether anything in it depends on the labels of namespaces.
+    pub fn needs_labels(&self) -> bool {
+        !self.pools.is_empty() || self.exempt.needs_labels()
     }
 
     /// The namespaces that are named in it.
@@ -291,6 +385,39 @@ mod tests {
             "prices": [{"flavor": "*", "resources": {"cpu": "1"}}],
         });
         Terms::of_spec("b", &serde_json::from_value(spec).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn an_exempt_class_says_where_and_in_one_way() {
+        for (entry, problem) in [
+            (json!({"name": "sla", "namespaces": ["n"]}), None),
+            (json!({"name": "sla", "namespaceSelector": {}}), None),
+            (json!({"name": "sla"}), Some("exactly one of namespaces")),
+            (
+                json!({"name": "sla", "namespaces": ["n"], "namespaceSelector": {}}),
+                Some("exactly one of namespaces"),
+            ),
+            (
+                json!({"name": "sla", "namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}),
+                Some("spec.exempt.priorityClasses[1].namespaceSelector: "),
+            ),
+        ] {
+            let first = json!({"name": "first", "namespaces": ["n"]});
+            let spec = json!({
+                "unit": "USD", "period": {"calendar": "Week"}, "source": {"fixed": {}}, "namespaceLimits": {"default": "1"},
+                "prices": [{"flavor": "*", "resources": {"cpu": "1"}}], "exempt": {"priorityClasses": [first, entry]},
+            });
+            let said = Terms::of_spec("b", &serde_json::from_value(spec).unwrap()).err();
+            let said = said.map(|invalid| invalid.to_string());
+            let as_expected = match (&said, problem) {
+                (Some(said), Some(problem)) => {
+                    said.starts_with("spec.exempt.priorityClasses[1]") && said.contains(problem)
+                }
+                (None, None) => true,
+                _ => false,
+            };
+            assert!(as_expected, "{entry}: {said:?}");
+        }
     }
 
     #[test]
@@ -346,6 +473,33 @@ mod tests {
             (
                 &all,
                 "vision",
+                own(&[json!({"limit": "4900", "topUps": [top_up("2026-11-30T00:00:00Z")]})]),
+                Some("5000"),
+            ),
+            (
+                &all,
+                "tools",
+                own(&[
+                    json!({"topUps": vec![json!({"amount": "999999999999", "validUntil": "2999-01-01T00:00:00Z"}); 16]}),
+                ]),
+                Some("5000"),
+            ),
+            // The Budget itself may give more than the maximum.
+            (
+                &json!({"max": "100", "default": "500"}),
+                "tools",
+                own(&[json!({"topUps": [top_up("2026-11-30T00:00:00Z")]})]),
+                Some("500"),
+            ),
+            (
+                &json!({"max": "100", "default": "500"}),
+                "tools",
+                own(&[json!({"limit": "600"})]),
+                Some("100"),
+            ),
+            (
+                &json!({"default": "500"}),
+                "tools",
                 own(&[json!({"limit": "5000", "topUps": [top_up("2026-11-30T00:00:00Z")]})]),
                 Some("5300"),
             ),

@@ -188,4 +188,8 @@ impl<C: AdmissionCheckController> AdmissionCheckController for Observed<C> {
     fn permissions(&self) -> Vec<PolicyRule> {
         self.check.permissions()
     }
+
+    fn namespace_permissions(&self) -> Vec<PolicyRule> {
+        self.check.namespace_permissions()
+    }
 }

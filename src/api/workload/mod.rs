@@ -52,6 +52,7 @@ struct Data {
     cluster_queue: Option<Name>,
     priority: i32,
     priority_class: Option<Name>,
+    priority_class_kind: Option<PriorityClassKind>,
     active: bool,
     deleting: bool,
     max_execution_seconds: Option<u32>,
@@ -63,6 +64,26 @@ struct Data {
     pod_sets: Arc<[PodSet]>,
     conditions: WorkloadConditions,
     checks: Box<[CheckEntry]>,
+}
+
+/// The kind of a Workload's priority class.
+///
+/// ```
+/// use kueue_check::api::{PriorityClassKind, Workload};
+///
+/// let workload = Workload::from_json(serde_json::json!({"metadata": {"name": "train"}, "spec": {
+///     "priorityClassRef": {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "high"},
+/// }}))?;
+/// assert_eq!(workload.priority_class_kind(), Some(PriorityClassKind::WorkloadPriorityClass));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PriorityClassKind {
+    /// Kueue's own (`kueue.x-k8s.io`).
+    WorkloadPriorityClass,
+    /// Kubernetes' (`scheduling.k8s.io`).
+    PriorityClass,
 }
 
 /// The job for which Kueue made the Workload.
@@ -244,6 +265,13 @@ impl Workload {
     /// The WorkloadPriorityClass or PriorityClass that it names (`spec.priorityClassRef.name`; `spec.priorityClassName` in v1beta1). Users choose it.
     pub fn priority_class(&self) -> Option<&str> {
         self.0.priority_class.as_deref()
+    }
+
+    /// The kind of the [priority class](Self::priority_class): classes of both kinds can have one
+    /// name. `None` without a class, and if group and kind (in v1beta1 `spec.priorityClassSource`)
+    /// name neither kind.
+    pub fn priority_class_kind(&self) -> Option<PriorityClassKind> {
+        self.0.priority_class_kind
     }
 
     /// `spec.active`: false once somebody, or a Rejected check, has deactivated it.

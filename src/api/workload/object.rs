@@ -59,6 +59,7 @@ pub(super) struct Spec {
     pub(super) priority: Lenient<Option<i32>>,
     pub(super) priority_class_ref: Lenient<PriorityClassRef>,
     pub(super) priority_class_name: Lenient<Option<String>>,
+    pub(super) priority_class_source: Lenient<Option<String>>,
     pub(super) active: Lenient<Option<bool>>,
     pub(super) maximum_execution_time_seconds: Lenient<Option<u32>>,
     pub(super) pod_sets: List<SpecPodSet>,
@@ -67,6 +68,8 @@ pub(super) struct Spec {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct PriorityClassRef {
+    pub(super) group: Lenient<String>,
+    pub(super) kind: Lenient<String>,
     pub(super) name: Lenient<Option<String>>,
 }
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 
 use super::object::{
-    Assignment, Condition, Entry, EntryUpdate, SpecPodSet, Status, WorkloadObject,
+    Assignment, Condition, Entry, EntryUpdate, Spec, SpecPodSet, Status, WorkloadObject,
 };
 use super::pod_set::{Shape, ShapeResource};
 use super::requests::per_pod;
-use super::{Data, Owner, PodSet, Since, Workload, WorkloadConditions};
+use super::{Data, Owner, PodSet, PriorityClassKind, Since, Workload, WorkloadConditions};
 use crate::api::pod_set_update::{
     Fingerprint, FingerprintKind, PodSetUpdate, digest, fingerprint, short_digest, updates_digest,
 };
@@ -37,6 +37,27 @@ fn prefix_of(key: &str) -> &str {
 }
 
 type Map = Lenient<BTreeMap<String, Lenient<String>>>;
+
+/// The kind of the priority class: v1beta2 has a reference with a group, v1beta1 one word for both.
+fn priority_class_kind(spec: &Spec) -> Option<PriorityClassKind> {
+    let reference = &spec.priority_class_ref.0;
+    if reference.name.0.is_some() {
+        return match (reference.group.0.as_str(), reference.kind.0.as_str()) {
+            ("kueue.x-k8s.io", "WorkloadPriorityClass") => {
+                Some(PriorityClassKind::WorkloadPriorityClass)
+            }
+            ("scheduling.k8s.io", "PriorityClass") => Some(PriorityClassKind::PriorityClass),
+            _ => None,
+        };
+    }
+    match spec.priority_class_source.0.as_deref() {
+        Some("kueue.x-k8s.io/workloadpriorityclass") => {
+            Some(PriorityClassKind::WorkloadPriorityClass)
+        }
+        Some("scheduling.k8s.io/priorityclass") => Some(PriorityClassKind::PriorityClass),
+        _ => None,
+    }
+}
 
 impl Projection {
     /// Keeps `annotations` of each Workload and no others.
@@ -65,6 +86,7 @@ impl Projection {
             .0
             .as_ref()
             .filter(|admission| !admission.cluster_queue.0.is_empty());
+        let priority_class_kind = priority_class_kind(&spec);
         let cluster_queue =
             admission.map(|admission| self.names.intern(&admission.cluster_queue.0));
         let pod_sets: Vec<PodSet> = spec
@@ -114,6 +136,7 @@ impl Projection {
                 .or(spec.priority_class_name.0)
                 .filter(|name| !name.is_empty())
                 .map(|name| self.names.intern(&name)),
+            priority_class_kind,
             active: spec.active.0.unwrap_or(true),
             deleting: metadata.deletion_timestamp.is_some(),
             max_execution_seconds: spec.maximum_execution_time_seconds.0,
@@ -480,6 +503,44 @@ mod tests {
                 ),
                 (Some("high"), 90)
             );
+        }
+    }
+
+    #[test]
+    fn a_priority_class_is_of_the_kind_that_group_and_kind_name() {
+        use PriorityClassKind::{PriorityClass, WorkloadPriorityClass};
+        let reference = |group: &str, kind: &str| json!({"priorityClassRef": {"group": group, "kind": kind, "name": "high"}});
+        let source =
+            |source: &str| json!({"priorityClassName": "high", "priorityClassSource": source});
+        for (spec, expected) in [
+            (
+                reference("kueue.x-k8s.io", "WorkloadPriorityClass"),
+                Some(WorkloadPriorityClass),
+            ),
+            (
+                reference("scheduling.k8s.io", "PriorityClass"),
+                Some(PriorityClass),
+            ),
+            (
+                reference("scheduling.k8s.io", "WorkloadPriorityClass"),
+                None,
+            ),
+            (reference("kueue.x-k8s.io", "PriorityClass"), None),
+            (json!({"priorityClassRef": {"name": "high"}}), None),
+            (
+                source("kueue.x-k8s.io/workloadpriorityclass"),
+                Some(WorkloadPriorityClass),
+            ),
+            (
+                source("scheduling.k8s.io/priorityclass"),
+                Some(PriorityClass),
+            ),
+            (source(""), None),
+            (json!({}), None),
+        ] {
+            let object = json!({"metadata": {}, "spec": spec});
+            let workload = Workload::from_json(object).unwrap();
+            assert_eq!(workload.priority_class_kind(), expected, "{spec}");
         }
     }
 

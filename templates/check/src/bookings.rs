@@ -1,4 +1,8 @@
-//! What the check starts for a job, and stops when the job is over: here a ConfigMap in the job's namespace, with what was booked for it.
+//! What the check starts for a job, and stops when the job is over: here a ConfigMap in the check's
+//! own namespace, with what was booked for the job.
+//!
+//! It is not in the job's namespace: to write ConfigMaps there, the check would need the right to
+//! write all ConfigMaps of the cluster, those of the system too. In its own, a Role is enough.
 //!
 //! A licence, a volume or a machine is booked in the same three steps: under a name that follows from the reservation, so that booking twice books once;
 //! cancelled by that name, whether it is there or not; and listed, so that nothing is left over from a process that died.
@@ -16,12 +20,12 @@ const PROGRAM: &str = "{{ project-name }}";
 
 /// The bookings on a cluster.
 #[derive(Clone)]
-pub struct Bookings(Client);
+pub struct Bookings(Api<ConfigMap>);
 
 impl Bookings {
-    /// Those on the cluster of `client`.
+    /// Those in the namespace of `client`: in a pod its own, else that of the kubeconfig's context.
     pub fn new(client: Client) -> Self {
-        Self(client)
+        Self(Api::default_namespaced(client))
     }
 
     /// Books `pods` for a reservation. One that is booked already stays as it is.
@@ -40,7 +44,7 @@ impl Bookings {
             "data": {"workload": reservation.name(), "pods": pods.to_string()},
         });
         let parameters = PatchParams::apply(PROGRAM).force();
-        self.of(reservation).patch(&name, &parameters, &Patch::Apply(booking)).await?;
+        self.0.patch(&name, &parameters, &Patch::Apply(booking)).await?;
         Ok(())
     }
 
@@ -49,7 +53,7 @@ impl Bookings {
     /// # Errors
     /// Those of the API server.
     pub async fn cancel(&self, reservation: &Reservation) -> Result<(), CheckError> {
-        match self.of(reservation).delete(&name(reservation), &DeleteParams::default()).await {
+        match self.0.delete(&name(reservation), &DeleteParams::default()).await {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             deleted => Ok(deleted.map(drop)?),
         }
@@ -61,12 +65,13 @@ impl Bookings {
     /// Those of the API server.
     pub async fn all(&self) -> Result<Vec<Reservation>, CheckError> {
         let selected = ListParams::default().labels(&format!("{LABEL}={PROGRAM}"));
-        let booked = Api::<ConfigMap>::all(self.0.clone()).list(&selected).await?;
+        let booked = self.0.list(&selected).await?;
         let reservations = booked.iter().filter_map(|booking| booking.annotations().get(ANNOTATION)?.parse().ok());
         Ok(reservations.collect())
     }
 
-    /// What this needs of the API server. An apply that creates needs both `create` and `patch`.
+    /// What this needs in the check's own namespace. An apply that creates needs both `create` and
+    /// `patch`.
     pub fn permissions() -> Vec<PolicyRule> {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         vec![PolicyRule {
@@ -76,14 +81,39 @@ impl Bookings {
             ..PolicyRule::default()
         }]
     }
-
-    fn of(&self, reservation: &Reservation) -> Api<ConfigMap> {
-        Api::namespaced(self.0.clone(), reservation.namespace())
-    }
 }
 
-/// The name of a booking: another one for each reservation of each AdmissionCheck.
+/// The name of a booking: another one for each reservation of each AdmissionCheck, and the same in
+/// each version of this program. The reservation itself has slashes and can be too long for a name,
+/// so this is its hash (FNV-1a, 128 bits). No user can choose it: the API server makes the
+/// Workload's uid.
 fn name(reservation: &Reservation) -> String {
-    let (check, uid, since) = (reservation.admission_check(), reservation.uid(), reservation.since().as_second());
-    format!("{check}-{uid}-{since}")
+    const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    let text = reservation.to_string();
+    let hash = text.bytes().fold(OFFSET, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME));
+    format!("booking-{hash:032x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_that_of_one_reservation_and_stays() {
+        let names: Vec<String> = [
+            "team-a/train/u1/check/1763715605",
+            "team-a/train/u1/check/1763715606",
+            "team-a/train/u1/other/1763715605",
+            "team-b/train/u2/check/1763715605",
+        ]
+        .iter()
+        .map(|text| name(&text.parse().unwrap()))
+        .collect();
+        assert_eq!(names[0], "booking-e2d56205b8988658a4da3fc0f9e9663d");
+        let mut distinct = names.clone();
+        distinct.sort();
+        distinct.dedup();
+        assert_eq!(distinct.len(), names.len());
+    }
 }

@@ -134,7 +134,7 @@ impl AdmissionCheckController for MayStart {
         self.bookings.all().await
     }
 
-    fn permissions(&self) -> Vec<PolicyRule> {
+    fn namespace_permissions(&self) -> Vec<PolicyRule> {
         Bookings::permissions()
     }
 }

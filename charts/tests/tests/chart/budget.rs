@@ -45,7 +45,7 @@ impl Story for Money {
     const VALUES: &'static str = "values-budget.yaml";
 
     fn check(_: &Client) -> Check {
-        Check::new(BudgetCheck::new(Credentials::from_environment()))
+        Check::new(BudgetCheck::new(Credentials::default()))
     }
 
     async fn play(stage: &Stage, name: &str) {

@@ -4,6 +4,7 @@
 
 mod applied;
 mod budget;
+mod exemptions;
 mod monitoring;
 mod operator;
 mod provisioning;

@@ -29,7 +29,7 @@ fn shown() -> BTreeMap<String, BTreeSet<String>> {
         shown.insert(series, labels.map(|(label, _)| label.to_owned()).collect());
     }
     // A budget's series have samples only where there is a Budget; its types are always there.
-    let own = BudgetCheck::new(Credentials::from_environment()).metrics();
+    let own = BudgetCheck::new(Credentials::default()).metrics();
     let labels: BTreeSet<String> = ["account", "budget", "kind", "result"]
         .map(str::to_owned)
         .into();

@@ -1,5 +1,7 @@
 //! What the chart accepts and refuses.
 
+use serde_json::{Value, json};
+
 use crate::stage::{helm, values};
 
 /// The values files, each with those that it goes on top of.
@@ -15,7 +17,7 @@ pub(crate) const FILES: [&[&str]; 3] = [
 /// Everything that is off by default.
 pub(crate) const EVERYTHING: [&str; 2] = [
     "--set",
-    "serviceMonitor.enabled=true,prometheusRule.enabled=true,dashboard.enabled=true,networkPolicy.enabled=true,networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus,admissionChecks[0].name=sample,admissionChecks[0].parameters.name=sample,serviceAccount.annotations.a=b,priorityClassName=system-cluster-critical,podLabels.a=b,podAnnotations.a=b,nodeSelector.a=b,tolerations[0].operator=Exists,envFrom[0].secretRef.name=s,run.args[0]=--log-format=json,image.pullSecrets[0].name=s",
+    "serviceMonitor.enabled=true,prometheusRule.enabled=true,dashboard.enabled=true,networkPolicy.enabled=true,networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus,admissionChecks[0].name=sample,admissionChecks[0].parameters.name=sample,serviceAccount.annotations.a=b,priorityClassName=system-cluster-critical,podLabels.a=b,podAnnotations.a=b,nodeSelector.a=b,tolerations[0].operator=Exists,envFrom[0].secretRef.name=s,run.args[0]=--log-format=json,sources[0].url=https://prometheus.monitoring:9090,sources[0].credentials=prometheus,image.pullSecrets[0].name=s",
 ];
 
 /// The arguments that name `files` and an image.
@@ -109,6 +111,20 @@ fn wrong_values_are_refused_with_a_reason() {
             "dashboard.files[0]=none.json",
             "the chart has no dashboards/none.json",
         ),
+        (
+            "sources[0].credentials=a",
+            "'/sources/0': missing property 'url'",
+        ),
+        ("sources[0].url=prometheus:9090", "'/sources/0/url'"),
+        ("sources[0].url=https://a/path", "'/sources/0/url'"),
+        (
+            "sources[0].url=https://a,sources[0].credentials=../x",
+            "'/sources/0/credentials'",
+        ),
+        (
+            "sources[0].url=http://a,sources[0].credentials=x",
+            "credentials for http://a would be sent over plain http",
+        ),
         ("image.repository=", "image.repository is missing"),
         ("check.controllers=null", "which check is this?"),
     ] {
@@ -129,6 +145,70 @@ fn wrong_values_are_refused_with_a_reason() {
         !kinds.contains(&"Role"),
         "without a Lease there is no right to one"
     );
+}
+
+#[test]
+fn sources_become_the_programs_variable_and_open_their_ports() {
+    let Some(helm) = helm() else { return };
+    let base = arguments(FILES[2]);
+    let base = borrowed(&base);
+    let rendered = |set: &str| {
+        let documents = helm
+            .template("budget", "b", &[&base[..], &["--set", set]].concat())
+            .unwrap();
+        let of_kind = |kind: &str| {
+            let mut own = documents.iter().filter(|own| own["kind"] == kind);
+            own.next().cloned().unwrap_or_default()
+        };
+        let container = &of_kind("Deployment")["spec"]["template"]["spec"]["containers"][0];
+        let env = container["env"].as_array().unwrap().clone();
+        let mut named = env
+            .into_iter()
+            .filter(|variable| variable["name"] == "BUDGET_CHECK_SOURCES");
+        let value = named.next().map(|variable| variable["value"].clone());
+        let value: Option<Value> =
+            value.map(|text| serde_json::from_str(text.as_str().unwrap()).unwrap());
+        let egress = of_kind("NetworkPolicy")["spec"]["egress"].clone();
+        let ports: Vec<u64> = egress
+            .as_array()
+            .into_iter()
+            .flatten()
+            .flat_map(|rule| rule["ports"].as_array().unwrap())
+            .filter_map(|port| port["port"].as_u64())
+            .collect();
+        (value, ports)
+    };
+    assert_eq!(rendered("replicas=1"), (None, vec![]));
+    let (value, ports) = rendered(
+        "networkPolicy.enabled=true,sources[0].url=https://p:9091,sources[0].credentials=p,sources[1].url=http://q,sources[1].credentials=q,sources[1].allowInsecure=true,sources[2].url=https://[::1]",
+    );
+    let expected = json!([
+        {"url": "https://p:9091", "credentials": "p"},
+        {"url": "http://q", "credentials": "q", "allowInsecure": true},
+        {"url": "https://[::1]"},
+    ]);
+    assert_eq!(value, Some(expected));
+    assert_eq!(ports, [53, 53, 443, 6443, 9091, 80, 443, 9090]);
+}
+
+#[test]
+fn rules_of_the_namespace_go_into_the_role() {
+    let Some(helm) = helm() else { return };
+    let base = arguments(FILES[2]);
+    let base = borrowed(&base);
+    let rule = "check.rules[0].apiGroups[0]=,check.rules[0].resources[0]=configmaps,check.rules[0].verbs[0]=create";
+    for more in ["", ",leaderElection.enabled=false,replicas=1"] {
+        let set = format!("{rule}{more}");
+        let documents = helm
+            .template("a", "b", &[&base[..], &["--set", &set]].concat())
+            .unwrap();
+        let has = |kind: &str| {
+            let role = documents.iter().find(|own| own["kind"] == kind).unwrap();
+            let rule = json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]});
+            role["rules"].as_array().unwrap().contains(&rule)
+        };
+        assert_eq!((has("Role"), has("ClusterRole")), (true, false), "{more}");
+    }
 }
 
 #[test]

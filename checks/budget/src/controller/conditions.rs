@@ -191,11 +191,12 @@ fn fresh(book: &Book, asked: Option<&Asked>, now: Timestamp) -> Says {
         message,
     };
     let Some(asked) = asked else {
-        return says(
-            false,
-            "NotAskedYet",
-            "the source has not answered yet".to_owned(),
-        );
+        let message = if book.terms().source.has_credentials() {
+            "the source has not answered yet; with credentials it is asked once an AdmissionCheck refers to the Budget"
+        } else {
+            "the source has not answered yet"
+        };
+        return says(false, "NotAskedYet", message.to_owned());
     };
     match &asked.result {
         Err(error) => says(false, error.reason(), error.to_string()),

@@ -166,9 +166,9 @@ pub(super) async fn namespace_budgets(shared: &Arc<Shared>, context: &Background
 }
 
 pub(super) async fn namespaces(shared: &Arc<Shared>, context: &Background) {
-    // Pools select namespaces; with a default limit each name that the source reports would be an
-    // account.
-    let needed = |terms: &Terms| !terms.pools.is_empty() || terms.governs_all();
+    // Pools and exemptions select namespaces; with a default limit each name that the source reports
+    // would be an account.
+    let needed = |terms: &Terms| terms.needs_labels() || terms.governs_all();
     while !shared.books().all().any(|(_, book)| needed(book.terms())) {
         sleep(LATER).await;
     }
@@ -293,6 +293,8 @@ pub(super) async fn admission_checks(shared: &Arc<Shared>, context: &Background)
                 }
             }
             drop(books);
+            // Budgets that nothing refers to are not asked about with credentials.
+            shared.ask_now();
             shared.changed();
         },
     )

@@ -228,7 +228,7 @@ impl AdmissionCheckController for BudgetCheck {
                 &["budgets/status", "namespacebudgets/status"],
                 &["patch"],
             ),
-            // Pools choose namespaces by their labels.
+            // Pools and exemptions choose namespaces by their labels.
             rule("", &["namespaces"], &["list", "watch"]),
             // With `onExhausted.quota: Yield`: whether anybody waits for quota.
             rule("kueue.x-k8s.io", &["clusterqueues"], &["list", "watch"]),

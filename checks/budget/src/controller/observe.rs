@@ -63,11 +63,15 @@ pub(super) async fn run(shared: &Arc<Shared>, mut context: Background) {
     }
 }
 
-/// One pace for each Budget; a changed Budget is asked about at once.
+/// One pace for each Budget; a changed Budget is asked about at once. A Budget that no
+/// AdmissionCheck refers to is asked about only if its source needs no credentials.
 fn follow_budgets(shared: &Shared, paces: &mut BTreeMap<String, Pace>) {
     let books = shared.books();
     let known: BTreeMap<String, Arc<Terms>> = books
         .all()
+        .filter(|(name, book)| {
+            !book.terms().source.has_credentials() || books.checks_of(name).next().is_some()
+        })
         .map(|(name, book)| (name.to_owned(), Arc::clone(book.terms())))
         .collect();
     drop(books);

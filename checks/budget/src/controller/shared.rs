@@ -123,8 +123,8 @@ impl Shared {
         drop(books);
         if adopted {
             self.dress();
-            self.ask.notify_one();
         }
+        self.ask.notify_one();
         self.changed();
     }
 

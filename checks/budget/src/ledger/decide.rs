@@ -36,7 +36,7 @@ impl Book {
             .get(&run.uid)
             .is_some_and(|live| live.approval == Approval::Given);
         self.unlien(&run.uid);
-        if run.exempt.is_none()
+        if !matches!(self.exemption(run), Ok(Some(_)))
             && self.limits_of_are_known(&run.namespace).is_ok()
             && self.accounts(&run.namespace, now).is_empty()
         {
@@ -103,14 +103,17 @@ impl Book {
         now: Timestamp,
         tally: &mut Tally,
     ) -> Result<Why, Reason> {
-        if let Some(exemption) = &run.exempt {
-            return Ok(Why::Exempt(exemption.clone()));
-        }
+        let unexempt = match self.exemption(run) {
+            Ok(Some(exemption)) => return Ok(Why::Exempt(exemption)),
+            Ok(None) => Ok(()),
+            Err(unknown) => Err(unknown),
+        };
         if self.terms.enforcement == Enforcement::ReportOnly {
-            return Ok(Why::ReportOnly(
-                self.strictly(run, now, tally).err().map(Box::new),
-            ));
+            let strictly = unexempt.and_then(|()| self.strictly(run, now, tally));
+            return Ok(Why::ReportOnly(strictly.err().map(Box::new)));
         }
+        // Before anything that could reject it.
+        unexempt?;
         if let Some((resource, flavor)) = &run.quote.unpriced {
             match self.terms.on_unpriced {
                 OnUnpriced::Admit => return Ok(Why::Unpriced),
@@ -313,7 +316,10 @@ impl Book {
     fn about_running(&mut self, run: &Run, now: Timestamp) -> Decision {
         self.see(run, now);
         let (running, grace) = self.terms.overspent;
-        if running == Running::Leave || run.exempt.is_some() || self.limits_are_known().is_err() {
+        if running == Running::Leave
+            || self.exemption(run) != Ok(None)
+            || self.limits_are_known().is_err()
+        {
             return Decision::Unchanged;
         }
         let Some(period) = self.period(now) else {

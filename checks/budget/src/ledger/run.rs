@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kueue_check::api::{CheckState, Uid, Workload};
 
 use crate::quote::Quote;
-use crate::terms::Terms;
+use crate::terms::{PriorityClass, Terms};
 
 /// A Workload that holds quota, and its price.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,8 +22,8 @@ pub struct Run {
     pub quote: Quote,
     /// How far it is.
     pub state: RunState,
-    /// Why it is never held.
-    pub exempt: Option<Exemption>,
+    /// Its priority class, if the Budget exempts that anywhere.
+    pub class: Option<Arc<PriorityClass>>,
     /// The Workload of which it is one variant: of these one runs.
     pub variant_of: Option<Uid>,
 }
@@ -90,7 +90,7 @@ pub fn run_of<'a>(
         priority: workload.priority(),
         quote: terms.prices.quote(workload),
         state,
-        exempt: exemption(workload, terms),
+        class: class(workload, terms),
         variant_of: workload
             .owner()
             .filter(|owner| owner.kind() == "Workload")
@@ -98,23 +98,12 @@ pub fn run_of<'a>(
     })
 }
 
-fn exemption(workload: &Workload, terms: &Terms) -> Option<Exemption> {
-    let class = workload.priority_class().filter(|class| {
-        terms
-            .exempt
-            .priority_classes
-            .iter()
-            .any(|exempt| exempt == class)
-    });
-    if let Some(class) = class {
-        return Some(Exemption::PriorityClass(class.to_owned()));
-    }
-    let namespace = terms
-        .exempt
-        .namespaces
-        .iter()
-        .find(|exempt| *exempt == workload.namespace());
-    namespace.map(|namespace| Exemption::Namespace(namespace.clone()))
+fn class(workload: &Workload, terms: &Terms) -> Option<Arc<PriorityClass>> {
+    let (kind, name) = (workload.priority_class_kind()?, workload.priority_class()?);
+    let mut classes = terms.exempt.classes.iter().map(|entry| &entry.class);
+    classes
+        .find(|class| class.kind == kind && *class.name == *name)
+        .map(Arc::clone)
 }
 
 #[cfg(test)]
@@ -162,6 +151,38 @@ mod tests {
             .unwrap();
             let run = run_of(&workload, &terms, ["a", "b"].into_iter());
             assert_eq!(run.map(|run| run.state), expected, "{entries}");
+        }
+    }
+
+    #[test]
+    fn a_run_has_the_class_that_the_budget_exempts_by_name_and_kind() {
+        let entries = json!([
+            {"name": "sla", "namespaces": ["n"]},
+            {"name": "system", "kind": "PriorityClass", "namespaces": ["n"]},
+        ]);
+        let spec = json!({"unit": "USD", "period": {"calendar": "Week"}, "source": {"fixed": {}}, "namespaceLimits": {"default": "10"},
+            "prices": [{"flavor": "*", "resources": {"cpu": "1"}}], "exempt": {"priorityClasses": entries}});
+        let terms = Terms::of_spec("b", &serde_json::from_value(spec).unwrap()).unwrap();
+        let (kueue, kubernetes) = ("kueue.x-k8s.io", "scheduling.k8s.io");
+        for (group, kind, name, expected) in [
+            (kueue, "WorkloadPriorityClass", "sla", Some("sla")),
+            (kubernetes, "PriorityClass", "system", Some("system")),
+            (kubernetes, "PriorityClass", "sla", None),
+            (kueue, "WorkloadPriorityClass", "system", None),
+            (kueue, "WorkloadPriorityClass", "other", None),
+            (kubernetes, "WorkloadPriorityClass", "sla", None),
+            ("", "", "sla", None),
+        ] {
+            let class = json!({"group": group, "kind": kind, "name": name});
+            let workload = Workload::from_json(json!({
+                "metadata": {"namespace": "n", "name": "w", "uid": "u"}, "spec": {"priorityClassRef": class},
+                "status": {"conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2026-11-21T09:00:00Z"}],
+                    "admission": {"clusterQueue": "cq"}, "admissionChecks": [{"name": "a", "state": "Pending"}]},
+            }))
+            .unwrap();
+            let run = run_of(&workload, &terms, ["a"].into_iter()).unwrap();
+            let read = run.class.map(|class| class.name.to_string());
+            assert_eq!(read.as_deref(), expected, "{class}");
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use kueue_check::api::PriorityClassKind::{self, PriorityClass, WorkloadPriorityClass};
 use kueue_check::api::Uid;
 use serde_json::{Value, json};
 
@@ -64,9 +65,14 @@ fn run(name: &str, rate: u32) -> Run {
             unpriced: None,
         },
         state: RunState::Asking,
-        exempt: None,
+        class: None,
         variant_of: None,
     }
+}
+
+fn class(kind: PriorityClassKind, name: &str) -> Option<Arc<crate::terms::PriorityClass>> {
+    let name = name.into();
+    Some(Arc::new(crate::terms::PriorityClass { kind, name }))
 }
 
 fn balance(book: &Book, at: i64) -> Balance {
@@ -92,13 +98,168 @@ fn word(decision: &Decision) -> &'static str {
     }
 }
 
+/// The namespaces of a cluster, with their labels; the first is that of the runs here.
+fn namespaces(labels: &Value) -> BTreeMap<String, BTreeMap<String, String>> {
+    serde_json::from_value(json!({"n": labels, "other": {}})).unwrap()
+}
+
+#[test]
+fn a_priority_class_is_exempt_in_the_namespaces_of_its_entry_only() {
+    let sla = |of: Value| {
+        let mut entry = json!({"name": "sla"});
+        for (key, value) in of.as_object().unwrap() {
+            entry[key] = value.clone();
+        }
+        json!([entry])
+    };
+    let tier = json!({"namespaceSelector": {"matchLabels": {"tier": "sla"}}});
+    let untenanted = json!({"matchExpressions": [{"key": "tenant", "operator": "DoesNotExist"}]});
+    let untenanted = json!({"namespaceSelector": untenanted});
+    let labelled = Some(json!({"tier": "sla", "tenant": "t"}));
+    let bare = Some(json!({}));
+    for (entries, asked, labels, expected) in [
+        (
+            sla(json!({"namespaces": ["n"]})),
+            class(WorkloadPriorityClass, "sla"),
+            None,
+            "exempt",
+        ),
+        (
+            sla(json!({"namespaces": ["other"]})),
+            class(WorkloadPriorityClass, "sla"),
+            None,
+            "rejected",
+        ),
+        (
+            sla(json!({"namespaces": ["n"]})),
+            class(PriorityClass, "sla"),
+            None,
+            "rejected",
+        ),
+        (
+            sla(json!({"kind": "PriorityClass", "namespaces": ["n"]})),
+            class(PriorityClass, "sla"),
+            None,
+            "exempt",
+        ),
+        (
+            sla(json!({"kind": "PriorityClass", "namespaces": ["n"]})),
+            class(WorkloadPriorityClass, "sla"),
+            None,
+            "rejected",
+        ),
+        (
+            sla(json!({"namespaces": ["n"]})),
+            class(WorkloadPriorityClass, "sla2"),
+            None,
+            "rejected",
+        ),
+        (sla(json!({"namespaces": ["n"]})), None, None, "rejected"),
+        (
+            sla(tier.clone()),
+            class(WorkloadPriorityClass, "sla"),
+            labelled.clone(),
+            "exempt",
+        ),
+        (
+            sla(tier.clone()),
+            class(WorkloadPriorityClass, "sla"),
+            bare.clone(),
+            "rejected",
+        ),
+        // Not yet known, so neither exempt nor rejected for good.
+        (
+            sla(tier.clone()),
+            class(WorkloadPriorityClass, "sla"),
+            None,
+            "cold_start",
+        ),
+        (sla(tier), None, None, "rejected"),
+        (
+            sla(untenanted.clone()),
+            class(WorkloadPriorityClass, "sla"),
+            None,
+            "cold_start",
+        ),
+        (
+            sla(untenanted.clone()),
+            class(WorkloadPriorityClass, "sla"),
+            labelled,
+            "rejected",
+        ),
+        (
+            sla(untenanted),
+            class(WorkloadPriorityClass, "sla"),
+            bare.clone(),
+            "exempt",
+        ),
+        (
+            sla(json!({"namespaceSelector": {}})),
+            class(WorkloadPriorityClass, "sla"),
+            bare,
+            "exempt",
+        ),
+    ] {
+        let mut book = book(&json!({"exempt": {"priorityClasses": entries}}), "0");
+        if let Some(labels) = &labels {
+            book.set_namespaces(namespaces(labels));
+        }
+        let asked = Run {
+            class: asked,
+            ..run("a", 101)
+        };
+        let decision = book.decide(&asked, time(NOW));
+        assert_eq!(word(&decision), expected, "{entries} {labels:?} {asked:?}");
+    }
+}
+
+#[test]
+fn an_exemption_follows_the_labels_of_the_namespace() {
+    let selector = json!({"matchLabels": {"tier": "sla"}});
+    let exempt = json!({"priorityClasses": [{"name": "sla", "namespaceSelector": selector}]});
+    let patch = json!({"exempt": exempt, "onUnpriced": "Reject",
+        "onOverspent": {"running": "Evict", "grace": "1s"}});
+    let mut book = self::book(&patch, "0");
+    let asked = Run {
+        class: class(WorkloadPriorityClass, "sla"),
+        ..run("a", 50)
+    };
+    // A job without a price is not rejected while it may be exempt.
+    let unpriced = Run {
+        quote: Quote {
+            unpriced: Some(("gpu".to_owned(), "h100".to_owned())),
+            ..asked.quote.clone()
+        },
+        ..asked.clone()
+    };
+    assert_eq!(word(&book.decide(&unpriced, time(NOW))), "cold_start");
+    // Once the labels are known, what waits for them starts without a question.
+    book.set_namespaces(namespaces(&json!({"tier": "sla"})));
+    assert_eq!(book.walk(time(NOW)).granted.len(), 1);
+
+    // Of what runs, nothing is stopped that is exempt, or may be.
+    let mut book = self::book(&patch, "1000");
+    let running = Run {
+        state: RunState::Running(NOW - 5),
+        ..asked
+    };
+    assert_eq!(word(&book.decide(&running, time(NOW + 30))), "unchanged");
+    for (labels, expected) in [
+        (json!({"tier": "sla"}), "unchanged"),
+        (json!({}), "stopped"),
+    ] {
+        book.set_namespaces(namespaces(&labels));
+        assert_eq!(word(&book.decide(&running, time(NOW + 30))), expected);
+    }
+}
+
 #[test]
 fn each_case_has_its_decision() {
     let unpriced = Quote {
         unpriced: Some(("gpu".to_owned(), "h100".to_owned())),
         ..run("a", 0).quote
     };
-    let exempt = Some(Exemption::PriorityClass("sla".to_owned()));
+    let sla = json!({"exempt": {"priorityClasses": [{"name": "sla", "namespaces": ["n"]}]}});
     for (case, patch, spent, asked, expected) in [
         ("fits", json!({}), "90", run("a", 10), "fits"),
         (
@@ -169,10 +330,10 @@ fn each_case_has_its_decision() {
         ),
         (
             "exempt",
-            json!({}),
+            sla,
             "1000",
             Run {
-                exempt,
+                class: class(WorkloadPriorityClass, "sla"),
                 ..run("a", 50)
             },
             "exempt",
@@ -327,7 +488,7 @@ fn the_rules_have_an_order() {
         ..run("a", 0)
     };
     let exempt = Run {
-        exempt: Some(Exemption::PriorityClass("sla".to_owned())),
+        class: class(WorkloadPriorityClass, "sla"),
         ..run("a", 1200)
     };
     let (large, small) = (run("a", 1200), run("a", 1));
@@ -386,7 +547,7 @@ fn the_rules_have_an_order() {
         ),
         (
             "exempt",
-            pool.clone(),
+            with(json!({"exempt": {"priorityClasses": [{"name": "sla", "namespaces": ["n"]}]}})),
             &exempt,
             ["exempt"; 4],
             "exempt",

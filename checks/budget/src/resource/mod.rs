@@ -13,9 +13,9 @@ pub use source::{
     Auth, BasicAuth, DatadogSource, FixedSource, PrometheusSource, Shape, SourceSpec,
 };
 pub use spec::{
-    AdmitOrder, Budget, BudgetSpec, Enforcement, EstimateSpec, EvictOrder, Exempt, HoldOrAdmit,
-    NamespaceLimit, NamespaceLimits, OnExhausted, OnOverspent, OnTooLarge, OnUnpriced, Pool, Price,
-    Quota, Running, Takeover,
+    AdmitOrder, Budget, BudgetSpec, Enforcement, EstimateSpec, EvictOrder, Exempt,
+    ExemptPriorityClass, HoldOrAdmit, NamespaceLimit, NamespaceLimits, OnExhausted, OnOverspent,
+    OnTooLarge, OnUnpriced, Pool, Price, PriorityClassKind, Quota, Running, Takeover,
 };
 pub use status::{
     AccountStatus, BudgetStatus, CommittedStatus, NamespaceBudgetStatus, PeriodStatus,

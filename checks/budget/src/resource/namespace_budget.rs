@@ -32,10 +32,12 @@ pub struct NamespaceBudgetSpec {
     /// The Budget's name.
     #[schemars(length(min = 1, max = 63))]
     pub budget_ref: String,
-    /// The limit for each period. At most the Budget's `namespaceLimits.max`. Default: the Budget's limit for the namespace.
+    /// The limit for each period. With the top-ups it is at most the Budget's
+    /// `namespaceLimits.max`. Default: the Budget's limit for the namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Amount>,
-    /// Additions to the limit, each until a moment.
+    /// Additions to the limit, each until a moment. They raise it to at most the Budget's
+    /// `namespaceLimits.max`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub top_ups: Vec<TopUp>,

@@ -106,7 +106,8 @@ pub struct NamespaceLimits {
     /// For each namespace that is not named. Without it, namespaces that are not named have no budget and are not held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Amount>,
-    /// The most that a NamespaceBudget may give.
+    /// The most that NamespaceBudgets may give a namespace: their `limit` and `topUps` together. It
+    /// does not lower what the Budget itself gives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<Amount>,
     /// Namespaces with a limit of their own.
@@ -193,14 +194,59 @@ pub enum AdmitOrder {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Exempt {
-    /// Kueue's WorkloadPriorityClasses, or Kubernetes' PriorityClasses. Users choose their class: see the sample policy.
+    /// Priority classes, each in some namespaces. Users choose the class of their jobs, so a class
+    /// is exempt only in the namespaces that its entry chooses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32), inner(length(min = 1, max = 253)))]
-    pub priority_classes: Vec<String>,
-    /// Namespaces.
+    #[schemars(length(max = 32))]
+    pub priority_classes: Vec<ExemptPriorityClass>,
+    /// Namespaces whose jobs are never held, whatever their class.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256), inner(length(min = 1, max = 63)))]
     pub namespaces: Vec<String>,
+}
+
+/// A priority class whose jobs are never held in some namespaces: exactly one of `namespaces` and
+/// `namespaceSelector` says in which. Every user who may create jobs there may use the class.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "has(self.namespaces) != has(self.namespaceSelector)", "message": "exactly one of namespaces and namespaceSelector must be set; namespaceSelector: {} is every namespace"}
+]))]
+pub struct ExemptPriorityClass {
+    /// The class's name.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// The class's kind: classes of both kinds can have one name. Default: `WorkloadPriorityClass`.
+    #[serde(default)]
+    pub kind: PriorityClassKind,
+    /// In these namespaces.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 256), inner(length(min = 1, max = 63)))]
+    pub namespaces: Vec<String>,
+    /// In namespaces with these labels; `{}` is every namespace. A user who may label a namespace
+    /// may exempt it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace_selector: Option<LabelSelector>,
+}
+
+/// The kind of a priority class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum PriorityClassKind {
+    /// Kueue's own (`kueue.x-k8s.io`), which a job names in the label
+    /// `kueue.x-k8s.io/priority-class`.
+    #[default]
+    WorkloadPriorityClass,
+    /// Kubernetes' (`scheduling.k8s.io`), which a job names in its pod template.
+    PriorityClass,
+}
+
+impl From<PriorityClassKind> for kueue_check::api::PriorityClassKind {
+    fn from(kind: PriorityClassKind) -> Self {
+        match kind {
+            PriorityClassKind::WorkloadPriorityClass => Self::WorkloadPriorityClass,
+            PriorityClassKind::PriorityClass => Self::PriorityClass,
+        }
+    }
 }
 
 /// Wait or go.

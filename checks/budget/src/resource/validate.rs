@@ -33,6 +33,7 @@ impl BudgetSpec {
             crate::terms::Selector::new(&pool.namespace_selector)
                 .map_err(|problem| Invalid::new(field, problem))?;
         }
+        crate::terms::ExemptTerms::new(&self.exempt)?;
         let safety = self.estimate.safety_factor;
         if safety.is_some_and(|factor| {
             factor < "0.5".parse().unwrap_or_default() || factor > crate::money::Amount::units(100)
@@ -139,6 +140,12 @@ impl super::SourceSpec {
     pub fn staleness_bound(&self) -> Duration {
         self.staleness_bound
             .map_or(Duration::from_mins(30), Duration::from)
+    }
+
+    /// Whether it is asked with credentials.
+    pub fn has_credentials(&self) -> bool {
+        let auth = self.prometheus.as_ref().map(|source| &source.auth);
+        self.datadog.is_some() || auth.is_some_and(Option::is_some)
     }
 
     /// The label of the result that names the namespace.

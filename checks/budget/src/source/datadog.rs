@@ -64,28 +64,18 @@ impl Datadog {
         body: &str,
     ) -> Result<Reply, SourceError> {
         let credentials = self.http.credentials();
-        let api = credentials
-            .read(
-                self.spec
-                    .api_key_file
-                    .as_deref()
-                    .unwrap_or("datadog/api-key"),
-            )
-            .await?;
-        let application = credentials
-            .read(
-                self.spec
-                    .app_key_file
-                    .as_deref()
-                    .unwrap_or("datadog/app-key"),
-            )
-            .await?;
         let base = self
             .spec
             .url
             .clone()
             .unwrap_or_else(|| format!("https://api.{}", self.spec.site));
         let url = format!("{}{path}", base.trim_end_matches('/'));
+        let api = self.spec.api_key_file.as_deref();
+        let api = api.unwrap_or("datadog/api-key");
+        let api = credentials.read(api, &url).await?;
+        let application = self.spec.app_key_file.as_deref();
+        let application = application.unwrap_or("datadog/app-key");
+        let application = credentials.read(application, &url).await?;
         let headers = vec![
             secret_header(HeaderName::from_static("dd-api-key"), &api)?,
             secret_header(HeaderName::from_static("dd-application-key"), &application)?,

@@ -1,6 +1,6 @@
 //! HTTP as a source needs it: one question, one bounded answer, no redirects, and credentials from files only.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,78 +15,12 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
-use super::{SourceError, brief};
+use super::{Credentials, SourceError, brief};
 
 /// The largest answer that is read.
 const LARGEST: usize = 16 * 1024 * 1024;
 /// How long a question may take in all, unless it is said otherwise.
 const DEADLINE: Duration = Duration::from_secs(30);
-
-/// Which files a Budget may name, and which hosts it may ask.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Credentials {
-    /// The folder below which credentials are. A Budget is not trusted with any other file: it could send it to any server.
-    pub folder: PathBuf,
-    /// The hosts that may be asked; empty for all.
-    pub hosts: Vec<String>,
-}
-
-impl Default for Credentials {
-    fn default() -> Self {
-        Self {
-            folder: PathBuf::from("/var/run/secrets/budget-check"),
-            hosts: Vec::new(),
-        }
-    }
-}
-
-impl Credentials {
-    /// As the environment says: `BUDGET_CHECK_CREDENTIALS` is the folder, `BUDGET_CHECK_SOURCE_HOSTS` the hosts, separated by commas.
-    pub fn from_environment() -> Self {
-        let default = Self::default();
-        let hosts = std::env::var("BUDGET_CHECK_SOURCE_HOSTS").unwrap_or_default();
-        Self {
-            folder: std::env::var_os("BUDGET_CHECK_CREDENTIALS")
-                .map_or(default.folder, PathBuf::from),
-            hosts: hosts
-                .split(',')
-                .map(str::trim)
-                .filter(|host| !host.is_empty())
-                .map(str::to_owned)
-                .collect(),
-        }
-    }
-
-    /// What stands in `file`, without the space around it. It is read each time, so that it can be rotated.
-    pub(crate) async fn read(&self, file: &str) -> Result<String, SourceError> {
-        let refuse = |problem: String| SourceError::Credentials(format!("{file}: {problem}"));
-        let path = self.allowed(Path::new(file)).await.map_err(refuse)?;
-        let text = tokio::fs::read_to_string(path)
-            .await
-            .map_err(|error| refuse(error.kind().to_string()))?;
-        let text = text.trim();
-        if text.is_empty() || text.chars().any(char::is_control) {
-            return Err(refuse("it must have one line".to_owned()));
-        }
-        Ok(text.to_owned())
-    }
-
-    /// Links are followed before they are judged: mounted Secrets consist of links.
-    async fn allowed(&self, file: &Path) -> Result<PathBuf, String> {
-        let outside = || format!("credentials are read only below {}", self.folder.display());
-        let folder = tokio::fs::canonicalize(&self.folder)
-            .await
-            .map_err(|_| outside())?;
-        let path = tokio::fs::canonicalize(folder.join(file))
-            .await
-            .map_err(|error| error.kind().to_string())?;
-        if path.starts_with(&folder) {
-            Ok(path)
-        } else {
-            Err(outside())
-        }
-    }
-}
 
 /// Asks over HTTP. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -152,13 +86,12 @@ impl Http {
             .url
             .parse()
             .map_err(|_| unreachable("its URL makes no sense".to_owned()))?;
-        let host = uri.host().unwrap_or_default();
-        if !self.credentials.hosts.is_empty()
-            && !self.credentials.hosts.iter().any(|allowed| allowed == host)
-        {
-            return Err(unreachable(format!(
-                "the host {host} is not among those that may be asked"
-            )));
+        self.credentials.allow_asking(&uri).map_err(unreachable)?;
+        // Nothing secret leaves for another server than the one that it was read for.
+        if ask.headers.iter().any(|(_, value)| value.is_sensitive()) {
+            self.credentials
+                .allow_sending(&uri)
+                .map_err(SourceError::Credentials)?;
         }
         let mut request = Request::builder().method(ask.method).uri(uri);
         for (name, value) in ask.headers {
@@ -211,7 +144,7 @@ impl Http {
         let refuse = |problem: String| SourceError::Credentials(format!("{file}: {problem}"));
         let path = self
             .credentials
-            .allowed(Path::new(file))
+            .local(Path::new(file))
             .await
             .map_err(refuse)?;
         tokio::fs::read(path)

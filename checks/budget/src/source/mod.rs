@@ -3,6 +3,7 @@
 //! A source is asked about a period up to a moment that lies a little in the past, and answers with what each namespace has spent. Money is never taken from a
 //! silent zero: an answer without a namespace means that it has spent nothing only if a probe of the raw metric says that spending is measured at all.
 
+mod credentials;
 mod datadog;
 mod fixed;
 mod http;
@@ -18,9 +19,10 @@ use crate::ledger::Observation;
 use crate::period::Period;
 use crate::resource::SourceSpec;
 
+pub use credentials::{AllowedServer, Credentials, CredentialsError, Origin};
 pub use datadog::Datadog;
 pub use fixed::Fixed;
-pub use http::{Credentials, Http};
+pub use http::Http;
 pub use prometheus::Prometheus;
 
 /// One question to a source.

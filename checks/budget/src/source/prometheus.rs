@@ -71,7 +71,7 @@ impl Prometheus {
             .append_pair("timeout", "25s")
             .finish();
         let form = HeaderValue::from_static("application/x-www-form-urlencoded");
-        let headers = [Some((CONTENT_TYPE, form)), self.authorization().await?]
+        let headers = [Some((CONTENT_TYPE, form)), self.authorization(&url).await?]
             .into_iter()
             .flatten()
             .collect();
@@ -87,18 +87,21 @@ impl Prometheus {
             .await
     }
 
-    async fn authorization(&self) -> Result<Option<(HeaderName, HeaderValue)>, SourceError> {
+    async fn authorization(
+        &self,
+        url: &str,
+    ) -> Result<Option<(HeaderName, HeaderValue)>, SourceError> {
         let credentials = self.http.credentials();
         let value = match &self.spec.auth {
             None => return Ok(None),
             Some(Auth {
                 bearer_token_file: Some(file),
                 ..
-            }) => format!("Bearer {}", credentials.read(file).await?),
+            }) => format!("Bearer {}", credentials.read(file, url).await?),
             Some(Auth {
                 basic: Some(basic), ..
             }) => {
-                let password = credentials.read(&basic.password_file).await?;
+                let password = credentials.read(&basic.password_file, url).await?;
                 format!(
                     "Basic {}",
                     base64(format!("{}:{password}", basic.user).as_bytes())

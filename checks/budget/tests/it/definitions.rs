@@ -35,7 +35,12 @@ async fn what_makes_no_sense_is_refused_with_a_reason() {
     full["onExhausted"] = json!({"quota": "Yield", "every": "10m", "max": "1h"});
     full["onOverspent"] =
         json!({"running": "Evict", "order": "LowestPriorityYoungest", "grace": "10m"});
-    full["exempt"] = json!({"priorityClasses": ["sla-critical"], "namespaces": ["kube-system"]});
+    let classes = json!([
+        {"name": "sla-critical", "namespaces": ["serving"]},
+        {"name": "system", "kind": "PriorityClass", "namespaceSelector": {"matchLabels": {"tier": "sla"}}},
+        {"name": "everywhere", "namespaceSelector": {}},
+    ]);
+    full["exempt"] = json!({"priorityClasses": classes, "namespaces": ["kube-system"]});
     full["pendingTimeout"] = json!({"after": "7d", "then": "Retry"});
     assert_eq!(refusal(&stage, &budget(&unique("full"), &full)).await, None);
     for (path, value, expected) in [
@@ -112,6 +117,31 @@ async fn what_makes_no_sense_is_refused_with_a_reason() {
         ("/unit", json!("a unit of money that is long"), "unit"),
         ("/enforcement", json!("Maybe"), "Unsupported value"),
         ("/warnAtPercent", json!([0]), "warnAtPercent"),
+        (
+            "/exempt",
+            json!({"priorityClasses": ["sla"]}),
+            "expected map",
+        ),
+        (
+            "/exempt",
+            json!({"priorityClasses": [{"name": "sla"}]}),
+            "exactly one of namespaces and namespaceSelector",
+        ),
+        (
+            "/exempt",
+            json!({"priorityClasses": [{"name": "sla", "namespaces": []}]}),
+            "should have at least 1 items",
+        ),
+        (
+            "/exempt",
+            json!({"priorityClasses": [{"name": "sla", "namespaces": ["n"], "namespaceSelector": {}}]}),
+            "exactly one of namespaces and namespaceSelector",
+        ),
+        (
+            "/exempt",
+            json!({"priorityClasses": [{"name": "sla", "kind": "Class", "namespaces": ["n"]}]}),
+            "Unsupported value",
+        ),
     ] {
         let mut bad = good.clone();
         let (parent, key) = path.rsplit_once('/').unwrap();

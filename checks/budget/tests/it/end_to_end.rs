@@ -51,7 +51,7 @@ async fn play(limit: &str) -> Option<(Play, Program)> {
     let kubeconfig = install(&stage, &name).await;
     let credentials = credentials(TOKEN);
     stage.budget(&name, &spec(&server, limit)).await;
-    let program = Program::start(&name, &kubeconfig, credentials.path());
+    let program = Program::start(&name, &kubeconfig, Some((credentials.path(), &server.url)));
     let play = Play {
         stage,
         server,
@@ -248,7 +248,11 @@ async fn a_new_process_keeps_what_was_given_and_gives_no_more() {
     })
     .await;
     program.kill();
-    let _program = Program::start(name, &play.kubeconfig, play.credentials.path());
+    let _program = Program::start(
+        name,
+        &play.kubeconfig,
+        Some((play.credentials.path(), &play.server.url)),
+    );
     stage.job("e", name, 1).await;
     stage.wait("e", "Pending", "0.00 is left").await;
     assert_eq!(count(&stage.entries().await, "Ready"), 3);
@@ -363,7 +367,7 @@ async fn a_query_that_prometheus_refuses_makes_the_check_inactive() {
         .remove("auth");
     stage.budget(&name, &spec).await;
     let credentials = credentials("x");
-    let _program = Program::start(&name, &kubeconfig, credentials.path());
+    let _program = Program::start(&name, &kubeconfig, Some((credentials.path(), &server.url)));
     let message = stage.wait_active(&name, "False", "BadQuery").await;
     assert!(
         message.contains("Prometheus refused the query (400): parse error at char 1"),

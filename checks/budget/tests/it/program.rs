@@ -8,7 +8,7 @@ use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::Api;
 use kube::api::PostParams;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::stage::{Stage, eventually};
 
@@ -96,7 +96,14 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    pub(crate) fn start(name: &str, kubeconfig: &Path, credentials: &Path) -> Self {
+    /// The files of `credentials` may be sent to the server of the URL beside them, over plain HTTP
+    /// too.
+    pub(crate) fn start(name: &str, kubeconfig: &Path, credentials: Option<(&Path, &str)>) -> Self {
+        let (folder, sources) =
+            credentials.map_or((Path::new("/nowhere"), json!([])), |(folder, url)| {
+                let source = json!({"url": url, "credentials": ".", "allowInsecure": true});
+                (folder, json!([source]))
+            });
         let admin = std::net::TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
@@ -113,7 +120,8 @@ impl Program {
                 name,
             ])
             .env("KUEUE_CHECK_KUBECONFIG", kubeconfig)
-            .env("BUDGET_CHECK_CREDENTIALS", credentials)
+            .env("BUDGET_CHECK_CREDENTIALS", folder)
+            .env("BUDGET_CHECK_SOURCES", sources.to_string())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();

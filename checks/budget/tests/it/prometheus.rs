@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -330,7 +329,7 @@ async fn a_real_prometheus_decides_workloads_end_to_end() {
     };
     let first = spec(30);
     stage.budget(&name, &first).await;
-    let program = super::program::Program::start(&name, &kubeconfig, Path::new("/nowhere"));
+    let program = super::program::Program::start(&name, &kubeconfig, None);
     stage.wait_active(&name, "True", "Active").await;
     stage.job("a", &name, 1).await;
     stage

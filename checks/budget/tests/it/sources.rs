@@ -7,7 +7,9 @@ use kueue_check::api::Workload;
 use kueue_check_budget::ledger::{Book, Decision, Reason, run_of};
 use kueue_check_budget::period::Period;
 use kueue_check_budget::resource::SourceSpec;
-use kueue_check_budget::source::{Answer, Credentials, Http, Note, Question, SourceError, source};
+use kueue_check_budget::source::{
+    AllowedServer, Answer, Credentials, Http, Note, Question, SourceError, source,
+};
 use kueue_check_budget::terms::Terms;
 use kueue_check_budget::words::Words;
 use serde_json::{Value, json};
@@ -297,30 +299,42 @@ async fn the_queries_are_those_of_the_shapes_and_nothing_is_asked_before_there_c
     );
 }
 
+/// The files of `folder`, which may be sent to the server at `url`, over plain HTTP too.
+pub(crate) fn credentials_for(folder: &Folder, url: &str) -> Credentials {
+    Credentials {
+        folder: folder.path().to_owned(),
+        servers: vec![AllowedServer {
+            origin: url.parse().unwrap(),
+            credentials: Some(".".into()),
+            allow_insecure: true,
+        }],
+    }
+}
+
+fn bearer(file: &str) -> Value {
+    json!({"auth": {"bearerTokenFile": file}})
+}
+
 #[tokio::test]
 async fn credentials_come_from_the_one_folder_and_follow_no_redirect() {
     let folder = Folder::new();
     folder.write("token", "canary-1\n");
     folder.write("two", "a\nb");
-    let credentials = Credentials {
-        folder: folder.path().to_owned(),
-        hosts: Vec::new(),
-    };
     let server = Server::start().await;
     server.wants("canary-1");
-    let auth = |file: &str| json!({"auth": {"bearerTokenFile": file}});
-    ask(&server, &auth("token"), credentials.clone())
+    let credentials = credentials_for(&folder, &server.url);
+    ask(&server, &bearer("token"), credentials.clone())
         .await
         .unwrap();
     ask(
         &server,
-        &auth(folder.path().join("token").to_str().unwrap()),
+        &bearer(folder.path().join("token").to_str().unwrap()),
         credentials.clone(),
     )
     .await
     .unwrap();
     for file in ["/etc/hostname", "../../etc/hostname", "missing", "two"] {
-        let error = ask(&server, &auth(file), credentials.clone())
+        let error = ask(&server, &bearer(file), credentials.clone())
             .await
             .unwrap_err();
         assert_eq!(error.reason(), "CredentialsUnusable", "{file}: {error}");
@@ -331,40 +345,155 @@ async fn credentials_come_from_the_one_folder_and_follow_no_redirect() {
     server.instead(Some(
         Reply::status(307, "").header("location", format!("{}/api/v1/query", thief.url)),
     ));
-    let error = ask(&server, &auth("token"), credentials.clone())
+    let error = ask(&server, &bearer("token"), credentials.clone())
         .await
         .unwrap_err();
     assert_eq!((error.reason(), thief.asked().len()), ("BadResponse", 0));
-    // Only the hosts that the operator allows.
-    let elsewhere = Credentials {
-        hosts: vec!["prometheus.monitoring".to_owned()],
-        ..credentials
-    };
-    let error = ask(&server, &json!({}), elsewhere).await.unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("not among those that may be asked"),
-        "{error}"
-    );
     // A user and a password.
     folder.write("password", "pass:word");
     let server = Server::start().await;
     let basic = json!({"auth": {"basic": {"user": "me", "passwordFile": "password"}}});
-    ask(
-        &server,
-        &basic,
-        Credentials {
-            folder: folder.path().to_owned(),
-            hosts: Vec::new(),
-        },
-    )
-    .await
-    .unwrap();
+    ask(&server, &basic, credentials_for(&folder, &server.url))
+        .await
+        .unwrap();
     assert_eq!(
         server.asked()[0].2.as_deref(),
         Some("Basic bWU6cGFzczp3b3Jk")
     );
+}
+
+#[tokio::test]
+async fn credentials_are_sent_to_the_servers_that_the_deployment_names_and_to_no_others() {
+    let folder = Folder::new();
+    folder.write("ours/token", "canary-1");
+    folder.write("theirs/token", "canary-2");
+    let server = Server::start().await;
+    server.spent("vision", 1.0);
+    let port = server.url.rsplit(':').next().unwrap();
+    let other_port = Server::start().await.url;
+    let entry = |url: &str, credentials: Option<&str>, allow_insecure| AllowedServer {
+        origin: url.parse().unwrap(),
+        credentials: credentials.map(Into::into),
+        allow_insecure,
+    };
+    let (here, secure) = (&*server.url, format!("https://127.0.0.1:{port}"));
+    let localhost = format!("http://localhost:{port}");
+    let unusable = "CredentialsUnusable";
+    for (case, servers, file, expected) in [
+        ("no list, no credentials", vec![], None, Ok(())),
+        (
+            "no list",
+            vec![],
+            Some("ours/token"),
+            Err((unusable, "does not name it")),
+        ),
+        (
+            "named",
+            vec![entry(here, Some("ours"), true)],
+            Some("ours/token"),
+            Ok(()),
+        ),
+        (
+            "the folder of another server",
+            vec![entry(here, Some("ours"), true)],
+            Some("theirs/token"),
+            Err((unusable, "only below")),
+        ),
+        (
+            "a way around to the folder of another server",
+            vec![entry(here, Some("ours"), true)],
+            Some("ours/../theirs/token"),
+            Err((unusable, "only below")),
+        ),
+        (
+            "a folder beyond that of all credentials",
+            vec![entry(here, Some(".."), true)],
+            Some("ours/token"),
+            Err((unusable, "only below")),
+        ),
+        (
+            "in clear text",
+            vec![entry(here, Some("ours"), false)],
+            Some("ours/token"),
+            Err((unusable, "use https")),
+        ),
+        (
+            "named without credentials",
+            vec![entry(here, None, true)],
+            Some("ours/token"),
+            Err((unusable, "without credentials")),
+        ),
+        (
+            "asked without credentials",
+            vec![entry(here, None, false)],
+            None,
+            Ok(()),
+        ),
+        (
+            "another port",
+            vec![entry(&other_port, Some("ours"), true)],
+            Some("ours/token"),
+            Err((unusable, "does not name it")),
+        ),
+        (
+            "another port, no credentials",
+            vec![entry(&other_port, Some("ours"), true)],
+            None,
+            Err(("Unreachable", "not among the servers that may be asked")),
+        ),
+        (
+            "another scheme",
+            vec![entry(&secure, Some("ours"), true)],
+            Some("ours/token"),
+            Err((unusable, "does not name it")),
+        ),
+        (
+            "another host",
+            vec![entry(&localhost, Some("ours"), true)],
+            Some("ours/token"),
+            Err((unusable, "does not name it")),
+        ),
+    ] {
+        let before = server.asked().len();
+        let credentials = Credentials {
+            folder: folder.path().to_owned(),
+            servers,
+        };
+        let patch = file.map_or(json!({}), bearer);
+        let answer = ask(&server, &patch, credentials).await;
+        let asked = server.asked().split_off(before);
+        if let Err((reason, says)) = expected {
+            let error = answer.expect_err(case);
+            assert_eq!(error.reason(), reason, "{case}: {error}");
+            assert!(error.to_string().contains(says), "{case}: {error}");
+            assert_eq!(asked, [], "{case}");
+        } else {
+            answer.unwrap_or_else(|error| panic!("{case}: {error}"));
+            let sent = file.map(|_| "Bearer canary-1".to_owned());
+            assert!(asked.iter().all(|(_, _, header)| *header == sent), "{case}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn datadogs_keys_are_sent_nowhere_unless_the_deployment_says_where() {
+    let folder = Folder::new();
+    folder.write("datadog/api-key", "canary-api");
+    folder.write("datadog/app-key", "canary-application");
+    let thief = Server::start().await;
+    let credentials = Credentials {
+        folder: folder.path().to_owned(),
+        ..Credentials::default()
+    };
+    let spec = json!({"datadog": {"site": "datadoghq.com", "url": thief.url, "query": "x by {kube_namespace}", "freshness": "x"}});
+    let spec: SourceSpec = serde_json::from_value(spec).unwrap();
+    let error = source(&spec, &Http::new(credentials))
+        .ask(question())
+        .await
+        .unwrap_err();
+    assert_eq!(error.reason(), "CredentialsUnusable", "{error}");
+    assert!(!error.to_string().contains("canary"), "{error}");
+    assert_eq!(thief.asked(), []);
 }
 
 #[tokio::test]
@@ -382,10 +511,7 @@ async fn a_server_is_trusted_by_the_authority_that_is_named() {
     folder.write("none.crt", "no certificate");
     let token = kubeconfig["users"][0]["user"]["token"].as_str().unwrap();
     folder.write("token", token);
-    let credentials = Credentials {
-        folder: folder.path().to_owned(),
-        hosts: Vec::new(),
-    };
+    let credentials = credentials_for(&folder, cluster["server"].as_str().unwrap());
     for (patch, reason, says) in [
         (
             json!({"caFile": "ca.crt", "auth": {"bearerTokenFile": "token"}}),

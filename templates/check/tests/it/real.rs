@@ -61,6 +61,9 @@ async fn it_works_with_the_rights_of_its_manifests() {
 
     // The check, as its own ServiceAccount.
     config.auth_info.impersonate = Some(format!("system:serviceaccount:{NAMESPACE}:{CHECK}"));
+{%- if cleanup %}
+    config.default_namespace = NAMESPACE.to_owned();
+{%- endif %}
     let account = Client::try_from(config).unwrap();
 {%- if source != "none" %}
     let source = Source::new(http::client(http::DEADLINE).unwrap(){% unless parameters %}, url{% endunless %});
@@ -75,7 +78,7 @@ async fn it_works_with_the_rights_of_its_manifests() {
     let workloads = api(&admin, "kueue.x-k8s.io/v1beta2", "Workload", Some("default"));
     wait(&workloads, "small", "small jobs start", |workload| entry(workload)["state"] == "Ready").await;
 {%- if cleanup %}
-    let bookings = api(&admin, "v1", "ConfigMap", Some("default"));
+    let bookings = api(&admin, "v1", "ConfigMap", Some(NAMESPACE));
     let booked = async || {
         let all = bookings.list(&kube::api::ListParams::default()).await.unwrap();
         all.iter().filter(|booking| booking.data["data"]["workload"] == "small").count()

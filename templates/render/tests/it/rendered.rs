@@ -93,6 +93,42 @@ fn the_sdk_comes_from_a_version_a_repository_or_a_path() {
     }
 }
 
+/// A token that may write all ConfigMaps is as good as the administrator's: `kube-system/coredns`,
+/// `aws-auth`.
+#[test]
+fn no_project_may_write_core_objects_in_the_whole_cluster() {
+    use serde_json::Value;
+    let texts = |rule: &Value, key: &str| -> Vec<String> {
+        let all = rule[key].as_array().into_iter().flatten();
+        all.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let mut with_a_role = 0;
+    for (name, project) in all() {
+        let values = &project.files[Path::new("deploy/values.yaml")];
+        let values: Value = serde_saphyr::from_str(values).unwrap();
+        let rules = values["check"]["clusterRules"].as_array().unwrap();
+        assert!(!rules.is_empty(), "{name}");
+        for rule in rules {
+            let core = texts(rule, "apiGroups")
+                .iter()
+                .any(|group| group.is_empty() || group == "*");
+            let reads = texts(rule, "verbs")
+                .iter()
+                .all(|verb| ["get", "list", "watch"].contains(&verb.as_str()));
+            assert!(!core || reads, "{name}: {rule}");
+        }
+        // The program's own rules are compared with these by the project's tests
+        // (tests/it/deploy.rs).
+        with_a_role += usize::from(values["check"]["rules"].is_array());
+        let code = project.files.get(Path::new("src/check.rs")).unwrap();
+        assert!(!code.contains("fn permissions("), "{name}");
+    }
+    assert_eq!(
+        with_a_role, 12,
+        "those that clean up have rules of their namespace"
+    );
+}
+
 /// What a project depends on has the versions of this repository: they are tried together.
 #[test]
 fn versions_are_those_of_this_repository() {

@@ -1,6 +1,7 @@
 //! One Budget's book: who runs, who may, who waits.
 
 mod accounts;
+mod exempt;
 mod follow;
 mod knowledge;
 mod listed;
@@ -14,7 +15,7 @@ use jiff::Timestamp;
 use kueue_check::api::Uid;
 
 use super::{Claim, Run, RunState, Spend, State};
-use crate::terms::{Account, OwnLimit, Terms};
+use crate::terms::{Account, OwnLimit, PriorityClass, Terms};
 
 pub(crate) use listed::Listed;
 #[cfg(test)]
@@ -34,7 +35,7 @@ pub struct Book {
     pub(super) watched_since: Option<i64>,
     /// The namespaces' own limits. Only `namespaceLimits` need them.
     pub(super) own: Listed<BTreeMap<String, OwnLimit>>,
-    /// The labels of namespaces. Only pools need them.
+    /// The labels of namespaces. Pools and exemptions with a selector need them.
     pub(super) namespaces: Listed<BTreeMap<String, BTreeMap<String, String>>>,
     /// Why the source gives no answer.
     pub(super) problem: Option<String>,
@@ -58,7 +59,7 @@ pub(super) struct Live {
     pub(super) claim: Claim,
     pub(super) approval: Approval,
     pub(super) running: bool,
-    pub(super) exempt: bool,
+    pub(super) class: Option<Arc<PriorityClass>>,
 }
 
 /// Whether Kueue may start a run without asking again.
@@ -164,7 +165,7 @@ impl Live {
             },
             approval,
             running,
-            exempt: run.exempt.is_some(),
+            class: run.class.clone(),
         }
     }
 }

@@ -11,8 +11,12 @@ impl Book {
     /// Of the running jobs of `account` the one that is stopped first: of the lowest priority, and of those the youngest.
     pub(in crate::ledger) fn first_to_stop(&self, account: &Account) -> Option<&Uid> {
         let members = self.members(account);
+        // What may be exempt is not stopped, also while that is unknown.
         let running = self.live.iter().filter(|(_, live)| {
-            live.running && !live.exempt && members.contain(&live.claim.namespace)
+            let namespace = &live.claim.namespace;
+            live.running
+                && members.contain(namespace)
+                && self.exemption_in(namespace, live.class.as_deref()) == Ok(None)
         });
         running
             .min_by_key(|(uid, live)| match live.claim.state {

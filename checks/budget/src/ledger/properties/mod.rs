@@ -231,7 +231,7 @@ impl<'a> World<'a> {
                 unpriced: None,
             },
             state,
-            exempt: None,
+            class: None,
             variant_of: None,
         })
     }

@@ -37,7 +37,8 @@ async fn jobs_start_by_what_datadog_says_and_the_keys_are_nowhere_to_be_seen() {
         "prices": [{"flavor": "*", "resources": {"cpu": "1"}}], "estimate": {"safetyFactor": "1", "defaultDuration": "1h"},
     });
     stage.budget(&name, &spec).await;
-    let program = Program::start(&name, &kubeconfig, keys.folder());
+    let allowed = Some((keys.folder(), service.url.as_str()));
+    let program = Program::start(&name, &kubeconfig, allowed);
     stage
         .wait_condition(&name, "Fresh", "False", "Unauthorized")
         .await;

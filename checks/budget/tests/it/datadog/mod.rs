@@ -10,7 +10,7 @@ use std::time::Duration;
 use kueue_check_budget::period::Period;
 use kueue_check_budget::resource::SourceSpec;
 use kueue_check_budget::source::{
-    Answer, Credentials, Http, Note, Question, Source, SourceError, source,
+    AllowedServer, Answer, Credentials, Http, Note, Question, Source, SourceError, source,
 };
 use serde_json::{Value, json};
 
@@ -79,7 +79,11 @@ async fn trial(patch: Value) -> Trial {
     let keys = Keys::new();
     let credentials = Credentials {
         folder: keys.folder().to_owned(),
-        hosts: vec!["127.0.0.1".to_owned()],
+        servers: vec![AllowedServer {
+            origin: service.url.parse().unwrap(),
+            credentials: Some(".".into()),
+            allow_insecure: true,
+        }],
     };
     let http = Http::new(credentials).deadline(Duration::from_millis(500));
     Trial {

@@ -6,6 +6,7 @@ mod marks;
 mod quiet;
 mod several;
 mod single;
+mod unreferred;
 mod yielding;
 
 use kube::CustomResourceExt;

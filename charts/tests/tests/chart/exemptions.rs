@@ -1,0 +1,195 @@
+//! The policy of `checks/budget/deploy/exemptions.yaml` on a real API server: a class that is
+//! exempt from budgets is refused where it is not allowed, to every user.
+
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::client::ClientBuilder;
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use kube::{Client, Error};
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, eventually, stage, workload};
+
+const POLICY: &str = include_str!("../../../../checks/budget/deploy/exemptions.yaml");
+const EXAMPLE: &str = include_str!("../../../../checks/budget/deploy/example.yaml");
+/// The class and its namespace, in the policy and in the example.
+const CLASS: &str = "sla-critical";
+const ALLOWED: &str = "serving";
+
+fn documents(text: &str) -> Vec<Value> {
+    let documents = text.split("---\n").map(serde_saphyr::from_str);
+    documents.collect::<Result<_, _>>().unwrap()
+}
+
+/// A Workload that names a priority class.
+fn with_class(namespace: &str, name: &str, kind: &str, class: &str) -> Value {
+    let group = match kind {
+        "PriorityClass" => "scheduling.k8s.io",
+        _ => "kueue.x-k8s.io",
+    };
+    let mut workload = workload(namespace, name);
+    workload["spec"]["priority"] = json!(1000);
+    workload["spec"]["priorityClassRef"] = json!({"group": group, "kind": kind, "name": class});
+    workload
+}
+
+/// A client that impersonates `user`.
+async fn client_of(stage: &Stage, user: &str) -> Client {
+    let kubeconfig = Kubeconfig::read_from(stage.access.kubeconfig().unwrap()).unwrap();
+    let options = KubeConfigOptions::default();
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
+        .await
+        .unwrap();
+    config.default_retry = false;
+    config.auth_info.impersonate = Some(user.to_owned());
+    ClientBuilder::try_from(config).unwrap().build()
+}
+
+/// Creates `object` as `client`.
+async fn create(client: &Client, object: &Value) -> Result<DynamicObject, Error> {
+    let object: DynamicObject = serde_json::from_value(object.clone()).unwrap();
+    let namespace = object.metadata.namespace.as_deref().unwrap();
+    workloads(client, namespace)
+        .create(&PostParams::default(), &object)
+        .await
+}
+
+fn workloads(client: &Client, namespace: &str) -> Api<DynamicObject> {
+    let version = "v1beta2".to_owned();
+    let kind = ApiResource {
+        group: "kueue.x-k8s.io".to_owned(),
+        api_version: format!("kueue.x-k8s.io/{version}"),
+        version,
+        kind: "Workload".to_owned(),
+        plural: "workloads".to_owned(),
+    };
+    Api::namespaced_with(client.clone(), namespace, &kind)
+}
+
+fn refusal<T: std::fmt::Debug>(answer: Result<T, Error>) -> Option<String> {
+    match answer {
+        Ok(_) => None,
+        Err(Error::Api(status)) => Some(format!("{} {}", status.code, status.message)),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn the_policy_allows_what_the_example_exempts() {
+    let budget = documents(EXAMPLE).swap_remove(0);
+    let classes = budget["spec"]["exempt"]["priorityClasses"].clone();
+    assert_eq!(classes, json!([{"name": CLASS, "namespaces": [ALLOWED]}]));
+    let variables = &documents(POLICY)[0]["spec"]["variables"];
+    let allowed = format!("{{'WorkloadPriorityClass/{CLASS}': ['{ALLOWED}']}}");
+    assert_eq!(
+        variables[0],
+        json!({"name": "allowed", "expression": allowed})
+    );
+}
+
+#[tokio::test]
+async fn an_exempt_class_is_refused_to_every_user_where_it_is_not_allowed() {
+    let Some(serving) = stage(ALLOWED).await else {
+        return;
+    };
+    let team = stage("exempt-team").await.unwrap();
+    let kueue = "system:serviceaccount:kueue-system:kueue-controller-manager";
+    let ci = "system:serviceaccount:exempt-team:ci";
+    let users = [
+        ci,
+        kueue,
+        "system:serviceaccount:serving:default",
+        "system:node:one",
+        "somebody",
+    ];
+    let rule = json!({"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads", "workloads/status"], "verbs": ["*"]});
+    let subjects = users
+        .map(|user| json!({"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}));
+    let named = |kind: &str| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": "exempt-workloads"}});
+    let mut role = named("ClusterRole");
+    role["rules"] = json!([rule]);
+    let mut binding = named("ClusterRoleBinding");
+    binding["subjects"] = json!(subjects);
+    binding["roleRef"] = json!({"kind": "ClusterRole", "name": "exempt-workloads", "apiGroup": "rbac.authorization.k8s.io"});
+    team.apply(&role).await;
+    team.apply(&binding).await;
+
+    // What is there before the policy has to be ended by Kueue, whatever class it has.
+    let before = with_class("exempt-team", "before", "WorkloadPriorityClass", CLASS);
+    team.apply(&before).await;
+    for document in documents(POLICY) {
+        team.apply(&document).await;
+    }
+    let trial = with_class("exempt-team", "trial", "WorkloadPriorityClass", CLASS);
+    eventually("the policy is in force", async || {
+        let refused = refusal(create(&team.client, &trial).await);
+        team.delete(&trial).await;
+        (refused.is_some(), refused)
+    })
+    .await;
+
+    let own = "WorkloadPriorityClass";
+    let denied = format!(
+        "the priority class WorkloadPriorityClass/{CLASS} is exempt from budgets and may not be used in namespace exempt-team"
+    );
+    for (number, user) in users.into_iter().enumerate() {
+        let client = client_of(&team, user).await;
+        for (namespace, kind, class, allowed) in [
+            ("exempt-team", own, CLASS, false),
+            (ALLOWED, own, CLASS, true),
+            ("exempt-team", own, "high", true),
+            // Another class that has the name; the Budget does not exempt it.
+            ("exempt-team", "PriorityClass", CLASS, true),
+        ] {
+            let name = format!("w{number}-{}-{class}", kind.to_lowercase());
+            let object = with_class(namespace, &name, kind, class);
+            let refused = refusal(create(&client, &object).await);
+            if allowed {
+                assert_eq!(refused, None, "{user} {namespace} {kind} {class}");
+            } else {
+                let said = refused.unwrap_or_else(|| panic!("{user} may in {namespace}"));
+                assert!(said.starts_with("403") && said.contains(&denied), "{said}");
+            }
+        }
+    }
+
+    // No class is taken later either.
+    let client = client_of(&team, ci).await;
+    create(&client, &workload("exempt-team", "later"))
+        .await
+        .unwrap();
+    let reference = json!({"group": "kueue.x-k8s.io", "kind": own, "name": CLASS});
+    let patch = json!({"spec": {"priority": 1000, "priorityClassRef": reference}});
+    let patch = workloads(&client, "exempt-team")
+        .patch("later", &PatchParams::default(), &Patch::Merge(&patch))
+        .await;
+    assert!(refusal(patch).is_some_and(|said| said.contains(&denied)));
+
+    // Kueue's own flow where the class is allowed: it makes the Workload, changes it, and ends it.
+    let client = client_of(&serving, kueue).await;
+    let object = with_class(ALLOWED, "flow", own, CLASS);
+    create(&client, &object).await.unwrap();
+    let changed = [
+        json!({"metadata": {"finalizers": ["kueue.x-k8s.io/resource-in-use"]}}),
+        json!({"spec": {"active": false}}),
+        json!({"metadata": {"finalizers": null}}),
+    ];
+    for patch in &changed {
+        workloads(&client, ALLOWED)
+            .patch("flow", &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap();
+    }
+    // And of what was there before, where it is not.
+    let client = client_of(&team, kueue).await;
+    for patch in &changed {
+        workloads(&client, "exempt-team")
+            .patch("before", &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap();
+    }
+
+    // The other tests of this binary share the server.
+    for document in documents(POLICY) {
+        team.delete(&document).await;
+    }
+}

@@ -1,0 +1,101 @@
+//! A Budget can name any server. Credentials are sent only for Budgets that an AdmissionCheck
+//! refers to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, ready};
+use kueue_check_budget::controller::BudgetCheck;
+use kueue_check_budget::ledger::Observation;
+use kueue_check_budget::source::{Answer, Question, Source, SourceError};
+use serde_json::{Value, json};
+
+use super::*;
+
+/// How often each Budget's source was asked.
+type Asked = Arc<Mutex<BTreeMap<String, usize>>>;
+
+/// A source that counts questions, and knows that nothing is spent.
+struct Counting {
+    budget: String,
+    asked: Asked,
+}
+
+impl Source for Counting {
+    fn ask(&self, question: Question) -> BoxFuture<'_, Result<Answer, SourceError>> {
+        *self
+            .asked
+            .lock()
+            .unwrap()
+            .entry(self.budget.clone())
+            .or_default() += 1;
+        let observation = Observation {
+            period: question.period,
+            as_of: question.at,
+            spent: BTreeMap::new(),
+            unknown: BTreeSet::new(),
+        };
+        let notes = Vec::new();
+        ready(Ok(Answer { observation, notes })).boxed()
+    }
+}
+
+fn of_source(source: Value) -> Value {
+    let mut spec = spec("2");
+    spec["source"] = source;
+    spec["source"]["settleDelay"] = json!("1s");
+    spec
+}
+
+#[test]
+fn a_budget_that_no_admission_check_refers_to_is_not_asked_about_with_credentials() {
+    let asked = Asked::default();
+    let prometheus = |auth: Value| {
+        let mut prometheus =
+            json!({"url": "https://p", "query": "q", "sampleInterval": "1m", "freshness": "raw"});
+        if auth.is_object() {
+            prometheus["auth"] = auth;
+        }
+        of_source(json!({"prometheus": prometheus}))
+    };
+    let datadog = of_source(
+        json!({"datadog": {"site": "datadoghq.com", "query": "x by {kube_namespace}", "freshness": "x"}}),
+    );
+    let counted = Arc::clone(&asked);
+    let simulation = Simulation::new(move || {
+        let asked = Arc::clone(&counted);
+        BudgetCheck::with_sources(move |terms| {
+            Arc::new(Counting {
+                budget: terms.budget.to_string(),
+                asked: Arc::clone(&asked),
+            })
+        })
+    });
+    let token = json!({"bearerTokenFile": "token"});
+    let simulation = simulation
+        .parameters(&budget("budget", &prometheus(token.clone())))
+        .object(&NamespaceBudget::crd())
+        .object(&budget("datadog", &datadog))
+        .object(&budget("token", &prometheus(token)))
+        .object(&budget("anonymous", &prometheus(Value::Null)));
+    let count = |name: &str| asked.lock().unwrap().get(name).copied().unwrap_or(0);
+    simulation.run(async |cluster| {
+        cluster.expect_active("check").await;
+        cluster
+            .expect("what needs no credentials is asked", |_| {
+                count("anonymous") > 1 && count("budget") > 1
+            })
+            .await;
+        assert_eq!((count("datadog"), count("token")), (0, 0));
+        let check = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": "second"}, "spec": {
+            "controllerName": "kueue-check.dev/budget", "parameters": {"apiGroup": "budget.kueue-check.dev", "kind": "Budget", "name": "datadog"}}});
+        cluster.apply(&check);
+        cluster
+            .expect("it is asked once a check refers to it", |_| {
+                count("datadog") > 1
+            })
+            .await;
+        assert_eq!(count("token"), 0);
+    });
+}
