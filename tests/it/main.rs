@@ -8,3 +8,4 @@ mod quiet;
 mod real;
 mod starts;
 mod window;
+mod usage;

@@ -298,7 +298,7 @@ impl Workload {
         &self.0.pod_sets
     }
 
-    /// What all pods of all pod sets request of `resource`, by the counts for which quota is reserved (else those of the spec).
+    /// Returns what the pods that run or will run request of `resource`: see [`PodSet::count`].
     pub fn requests(&self, resource: &str) -> Quantity {
         self.pod_sets()
             .iter()
@@ -306,7 +306,8 @@ impl Workload {
             .sum()
     }
 
-    /// What Kueue accounts to the Workload of `resource`; zero without a reservation.
+    /// Returns what Kueue accounts to the Workload of `resource`, without reclaimable pods; zero
+    /// without a reservation.
     pub fn usage(&self, resource: &str) -> Quantity {
         self.pod_sets()
             .iter()

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use super::object::{
     Assignment, Condition, Entry, EntryUpdate, SpecPodSet, Status, WorkloadObject,
 };
-use super::pod_set::{Shape, ShapeResource};
+use super::pod_set::{Counts, Shape, ShapeResource};
 use super::requests::per_pod;
 use super::{Data, Owner, PodSet, Since, Workload, WorkloadConditions};
 use crate::api::pod_set_update::{
@@ -169,7 +169,12 @@ impl Projection {
             .0
             .iter()
             .find(|pods| pods.0.name.0 == *name);
-        let (resources, usage) = self.resources(spec, assignment);
+        let counts = Counts {
+            spec: spec.count.0,
+            assigned: assignment.and_then(|assignment| assignment.count.0),
+            reclaimable: reclaimable.map_or(0, |pods| pods.0.count.0),
+        };
+        let (resources, usage) = self.resources(spec, assignment, counts);
         let shape = Shape {
             name: self.names.intern(name),
             resources,
@@ -177,9 +182,7 @@ impl Projection {
         };
         PodSet {
             shape: self.shapes.intern(shape),
-            count: spec.count.0,
-            assigned_count: assignment.and_then(|assignment| assignment.count.0),
-            reclaimable: reclaimable.map_or(0, |pods| pods.0.count.0),
+            counts,
             usage,
         }
     }
@@ -199,6 +202,7 @@ impl Projection {
                     .0
                     .keys()
                     .chain(assignment.resource_usage.0.keys())
+        counts: Counts,
                     .map(String::as_str),
             );
         }
@@ -213,7 +217,7 @@ impl Projection {
             };
             (
                 shape,
-                usage(name).map_or_else(Compact::default, |amount| amount.0.0.into()),
+                usage(name).map_or_else(Compact::default, |amount| counts.scale(amount.0.0).into()),
             )
         };
         let (shapes, usage): (Vec<_>, Vec<_>) = names.into_iter().map(resource).unzip();
@@ -487,6 +491,89 @@ mod tests {
     fn a_workload_of_nonsense_is_read_as_one_without_quota() {
         let object: WorkloadObject = serde_json::from_value(json!({
             "metadata": {"name": "odd", "namespace": "n", "uid": "u", "resourceVersion": "1"},
+    /// A pod set of `spec` pods with 500m CPU each, as far as they are assigned.
+    fn counted(spec: u32, assigned: Option<u32>, reclaimable: u32) -> Workload {
+        let assignment = assigned.map(|assigned| {
+            json!([{"name": "main", "count": assigned, "flavors": {"cpu": "spot"},
+                "resourceUsage": {"cpu": format!("{}m", assigned * 500)}}])
+        });
+        Workload::from_json(json!({
+            "metadata": {"name": "w"},
+            "spec": {"podSets": [{"name": "main", "count": spec, "template":
+                {"spec": {"containers": [{"resources": {"requests": {"cpu": "500m"}}}]}}}]},
+            "status": {
+                "admission": {"clusterQueue": "cq", "podSetAssignments": assignment},
+                "reclaimablePods": [{"name": "main", "count": reclaimable}],
+            },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_pods_that_are_left_are_counted_as_kueue_counts_them() {
+        for (case, spec, assigned, reclaimable, left) in [
+            ("not assigned yet", 4, None, 0, 4),
+            (
+                "evicted with two succeeded, not assigned yet",
+                4,
+                None,
+                2,
+                2,
+            ),
+            ("all run", 4, Some(4), 0, 4),
+            ("two have succeeded", 4, Some(4), 2, 2),
+            (
+                "evicted with two succeeded, assigned again",
+                4,
+                Some(2),
+                2,
+                2,
+            ),
+            ("and then one more", 4, Some(2), 3, 1),
+            ("partially admitted", 4, Some(3), 0, 3),
+            ("partially admitted, two have succeeded", 4, Some(3), 2, 2),
+            ("an elastic job shrank from 4 to 1", 1, Some(4), 0, 1),
+            ("and grows within its assignment", 2, Some(4), 0, 2),
+            (
+                "more reclaimable than pods, after a shrink",
+                1,
+                Some(4),
+                3,
+                0,
+            ),
+            ("none is assigned", 4, Some(0), 0, 0),
+        ] {
+            let workload = counted(spec, assigned, reclaimable);
+            let pods = &workload.pod_sets()[0];
+            assert_eq!(pods.count(), left, "{case}");
+            assert_eq!(
+                (pods.spec_count(), pods.assigned_count(), pods.reclaimable()),
+                (spec, assigned, reclaimable),
+                "{case}"
+            );
+            let used = assigned.map_or(0, |_| i64::from(left) * 500);
+            assert_eq!(workload.usage("cpu").millis(), used, "{case}");
+            let requested = i64::from(left) * 500;
+            assert_eq!(workload.requests("cpu").millis(), requested, "{case}");
+        }
+    }
+
+    #[test]
+    fn an_assignment_without_a_count_is_of_the_whole_pod_set() {
+        let workload = Workload::from_json(json!({
+            "metadata": {"name": "w"},
+            "spec": {"podSets": [{"name": "main", "count": 4}]},
+            "status": {
+                "admission": {"clusterQueue": "cq", "podSetAssignments":
+                    [{"name": "main", "flavors": {"cpu": "spot"}, "resourceUsage": {"cpu": "8"}}]},
+                "reclaimablePods": [{"name": "main", "count": 3}],
+            },
+        }));
+        let workload = workload.unwrap();
+        assert_eq!(workload.pod_sets()[0].count(), 1);
+        assert_eq!(workload.usage("cpu"), "2".parse().unwrap());
+    }
+
             "spec": {"podSets": [7, {"name": "a", "count": "many", "template": []}], "active": "yes", "priority": {}},
             "status": {"conditions": {"QuotaReserved": true}, "admission": "cq", "admissionChecks": [[], {"name": 1, "state": {}}]},
         }))
