@@ -21,7 +21,7 @@ mod signal;
 mod writer;
 
 #[cfg(feature = "cli")]
-pub(crate) use decide::{Conclusion, EntryPatch, LookAgain, Note, Outcome, Standing};
+pub(crate) use decide::{Conclusion, EntryPatch, HeldBack, LookAgain, Note, Outcome, Standing};
 #[cfg(feature = "planted-defects")]
 #[doc(hidden)]
 pub use defect::{Defect, with_defect};

@@ -3,9 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
 mod compile_fail;
+mod growth;
 mod health;
 mod quiet;
 mod real;
 mod starts;
-mod window;
 mod usage;
+mod window;

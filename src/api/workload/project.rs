@@ -11,7 +11,7 @@ use super::object::{
 };
 use super::pod_set::{Counts, Shape, ShapeResource};
 use super::requests::per_pod;
-use super::{Data, Owner, PodSet, Since, Workload, WorkloadConditions};
+use super::{Data, Owner, PodSet, Since, Slice, Workload, WorkloadConditions};
 use crate::api::pod_set_update::{
     Fingerprint, FingerprintKind, PodSetUpdate, digest, fingerprint, short_digest, updates_digest,
 };
@@ -20,6 +20,13 @@ use crate::api::{CheckEntry, CheckState, Lenient, Name, Names, ResourceVersion, 
 
 /// `metadata.labels` that repeat what the view has elsewhere.
 const REDUNDANT_LABEL: &str = "kueue.x-k8s.io/job-uid";
+
+/// `metadata.annotations` by which Kueue ties the slices of an elastic job together.
+const ELASTIC: &str = "kueue.x-k8s.io/elastic-job";
+const SLICE_NAME: &str = "kueue.x-k8s.io/workload-slice-name";
+const REPLACES: &str = "kueue.x-k8s.io/workload-slice-replacement-for";
+/// The reason of `Finished` on a slice that another one has replaced.
+const REPLACED: &str = "WorkloadSliceReplaced";
 
 /// Turns decoded objects into views that share their common strings.
 #[derive(Debug, Default)]
@@ -80,8 +87,10 @@ impl Projection {
             .iter()
             .map(|entry| self.entry(&entry.0))
             .collect();
-        let annotations = metadata.annotations.unwrap_or_default().into_iter();
+        let annotations = metadata.annotations.unwrap_or_default();
+        let slice = slice(&annotations);
         let kept: Vec<_> = annotations
+            .into_iter()
             .filter(|(key, _)| {
                 self.annotations
                     .as_ref()
@@ -124,6 +133,7 @@ impl Projection {
             owner: self.owner(metadata.owner_references.unwrap_or_default()),
             labels: self.pairs(labels),
             annotations: self.pairs(kept),
+            slice,
             pod_sets,
             conditions: conditions(&status.conditions.0),
             checks,
@@ -192,6 +202,7 @@ impl Projection {
         &mut self,
         spec: &SpecPodSet,
         assignment: Option<&Assignment>,
+        counts: Counts,
     ) -> (Box<[ShapeResource]>, Box<[Compact]>) {
         let requests = per_pod(&spec.template.0.spec.0);
         let mut names: BTreeSet<&str> = requests.keys().map(String::as_str).collect();
@@ -202,7 +213,6 @@ impl Projection {
                     .0
                     .keys()
                     .chain(assignment.resource_usage.0.keys())
-        counts: Counts,
                     .map(String::as_str),
             );
         }
@@ -318,9 +328,27 @@ fn template_fingerprints(spec: &SpecPodSet) -> Box<[Fingerprint]> {
         .collect()
 }
 
+/// The annotation says `namespace/name` of the slice that is replaced, which is in the same
+/// namespace.
+fn slice(annotations: &BTreeMap<String, String>) -> Slice {
+    if let Some(key) = annotations.get(REPLACES) {
+        let name = key.rsplit('/').next().unwrap_or_default();
+        return Slice::Replaces(name.into());
+    }
+    let elastic = annotations.get(ELASTIC).map(String::as_str) == Some("true");
+    if elastic || annotations.contains_key(SLICE_NAME) {
+        Slice::First
+    } else {
+        Slice::None
+    }
+}
+
 fn conditions(list: &[Lenient<Condition>]) -> WorkloadConditions {
     let mut conditions = WorkloadConditions::default();
     for Lenient(condition) in list {
+        if condition.kind.0 == "Finished" {
+            conditions.replaced = condition.status.0 == "True" && condition.reason.0 == REPLACED;
+        }
         let slot = match condition.kind.0.as_str() {
             "QuotaReserved" => &mut conditions.quota_reserved,
             "Admitted" => &mut conditions.admitted,
@@ -463,34 +491,6 @@ mod tests {
         assert!(workload.check("other").is_none());
     }
 
-    #[test]
-    fn what_the_two_versions_name_differently_is_read_from_both() {
-        for (spec, status) in [
-            (
-                json!({"priorityClassRef": {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "high"}}),
-                json!({"accumulatedPastExecutionTimeSeconds": 90}),
-            ),
-            (
-                json!({"priorityClassName": "high", "priorityClassSource": "kueue.x-k8s.io/workloadpriorityclass"}),
-                json!({"accumulatedPastExexcutionTimeSeconds": 90}),
-            ),
-        ] {
-            let object = json!({"metadata": {}, "spec": spec, "status": status});
-            let workload = Workload::from_json(object).unwrap();
-            assert_eq!(
-                (
-                    workload.priority_class(),
-                    workload.past_execution_time().as_secs()
-                ),
-                (Some("high"), 90)
-            );
-        }
-    }
-
-    #[test]
-    fn a_workload_of_nonsense_is_read_as_one_without_quota() {
-        let object: WorkloadObject = serde_json::from_value(json!({
-            "metadata": {"name": "odd", "namespace": "n", "uid": "u", "resourceVersion": "1"},
     /// A pod set of `spec` pods with 500m CPU each, as far as they are assigned.
     fn counted(spec: u32, assigned: Option<u32>, reclaimable: u32) -> Workload {
         let assignment = assigned.map(|assigned| {
@@ -574,6 +574,34 @@ mod tests {
         assert_eq!(workload.usage("cpu"), "2".parse().unwrap());
     }
 
+    #[test]
+    fn what_the_two_versions_name_differently_is_read_from_both() {
+        for (spec, status) in [
+            (
+                json!({"priorityClassRef": {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "high"}}),
+                json!({"accumulatedPastExecutionTimeSeconds": 90}),
+            ),
+            (
+                json!({"priorityClassName": "high", "priorityClassSource": "kueue.x-k8s.io/workloadpriorityclass"}),
+                json!({"accumulatedPastExexcutionTimeSeconds": 90}),
+            ),
+        ] {
+            let object = json!({"metadata": {}, "spec": spec, "status": status});
+            let workload = Workload::from_json(object).unwrap();
+            assert_eq!(
+                (
+                    workload.priority_class(),
+                    workload.past_execution_time().as_secs()
+                ),
+                (Some("high"), 90)
+            );
+        }
+    }
+
+    #[test]
+    fn a_workload_of_nonsense_is_read_as_one_without_quota() {
+        let object: WorkloadObject = serde_json::from_value(json!({
+            "metadata": {"name": "odd", "namespace": "n", "uid": "u", "resourceVersion": "1"},
             "spec": {"podSets": [7, {"name": "a", "count": "many", "template": []}], "active": "yes", "priority": {}},
             "status": {"conditions": {"QuotaReserved": true}, "admission": "cq", "admissionChecks": [[], {"name": 1, "state": {}}]},
         }))

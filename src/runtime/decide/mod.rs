@@ -4,6 +4,7 @@
 //! keep are numbered as in `ARCHITECTURE.md`.
 
 mod conclude;
+mod slices;
 mod standing;
 
 use std::time::Duration;
@@ -12,6 +13,7 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
 pub(crate) use conclude::{Conclusion, Facts, LookAgain, Outcome, conclude};
+pub(crate) use slices::{Growth, Slices};
 pub(crate) use standing::{Standing, standing};
 
 use crate::api::{CheckEntry, CheckState, PodSetUpdate, short_digest};
@@ -83,7 +85,7 @@ pub(crate) struct Trouble {
     /// Failures in a row, and since when.
     pub(crate) failures: u32,
     pub(crate) failing_since: Option<Timestamp>,
-    /// How often in a row the check has objected to the running job.
+    /// How often in a row the check has objected to the running job, or to its growth.
     pub(crate) objections: u32,
     /// When a Retry is due whose delay is waited for here.
     pub(crate) retry_due: Option<Timestamp>,
@@ -128,7 +130,7 @@ pub(crate) enum Note {
         to: CheckState,
         message: Message,
     },
-    /// The check objects to a running job, and a fence holds it back.
+    /// The check objects to a running job, or to the growth of one, and a fence holds it back.
     HeldBack {
         why: HeldBack,
         answer: Answer,
@@ -153,6 +155,8 @@ pub(crate) enum HeldBack {
     NotYet { objections: u32, needed: u32 },
     /// It has stopped too many jobs in the last hour.
     TooMany { limit: u32 },
+    /// The job runs already, and this Workload only asks for more pods for it.
+    Growth,
 }
 
 impl HeldBack {
@@ -163,6 +167,7 @@ impl HeldBack {
             Self::NotWatched => "not_watched",
             Self::NotYet { .. } => "not_yet",
             Self::TooMany { .. } => "too_many",
+            Self::Growth => "growth",
         }
     }
 }

@@ -223,6 +223,7 @@ impl Session {
             reservation: &self.reservation(name)?,
             entry: workload.check(&name.check)?,
             running,
+            growth: self.slices.growth(workload),
             served: self.served,
             policy: &slot.policy,
             memory: &key.memory,

@@ -19,6 +19,7 @@ use crate::check::{Check, ParametersKind};
 use crate::runtime::activation::Shelf;
 use crate::runtime::backoff::Backoff;
 use crate::runtime::connection::guarded;
+use crate::runtime::decide::Slices;
 use crate::runtime::events::Recorder;
 use crate::runtime::health::Health;
 use crate::runtime::intake::Incoming;
@@ -69,6 +70,7 @@ pub(super) struct Session {
     leading: bool,
 
     pub(super) workloads: BTreeMap<Uid, Tracked>,
+    pub(super) slices: Slices,
     pub(super) listed_workloads: Option<BTreeSet<Uid>>,
     pub(super) slots: BTreeMap<Name, Slot>,
     pub(super) listed_checks: Option<BTreeSet<Name>>,
@@ -166,6 +168,7 @@ impl Session {
             unseen: true,
             leading: false,
             workloads: BTreeMap::new(),
+            slices: Slices::default(),
             listed_workloads: None,
             slots: BTreeMap::new(),
             listed_checks: None,

@@ -19,6 +19,7 @@ const OVERWRITES_AT_ONCE: u32 = 3;
 
 impl Session {
     pub(super) fn take_workload(&mut self, event: Event<Workload>) {
+        self.slices.take(&event);
         match event {
             Event::Init => {
                 // Within one watch, a second list means that events were lost.

@@ -273,6 +273,8 @@ impl Session {
         self.workloads
             .get(&name.uid)
             .and_then(|tracked| tracked.workload.as_ref())
-            .is_some_and(Workload::is_admitted)
+            .is_some_and(|workload| {
+                workload.is_admitted() || self.slices.growth(workload).is_some()
+            })
     }
 }
