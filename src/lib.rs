@@ -55,7 +55,8 @@
 //! # What it guarantees
 //!
 //! Only the runtime writes check states, by rules that are listed in `ARCHITECTURE.md` and tested one by one. A bug or an outage in a check never evicts a job:
-//! errors, panics and timeouts leave every state as it is.
+//! errors, panics and timeouts leave every state as it is, and a refusal of the growth of an
+//! elastic job does not stop the pods that run.
 //!
 //! # Features
 //!

@@ -44,7 +44,7 @@ pub(crate) use pod_set_update::{
 };
 pub(crate) use resource_flavor::ResourceFlavorObject;
 pub(crate) use served::{ProbeError, Probed, probe};
-pub(crate) use workload::{Projection, WorkloadObject};
+pub(crate) use workload::{Projection, Slice, WorkloadObject};
 
 /// Kueue's API group.
 pub const GROUP: &str = "kueue.x-k8s.io";

@@ -76,6 +76,24 @@ impl Quantity {
         self == Self::ZERO
     }
 
+    /// Returns the part `share` of `whole` of it, rounded up to a billionth: all of it unless
+    /// `share` is less than `whole`.
+    pub(crate) fn part(self, share: u32, whole: u32) -> Self {
+        if share >= whole {
+            return self;
+        }
+        let (share, whole) = (i128::from(share), i128::from(whole));
+        let nanos = self.nanos();
+        // Divided first where the product would not fit; what is lost then is less than `whole`
+        // billionths of a huge amount.
+        let product = nanos.checked_mul(share);
+        let part = product.map_or_else(
+            || (nanos / whole).saturating_mul(share),
+            |product| product.div_euclid(whole) + i128::from(product.rem_euclid(whole) != 0),
+        );
+        Self::from_nanos(part)
+    }
+
     fn rounded_up(self, step: i128) -> i64 {
         let nanos = self.nanos();
         let up = i128::from(nanos.rem_euclid(step) != 0);
@@ -253,6 +271,28 @@ impl From<Compact> for Quantity {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_is_rounded_up_and_never_more_than_the_whole() {
+        let of = |text: &str| text.parse::<Quantity>().unwrap();
+        for (whole, share, parts, expected) in [
+            ("8", 2, 4, "4"),
+            ("8", 0, 4, "0"),
+            ("8", 4, 4, "8"),
+            ("8", 5, 4, "8"),
+            ("8", 0, 0, "8"),
+            ("1", 1, 3, "0.333333334"),
+            ("-4", 1, 2, "-2"),
+        ] {
+            assert_eq!(
+                of(whole).part(share, parts),
+                of(expected),
+                "{whole} × {share}/{parts}"
+            );
+        }
+        let huge = Quantity::from_nanos(i128::MAX);
+        assert_eq!(huge.part(2, 4), Quantity::from_nanos(i128::MAX / 4 * 2));
+    }
 
     #[test]
     fn every_form_of_kubernetes_is_read() {

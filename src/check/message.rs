@@ -38,6 +38,11 @@ impl Message {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Returns the text, cut at a character to at most `limit` characters.
+    pub(crate) fn cut_to(&self, limit: usize) -> Cow<'_, str> {
+        cut(&self.0, limit)
+    }
 }
 
 fn cut(text: &str, limit: usize) -> Cow<'_, str> {

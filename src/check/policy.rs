@@ -78,6 +78,11 @@ pub enum OnTimeout {
 /// Fences around the power to stop a running job (KEP-993: a check keeps an eye on what it approved). A flapping data source must not evict a cluster.
 ///
 /// A check has that power over a job when its Ready verdict carried a recheck, or when `onFailure: Evict` is set here.
+///
+/// Over a job that runs and asks for more pods (an elastic job, of which Kueue makes another
+/// Workload that waits for the check) a check has it only when the operator wrote
+/// `onFailure: Evict`. Without that, Retry and Rejected about the growth are written as Pending, because Kueue
+/// would stop the whole job: also those of `onError` and `pendingTimeout`.
 #[cfg_attr(any(doc, doctest), doc = "", doc = include_str!("policy/after_admission.md"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -99,7 +104,8 @@ pub struct AfterAdmission {
 #[cfg_attr(any(doc, doctest), doc = "", doc = include_str!("policy/on_failure.md"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OnFailure {
-    /// It is stopped: the verdict is written.
+    /// It is stopped: the verdict is written. Written by the operator, this is also for the growth
+    /// of an elastic job.
     Evict,
     /// It runs on: the failure is an event and a metric.
     Ignore,
@@ -112,6 +118,8 @@ pub(crate) struct Settled {
     pub(crate) on_error_after: Duration,
     pub(crate) pending_timeout: Option<(Duration, OnTimeout)>,
     pub(crate) on_failure: Option<OnFailure>,
+    /// Whether it is the operator who wrote `onFailure: Evict`, not the check's author.
+    pub(crate) operator_evicts: bool,
     pub(crate) consecutive: u32,
     pub(crate) max_evictions_per_hour: u32,
 }
@@ -138,6 +146,7 @@ impl Policy {
                 .map_or(ON_ERROR_AFTER, Duration::from),
             pending_timeout: timeout.map(|timeout| (timeout.after.into(), timeout.then)),
             on_failure: own.on_failure.or(other.on_failure),
+            operator_evicts: own.on_failure == Some(OnFailure::Evict),
             consecutive: own
                 .consecutive
                 .or(other.consecutive)

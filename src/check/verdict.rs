@@ -106,8 +106,12 @@ impl Verdict {
         Self::new(Answer::Retry { delay }, message)
     }
 
-    /// Never. Kueue deactivates the Workload, and a person must bring it back: up to Kueue 0.19 by deleting the Workload, which is then made anew from its job, because
-    /// one that is only activated again (`spec.active: true`) is not queued (measured on 0.19.2).
+    /// Never. Kueue deactivates the Workload, and a person must bring it back: up to Kueue 0.19 by
+    /// deleting the Workload, which is then made anew from its job, because one that is only
+    /// activated again (`spec.active: true`) is not queued (measured on 0.19.2).
+    ///
+    /// About the growth of an elastic job, this and both kinds of Retry are written as Pending: see
+    /// [`AfterAdmission`](super::AfterAdmission).
     pub fn rejected(message: impl Into<Message>) -> Self {
         Self::new(Answer::Rejected, message)
     }
@@ -130,7 +134,9 @@ impl Verdict {
         Self::new(Answer::Unchanged, "")
     }
 
-    /// Asks again after `delay`, at the latest. Retry and Rejected end the reservation, so there is nothing to ask again about, and it is ignored.
+    /// Asks again after `delay`, at the latest. Retry and Rejected end the reservation, so there is
+    /// nothing to ask again about, and it is ignored, unless they are about the growth of an
+    /// elastic job: see [`AfterAdmission`](super::AfterAdmission).
     pub fn recheck_in(mut self, delay: Duration) -> Self {
         self.recheck_in = Some(delay);
         self

@@ -174,7 +174,7 @@ impl Metrics {
         );
         r.register(
             "held_back",
-            "Objections to running jobs that a fence held back, by fence",
+            "Objections to running jobs, or to their growth, that a fence held back, by fence",
             self.held_back.clone(),
         );
         r.register(

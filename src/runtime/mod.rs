@@ -23,7 +23,7 @@ mod signal;
 pub(crate) mod writer;
 
 #[cfg(feature = "cli")]
-pub(crate) use decide::{Conclusion, EntryPatch, LookAgain, Note, Outcome, Standing};
+pub(crate) use decide::{Conclusion, EntryPatch, HeldBack, LookAgain, Note, Outcome, Standing};
 #[cfg(feature = "planted-defects")]
 #[doc(hidden)]
 pub use defect::{Defect, with_defect};

@@ -13,7 +13,7 @@ use kube::runtime::watcher::{self, Event};
 use serde_json::Value;
 
 use super::activation::{Located, Shelf, decode, locate};
-use super::decide::{Conclusion, Facts, Memory, Outcome, Standing, conclude, standing};
+use super::decide::{Conclusion, Facts, Memory, Outcome, Slices, Standing, conclude, standing};
 use super::evaluate::{NoAnswer, guarded};
 use super::intake::{Failure, StoredParameters};
 use super::manager::updates_do_not_fit;
@@ -175,6 +175,8 @@ async fn ask(question: &Question<'_>, request: Request, stands: Stands<'_>) -> F
         held: stands.reservation.held_for(question.now),
         entry: stands.entry,
         running: stands.running,
+        // The other slices of its job are not read here.
+        growth: Slices::default().growth(workload),
         served: question.served,
         policy: stands.policy,
         memory: &memory,

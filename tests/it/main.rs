@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
 mod compile_fail;
+mod growth;
 mod health;
 mod quiet;
 mod real;
 mod starts;
+mod usage;
 mod window;

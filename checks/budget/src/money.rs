@@ -216,15 +216,6 @@ impl Rate {
         Self(u64::try_from(billionths).unwrap_or(u64::MAX))
     }
 
-    /// The part `share` of `whole` of it, rounded up.
-    #[must_use]
-    pub fn part(self, share: u32, whole: u32) -> Self {
-        Self::clamped(div_up(
-            i128::from(self.0) * i128::from(share),
-            i128::from(whole.max(1)),
-        ))
-    }
-
     /// Multiplied by a factor such as 1.1, rounded up.
     #[must_use]
     pub fn times(self, factor: Amount) -> Self {
@@ -353,10 +344,6 @@ mod tests {
         let sum = (0..1000).fold(Spending::default(), |sum, _| sum.and(tiny, 3600));
         assert_eq!(sum.total(), amount("0.000001"));
         assert_eq!(cpu.cost(-5), Amount::ZERO);
-        assert_eq!(
-            Rate::of(1000, amount("2"), 1).part(1, 3).per_hour(),
-            amount("0.666667")
-        );
     }
 
     #[test]

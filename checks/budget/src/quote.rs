@@ -53,15 +53,14 @@ impl PriceBook {
         self.prices.iter().find(fits).map(|price| &price.resources)
     }
 
-    /// What `workload` will cost in its current reservation. Rounded up throughout.
+    /// Returns what `workload` will cost in its current reservation. Rounded up throughout.
     ///
-    /// Kueue's `resourceUsage` holds the total of a pod set, with overhead and defaults, and does not shrink when pods are reclaimable (Kueue 0.19), so that
-    /// is done here.
+    /// The usage is that of the pods that run or will run ([`PodSet::count`]), with overhead and
+    /// defaults.
     pub fn quote(&self, workload: &Workload) -> Quote {
         let mut rate = Rate::ZERO;
         let (mut priced, mut unpriced) = (false, None);
         for pods in workload.pod_sets() {
-            let remaining = pods.count().saturating_sub(pods.reclaimable());
             for (resource, flavor, price) in self.lines(pods) {
                 match price {
                     Some(price) => {
@@ -70,8 +69,7 @@ impl PriceBook {
                             .resource(resource)
                             .map(|resource| resource.usage())
                             .unwrap_or_default();
-                        let full = Rate::of(thousandths(used), price, divisor(resource));
-                        rate = rate + full.part(remaining, pods.count());
+                        rate = rate + Rate::of(thousandths(used), price, divisor(resource));
                     }
                     None => {
                         unpriced =
@@ -251,14 +249,39 @@ mod tests {
     }
 
     #[test]
-    fn reclaimable_pods_cost_nothing_more() {
-        let mut status = assigned(
-            &json!({"nvidia.com/gpu": "a100"}),
-            &json!({"nvidia.com/gpu": "8"}),
-        );
-        status["reclaimablePods"] = json!([{"name": "main", "count": 6}]);
-        let quote = book().quote(&workload(&json!({}), &status));
-        assert_eq!(quote.rate.per_hour(), "5.8".parse().unwrap());
+    fn what_is_left_to_run_is_what_costs() {
+        for (case, spec, assigned, reclaimable, pods) in [
+            ("whole", 8, 8, 0, 8),
+            ("running, 6 pods have succeeded", 8, 8, 6, 2),
+            ("evicted with 2 of 4 pods succeeded, and back", 4, 2, 2, 2),
+            ("partially admitted, 2 pods have succeeded", 4, 3, 2, 2),
+            ("partially admitted", 8, 6, 0, 6),
+            ("an elastic job that shrank from 4 to 1", 1, 4, 0, 1),
+            ("all pods have succeeded", 4, 4, 4, 0),
+        ] {
+            let status = json!({
+                "admission": {"podSetAssignments": [{
+                    "name": "main", "count": assigned, "flavors": {"nvidia.com/gpu": "a100"},
+                    "resourceUsage": {"nvidia.com/gpu": assigned.to_string()},
+                }]},
+                "reclaimablePods": [{"name": "main", "count": reclaimable}],
+            });
+            let sets = json!({"podSets": [{"name": "main", "count": spec, "template": {}}]});
+            let workload = workload(&sets, &status);
+            let quote = book().quote(&workload);
+            let price: Amount = "2.9".parse().unwrap();
+            assert_eq!(
+                quote.rate.per_hour(),
+                Rate::of(pods * 1000, price, 1).per_hour(),
+                "{case}"
+            );
+            let described = book().describe(&workload, &quote);
+            let expected = match pods {
+                0 => "nothing for 4h".to_owned(),
+                _ => format!("{pods}× nvidia.com/gpu a100 for 4h"),
+            };
+            assert_eq!(described, expected, "{case}");
+        }
     }
 
     #[test]

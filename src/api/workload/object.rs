@@ -161,6 +161,7 @@ pub(super) struct Condition {
     #[serde(rename = "type")]
     pub(super) kind: Lenient<String>,
     pub(super) status: Lenient<String>,
+    pub(super) reason: Lenient<String>,
     pub(super) last_transition_time: Lenient<Option<jiff::Timestamp>>,
 }
 

@@ -24,11 +24,40 @@ use crate::api::{Fingerprint, Name, Quantity};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PodSet {
     pub(super) shape: Arc<Shape>,
-    pub(super) count: u32,
-    pub(super) assigned_count: Option<u32>,
-    pub(super) reclaimable: u32,
-    /// For each of the shape's resources what is accounted to the whole pod set.
+    pub(super) counts: Counts,
+    /// For each of the shape's resources what is accounted to the pods that are left to run.
     pub(super) usage: Box<[Compact]>,
+}
+
+/// The numbers of pods in a pod set, as the Workload states them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Counts {
+    /// `spec.podSets[].count`.
+    pub(super) spec: u32,
+    /// `status.admission.podSetAssignments[].count`.
+    pub(super) assigned: Option<u32>,
+    /// `status.reclaimablePods[].count`.
+    pub(super) reclaimable: u32,
+}
+
+impl Counts {
+    /// Returns the pods that run or will run: `min(assigned, spec − reclaimable)`, Kueue's own
+    /// formula (`totalRequestsFromAdmission` in `pkg/workload/workload.go` of 0.19.2).
+    ///
+    /// Nothing else in this project subtracts reclaimable pods. After an eviction Kueue assigns
+    /// only the pods that are left, while `reclaimablePods` stays; and the assignment of an elastic
+    /// job stays when the job shrinks (both measured on 0.19.2).
+    fn left(self) -> u32 {
+        let left = self.spec.saturating_sub(self.reclaimable);
+        self.assigned.map_or(left, |assigned| assigned.min(left))
+    }
+
+    /// Returns the part of `usage`, which is that of all assigned pods, for the pods that are left.
+    /// Rounded up.
+    pub(super) fn scale(self, usage: Quantity) -> Quantity {
+        let assigned = self.assigned.unwrap_or(self.spec);
+        usage.part(self.left(), assigned)
+    }
 }
 
 /// What pod sets of the same template and flavors have in common, whatever their sizes. Kept once.
@@ -76,19 +105,49 @@ impl PodSet {
         &self.shape.name
     }
 
-    /// How many pods: the count for which quota is reserved, which partial admission may have lowered; else that of the spec. Zero is legal.
+    /// Returns how many pods run or will run, as Kueue counts them: those of the spec without the
+    /// [`reclaimable`](Self::reclaimable) ones, and at most those for which quota is reserved. Zero
+    /// is legal.
+    ///
+    /// Partial admission reserves quota for fewer pods than the spec has, and an elastic job that
+    /// shrinks keeps the larger assignment. Reclaimable pods are subtracted here and nowhere else:
+    ///
+    /// ```
+    /// # use kueue_check::api::Workload;
+    /// // Two of four pods had succeeded when the job was evicted. Kueue has reserved quota for the other two.
+    /// let workload = Workload::from_json(serde_json::json!({
+    ///     "metadata": {"name": "train"},
+    ///     "spec": {"podSets": [{"name": "main", "count": 4}]},
+    ///     "status": {
+    ///         "admission": {"clusterQueue": "gpus", "podSetAssignments": [{"name": "main", "count": 2}]},
+    ///         "reclaimablePods": [{"name": "main", "count": 2}],
+    ///     },
+    /// }))?;
+    /// assert_eq!(workload.pod_sets()[0].count(), 2);
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     pub fn count(&self) -> u32 {
-        self.assigned_count.unwrap_or(self.count)
+        self.counts.left()
     }
 
-    /// How many pods the spec asks for.
+    /// Returns the number of pods in the spec.
     pub fn spec_count(&self) -> u32 {
-        self.count
+        self.counts.spec
     }
 
-    /// How many pods have ended for good while the job runs (`status.reclaimablePods`): Kueue has taken their quota back.
+    /// Returns the number of pods for which quota was reserved (`podSetAssignments[].count`);
+    /// `None` without a reservation.
+    ///
+    /// It does not change while the reservation lasts: [`count`](Self::count) is what is left of
+    /// it.
+    pub fn assigned_count(&self) -> Option<u32> {
+        self.counts.assigned
+    }
+
+    /// Returns the number of pods that ended for good (`status.reclaimablePods`). Kueue has
+    /// released their quota, and [`count`](Self::count) does not include them.
     pub fn reclaimable(&self) -> u32 {
-        self.reclaimable
+        self.counts.reclaimable
     }
 
     /// What one pod requests of `resource`, by Kubernetes' rule: the containers and restartable init containers together, or the largest
@@ -156,7 +215,9 @@ impl<'a> PodSetResource<'a> {
         self.shape.per_pod.into()
     }
 
-    /// What Kueue accounts to the whole pod set (`resourceUsage`), as exact as that.
+    /// Returns what Kueue accounts to the [`count`](PodSet::count) pods that run or will run, as
+    /// exact as that: `resourceUsage`, which is that of all [assigned](PodSet::assigned_count)
+    /// pods, scaled down as Kueue does it.
     pub fn usage(&self) -> Quantity {
         self.usage.into()
     }

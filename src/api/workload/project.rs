@@ -9,9 +9,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use super::object::{
     Assignment, Condition, Entry, EntryUpdate, Spec, SpecPodSet, Status, WorkloadObject,
 };
-use super::pod_set::{Shape, ShapeResource};
+use super::pod_set::{Counts, Shape, ShapeResource};
 use super::requests::per_pod;
-use super::{Data, Owner, PodSet, PriorityClassKind, Since, Workload, WorkloadConditions};
+use super::{Data, Owner, PodSet, PriorityClassKind, Since, Slice, Workload, WorkloadConditions};
 use crate::api::pod_set_update::{
     Fingerprint, FingerprintKind, PodSetUpdate, digest, fingerprint, short_digest, updates_digest,
 };
@@ -20,6 +20,13 @@ use crate::api::{CheckEntry, CheckState, Lenient, Name, Names, ResourceVersion, 
 
 /// `metadata.labels` that repeat what the view has elsewhere.
 const REDUNDANT_LABEL: &str = "kueue.x-k8s.io/job-uid";
+
+/// `metadata.annotations` by which Kueue ties the slices of an elastic job together.
+const ELASTIC: &str = "kueue.x-k8s.io/elastic-job";
+const SLICE_NAME: &str = "kueue.x-k8s.io/workload-slice-name";
+const REPLACES: &str = "kueue.x-k8s.io/workload-slice-replacement-for";
+/// The reason of `Finished` on a slice that another one has replaced.
+const REPLACED: &str = "WorkloadSliceReplaced";
 
 /// Turns decoded objects into views that share their common strings.
 #[derive(Debug, Default)]
@@ -102,8 +109,10 @@ impl Projection {
             .iter()
             .map(|entry| self.entry(&entry.0))
             .collect();
-        let annotations = metadata.annotations.unwrap_or_default().into_iter();
+        let annotations = metadata.annotations.unwrap_or_default();
+        let slice = slice(&annotations);
         let kept: Vec<_> = annotations
+            .into_iter()
             .filter(|(key, _)| {
                 self.annotations
                     .as_ref()
@@ -147,6 +156,7 @@ impl Projection {
             owner: self.owner(metadata.owner_references.unwrap_or_default()),
             labels: self.pairs(labels),
             annotations: self.pairs(kept),
+            slice,
             pod_sets,
             conditions: conditions(&status.conditions.0),
             checks,
@@ -192,7 +202,12 @@ impl Projection {
             .0
             .iter()
             .find(|pods| pods.0.name.0 == *name);
-        let (resources, usage) = self.resources(spec, assignment);
+        let counts = Counts {
+            spec: spec.count.0,
+            assigned: assignment.and_then(|assignment| assignment.count.0),
+            reclaimable: reclaimable.map_or(0, |pods| pods.0.count.0),
+        };
+        let (resources, usage) = self.resources(spec, assignment, counts);
         let shape = Shape {
             name: self.names.intern(name),
             resources,
@@ -200,9 +215,7 @@ impl Projection {
         };
         PodSet {
             shape: self.shapes.intern(shape),
-            count: spec.count.0,
-            assigned_count: assignment.and_then(|assignment| assignment.count.0),
-            reclaimable: reclaimable.map_or(0, |pods| pods.0.count.0),
+            counts,
             usage,
         }
     }
@@ -212,6 +225,7 @@ impl Projection {
         &mut self,
         spec: &SpecPodSet,
         assignment: Option<&Assignment>,
+        counts: Counts,
     ) -> (Box<[ShapeResource]>, Box<[Compact]>) {
         let requests = per_pod(&spec.template.0.spec.0);
         let mut names: BTreeSet<&str> = requests.keys().map(String::as_str).collect();
@@ -236,7 +250,7 @@ impl Projection {
             };
             (
                 shape,
-                usage(name).map_or_else(Compact::default, |amount| amount.0.0.into()),
+                usage(name).map_or_else(Compact::default, |amount| counts.scale(amount.0.0).into()),
             )
         };
         let (shapes, usage): (Vec<_>, Vec<_>) = names.into_iter().map(resource).unzip();
@@ -337,9 +351,27 @@ fn template_fingerprints(spec: &SpecPodSet) -> Box<[Fingerprint]> {
         .collect()
 }
 
+/// The annotation says `namespace/name` of the slice that is replaced, which is in the same
+/// namespace.
+fn slice(annotations: &BTreeMap<String, String>) -> Slice {
+    if let Some(key) = annotations.get(REPLACES) {
+        let name = key.rsplit('/').next().unwrap_or_default();
+        return Slice::Replaces(name.into());
+    }
+    let elastic = annotations.get(ELASTIC).map(String::as_str) == Some("true");
+    if elastic || annotations.contains_key(SLICE_NAME) {
+        Slice::First
+    } else {
+        Slice::None
+    }
+}
+
 fn conditions(list: &[Lenient<Condition>]) -> WorkloadConditions {
     let mut conditions = WorkloadConditions::default();
     for Lenient(condition) in list {
+        if condition.kind.0 == "Finished" {
+            conditions.replaced = condition.status.0 == "True" && condition.reason.0 == REPLACED;
+        }
         let slot = match condition.kind.0.as_str() {
             "QuotaReserved" => &mut conditions.quota_reserved,
             "Admitted" => &mut conditions.admitted,
@@ -480,6 +512,89 @@ mod tests {
         );
         assert_eq!(workload.check("budget").unwrap().fingerprints().count(), 1);
         assert!(workload.check("other").is_none());
+    }
+
+    /// A pod set of `spec` pods with 500m CPU each, as far as they are assigned.
+    fn counted(spec: u32, assigned: Option<u32>, reclaimable: u32) -> Workload {
+        let assignment = assigned.map(|assigned| {
+            json!([{"name": "main", "count": assigned, "flavors": {"cpu": "spot"},
+                "resourceUsage": {"cpu": format!("{}m", assigned * 500)}}])
+        });
+        Workload::from_json(json!({
+            "metadata": {"name": "w"},
+            "spec": {"podSets": [{"name": "main", "count": spec, "template":
+                {"spec": {"containers": [{"resources": {"requests": {"cpu": "500m"}}}]}}}]},
+            "status": {
+                "admission": {"clusterQueue": "cq", "podSetAssignments": assignment},
+                "reclaimablePods": [{"name": "main", "count": reclaimable}],
+            },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_pods_that_are_left_are_counted_as_kueue_counts_them() {
+        for (case, spec, assigned, reclaimable, left) in [
+            ("not assigned yet", 4, None, 0, 4),
+            (
+                "evicted with two succeeded, not assigned yet",
+                4,
+                None,
+                2,
+                2,
+            ),
+            ("all run", 4, Some(4), 0, 4),
+            ("two have succeeded", 4, Some(4), 2, 2),
+            (
+                "evicted with two succeeded, assigned again",
+                4,
+                Some(2),
+                2,
+                2,
+            ),
+            ("and then one more", 4, Some(2), 3, 1),
+            ("partially admitted", 4, Some(3), 0, 3),
+            ("partially admitted, two have succeeded", 4, Some(3), 2, 2),
+            ("an elastic job shrank from 4 to 1", 1, Some(4), 0, 1),
+            ("and grows within its assignment", 2, Some(4), 0, 2),
+            (
+                "more reclaimable than pods, after a shrink",
+                1,
+                Some(4),
+                3,
+                0,
+            ),
+            ("none is assigned", 4, Some(0), 0, 0),
+        ] {
+            let workload = counted(spec, assigned, reclaimable);
+            let pods = &workload.pod_sets()[0];
+            assert_eq!(pods.count(), left, "{case}");
+            assert_eq!(
+                (pods.spec_count(), pods.assigned_count(), pods.reclaimable()),
+                (spec, assigned, reclaimable),
+                "{case}"
+            );
+            let used = assigned.map_or(0, |_| i64::from(left) * 500);
+            assert_eq!(workload.usage("cpu").millis(), used, "{case}");
+            let requested = i64::from(left) * 500;
+            assert_eq!(workload.requests("cpu").millis(), requested, "{case}");
+        }
+    }
+
+    #[test]
+    fn an_assignment_without_a_count_is_of_the_whole_pod_set() {
+        let workload = Workload::from_json(json!({
+            "metadata": {"name": "w"},
+            "spec": {"podSets": [{"name": "main", "count": 4}]},
+            "status": {
+                "admission": {"clusterQueue": "cq", "podSetAssignments":
+                    [{"name": "main", "flavors": {"cpu": "spot"}, "resourceUsage": {"cpu": "8"}}]},
+                "reclaimablePods": [{"name": "main", "count": 3}],
+            },
+        }));
+        let workload = workload.unwrap();
+        assert_eq!(workload.pod_sets()[0].count(), 1);
+        assert_eq!(workload.usage("cpu"), "2".parse().unwrap());
     }
 
     #[test]

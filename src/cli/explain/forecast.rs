@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::account::later;
 use crate::check::{HumanDuration, OnTimeout, ReleaseReason, Settled};
 use crate::runtime::preview::{Forecast, Foreseen};
-use crate::runtime::{Conclusion, EntryPatch, LookAgain, Note, Outcome, Standing};
+use crate::runtime::{Conclusion, EntryPatch, HeldBack, LookAgain, Note, Outcome, Standing};
 
 /// What came of asking the check.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -180,6 +180,14 @@ fn written(patch: &EntryPatch) -> Written {
 fn note(note: &Note, policy: Option<&Settled>) -> Option<String> {
     match note {
         Note::StateChanged { .. } => None,
+        Note::HeldBack {
+            why: HeldBack::Growth,
+            ..
+        } => Some(
+            "the job runs, and this Workload only asks for more pods for it: Retry and Rejected, by which Kueue would stop the whole job, are written as Pending, \
+             unless the parameters say `afterAdmission.onFailure: Evict`"
+                .to_owned(),
+        ),
         Note::HeldBack { .. } => {
             let (consecutive, most) =
                 policy.map_or((1, 0), |policy| (policy.consecutive, policy.max_evictions_per_hour));

@@ -244,6 +244,7 @@ impl Core {
         let facts = Facts {
             entry: workload.check(&key.check)?,
             running,
+            growth: self.slices.growth(workload),
             served: self.served,
             policy: &check.policy,
             memory: &state.memory,

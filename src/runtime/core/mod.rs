@@ -29,6 +29,7 @@ use tokio::time::Instant;
 
 use super::activation::Shelf;
 use super::backoff::Backoff;
+use super::decide::Slices;
 use super::intake::{Failure, StoredParameters};
 use super::queue::Queue;
 use crate::api::{AdmissionCheck, Name, ResourceFlavor, Served, Uid, Workload};
@@ -136,6 +137,7 @@ pub(crate) struct Core {
     pub(crate) role: Role,
     lists: Lists,
     pub(crate) workloads: WorkloadCache,
+    slices: Slices,
     pub(crate) checks: BTreeMap<Name, ManagedCheck>,
     parameters: Vec<(ParametersKind, Shelf)>,
     flavors: Arc<BTreeMap<String, ResourceFlavor>>,
@@ -220,6 +222,7 @@ impl Core {
                 flavors: None,
             },
             workloads: WorkloadCache::default(),
+            slices: Slices::default(),
             checks: BTreeMap::new(),
             parameters: kinds
                 .into_iter()

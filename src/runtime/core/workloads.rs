@@ -23,6 +23,7 @@ pub(super) const DELETED: ReleaseReason = ReleaseReason::Deleted;
 
 impl Core {
     pub(super) fn handle_workload(&mut self, event: Event<Workload>) {
+        self.slices.take(&event);
         match event {
             Event::Init => {
                 // Within one watch, a second list means that events were lost.

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Delay, EntryPatch, HeldBack, Memory, Note};
+use super::{Delay, EntryPatch, Growth, HeldBack, Memory, Note};
 use crate::api::{CheckEntry, CheckState, Served};
 use crate::check::{
-    Answer, ErrorKind, Message, OnError, OnFailure, OnTimeout, PodSetUpdates, Settled, Verdict,
+    Answer, ErrorKind, MESSAGE_LIMIT, Message, OnError, OnFailure, OnTimeout, PodSetUpdates,
+    Settled, Verdict,
 };
 use crate::runtime::defect::{Defect, has};
 
@@ -34,6 +35,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) entry: &'a CheckEntry,
     /// Whether the job is admitted.
     pub(crate) running: bool,
+    /// What the Workload grows, if it is not admitted and an earlier slice of its job runs.
+    pub(crate) growth: Option<Growth>,
     pub(crate) served: Served,
     pub(crate) policy: &'a Settled,
     pub(crate) memory: &'a Memory,
@@ -77,12 +80,19 @@ const OBJECTION_RECHECK: Duration = Duration::from_mins(1);
 /// How far apart failing verdicts about a running job must be to count as several.
 const OBJECTION_SPACING: SignedDuration = SignedDuration::from_mins(1);
 
+/// The longest time until a refused growth is evaluated again, when its verdict does not say. It
+/// begins with [`OBJECTION_RECHECK`] and doubles.
+const GROWTH_RECHECK: Duration = Duration::from_mins(15);
+
 /// The state that should stand there.
 struct Target {
     state: CheckState,
     message: Message,
     requeue_after: Option<Duration>,
     updates: PodSetUpdates,
+    /// The reason of a Retry or Rejected in other words than the message, for a growth to which it
+    /// does not happen.
+    refused_by: Option<Message>,
 }
 
 impl Target {
@@ -92,6 +102,7 @@ impl Target {
             message: message.into(),
             requeue_after: None,
             updates: PodSetUpdates::default(),
+            refused_by: None,
         }
     }
 
@@ -100,6 +111,18 @@ impl Target {
             requeue_after: Some(delay),
             ..Self::new(CheckState::Retry, message)
         }
+    }
+
+    /// By a field of the policy, because of `reason`.
+    fn by_policy(self, field: &str, reason: &Message) -> Self {
+        Self {
+            refused_by: Some(format!("`{field}` applies: {reason}").into()),
+            ..self
+        }
+    }
+
+    fn is_refusal(&self) -> bool {
+        matches!(self.state, CheckState::Retry | CheckState::Rejected)
     }
 }
 
@@ -120,8 +143,9 @@ pub(crate) fn conclude(facts: Facts<'_>, outcome: &Outcome) -> Conclusion {
         ),
     };
     let (target, look_again) = draft.bound_waiting(target, look_again);
+    let (target, look_again) = draft.spare_what_runs(outcome, target, look_again);
     let write = target.and_then(|target| draft.patch(target));
-    let evicts = facts.running
+    let evicts = (facts.running || facts.growth.is_some())
         && write
             .as_ref()
             .is_some_and(|patch| matches!(patch.state, CheckState::Retry | CheckState::Rejected));
@@ -208,19 +232,75 @@ impl Draft<'_> {
         }
     }
 
+    /// Kueue stops the whole job when a check refuses a growth of it, so a refusal of one becomes
+    /// Pending, wherever it comes from.
+    ///
+    /// Where the operator wants running jobs to be stopped, a verdict is held back by the same
+    /// fences as one about an admitted Workload. Errors stop nothing there either.
+    fn spare_what_runs(
+        &mut self,
+        outcome: &Outcome,
+        target: Option<Target>,
+        look_again: LookAgain,
+    ) -> Step {
+        let Some(growth) = self.facts.growth.filter(|_| !self.facts.running) else {
+            return (target, look_again);
+        };
+        let is_verdict = matches!(outcome, Outcome::Verdict(_));
+        let refusal = match target {
+            Some(target) if target.is_refusal() => target,
+            target => {
+                if is_verdict {
+                    self.memory.no_objection();
+                }
+                return (target, look_again);
+            }
+        };
+        self.count_objection();
+        let held = if self.facts.policy.operator_evicts && is_verdict {
+            self.held_back()
+        } else {
+            Some(HeldBack::Growth)
+        };
+        let Some(why) = held else {
+            return (Some(refusal), look_again);
+        };
+        self.notes
+            .retain(|note| !matches!(note, Note::PolicyApplied(_)));
+        let again = match look_again {
+            LookAgain::OnChange => LookAgain::After(self.growth_recheck(why, &refusal)),
+            again => again,
+        };
+        let reason = refusal.refused_by.unwrap_or(refusal.message);
+        self.notes.push(Note::HeldBack {
+            why,
+            answer: match refusal.state {
+                CheckState::Retry => Answer::Retry {
+                    delay: refusal.requeue_after.unwrap_or_default(),
+                },
+                _ => Answer::Rejected,
+            },
+            message: reason.clone(),
+        });
+        let spared = Target::new(CheckState::Pending, would_be_refused(&reason, growth));
+        (Some(spared), again)
+    }
+
+    /// When a growth that would be refused is evaluated again: as its verdict says, else less and
+    /// less often.
+    fn growth_recheck(&self, why: HeldBack, refusal: &Target) -> Duration {
+        let delay = refusal.requeue_after.filter(|delay| !delay.is_zero());
+        let doubled = self.memory.trouble().objections.saturating_sub(1).min(8);
+        let pause = match why {
+            HeldBack::Growth => (OBJECTION_RECHECK * (1 << doubled)).min(GROWTH_RECHECK),
+            _ => OBJECTION_RECHECK,
+        };
+        self.memory.recheck.or(delay).unwrap_or(pause)
+    }
+
     /// A verdict that would stop a running job.
     fn objection(&mut self, verdict: &Verdict) -> Step {
-        let at = self.facts.steady;
-        self.memory.change_trouble(|trouble| {
-            // A minute apart: a source that flaps within seconds has failed once.
-            let spaced = trouble
-                .objected_at
-                .is_none_or(|last| at.duration_since(last) >= OBJECTION_SPACING);
-            if spaced {
-                trouble.objections = trouble.objections.saturating_add(1);
-                trouble.objected_at = Some(at);
-            }
-        });
+        self.count_objection();
         if let Some(why) = self.held_back() {
             self.notes.push(Note::HeldBack {
                 why,
@@ -239,6 +319,20 @@ impl Draft<'_> {
                 LookAgain::OnChange,
             ),
         }
+    }
+
+    fn count_objection(&mut self) {
+        let at = self.facts.steady;
+        self.memory.change_trouble(|trouble| {
+            // A minute apart: a source that flaps within seconds has failed once.
+            let spaced = trouble
+                .objected_at
+                .is_none_or(|last| at.duration_since(last) >= OBJECTION_SPACING);
+            if spaced {
+                trouble.objections = trouble.objections.saturating_add(1);
+                trouble.objected_at = Some(at);
+            }
+        });
     }
 
     fn held_back(&self) -> Option<HeldBack> {
@@ -276,13 +370,14 @@ impl Draft<'_> {
         )
     }
 
-    /// Kueue 0.14 knows no delay and would evict at once, so there the delay is waited for here (rule 14).
+    /// Kueue 0.14 knows no delay and would evict at once, so there the delay is waited for here
+    /// (rule 14). A growth is no matter of delay: it is spared, or stopped by the operator's wish.
     fn retry(&mut self, delay: Duration, message: Message) -> Step {
         if has(Defect::DropsTheDelay) {
             let target = Target::retry(Duration::ZERO, message);
             return (Some(target), LookAgain::OnChange);
         }
-        if self.facts.served.requeue_after || delay.is_zero() {
+        if self.facts.served.requeue_after || delay.is_zero() || self.facts.growth.is_some() {
             return (Some(Target::retry(delay, message)), LookAgain::OnChange);
         }
         let now = self.facts.steady;
@@ -357,10 +452,13 @@ impl Draft<'_> {
             OnError::Retry => {
                 self.notes.push(Note::PolicyApplied("onError: Retry"));
                 (
-                    Some(Target::retry(
-                        Duration::ZERO,
-                        format!("gives the quota back, as `onError: Retry` says: {message}"),
-                    )),
+                    Some(
+                        Target::retry(
+                            Duration::ZERO,
+                            format!("gives the quota back, as `onError: Retry` says: {message}"),
+                        )
+                        .by_policy("onError: Retry", message),
+                    ),
                     again,
                 )
             }
@@ -403,11 +501,13 @@ impl Draft<'_> {
             OnTimeout::Retry => Target::retry(
                 Duration::ZERO,
                 format!("gives the quota back, as `pendingTimeout` says; it waited for: {last}"),
-            ),
+            )
+            .by_policy("pendingTimeout", &last),
             OnTimeout::Reject => Target::new(
                 CheckState::Rejected,
                 format!("rejected, as `pendingTimeout` says; it waited for: {last}"),
-            ),
+            )
+            .by_policy("pendingTimeout", &last),
         };
         (Some(timed_out), look_again)
     }
@@ -442,6 +542,19 @@ impl Draft<'_> {
             return None;
         }
         (!patch.stands_in(entry)).then_some(patch)
+    }
+}
+
+/// The message of a growth that would be refused because of `reason`, which is cut before the words
+/// about what runs.
+fn would_be_refused(reason: &Message, growth: Growth) -> String {
+    /// More characters than the other words have.
+    const REST: usize = 64;
+    let reason = reason.cut_to(MESSAGE_LIMIT - REST);
+    match growth.running {
+        Some(1) => format!("would be refused: {reason}; the job runs on with 1 pod"),
+        Some(pods) => format!("would be refused: {reason}; the job runs on with {pods} pods"),
+        None => format!("would be refused: {reason}; the job runs on"),
     }
 }
 

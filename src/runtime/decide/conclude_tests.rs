@@ -12,8 +12,12 @@ const ENTRY_SINCE: &str = "2026-11-21T09:00:01Z";
 struct Case {
     workload: Workload,
     running: bool,
+    growth: Option<Growth>,
     served: Served,
+    /// The operator's.
     policy: Policy,
+    /// Instead of that.
+    settled: Option<Settled>,
     memory: Memory,
     evictions: u32,
     now: &'static str,
@@ -37,8 +41,10 @@ fn case(entry: &serde_json::Value) -> Case {
     Case {
         workload: workload.unwrap(),
         running: false,
+        growth: None,
         served: Served::assumed(crate::api::ApiVersion::V1beta2),
         policy: Policy::default(),
+        settled: None,
         memory: Memory::default(),
         evictions: 0,
         now: "2026-11-21T09:05:00Z",
@@ -48,6 +54,12 @@ fn case(entry: &serde_json::Value) -> Case {
 impl Case {
     fn running(mut self) -> Self {
         self.running = true;
+        self
+    }
+
+    /// A growth of a job of which so many pods run.
+    fn growth(mut self, running: Option<u32>) -> Self {
+        self.growth = Some(Growth { running });
         self
     }
 
@@ -72,8 +84,11 @@ impl Case {
             held: Reservation::of(&self.workload, "c").unwrap().held_for(now),
             entry: self.workload.check("c").unwrap(),
             running: self.running,
+            growth: self.growth,
             served: self.served,
-            policy: &Policy::settle(None, &self.policy),
+            policy: &self
+                .settled
+                .unwrap_or_else(|| Policy::settle(Some(&self.policy), &Policy::default())),
             memory: &self.memory,
             evictions_last_hour: self.evictions,
             now,
@@ -837,4 +852,308 @@ fn an_unchanged_verdict_leaves_what_stands() {
         written(&conclusion).map(|(state, ..)| state),
         Some("Rejected")
     );
+}
+
+fn held_back(conclusion: &Conclusion) -> Vec<HeldBack> {
+    let held = conclusion.notes.iter().filter_map(|note| match note {
+        Note::HeldBack { why, .. } => Some(*why),
+        _ => None,
+    });
+    held.collect()
+}
+
+fn evict(consecutive: u32) -> Policy {
+    Policy {
+        after_admission: Some(AfterAdmission {
+            on_failure: Some(OnFailure::Evict),
+            consecutive: Some(consecutive),
+            max_evictions_per_hour: None,
+        }),
+        ..Policy::default()
+    }
+}
+
+fn times_out(then: OnTimeout) -> Policy {
+    Policy {
+        pending_timeout: Some(PendingTimeout {
+            after: MINUTE.into(),
+            then,
+        }),
+        ..Policy::default()
+    }
+}
+
+#[test]
+fn a_refusal_of_a_growth_never_stops_what_runs_wherever_it_comes_from() {
+    let errors = Policy {
+        on_error: Some(OnError::Retry),
+        ..Policy::default()
+    };
+    let failed = |kind| Outcome::Failed {
+        kind,
+        message: "source down".into(),
+    };
+    let verdict = Outcome::Verdict;
+    let none = Policy::default();
+    for (case, policy, outcome, said) in [
+        (
+            "retry",
+            none.clone(),
+            verdict(Verdict::retry_now("no money")),
+            "no money",
+        ),
+        (
+            "later",
+            none.clone(),
+            verdict(Verdict::retry_after(MINUTE, "not now")),
+            "not now",
+        ),
+        (
+            "rejected",
+            none,
+            verdict(Verdict::rejected("too large")),
+            "too large",
+        ),
+        (
+            "onError",
+            errors.clone(),
+            failed(ErrorKind::Transient),
+            "`onError: Retry` applies: source down",
+        ),
+        (
+            "onError, by parameters",
+            errors.clone(),
+            failed(ErrorKind::Parameters),
+            "`onError: Retry` applies: source down",
+        ),
+        (
+            "pendingTimeout: Retry",
+            times_out(OnTimeout::Retry),
+            verdict(Verdict::pending("the window is closed")),
+            "`pendingTimeout` applies: the window is closed",
+        ),
+        (
+            "pendingTimeout: Reject",
+            times_out(OnTimeout::Reject),
+            verdict(Verdict::unchanged()),
+            "`pendingTimeout` applies: no answer",
+        ),
+        (
+            "pendingTimeout after errors",
+            times_out(OnTimeout::Retry),
+            failed(ErrorKind::Throttled { after: MINUTE }),
+            "`pendingTimeout` applies: the check was asked to pause and is tried again: source down",
+        ),
+        (
+            "pendingTimeout while the check is inactive",
+            times_out(OnTimeout::Reject),
+            blocked("the admission check is not active"),
+            "`pendingTimeout` applies: the admission check is not active",
+        ),
+    ] {
+        for (running, runs) in [
+            (Some(2), " with 2 pods"),
+            (Some(1), " with 1 pod"),
+            (None, ""),
+        ] {
+            for version in [
+                crate::api::ApiVersion::V1beta1,
+                crate::api::ApiVersion::V1beta2,
+            ] {
+                let mut case_of = waiting("Pending", "")
+                    .growth(running)
+                    .policy(policy.clone())
+                    .memory(failing_since("2026-11-21T08:00:00Z"));
+                case_of.served = Served::assumed(version);
+                let conclusion = case_of.conclude(&outcome);
+                let expected = format!("would be refused: {said}; the job runs on{runs}");
+                assert_eq!(
+                    written(&conclusion),
+                    Some(("Pending", expected.as_str(), None)),
+                    "{case}"
+                );
+                assert_eq!(held_back(&conclusion), [HeldBack::Growth], "{case}");
+                assert!(
+                    !conclusion
+                        .notes
+                        .iter()
+                        .any(|note| matches!(note, Note::PolicyApplied(_))),
+                    "{case}: the policy has decided nothing"
+                );
+                assert_ne!(conclusion.look_again, LookAgain::OnChange, "{case}");
+            }
+            // The same refusal of a job of which nothing runs is written.
+            let whole = waiting("Pending", "")
+                .policy(policy.clone())
+                .memory(failing_since("2026-11-21T08:00:00Z"))
+                .conclude(&outcome);
+            let state = whole.write.map(|patch| patch.state);
+            assert!(
+                matches!(state, Some(CheckState::Retry | CheckState::Rejected)),
+                "{case}: {state:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_growth_that_is_not_refused_is_decided_about_as_any_other() {
+    for (verdict, expected) in [
+        (Verdict::ready("ok"), ("Ready", "ok", None)),
+        (Verdict::pending("later"), ("Pending", "later", None)),
+    ] {
+        let conclusion = waiting("Pending", "").growth(Some(2)).verdict(verdict);
+        assert_eq!(written(&conclusion), Some(expected));
+        assert_eq!(held_back(&conclusion), []);
+    }
+    let admitted = waiting("Pending", "")
+        .growth(Some(2))
+        .policy(times_out(OnTimeout::Admit))
+        .verdict(Verdict::pending("later"));
+    assert_eq!(
+        written(&admitted).map(|(state, ..)| state),
+        Some("Ready"),
+        "who waits too long may start, if the policy says so"
+    );
+}
+
+#[test]
+fn a_refused_growth_takes_back_an_earlier_ready() {
+    let conclusion = waiting("Ready", "ok")
+        .growth(Some(2))
+        .verdict(Verdict::rejected("no"));
+    let said = "would be refused: no; the job runs on with 2 pods";
+    assert_eq!(written(&conclusion), Some(("Pending", said, None)));
+}
+
+#[test]
+fn a_refused_growth_is_evaluated_again_as_its_verdict_says_and_else_ever_more_rarely() {
+    let minutes = |minutes| LookAgain::After(MINUTE * minutes);
+    let again = |verdict: Verdict, memory| {
+        waiting("Pending", "")
+            .growth(Some(2))
+            .memory(memory)
+            .verdict(verdict)
+    };
+    for (verdict, expected) in [
+        (Verdict::rejected("x").recheck_in(MINUTE * 7), minutes(7)),
+        (Verdict::retry_now("x").recheck_in(MINUTE * 7), minutes(7)),
+        (Verdict::retry_after(MINUTE * 3, "x"), minutes(3)),
+    ] {
+        assert_eq!(again(verdict, Memory::default()).look_again, expected);
+    }
+    let mut memory = Memory::default();
+    for pause in [1, 2, 4, 8, 15, 15, 15] {
+        let conclusion = again(Verdict::rejected("x"), memory);
+        assert_eq!(conclusion.look_again, minutes(pause));
+        memory = conclusion.memory;
+    }
+    let forgiven = again(Verdict::pending("maybe"), memory).memory;
+    assert_eq!(
+        again(Verdict::rejected("x"), forgiven).look_again,
+        minutes(1)
+    );
+}
+
+#[test]
+fn the_operator_may_have_growths_refused_within_the_fences_of_running_jobs() {
+    let mut memory = Memory::default();
+    for objection in 1..=2 {
+        let conclusion = waiting("Pending", "")
+            .growth(Some(2))
+            .policy(evict(3))
+            .memory(memory)
+            .verdict(Verdict::rejected("too large"));
+        let said = "would be refused: too large; the job runs on with 2 pods";
+        assert_eq!(
+            written(&conclusion),
+            Some(("Pending", said, None)),
+            "{objection}"
+        );
+        assert!(matches!(
+            held_back(&conclusion)[..],
+            [HeldBack::NotYet { needed: 3, .. }]
+        ));
+        assert_eq!(conclusion.look_again, LookAgain::After(MINUTE));
+        memory = conclusion.memory;
+    }
+    let mut third = waiting("Pending", "")
+        .growth(Some(2))
+        .policy(evict(3))
+        .memory(memory);
+    assert_eq!(
+        written(&third.verdict(Verdict::rejected("too large"))),
+        Some(("Rejected", "too large", None))
+    );
+    assert_eq!(
+        written(&third.verdict(Verdict::retry_after(MINUTE, "no"))),
+        Some(("Retry", "no", Some(60)))
+    );
+    third.evictions = 10;
+    let many = third.verdict(Verdict::rejected("too large"));
+    assert_eq!(held_back(&many), [HeldBack::TooMany { limit: 10 }]);
+    // By the time of waiting too.
+    let waits = Policy {
+        after_admission: evict(2).after_admission,
+        ..times_out(OnTimeout::Reject)
+    };
+    let late = |memory| {
+        let case = waiting("Pending", "").growth(Some(2)).policy(waits.clone());
+        case.memory(memory).verdict(Verdict::pending("closed"))
+    };
+    let first = late(Memory::default());
+    assert!(matches!(held_back(&first)[..], [HeldBack::NotYet { .. }]));
+    let second = late(first.memory);
+    assert_eq!(
+        written(&second).map(|(state, ..)| state),
+        Some("Rejected"),
+        "and nothing says that it is new each time"
+    );
+}
+
+#[test]
+fn errors_never_stop_what_runs_whatever_the_operator_wants() {
+    for policy in [
+        Policy {
+            on_error: Some(OnError::Retry),
+            ..evict(1)
+        },
+        Policy {
+            pending_timeout: times_out(OnTimeout::Reject).pending_timeout,
+            ..evict(1)
+        },
+    ] {
+        let conclusion = waiting("Pending", "")
+            .growth(Some(2))
+            .policy(policy)
+            .memory(failing_since("2026-11-21T08:00:00Z"))
+            .failure(ErrorKind::Transient);
+        assert_eq!(
+            written(&conclusion).map(|(state, ..)| state),
+            Some("Pending")
+        );
+        assert_eq!(held_back(&conclusion), [HeldBack::Growth]);
+    }
+}
+
+/// An author's Evict is about admitted jobs: authors do not know of growths.
+#[test]
+fn the_authors_wish_to_evict_is_not_the_operators() {
+    let mut case = waiting("Pending", "").growth(Some(2));
+    let settled = Policy::settle(None, &evict(1));
+    assert!(!settled.operator_evicts && settled.on_failure == Some(OnFailure::Evict));
+    case.settled = Some(settled);
+    let conclusion = case.verdict(Verdict::rejected("no"));
+    assert_eq!(held_back(&conclusion), [HeldBack::Growth]);
+}
+
+#[test]
+fn a_long_reason_leaves_room_for_what_runs() {
+    let long = "x".repeat(MESSAGE_LIMIT);
+    let conclusion = waiting("Pending", "")
+        .growth(Some(2))
+        .verdict(Verdict::rejected(long));
+    let (_, said, _) = written(&conclusion).unwrap();
+    assert!(said.chars().count() <= MESSAGE_LIMIT);
+    assert!(said.ends_with("x…; the job runs on with 2 pods"), "{said}");
 }

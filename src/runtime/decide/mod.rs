@@ -5,6 +5,7 @@
 
 mod conclude;
 mod delay;
+mod slices;
 mod standing;
 
 use std::time::Duration;
@@ -14,6 +15,7 @@ use serde::{Serialize, Serializer};
 
 pub(crate) use conclude::{Conclusion, Facts, LookAgain, Outcome, conclude};
 pub(crate) use delay::Delay;
+pub(crate) use slices::{Growth, Slices};
 pub(crate) use standing::{Standing, standing};
 
 use crate::api::{CheckEntry, CheckState, PodSetUpdate, short_digest};
@@ -85,7 +87,7 @@ pub(crate) struct Trouble {
     /// Failures in a row, and since when.
     pub(crate) failures: u32,
     pub(crate) failing_since: Option<Timestamp>,
-    /// How often in a row the check has objected to the running job, and when the last time was
+    /// How often in a row the check has objected to the running job or to its growth, and when the last time was
     /// that counted.
     pub(crate) objections: u32,
     pub(crate) objected_at: Option<Timestamp>,
@@ -139,7 +141,7 @@ pub(crate) enum Note {
         to: CheckState,
         message: Message,
     },
-    /// The check objects to a running job, and a fence holds it back.
+    /// The check objects to a running job, or to the growth of one, and a fence holds it back.
     HeldBack {
         why: HeldBack,
         answer: Answer,
@@ -164,6 +166,8 @@ pub(crate) enum HeldBack {
     NotYet { objections: u32, needed: u32 },
     /// It has stopped too many jobs in the last hour.
     TooMany { limit: u32 },
+    /// The job runs already, and this Workload only asks for more pods for it.
+    Growth,
 }
 
 impl HeldBack {
@@ -174,6 +178,7 @@ impl HeldBack {
             Self::NotWatched => "not_watched",
             Self::NotYet { .. } => "not_yet",
             Self::TooMany { .. } => "too_many",
+            Self::Growth => "growth",
         }
     }
 }

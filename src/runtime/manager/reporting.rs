@@ -283,6 +283,7 @@ fn fence(why: HeldBack) -> String {
         HeldBack::TooMany { limit } => {
             format!(": the check has stopped {limit} jobs in the last hour already")
         }
+        HeldBack::Growth => ", because this Workload only asks for more pods for it".to_owned(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use kueue_check::api::Uid;
+use kueue_check::api::{PodSet, Uid};
 use kueue_check::{CheckError, CheckRequest, Reservation};
 use serde_json::Value;
 
@@ -59,7 +59,10 @@ impl<B: Backend> CapacityCheck<B> {
         let managed = &request.parameters().spec.managed_resources;
         if managed.is_empty() {
             let mut sets = workload.pod_sets().iter();
-            return Ok(sets.any(|set| set.spec_count() > 0 && set.count() > 0));
+            // By what is assigned, as for Kueue's own check: pods that have ended do not end a
+            // request.
+            let assigned = |set: &PodSet| set.assigned_count().unwrap_or(set.spec_count());
+            return Ok(sets.any(|set| set.spec_count() > 0 && assigned(set) > 0));
         }
         let key = key(request.reservation());
         let reserved = request.reservation().since().as_second();

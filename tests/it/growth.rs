@@ -1,0 +1,234 @@
+//! A growth of an elastic job that the check refuses, on the simulated cluster.
+//!
+//! The simulated Kueue makes no slices, so the test makes them: a Workload that is admitted, and
+//! one that replaces it. What Kueue does to the job when the growth's check state is Retry or
+//! Rejected is in the recordings `elastic-grow-retry` and `elastic-grow-rejected`: it stops the
+//! whole job.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kueue_check::api::CheckState;
+use kueue_check::{
+    AfterAdmission, CheckError, OnError, OnFailure, OnTimeout, PendingTimeout, Policy, Request,
+    Verdict,
+};
+use kueue_check_sim::apiserver::{Call, Patch, Resource, Verb};
+use kueue_check_sim::scenarios::Scripted;
+use kueue_check_sim::{Cluster, Simulation};
+use serde_json::{Value, json};
+
+/// A slice of the elastic job `el` with so many pods of one CPU.
+fn slice(name: &str, replaces: Option<&str>, pods: u32) -> Value {
+    let mut annotations = json!({
+        "kueue.x-k8s.io/elastic-job": "true",
+        "kueue.x-k8s.io/workload-slice-name": "el-1",
+    });
+    if let Some(replaces) = replaces {
+        annotations["kueue.x-k8s.io/workload-slice-replacement-for"] =
+            json!(format!("default/{replaces}"));
+    }
+    let container = json!({"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}});
+    json!({
+        "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload",
+        "metadata": {"namespace": "default", "name": name, "annotations": annotations},
+        "spec": {"queueName": "queue", "podSets": [{
+            "name": "main", "count": pods,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
+        }]},
+    })
+}
+
+/// Kueue finishes the slice `name` once another one has quota in its place; it stays admitted.
+fn is_replaced(cluster: &Cluster, name: &str) {
+    let workload = cluster.workload(name).unwrap();
+    let mut conditions = workload["status"]["conditions"].as_array().unwrap().clone();
+    conditions.push(json!({
+        "type": "Finished", "status": "True", "reason": "WorkloadSliceReplaced",
+        "message": "Replaced to accommodate a new workload slice",
+        "lastTransitionTime": workload["metadata"]["creationTimestamp"],
+    }));
+    let resource = Resource::new("kueue.x-k8s.io", "v1beta2", "workloads");
+    let call = Call::new(Verb::Patch(Patch::Merge), &resource)
+        .namespace("default")
+        .name(name)
+        .subresource("status")
+        .agent("kueue")
+        .body(json!({"status": {"conditions": conditions}}));
+    let answer = cluster.server().call(&call);
+    assert_eq!(answer.code, 200, "{}", answer.body);
+}
+
+/// The notes of the events about `name` that the check would have stopped the job.
+fn held_back(cluster: &Cluster, name: &str) -> Vec<String> {
+    let all = cluster
+        .server()
+        .objects(&Resource::new("events.k8s.io", "v1", "events"), "default");
+    let workload = cluster.workload(name).unwrap();
+    let about = |event: &&Arc<Value>| {
+        event["regarding"]["uid"] == workload["metadata"]["uid"]
+            && event["reason"] == "AdmissionCheckHeldBack"
+    };
+    let notes = all.iter().filter(about).map(|event| event["note"].as_str());
+    notes.map(|note| note.unwrap().to_owned()).collect()
+}
+
+type Decide = fn() -> Result<Verdict, CheckError>;
+
+/// A check that approves the first slice, and decides about others by `decide`.
+fn trial(policy: &Policy, decide: Decide) -> Simulation {
+    let policy = policy.clone();
+    let check = move |request: &Request| match request.workload().name() {
+        "el-1" => Ok(Verdict::ready("ok")),
+        _ => decide(),
+    };
+    Simulation::new(move || Scripted::new(check).policy(policy.clone())).quota(20)
+}
+
+/// The job runs with two pods and asks for four.
+async fn grows(cluster: &Cluster) {
+    cluster.apply(&slice("el-1", None, 2));
+    cluster.expect_admitted("el-1").await;
+    cluster.apply(&slice("el-2", Some("el-1"), 4));
+}
+
+fn timeout() -> Policy {
+    Policy {
+        pending_timeout: Some(PendingTimeout {
+            after: Duration::from_secs(60).into(),
+            then: OnTimeout::Reject,
+        }),
+        ..Policy::default()
+    }
+}
+
+fn errors() -> Policy {
+    Policy {
+        on_error: Some(OnError::Retry),
+        on_error_after: Some(Duration::from_secs(60).into()),
+        // The author's, so it is not about growths.
+        after_admission: Some(AfterAdmission {
+            on_failure: Some(OnFailure::Evict),
+            consecutive: Some(1),
+            ..AfterAdmission::default()
+        }),
+        ..Policy::default()
+    }
+}
+
+#[test]
+fn a_refused_growth_leaves_the_job_running() {
+    let cases: [(&str, Policy, Decide, &str); 5] = [
+        (
+            "Rejected",
+            Policy::default(),
+            || Ok(Verdict::rejected("too large")),
+            "too large",
+        ),
+        (
+            "Retry",
+            Policy::default(),
+            || Ok(Verdict::retry_now("no money")),
+            "no money",
+        ),
+        (
+            "Retry later",
+            Policy::default(),
+            || Ok(Verdict::retry_after(Duration::from_secs(300), "no money")),
+            "no money",
+        ),
+        (
+            "pendingTimeout",
+            timeout(),
+            || Ok(Verdict::pending("closed").recheck_in(Duration::from_secs(600))),
+            "`pendingTimeout` applies: closed",
+        ),
+        (
+            "onError",
+            errors(),
+            || Err(CheckError::transient("source down")),
+            "`onError: Retry` applies: source down",
+        ),
+    ];
+    for (case, policy, decide, reason) in cases {
+        trial(&policy, decide).run(async |cluster| {
+            grows(cluster).await;
+            let said = format!("would be refused: {reason}; the job runs on with 2 pods");
+            cluster.expect_message("el-2", &said).await;
+            // Kueue does that before or after the check is evaluated.
+            is_replaced(cluster, "el-1");
+            cluster.advance(Duration::from_secs(3600)).await;
+            assert_eq!(cluster.message("el-2"), said, "{case}");
+            assert_eq!(cluster.state("el-2"), Some(CheckState::Pending), "{case}");
+            assert!(cluster.condition("el-2", "QuotaReserved"), "{case}");
+            assert!(!cluster.condition("el-2", "Evicted"), "{case}");
+            let events = held_back(cluster, "el-2");
+            let expected = format!(
+                "of a running job, which runs on, because this Workload only asks for more pods for it: {reason}"
+            );
+            assert!(
+                !events.is_empty() && events.iter().all(|note| note.ends_with(&expected)),
+                "{case}: {events:?}"
+            );
+            let answers = cluster.answers().all();
+            let about = answers
+                .iter()
+                .filter(|answer| answer.reservation.name() == "el-2")
+                .count();
+            assert!((2..30).contains(&about) || case == "onError", "{case}: evaluated {about} times in an hour");
+        });
+    }
+}
+
+#[test]
+fn a_growth_that_is_approved_later_is_admitted() {
+    let check = |request: &Request| match request.workload().name() {
+        "el-2" if request.evaluation() < 3 => Ok(Verdict::rejected("too large")),
+        _ => Ok(Verdict::ready("ok")),
+    };
+    Simulation::new(move || Scripted::new(check))
+        .quota(20)
+        .run(async |cluster| {
+            grows(cluster).await;
+            cluster
+                .expect_message("el-2", "would be refused: too large")
+                .await;
+            cluster.expect_admitted("el-2").await;
+        });
+}
+
+#[test]
+fn a_refused_growth_is_never_stopped_whatever_goes_wrong() {
+    let refuse: Decide = || Ok(Verdict::rejected("too large"));
+    let explored = trial(&Policy::default(), refuse).every_single_fault(async |cluster| {
+        grows(cluster).await;
+        cluster
+            .expect_message("el-2", "would be refused: too large; the job runs on")
+            .await;
+        cluster.advance(Duration::from_secs(120)).await;
+        assert!(cluster.condition("el-2", "QuotaReserved"));
+        assert!(cluster.is_admitted("el-1"));
+    });
+    println!("{explored}");
+}
+
+/// Of a job of which nothing runs a growth is a Workload like any other.
+#[test]
+fn where_nothing_runs_a_refusal_is_written() {
+    let check = |request: &Request| match request.workload().name() {
+        "el-1" => Ok(Verdict::pending("not yet")),
+        _ => Ok(Verdict::rejected("too large")),
+    };
+    Simulation::new(move || Scripted::new(check))
+        .quota(20)
+        .run(async |cluster| {
+            cluster.apply(&slice("el-1", None, 2));
+            cluster.expect_message("el-1", "not yet").await;
+            cluster.apply(&slice("el-2", Some("el-1"), 4));
+            cluster
+                .expect("`el-2` is evicted", |cluster| {
+                    cluster.condition("el-2", "Evicted")
+                })
+                .await;
+        });
+}
