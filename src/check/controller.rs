@@ -229,7 +229,7 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
 
     /// What the controller itself does with the Kubernetes API in the whole cluster, for the
     /// generated ClusterRole. What the runtime does is added. Default: nothing. Rights to write
-    /// what is not the controller's own, such as all ConfigMaps, make its token as good as the
+    /// what is not the controller's own, such as every `ConfigMap`, make its token as good as the
     /// administrator's: prefer [`namespace_permissions`](Self::namespace_permissions).
     fn permissions(&self) -> Vec<PolicyRule> {
         Vec::new()

@@ -309,7 +309,7 @@ impl World {
         let effects = self.replicas[replica].core.step(self.now, input);
         for effect in effects {
             match effect {
-                Effect::Start(id, task) => self.started(replica, id, task),
+                Effect::Start(id, task) => self.started(replica, id, *task),
                 Effect::CancelTasks => self.replicas[replica].tasks.clear(),
                 Effect::WatchWorkloads => self.list(replica),
                 Effect::ScanStaleVerdicts => self.scan(replica),

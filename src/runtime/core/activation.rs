@@ -59,7 +59,7 @@ impl Activation {
 
     pub(super) fn judged(&self) -> Option<Result<(), &Problem>> {
         let (_, judged) = self.judged.as_ref()?;
-        Some(judged.as_ref().map(|()| ()))
+        Some(view(judged))
     }
 
     pub(super) fn cancel(&mut self) {
@@ -72,6 +72,13 @@ impl Activation {
             Some(tried) if tried == inputs => Next::Known,
             _ => Next::Try,
         }
+    }
+}
+
+fn view(judged: &Result<(), Problem>) -> Result<(), &Problem> {
+    match judged {
+        Ok(()) => Ok(()),
+        Err(problem) => Err(problem),
     }
 }
 
@@ -252,7 +259,7 @@ impl Core {
         let Some(check) = self.checks.get_mut(name) else {
             return;
         };
-        let changed = check.activation.judged() != Some(judged.as_ref().map(|()| ()));
+        let changed = check.activation.judged() != Some(view(&judged));
         if let Err(problem) = &judged {
             let author = &self.controllers[check.controller].check;
             if author.without_parameters(&problem.public()).is_some() {
@@ -379,7 +386,7 @@ impl Core {
                     && let Some(active) = active
                 {
                     check.announcement.recorded = status;
-                    let object = check.object.clone();
+                    let object = Box::new(check.object.clone());
                     self.report(Report::Activation {
                         object,
                         version,

@@ -215,7 +215,7 @@ impl Core {
             return;
         };
         let controller = state.controller;
-        let releases = !self.work.unreleased[controller].never_allocates;
+        let releases = !self.work.never_allocate.contains(&controller);
         let manager = self
             .checks
             .get(&key.check)
@@ -390,7 +390,7 @@ impl Core {
             }
             Ok(Released::NothingToRelease) => {
                 if let Some(controller) = self.workloads.key(key).map(|state| state.controller) {
-                    self.work.unreleased[controller].never_allocates = true;
+                    self.work.never_allocate.insert(controller);
                 }
                 self.release_done(key, reservation);
             }

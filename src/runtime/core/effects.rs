@@ -9,7 +9,7 @@ use crate::runtime::decide::Note;
 #[derive(Clone, Debug)]
 pub(crate) enum Effect {
     /// Start a task. Its result comes back as an input.
-    Start(TaskId, Task),
+    Start(TaskId, Box<Task>),
     /// Stop all tasks: their results are of no use.
     CancelTasks,
     /// Show the checks what happened to a Workload.
@@ -60,7 +60,7 @@ pub(crate) enum Report {
     Note {
         reservation: Reservation,
         controller: usize,
-        note: Note,
+        note: Box<Note>,
         held: std::time::Duration,
     },
     /// A running job was stopped.
@@ -111,7 +111,7 @@ pub(crate) enum Report {
     },
     /// An AdmissionCheck became active or inactive.
     Activation {
-        object: AdmissionCheck,
+        object: Box<AdmissionCheck>,
         version: ApiVersion,
         active: bool,
         reason: String,

@@ -58,7 +58,7 @@ impl Core {
             return self.conclude(key, &outcome);
         };
         self.conclude(key, &Outcome::Verdict(Verdict::pending(message)));
-        let releases = !self.work.unreleased[controller].never_allocates;
+        let releases = !self.work.never_allocate.contains(&controller);
         let reservation = self.reservation(key);
         let Some(state) = self.workloads.key_mut(key) else {
             return;
@@ -110,7 +110,7 @@ impl Core {
                 key: key.clone(),
                 basis: Box::new(basis),
             },
-            Task::Evaluate(Box::new(task)),
+            Task::Evaluate(task),
         );
     }
 

@@ -172,6 +172,8 @@ pub(crate) struct Work {
     stopping: bool,
     restoring: Restoring,
     unreleased: Vec<Unreleased>,
+    /// Controllers that have returned that they never allocate anything.
+    never_allocate: BTreeSet<usize>,
     /// Workloads to read, because a list disagrees with the cache: their namespaces and names.
     to_confirm: BTreeMap<Uid, (String, String)>,
     /// AdmissionChecks to refresh when a task of theirs may start.
@@ -239,6 +241,7 @@ impl Core {
                 stopping: false,
                 restoring: Restoring::default(),
                 unreleased: vec![Unreleased::default(); count],
+                never_allocate: BTreeSet::new(),
                 to_confirm: BTreeMap::new(),
                 waiting_checks: BTreeSet::new(),
                 paused_until: None,
@@ -388,6 +391,7 @@ impl Core {
             stopping,
             restoring,
             unreleased,
+            never_allocate: _,
             to_confirm,
             waiting_checks,
             paused_until,

@@ -32,7 +32,7 @@ impl fmt::Debug for TaskId {
 #[derive(Clone, Debug)]
 pub(crate) enum Task {
     /// Evaluate a check for a Workload.
-    Evaluate(Box<EvaluationTask>),
+    Evaluate(EvaluationTask),
     /// Write an entry of a Workload.
     WriteEntry {
         workload: Workload,
@@ -197,7 +197,7 @@ impl Core {
             }
         }
         self.work.in_flight.insert(id, purpose);
-        self.effects.push(Effect::Start(id, task));
+        self.effects.push(Effect::Start(id, Box::new(task)));
     }
 
     /// Hands the result of a task on. That of a task that was canceled is of no use.

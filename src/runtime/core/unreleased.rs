@@ -16,8 +16,6 @@ pub(super) struct Unreleased {
     /// A retry is due.
     retrying: bool,
     failures: u32,
-    /// The controller has returned that it never allocates anything.
-    pub(super) never_allocates: bool,
 }
 
 impl Core {

@@ -297,9 +297,8 @@ impl Core {
         });
         match reason_to_evaluate(state, digest, inputs_changed) {
             None => {}
-            Some(Reason::New) => self.enqueue(&key, lane),
             Some(Reason::InputsChanged) if lane == Lane::Recheck => self.enqueue_again(&key),
-            Some(Reason::InputsChanged) => self.enqueue(&key, lane),
+            Some(Reason::New | Reason::InputsChanged) => self.enqueue(&key, lane),
             Some(Reason::Overwritten) if has(Defect::NeverReasserts) => {}
             Some(Reason::Overwritten) => self.overwritten(&key, lane),
         }
@@ -368,7 +367,7 @@ impl Core {
             self.dequeue(key);
             self.set_timer(key, None);
         }
-        let release = started && !self.work.unreleased[controller].never_allocates;
+        let release = started && !self.work.never_allocate.contains(&controller);
         if (release || (why.is_none() && stale))
             && let Some(last) = last
         {

@@ -252,7 +252,7 @@ impl Core {
             self.report(Report::Note {
                 reservation: reservation.clone(),
                 controller,
-                note: note.clone(),
+                note: Box::new(note.clone()),
                 held,
             });
         }

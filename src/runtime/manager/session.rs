@@ -198,9 +198,8 @@ impl Session {
         let holds = leadership.may_write(Instant::now());
         self.metrics.leader.set(holds.into());
         let state = match leadership {
-            Leadership::Lost { .. } if holds => LeaseState::Held,
+            _ if holds => LeaseState::Held,
             Leadership::Lost { holder } => return Err(RunError::LeadershipLost { holder }),
-            Leadership::Leader { .. } if holds => LeaseState::Held,
             Leadership::Leader { .. } | Leadership::Lapsed => LeaseState::Lapsed,
             Leadership::Undecided | Leadership::Standby { .. } => LeaseState::Standby,
         };
@@ -272,7 +271,7 @@ impl Session {
                     timeout: self.settings.timeout,
                 };
                 self.tasks
-                    .spawn(async move { (id, tools.carry_out(task).await) });
+                    .spawn(async move { (id, tools.carry_out(*task).await) });
             }
             Effect::CancelTasks => self.tasks.abort_all(),
             Effect::Show(shown) => {

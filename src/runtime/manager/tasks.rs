@@ -33,7 +33,7 @@ impl Tools {
     /// Carries `task` out.
     pub(super) async fn carry_out(self, task: Task) -> TaskResult {
         match task {
-            Task::Evaluate(task) => self.evaluate(*task).await,
+            Task::Evaluate(task) => self.evaluate(task).await,
             Task::WriteEntry {
                 workload,
                 check,

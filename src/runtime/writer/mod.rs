@@ -158,7 +158,7 @@ impl Writer {
             .patch_status(workload.name(), &apply(manager), &Patch::Apply(&body))
             .await;
         sent.map(|object| self.project(object))
-            .map_err(|error| WriteError::from(error))
+            .map_err(WriteError::from)
     }
 
     /// Writes the condition `Active` of `check` (rule 12).
@@ -180,8 +180,7 @@ impl Writer {
         let sent = api
             .patch_status(check.name(), &apply(manager), &Patch::Apply(&body))
             .await;
-        sent.map(AdmissionCheck::from)
-            .map_err(|error| WriteError::from(error))
+        sent.map(AdmissionCheck::from).map_err(WriteError::from)
     }
 
     /// The Workload of that name, if it is still the one with `uid`.

@@ -34,14 +34,11 @@ impl Book {
         for entry in exempt.classes.iter().filter(|entry| *entry.class == *class) {
             let applies = match &entry.namespaces {
                 ExemptNamespaces::Named(names) => names.contains(namespace),
-                ExemptNamespaces::Selected(selector) => match labels {
-                    Some(labels) => selector.selects(labels),
+                ExemptNamespaces::Selected(selector) => {
                     // `NotIn` and `DoesNotExist` select what has no labels.
-                    None => {
-                        unknown = true;
-                        false
-                    }
-                },
+                    unknown |= labels.is_none();
+                    labels.is_some_and(|labels| selector.selects(labels))
+                }
             };
             if applies {
                 return Ok(Some(Exemption::PriorityClass(class.name.to_string())));
