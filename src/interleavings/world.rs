@@ -256,7 +256,7 @@ impl World {
     fn list(&mut self, replica: usize) {
         let mut events = VecDeque::from([Event::Init]);
         let reserved = self.objects.iter().flatten().filter(|object| object.quota);
-        events.extend(reserved.map(|object| Event::InitApply(self.workload(object))));
+        events.extend(reserved.map(|object| Event::InitApply(Self::workload(object))));
         events.push_back(Event::InitDone);
         self.replicas[replica].events = events;
     }
@@ -270,7 +270,7 @@ impl World {
         }
     }
 
-    fn workload(&self, object: &Object) -> Workload {
+    fn workload(object: &Object) -> Workload {
         let mut conditions = vec![json!({
             "type": "QuotaReserved", "status": if object.quota { "True" } else { "False" },
             "lastTransitionTime": second(object.since),
@@ -331,7 +331,7 @@ impl World {
                     .iter()
                     .any(|entry| entry.state != CheckState::Pending)
             })
-            .map(|object| self.workload(object))
+            .map(Self::workload)
             .collect();
         for workload in stale {
             self.feed(replica, Input::StaleVerdict(workload));
@@ -685,16 +685,16 @@ impl World {
                             decided_for,
                         };
                         self.store(uid, before, |object| {
-                            object.entries[index_of(check)] = entry
+                            object.entries[index_of(check)] = entry;
                         });
-                        Ok(self.workload(self.objects[uid].as_ref().unwrap()))
+                        Ok(Self::workload(self.objects[uid].as_ref().unwrap()))
                     }
                 };
                 Done::Entry(result)
             }
             Task::Read { uid, .. } => {
                 let object = self.objects[uid_of(uid)].as_ref();
-                Done::Read(object.map(|object| self.workload(object)))
+                Done::Read(object.map(Self::workload))
             }
             _ => return,
         };
@@ -760,7 +760,7 @@ impl World {
             let mut last = before.clone();
             last.version = self.version;
             self.objects[uid] = None;
-            let last = self.workload(&last);
+            let last = Self::workload(&last);
             if before.quota {
                 for replica in &mut self.replicas {
                     replica.events.push_back(Event::Delete(last.clone()));
@@ -814,7 +814,7 @@ impl World {
         change(&mut object);
         self.version += 1;
         object.version = self.version;
-        let workload = self.workload(&object);
+        let workload = Self::workload(&object);
         let event = match (was_selected, object.quota) {
             (_, true) => Some(Event::Apply(workload)),
             (true, false) => Some(Event::Delete(workload)),

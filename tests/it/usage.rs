@@ -90,7 +90,11 @@ fn the_pods_that_count_are_those_that_ran() {
             });
             for workload in admitted {
                 let place = format!("{recording} after `{}`", step["step"]);
-                let pods: u32 = workload.pod_sets().iter().map(|set| set.count()).sum();
+                let pods: u32 = workload
+                    .pod_sets()
+                    .iter()
+                    .map(kueue_check::api::PodSet::count)
+                    .sum();
                 assert_eq!(pods as usize, running.len(), "{place}");
                 assert_eq!(workload.usage("cpu").units(), i64::from(pods), "{place}");
                 compared.insert(pods);

@@ -70,6 +70,10 @@ fn run(name: &str, rate: u32) -> Run {
     }
 }
 
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "as the field of a run, which may have none"
+)]
 fn class(kind: PriorityClassKind, name: &str) -> Option<Arc<crate::terms::PriorityClass>> {
     let name = name.into();
     Some(Arc::new(crate::terms::PriorityClass { kind, name }))
