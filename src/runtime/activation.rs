@@ -488,4 +488,28 @@ mod tests {
         .unwrap();
         assert_eq!(other_message.since.to_string(), "2026-11-20T00:00:00Z");
     }
+
+    #[test]
+    fn a_panic_while_parameters_are_read_is_a_problem_of_these_parameters() {
+        struct Careless;
+        impl Parameters for Careless {
+            fn kind() -> Option<ParametersKind> {
+                Window::kind()
+            }
+            fn decode(_: serde_json::Value) -> Result<Self, String> {
+                Ok(Self)
+            }
+            fn validate(&self) -> Result<(), String> {
+                panic!("no such zone")
+            }
+        }
+        let wanted = check(reference("example.com", "Window", "good"), json!([]));
+        let (reason, message) =
+            outcome(&wanted, &ParametersType::of::<Careless>(), Some(&shelf()));
+        assert_eq!(reason, "ParametersInvalid");
+        assert_eq!(
+            message,
+            "Window `good` makes no sense: the check's code panicked: no such zone"
+        );
+    }
 }

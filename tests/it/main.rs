@@ -5,6 +5,7 @@
 mod compile_fail;
 mod growth;
 mod health;
+mod leadership;
 mod quiet;
 mod real;
 mod starts;

@@ -298,6 +298,39 @@ async fn an_hour_of_nothing_costs_no_request_but_the_watches_and_the_lease() {
     assert!(!running.is_finished());
 }
 
+/// A list that is tried again begins with an event of the client's, which is no success.
+#[tokio::test(start_paused = true)]
+async fn lists_that_fail_are_tried_again_ever_more_slowly() {
+    let server = Server::new(0);
+    let failing = server.clone();
+    let client = Client::new(
+        tower::service_fn(move |request: Request<Body>| {
+            let server = failing.clone();
+            async move {
+                let path = request.uri().path().to_owned();
+                let lists = path.ends_with("/workloads") || path.ends_with("/admissionchecks");
+                if !lists {
+                    return server.answer(request).await;
+                }
+                server.0.lock().unwrap().seen.push(("list", path));
+                let status = json!({"kind": "Status", "status": "Failure", "code": 500, "message": "etcd is down"});
+                let body = http_body_util::Full::new(Bytes::from(status.to_string()));
+                Ok(Response::builder().status(500).body(body.boxed_unsync()).unwrap())
+            }
+        }),
+        "default",
+    );
+    let runtime = Runtime::builder(client).check(Quiet).build().unwrap();
+    let running = tokio::spawn(runtime.run(std::future::pending()));
+    sleep(Duration::from_secs(600)).await;
+    for kind in ["/workloads", "/admissionchecks"] {
+        let lists = server.count(|verb, path| verb == "list" && path.ends_with(kind));
+        println!("{lists} lists of {kind} in ten minutes");
+        assert!((10..=30).contains(&lists), "{lists} of {kind}");
+    }
+    assert!(!running.is_finished());
+}
+
 /// Writes down what it is shown, asked and told.
 #[derive(Clone, Default)]
 struct Diary(Arc<Mutex<Vec<String>>>);

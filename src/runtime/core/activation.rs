@@ -218,8 +218,8 @@ impl Core {
         let failures = activation.failures;
         match result {
             Ok(()) => {
-                let author = &self.controllers[check.controller].policy;
-                check.policy = Policy::settle(valid.read.policy.as_ref(), author);
+                let author = self.controllers[check.controller].check.policy();
+                check.policy = Policy::settle(valid.read.policy.as_ref(), &author);
                 check.activation.valid = Some(valid);
                 self.set_activation_timer(name, None);
                 self.judge(name, generation, Ok(()));
@@ -463,9 +463,21 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
+    use kube::runtime::watcher::Event;
+    use serde_json::json;
+
+    use super::super::{
+        Controller, Effect, Input, LeaseState, Limits, Now, TaskId, TaskResult,
+    };
     use super::*;
-    use crate::api::Uid;
-    use crate::runtime::intake::Revision;
+    use crate::api::{ApiVersion, Served, Uid};
+    use crate::check::{
+        AdmissionCheckController, Check, CheckError, CheckRequest, ControllerName, Parameters,
+        ParametersKind, Verdict,
+    };
+    use crate::runtime::backoff::Backoff;
+    use crate::runtime::evaluate::NoAnswer;
+    use crate::runtime::intake::{Revision, StoredParameters};
 
     fn inputs(generation: i64) -> Tried {
         Tried {
@@ -494,5 +506,165 @@ mod tests {
         ] {
             assert_eq!(activation.next(&inputs(generation)), next, "{name}");
         }
+    }
+
+    struct Limit(String);
+
+    impl Parameters for Limit {
+        fn kind() -> Option<ParametersKind> {
+            Some(ParametersKind {
+                group: "example.com".into(),
+                kind: "Limit".into(),
+                plural: "limits".into(),
+                versions: vec!["v1".into()],
+            })
+        }
+
+        fn decode(object: serde_json::Value) -> Result<Self, String> {
+            Ok(Self(object["metadata"]["name"].to_string()))
+        }
+    }
+
+    struct Limited;
+
+    impl AdmissionCheckController for Limited {
+        type Parameters = Limit;
+
+        fn controller_name(&self) -> ControllerName {
+            const { ControllerName::from_static("example.com/limited") }
+        }
+
+        async fn check(&self, request: CheckRequest<Limit>) -> Result<Verdict, CheckError> {
+            Ok(Verdict::ready(&request.parameters().0))
+        }
+    }
+
+    /// A core that leads, with the parameters `a` and `b`, and the tasks that it has started.
+    struct Driver {
+        core: Core,
+        now: Now,
+        started: Vec<(TaskId, Task)>,
+    }
+
+    impl Driver {
+        fn new() -> Self {
+            let now = Now {
+                instant: Instant::now(),
+                wall: jiff::Timestamp::UNIX_EPOCH,
+            };
+            let limits = Limits {
+                concurrency: 10,
+                backoff: Backoff::new(Duration::from_secs(1), Duration::from_mins(5), 0),
+            };
+            let controllers = [Controller::from(Check::new(Limited))].into();
+            let served = Served::assumed(ApiVersion::V1beta2);
+            let mut driver = Self {
+                core: Core::new(controllers, limits, served, now),
+                now,
+                started: Vec::new(),
+            };
+            let parameters = |event| Input::Parameters { kind: 0, event };
+            driver.feed(Input::AdmissionChecks(Event::Init));
+            driver.feed(Input::AdmissionChecks(Event::InitDone));
+            driver.feed(Input::Workloads {
+                event: Event::Init,
+                selected: true,
+            });
+            driver.feed(Input::Workloads {
+                event: Event::InitDone,
+                selected: true,
+            });
+            driver.feed(parameters(Event::Init));
+            driver.feed(parameters(Event::InitApply(stored("a"))));
+            driver.feed(parameters(Event::InitApply(stored("b"))));
+            driver.feed(parameters(Event::InitDone));
+            driver.feed(Input::Lease(LeaseState::Held));
+            driver
+        }
+
+        fn feed(&mut self, input: Input) {
+            for effect in self.core.step(self.now, input) {
+                if let Effect::Start(id, task) = effect {
+                    self.started.push((id, *task));
+                }
+            }
+        }
+
+        fn refers_to(&mut self, generation: i64, parameters: &str) {
+            let check = AdmissionCheck::from_json(json!({
+                "metadata": {"name": "c", "uid": "u", "resourceVersion": generation.to_string(), "generation": generation},
+                "spec": {"controllerName": "example.com/limited",
+                    "parameters": {"apiGroup": "example.com", "kind": "Limit", "name": parameters}},
+            }));
+            self.feed(Input::AdmissionChecks(Event::Apply(check.unwrap())));
+        }
+
+        /// Ends the activation that was started, with the parameters of which it is.
+        fn activated(&mut self, result: Result<(), NotActivated>) -> String {
+            let at = self
+                .started
+                .iter()
+                .position(|(_, task)| matches!(task, Task::Activate { .. }))
+                .unwrap();
+            let (id, task) = self.started.remove(at);
+            let Task::Activate { parameters, .. } = task else {
+                unreachable!()
+            };
+            self.feed(Input::Finished(id, TaskResult::Activated(result)));
+            parameters.downcast::<Limit>().unwrap().0.clone()
+        }
+
+        fn activates(&self) -> bool {
+            let mut tasks = self.started.iter();
+            tasks.any(|(_, task)| matches!(task, Task::Activate { .. }))
+        }
+
+        fn pass(&mut self, time: Duration) {
+            self.now.instant += time;
+            self.feed(Input::Time);
+        }
+    }
+
+    fn stored(name: &str) -> StoredParameters {
+        StoredParameters {
+            name: name.to_owned(),
+            revision: Revision::default(),
+            generation: 1,
+            object: json!({"metadata": {"name": name}}),
+        }
+    }
+
+    fn timed_out() -> NotActivated {
+        NotActivated::Failed(NoAnswer::TimedOut(Duration::from_secs(30)))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_activation_that_failed_after_the_reference_was_changed_is_retried() {
+        let mut driver = Driver::new();
+        driver.refers_to(1, "a");
+        assert_eq!(driver.activated(Ok(())), "\"a\"");
+        driver.refers_to(2, "b");
+        assert_eq!(driver.activated(Err(timed_out())), "\"b\"");
+        assert!(!driver.activates(), "not at once");
+        // The condition of the first generation is written meanwhile.
+        driver.pass(Duration::from_secs(5));
+        assert_eq!(driver.activated(Ok(())), "\"b\"");
+        let valid = driver.core.checks["c"].valid().unwrap();
+        assert_eq!(valid.read.value.downcast_ref::<Limit>().unwrap().0, "\"b\"");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn parameters_that_a_check_has_refused_are_tried_again() {
+        let mut driver = Driver::new();
+        driver.refers_to(1, "a");
+        driver.activated(Ok(()));
+        let name = Name::from("c");
+        driver.core.reject_parameters(&name, Message::new("no such zone"));
+        assert!(driver.core.checks["c"].active().unwrap().is_err());
+        driver.pass(Duration::from_secs(20));
+        assert!(!driver.activates(), "not at once");
+        driver.pass(Duration::from_mins(5));
+        driver.activated(Ok(()));
+        assert!(driver.core.checks["c"].active().unwrap().is_ok());
     }
 }

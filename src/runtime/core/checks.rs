@@ -168,7 +168,7 @@ impl Core {
                 let evictions = known.map(|known| known.evictions.clone());
                 let author = &self.controllers[controller];
                 let mut managed =
-                    ManagedCheck::new(check, controller, &author.name, &author.policy);
+                    ManagedCheck::new(check, controller, &author.name, &author.check.policy());
                 // An AdmissionCheck that is made again has no fresh limit.
                 managed.evictions = evictions.unwrap_or_default();
                 self.checks.insert(name.clone(), managed);

@@ -33,7 +33,7 @@ use super::decide::Slices;
 use super::intake::{Failure, StoredParameters};
 use super::queue::Queue;
 use crate::api::{AdmissionCheck, Name, ResourceFlavor, Served, Uid, Workload};
-use crate::check::{Check, ParametersKind, Policy, Wake};
+use crate::check::{Check, ParametersKind, Wake};
 
 pub(crate) use cache::{Key, WorkloadCache};
 pub(crate) use checks::ManagedCheck;
@@ -59,7 +59,6 @@ pub(crate) struct Now {
 pub(crate) struct Controller {
     pub(crate) check: Check,
     pub(crate) name: String,
-    pub(crate) policy: Policy,
     /// Whether its Ready stays valid when quota is lost.
     pub(crate) outlives: bool,
 }
@@ -68,7 +67,6 @@ impl From<Check> for Controller {
     fn from(check: Check) -> Self {
         Self {
             name: check.controller_name().as_str().to_owned(),
-            policy: check.policy(),
             outlives: check.outlives_reservation(),
             check,
         }
