@@ -1,6 +1,8 @@
 //! A job starts only when a licence is free: a check with state, release and a watch of its own.
 //!
-//! Licences are counted in memory. That is safe across restarts, because a new leader asks about what was approved before it asks about anything new.
+//! Licences are counted in memory. That is safe across restarts, because a new leader evaluates what
+//! was approved before anything new; and a replica that loses leadership ends its process, so it
+//! never leads again with what it counted before.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
