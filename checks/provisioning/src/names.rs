@@ -25,6 +25,19 @@ pub fn attempt_in_name(name: &str, workload: &str, check: &str) -> Option<u32> {
     plain.then(|| digits.parse().unwrap_or(1))
 }
 
+/// Whether `name` is of a template of any request of `workload` for `check`, as far as the name
+/// tells: one that was cut before the number tells nothing.
+///
+/// Of two AdmissionChecks `gpu` and `gpu-1`, a template of the second may have a name like one of
+/// the first. This is for templates that do not say for which check they were made.
+pub fn is_template_of(name: &str, workload: &str, check: &str) -> bool {
+    let Some(rest) = name.strip_prefix(&format!("ppt-{workload}-{check}-")) else {
+        return false;
+    };
+    let pod_set = rest.trim_start_matches(|digit: char| digit.is_ascii_digit());
+    pod_set.len() < rest.len() && pod_set.starts_with('-')
+}
+
 /// `name`, or its beginning and five digits of its SHA-1.
 fn limited(name: &str) -> String {
     if name.len() <= NAME_LIMIT {
@@ -86,5 +99,27 @@ mod tests {
             None,
             "a cut name tells nothing"
         );
+    }
+
+    #[test]
+    fn templates_of_a_check_are_told_from_those_of_checks_with_similar_names() {
+        let long = "w".repeat(235);
+        let cut_at_the_pod_set = template_name(&request_name(&long, "pr", 1), "workers");
+        let cut_before_the_number = template_name(&request_name(&"w".repeat(250), "pr", 1), "main");
+        let cases = [
+            ("ppt-wl-pr-1-main", "wl", true),
+            ("ppt-wl-pr-12-main", "wl", true),
+            ("ppt-wl-pr-b-1-main", "wl", false),
+            ("ppt-wl-pr-1b-2-main", "wl", false),
+            ("ppt-wl-prb-1-main", "wl", false),
+            ("ppt-wl-pr-1", "wl", false),
+            ("ppt-wl-pr--main", "wl", false),
+            ("wl-pr-1-main", "wl", false),
+            (&*cut_at_the_pod_set, &*long, true),
+            (&*cut_before_the_number, &*"w".repeat(250), false),
+        ];
+        for (name, workload, expected) in cases {
+            assert_eq!(is_template_of(name, workload, "pr"), expected, "{name}");
+        }
     }
 }

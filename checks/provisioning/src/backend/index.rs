@@ -17,8 +17,26 @@ pub struct Index {
     listed: watch::Sender<(bool, bool)>,
 }
 
-/// PodTemplates by the Workload that owns them, as namespace and name.
-type Templates = BTreeMap<Uid, BTreeSet<(Box<str>, Box<str>)>>;
+/// PodTemplates by the Workload that owns them.
+type Templates = BTreeMap<Uid, BTreeSet<OwnTemplate>>;
+
+/// A PodTemplate that a Workload owns.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OwnTemplate {
+    /// The namespace.
+    pub namespace: Box<str>,
+    /// The name.
+    pub name: Box<str>,
+    /// The AdmissionCheck for which it was made, as written on it; `None` on one that Kueue's own
+    /// check made.
+    pub check: Option<Box<str>>,
+}
+
+impl OwnTemplate {
+    fn is(&self, namespace: &str, name: &str) -> bool {
+        *self.namespace == *namespace && *self.name == *name
+    }
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -28,12 +46,11 @@ struct State {
     listing_templates: Option<Templates>,
 }
 
-/// A PodTemplate as it was seen: where it is, and the Workload that owns it, if one does.
+/// A PodTemplate as it was seen, and the Workload that owns it, if one does.
 #[derive(Clone, Debug)]
 pub(super) struct SeenTemplate {
-    pub(super) namespace: Box<str>,
-    pub(super) name: Box<str>,
     pub(super) workload: Option<Uid>,
+    pub(super) template: OwnTemplate,
 }
 
 impl Default for Index {
@@ -78,8 +95,8 @@ impl Index {
         all.any(|request| &*request.class == class && request.phase != Phase::New)
     }
 
-    /// The PodTemplates that `workload` owns, as namespace and name.
-    pub fn templates(&self, workload: &Uid) -> Vec<(Box<str>, Box<str>)> {
+    /// The PodTemplates that `workload` owns.
+    pub fn templates(&self, workload: &Uid) -> Vec<OwnTemplate> {
         let state = self.state();
         state
             .templates
@@ -90,19 +107,17 @@ impl Index {
             .collect()
     }
 
-    pub(crate) fn put_template(&self, workload: &Uid, namespace: &str, name: &str) {
-        let place = (namespace.into(), name.into());
-        self.state()
-            .templates
-            .entry(workload.clone())
-            .or_default()
-            .insert(place);
+    pub(crate) fn put_template(&self, workload: &Uid, template: OwnTemplate) {
+        let mut state = self.state();
+        let own = state.templates.entry(workload.clone()).or_default();
+        own.retain(|known| !known.is(&template.namespace, &template.name));
+        own.insert(template);
     }
 
     pub(crate) fn drop_template(&self, workload: &Uid, namespace: &str, name: &str) {
         let mut state = self.state();
         if let Some(own) = state.templates.get_mut(workload) {
-            own.remove(&(namespace.into(), name.into()));
+            own.retain(|known| !known.is(namespace, name));
             if own.is_empty() {
                 state.templates.remove(workload);
             }
@@ -218,12 +233,11 @@ impl Index {
     pub(super) fn take_template(&self, event: Event<SeenTemplate>) -> Wake {
         match event {
             Event::Init => self.state().listing_templates = Some(BTreeMap::new()),
-            Event::InitApply(template) => {
+            Event::InitApply(SeenTemplate { workload, template }) => {
                 if let (Some(workload), Some(listing)) =
-                    (template.workload, &mut self.state().listing_templates)
+                    (workload, &mut self.state().listing_templates)
                 {
-                    let place = (template.namespace, template.name);
-                    listing.entry(workload).or_default().insert(place);
+                    listing.entry(workload).or_default().insert(template);
                 }
             }
             Event::InitDone => {
@@ -234,14 +248,13 @@ impl Index {
             }
             Event::Apply(SeenTemplate {
                 workload: Some(workload),
-                namespace,
-                name,
-            }) => self.put_template(&workload, &namespace, &name),
-            Event::Apply(template) | Event::Delete(template) => {
-                let place = (template.namespace, template.name);
+                template,
+            }) => self.put_template(&workload, template),
+            Event::Apply(SeenTemplate { template, .. })
+            | Event::Delete(SeenTemplate { template, .. }) => {
                 let mut state = self.state();
                 state.templates.retain(|_, own| {
-                    own.remove(&place);
+                    own.retain(|known| !known.is(&template.namespace, &template.name));
                     !own.is_empty()
                 });
             }

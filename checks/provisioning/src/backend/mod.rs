@@ -12,7 +12,7 @@ use kueue_check::api::Uid;
 use kueue_check::{Inactive, Watches};
 use serde_json::Value;
 
-pub use index::Index;
+pub use index::{Index, OwnTemplate};
 pub use provisioning_request::ProvisioningRequests;
 pub(crate) use templates::Templates;
 
@@ -173,6 +173,11 @@ fn owner(metadata: &kube::core::ObjectMeta) -> Option<(Uid, &str)> {
 
 /// The label that Kueue, and this check, put on what they create.
 const MANAGED: (&str, &str) = ("kueue.x-k8s.io/managed", "true");
+
+/// The annotations that say for which AdmissionCheck a request or a template was made, and its
+/// number.
+const CHECK: &str = "provisioning.kueue-check.dev/admission-check";
+const ATTEMPT: &str = "provisioning.kueue-check.dev/attempt";
 
 /// A resource of which only what is decided on is decoded, whatever shape the rest has.
 macro_rules! watched_resource {

@@ -12,9 +12,10 @@ use kueue_check::api::Uid;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::index::SeenTemplate;
+use super::index::{OwnTemplate, SeenTemplate};
 use super::{
-    CreateError, Index, MANAGED, Owner, Pods, code, owner, owner_reference, watched_resource,
+    ATTEMPT, CHECK, CreateError, Index, MANAGED, Plan, Pods, code, owner, owner_reference,
+    watched_resource,
 };
 
 const KIND: &str = "PodTemplate";
@@ -70,24 +71,24 @@ impl Templates {
         Api::namespaced_with(self.client.clone(), namespace, &resource)
     }
 
-    /// Creates the template of `pods`, owned by the Workload; the owner reference of what ends with it. One of an earlier attempt of ours is used again.
-    pub(crate) async fn create(
-        &self,
-        namespace: &str,
-        workload: &Owner,
-        pods: &Pods,
-    ) -> Result<Value, CreateError> {
-        let api = self.api(namespace);
+    /// Creates the template of `pods`, a part of `plan`, owned by the Workload; the owner reference
+    /// of what ends with it. One of an earlier attempt of ours is used again.
+    pub(crate) async fn create(&self, plan: &Plan, pods: &Pods) -> Result<Value, CreateError> {
+        let api = self.api(&plan.namespace);
         let created = api
-            .create(&PostParams::default(), &object(workload, pods)?)
+            .create(&PostParams::default(), &object(plan, pods)?)
             .await;
         let template = match created {
             Ok(template) => template,
-            Err(error) if code(&error) == 409 => self.take_over(&api, workload, pods).await?,
+            Err(error) if code(&error) == 409 => self.take_over(&api, plan, pods).await?,
             Err(error) => return Err(error.into()),
         };
-        self.index
-            .put_template(&workload.uid, namespace, &pods.template_name);
+        let own = OwnTemplate {
+            namespace: plan.namespace.as_str().into(),
+            name: pods.template_name.as_str().into(),
+            check: Some(plan.mark.check.clone()),
+        };
+        self.index.put_template(&plan.workload.uid, own);
         let uid = Uid::new(template.metadata.uid.as_deref().unwrap_or_default());
         Ok(owner_reference("v1", KIND, &pods.template_name, &uid))
     }
@@ -96,7 +97,7 @@ impl Templates {
     async fn take_over(
         &self,
         api: &Api<DynamicObject>,
-        workload: &Owner,
+        plan: &Plan,
         pods: &Pods,
     ) -> Result<DynamicObject, CreateError> {
         let name = pods.template_name.clone();
@@ -109,7 +110,7 @@ impl Templates {
         if managed.map(String::as_str) != Some(MANAGED.1) {
             return Err(CreateError::NotOurs { kind: KIND, name });
         }
-        let mut wanted = object(workload, pods)?;
+        let mut wanted = object(plan, pods)?;
         wanted.metadata.resource_version = present.metadata.resource_version;
         Ok(api.replace(&name, &PostParams::default(), &wanted).await?)
     }
@@ -122,7 +123,8 @@ impl Templates {
     ) -> Result<(), kube::Error> {
         let own = self.index.templates(workload);
         for name in names {
-            let Some((namespace, _)) = own.iter().find(|(_, own)| **own == *name) else {
+            let Some(OwnTemplate { namespace, .. }) = own.iter().find(|own| *own.name == *name)
+            else {
                 continue;
             };
             let params = DeleteParams::background();
@@ -137,14 +139,15 @@ impl Templates {
     }
 }
 
-fn object(workload: &Owner, pods: &Pods) -> Result<DynamicObject, CreateError> {
+fn object(plan: &Plan, pods: &Pods) -> Result<DynamicObject, CreateError> {
     let object = json!({
         "apiVersion": "v1",
         "kind": KIND,
         "metadata": {
             "name": pods.template_name,
             "labels": {MANAGED.0: MANAGED.1},
-            "ownerReferences": [workload.reference()],
+            "annotations": {CHECK: plan.mark.check, ATTEMPT: plan.mark.attempt.to_string()},
+            "ownerReferences": [plan.workload.reference()],
         },
         "template": pods.template,
     });
@@ -154,9 +157,15 @@ fn object(workload: &Owner, pods: &Pods) -> Result<DynamicObject, CreateError> {
 fn seen(metadata: ObjectMeta) -> SeenTemplate {
     let going = metadata.deletion_timestamp.is_some();
     let workload = owner(&metadata).map(|(uid, _)| uid).filter(|_| !going);
+    let check = metadata
+        .annotations
+        .and_then(|mut annotations| annotations.remove(CHECK));
     SeenTemplate {
-        namespace: metadata.namespace.unwrap_or_default().into(),
-        name: metadata.name.unwrap_or_default().into(),
         workload,
+        template: OwnTemplate {
+            namespace: metadata.namespace.unwrap_or_default().into(),
+            name: metadata.name.unwrap_or_default().into(),
+            check: check.map(Into::into),
+        },
     }
 }

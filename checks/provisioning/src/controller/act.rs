@@ -101,10 +101,7 @@ impl<B: Backend> CapacityCheck<B> {
     ) -> Result<(), String> {
         let mut owner = None;
         for pods in &plan.pods {
-            let created = self
-                .templates
-                .create(&plan.namespace, &plan.workload, pods)
-                .await;
+            let created = self.templates.create(plan, pods).await;
             let template = created.map_err(|error| {
                 format!(
                     "Error creating PodTemplate \"{}\": {error}",

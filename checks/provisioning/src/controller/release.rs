@@ -5,8 +5,8 @@ use kueue_check::{CheckError, ReleaseReason, Released, Reservation};
 
 use super::memory::key;
 use super::{CapacityCheck, KUEUES_CONTROLLER_NAME};
-use crate::backend::Backend;
-use crate::names::{request_name, template_name};
+use crate::backend::{Backend, OwnTemplate};
+use crate::names::is_template_of;
 use crate::request::{CapacityRequest, Phase};
 
 /// Whether `request` outlives a reservation that is over because of `why`.
@@ -38,7 +38,7 @@ impl<B: Backend> CapacityCheck<B> {
             }
         }
         let kept = self.index.requests(uid).into_iter();
-        let kept: Vec<_> = kept.filter(|own| of_check(own) && !own.deleting).collect();
+        let kept: Vec<_> = kept.filter(|request| !request.deleting).collect();
         let lost = why == ReleaseReason::QuotaLost;
         if !lost {
             self.delete_templates(reservation, &kept).await?;
@@ -46,7 +46,7 @@ impl<B: Backend> CapacityCheck<B> {
         let mut memory = self.memory();
         memory.needed.remove(&key(reservation));
         memory.failures.remove(&key(reservation));
-        if lost && !kept.is_empty() {
+        if lost && kept.iter().any(|request| of_check(request)) {
             memory.orphans.insert(reservation.clone());
         } else {
             memory.orphans.remove(reservation);
@@ -54,31 +54,28 @@ impl<B: Backend> CapacityCheck<B> {
         Ok(Released::Done)
     }
 
-    /// Deletes the PodTemplates of requests that were never created, or have been deleted.
+    /// Deletes the PodTemplates of this check's requests that were never created, or have been
+    /// deleted; `kept` are all requests that the Workload has.
     async fn delete_templates(
         &self,
         reservation: &Reservation,
         kept: &[std::sync::Arc<CapacityRequest>],
     ) -> Result<(), kube::Error> {
+        let (workload, check) = (reservation.name(), reservation.admission_check());
         let wanted = |name: &str| {
             kept.iter()
                 .any(|own| own.templates.iter().any(|own| **own == *name))
         };
-        let prefix = template_name(
-            &request_name(reservation.name(), reservation.admission_check(), 0),
-            "",
-        );
-        // `ppt-workload-check-`: of a name that was cut, what is left of it.
-        let prefix = prefix.trim_end_matches("0-");
-        let is_ours = |name: &str| {
-            let common = prefix.len().min(crate::names::NAME_LIMIT);
-            name.get(..common) == prefix.get(..common) && !wanted(name)
+        let is_ours = |template: &OwnTemplate| match &template.check {
+            Some(made_for) => **made_for == *check,
+            // Kueue's own check writes none on it.
+            None => is_template_of(&template.name, workload, check),
         };
         let all = self.index.templates(reservation.uid());
         let unwanted = all
             .iter()
-            .map(|(_, name)| &**name)
-            .filter(|name| is_ours(name));
+            .filter(|template| is_ours(template) && !wanted(&template.name))
+            .map(|template| &*template.name);
         self.templates.delete(reservation.uid(), unwanted).await
     }
 

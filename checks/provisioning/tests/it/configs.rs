@@ -178,3 +178,92 @@ fn a_workload_that_does_not_need_the_check_is_left_alone() {
         assert_eq!(cluster.requests("apply workloads/status"), 0);
     });
 }
+
+/// A queue that requires the AdmissionChecks `checks`.
+fn queue(checks: &[&str]) -> Value {
+    let checks: Vec<Value> = checks.iter().map(|name| json!({"name": name})).collect();
+    json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "queue"}, "spec": {
+        "namespaceSelector": {}, "admissionChecksStrategy": {"admissionChecks": checks},
+        "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [{"name": "cpu", "nominalQuota": "8"}]}]}],
+    }})
+}
+
+/// Names of requests and templates that exist, of the AdmissionChecks other than `check`.
+fn of_others(cluster: &Cluster) -> Vec<String> {
+    let templates = templates(cluster);
+    let templates = templates
+        .iter()
+        .map(|template| template["metadata"]["name"].as_str().unwrap().to_owned());
+    let mut all: Vec<String> = names(cluster).into_iter().chain(templates).collect();
+    let workload = cluster.workload("train").unwrap();
+    let workload = workload["metadata"]["name"].as_str().unwrap().to_owned();
+    all.retain(|name| {
+        let name = name.strip_prefix("ppt-").unwrap_or(name);
+        let name = name.strip_suffix("-main").unwrap_or(name);
+        name != format!("{workload}-check-1")
+    });
+    all
+}
+
+/// Names of AdmissionChecks that begin like another one's, also with what looks like an attempt of
+/// it.
+const ALIKE: [&str; 2] = ["check-b", "check-1"];
+
+/// A job that waits for three checks, of which the first then ends for it by `end`.
+fn one_of_three_checks_ends(end: impl Fn(&Cluster)) {
+    let all = ["check", ALIKE[0], ALIKE[1]];
+    let mut trial = trial(&retries(1))
+        .object(&queue(&all))
+        .object(&named("other", retries(1)));
+    for name in ALIKE {
+        trial = trial.object(&json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": name}, "spec": {
+            "controllerName": kueue_check_provisioning::CONTROLLER_NAME,
+            "parameters": {"apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestConfig", "name": "other"},
+        }}));
+    }
+    trial.run(async |cluster| {
+        for name in ALIKE {
+            cluster.expect_active(name).await;
+        }
+        cluster.submit(Job::new("train"));
+        let own = requested(cluster, "train", 1).await;
+        cluster
+            .expect("each check has a request and a template", |cluster| {
+                requests(cluster).len() == 3 && templates(cluster).len() == 3
+            })
+            .await;
+        let before = of_others(cluster);
+        assert_eq!(before.len(), 4, "{before:?}");
+        end(cluster);
+        let gone = |cluster: &Cluster| {
+            let template = format!("ppt-{own}-main");
+            let all = templates(cluster);
+            !names(cluster).contains(&own)
+                && !all
+                    .iter()
+                    .any(|one| one["metadata"]["name"] == template.as_str())
+        };
+        cluster
+            .expect("what the first check made is gone", gone)
+            .await;
+        cluster.advance(Duration::from_secs(60)).await;
+        assert_eq!(of_others(cluster), before);
+        let made = created(cluster, "podtemplates").len();
+        assert_eq!(made, 3, "and nothing had to be made again");
+    });
+}
+
+#[test]
+fn a_check_whose_config_is_deleted_leaves_the_templates_of_checks_with_similar_names() {
+    one_of_three_checks_ends(|cluster| {
+        cluster.delete(&retries(1));
+    });
+}
+
+#[test]
+fn a_check_that_the_queue_does_without_leaves_the_templates_of_checks_with_similar_names() {
+    one_of_three_checks_ends(|cluster| {
+        let changed = queue(&ALIKE);
+        cluster.merge(&changed, &json!({"spec": changed["spec"]}));
+    });
+}

@@ -3,15 +3,13 @@
 use serde_json::{Map, Value, json};
 
 use super::{API_VERSION, KIND, MANAGED, Plan};
-use crate::backend::Owner;
+use crate::backend::{ATTEMPT, CHECK, Owner};
 use crate::request::Mark;
 
 /// The Workload's `metadata.uid` and name.
 pub(super) const WORKLOAD_UID: &str = "provisioning.kueue-check.dev/workload-uid";
 pub(super) const WORKLOAD: &str = "provisioning.kueue-check.dev/workload";
-pub(super) const CHECK: &str = "provisioning.kueue-check.dev/admission-check";
 pub(super) const CONTROLLER: &str = "provisioning.kueue-check.dev/controller-name";
-pub(super) const ATTEMPT: &str = "provisioning.kueue-check.dev/attempt";
 pub(super) const RESERVED: &str = "provisioning.kueue-check.dev/reserved";
 pub(super) const ERRORS: &str = "provisioning.kueue-check.dev/failed-with-error";
 pub(super) const NO_CAPACITY: &str = "provisioning.kueue-check.dev/failed-without-capacity";

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::construct;
-use crate::backend::{owner, watched_resource};
+use crate::backend::{ATTEMPT, CHECK, owner, watched_resource};
 use crate::request::{CapacityRequest, FailureKind, Mark, Phase, Tally};
 
 /// The object as it is decoded.
@@ -100,8 +100,8 @@ fn mark(metadata: &ObjectMeta) -> Option<Mark> {
     let merged = get(construct::MERGED).and_then(|text| serde_json::from_str(text).ok());
     Some(Mark {
         controller: get(construct::CONTROLLER).unwrap_or_default().into(),
-        check: get(construct::CHECK)?.into(),
-        attempt: number(construct::ATTEMPT)?,
+        check: get(CHECK)?.into(),
+        attempt: number(ATTEMPT)?,
         reserved: get(construct::RESERVED)
             .and_then(|at| at.parse().ok())
             .unwrap_or_default(),
