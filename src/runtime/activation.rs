@@ -504,8 +504,7 @@ mod tests {
             }
         }
         let wanted = check(reference("example.com", "Window", "good"), json!([]));
-        let (reason, message) =
-            outcome(&wanted, &ParametersType::of::<Careless>(), Some(&shelf()));
+        let (reason, message) = outcome(&wanted, &ParametersType::of::<Careless>(), Some(&shelf()));
         assert_eq!(reason, "ParametersInvalid");
         assert_eq!(
             message,

@@ -315,7 +315,10 @@ async fn lists_that_fail_are_tried_again_ever_more_slowly() {
                 server.0.lock().unwrap().seen.push(("list", path));
                 let status = json!({"kind": "Status", "status": "Failure", "code": 500, "message": "etcd is down"});
                 let body = http_body_util::Full::new(Bytes::from(status.to_string()));
-                Ok(Response::builder().status(500).body(body.boxed_unsync()).unwrap())
+                Ok(Response::builder()
+                    .status(500)
+                    .body(body.boxed_unsync())
+                    .unwrap())
             }
         }),
         "default",

@@ -466,9 +466,7 @@ mod tests {
     use kube::runtime::watcher::Event;
     use serde_json::json;
 
-    use super::super::{
-        Controller, Effect, Input, LeaseState, Limits, Now, TaskId, TaskResult,
-    };
+    use super::super::{Controller, Effect, Input, LeaseState, Limits, Now, TaskId, TaskResult};
     use super::*;
     use crate::api::{ApiVersion, Served, Uid};
     use crate::check::{
@@ -659,7 +657,9 @@ mod tests {
         driver.refers_to(1, "a");
         driver.activated(Ok(()));
         let name = Name::from("c");
-        driver.core.reject_parameters(&name, Message::new("no such zone"));
+        driver
+            .core
+            .reject_parameters(&name, Message::new("no such zone"));
         assert!(driver.core.checks["c"].active().unwrap().is_err());
         driver.pass(Duration::from_secs(20));
         assert!(!driver.activates(), "not at once");
