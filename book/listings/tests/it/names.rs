@@ -43,7 +43,7 @@ fn every_metric_that_is_named_exists() {
             for (place, _) in line.match_indices("`budget_") {
                 let name = word(&line[place + 1..]).trim_start_matches("budget_");
                 let name = name.trim_end_matches("_total");
-                let there = name.is_empty() || budgets.contains(&format!("\"{name}\""));
+                let there = name.is_empty() || budgets.contains(&format!("\"budget_{name}\""));
                 assert!(there, "{}: there is no metric budget_{name}", page.name);
             }
         }
