@@ -108,6 +108,87 @@ pub fn kueue() -> &'static Prepared {
     &KINDS
 }
 
+/// The same, with Kueue's kinds in `v1beta1` too, as Kueue 0.15 to 0.19 serve them: for what is
+/// upgraded while a check runs. `v1beta1` has the schema of `v1beta2` without its selectable
+/// fields, because there is no webhook that converts.
+///
+/// ```
+/// use kueue_check::Clock;
+/// use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb};
+/// use kueue_check_sim::definitions;
+///
+/// let server = ApiServer::prepared(Clock::system(), definitions::kueue_in_both_versions());
+/// for version in ["v1beta1", "v1beta2"] {
+///     let list = Call::new(Verb::List, &Resource::new("kueue.x-k8s.io", version, "workloads"));
+///     assert_eq!(server.call(&list).code, 200, "{version}");
+/// }
+/// ```
+pub fn kueue_in_both_versions() -> &'static Prepared {
+    static KINDS: LazyLock<Prepared> = LazyLock::new(|| {
+        let mut definitions = all();
+        for definition in &mut definitions {
+            let spec = &mut definition.spec;
+            if spec.group != "kueue.x-k8s.io" {
+                continue;
+            }
+            spec.conversion = None;
+            spec.versions.retain(|version| version.storage);
+            let older = spec.versions.first().map(|stored| {
+                let mut older = stored.clone();
+                "v1beta1".clone_into(&mut older.name);
+                older.storage = false;
+                older.selectable_fields = None;
+                older
+            });
+            spec.versions.extend(older);
+        }
+        Prepared::new(definitions)
+    });
+    &KINDS
+}
+
+/// Which versions of Kueue's API are served.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+/// use kueue_check_sim::definitions::KueueApi;
+/// use kueue_check_sim::{Job, Simulation};
+///
+/// Simulation::new(|| open).kueue_api(KueueApi::V1beta1).run(async |cluster| {
+///     cluster.submit(Job::new("before"));
+///     cluster.expect_admitted("before").await;
+///     cluster.serve(KueueApi::Both);
+///     cluster.serve(KueueApi::V1beta2);
+///     cluster.submit(Job::new("after"));
+///     cluster.expect_admitted("after").await;
+/// });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KueueApi {
+    /// `v1beta1` only, as by Kueue 0.14.
+    V1beta1,
+    /// Both, as by Kueue 0.15 to 0.19.
+    Both,
+    /// `v1beta2` only.
+    V1beta2,
+}
+
+impl KueueApi {
+    /// What clients are offered.
+    pub(crate) fn offered(self) -> &'static Prepared {
+        static OLDER: LazyLock<Prepared> =
+            LazyLock::new(|| kueue_in_both_versions().without("kueue.x-k8s.io", "v1beta2"));
+        static NEWER: LazyLock<Prepared> =
+            LazyLock::new(|| kueue_in_both_versions().without("kueue.x-k8s.io", "v1beta1"));
+        match self {
+            Self::V1beta1 => &OLDER,
+            Self::Both => kueue_in_both_versions(),
+            Self::V1beta2 => &NEWER,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use kueue_check_sim::apiserver::Prepared;
 use kueue_check_sim::demo::Demo;
+use kueue_check_sim::explore::Progress;
 use kueue_check_sim::scenarios::{self, Scenario};
 use kueue_check_sim::{Explored, definitions, replay};
 
@@ -36,8 +37,14 @@ enum Command {
         #[arg(long, default_value_t = 0)]
         seed: u64,
         /// Instead of each single fault, so many runs with two to four faults at random.
-        #[arg(long, value_name = "RUNS")]
+        #[arg(long, value_name = "RUNS", conflicts_with = "pairs")]
         random: Option<usize>,
+        /// Instead of each single fault, each pair of them, at up to three points of a kind.
+        #[arg(long)]
+        pairs: bool,
+        /// So many pairs at most, chosen by the seed.
+        #[arg(long, value_name = "RUNS", default_value_t = 5000, requires = "pairs")]
+        limit: usize,
         /// Where the timeline of the first run that fails is written as a page.
         #[arg(long, value_name = "FILE")]
         html: Option<PathBuf>,
@@ -63,8 +70,17 @@ fn main() -> ExitCode {
             scenario,
             seed,
             random,
+            pairs,
+            limit,
             html,
-        } => explore(scenario.as_deref(), seed, random, html.as_deref()),
+        } => {
+            let how = match random {
+                Some(runs) => How::Random(runs),
+                None if pairs => How::Pairs(limit),
+                None => How::Single,
+            };
+            explore(scenario.as_deref(), seed, how, html.as_deref())
+        }
         Command::Serve { scenario, demo } => serve(&scenario, demo),
     }
 }
@@ -81,7 +97,24 @@ fn unknown(name: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-fn explore(name: Option<&str>, seed: u64, random: Option<usize>, html: Option<&Path>) -> ExitCode {
+/// With which faults a scenario is explored.
+#[derive(Clone, Copy)]
+enum How {
+    Single,
+    Random(usize),
+    Pairs(usize),
+}
+
+/// Says on the standard error how far it has come, every hundred runs.
+fn progress(name: &str) -> impl FnMut(Progress) {
+    move |Progress { done, of, failed }| {
+        if done.is_multiple_of(100) || done == of {
+            eprintln!("{name:<14} {done} of {of} pairs, {failed} failed");
+        }
+    }
+}
+
+fn explore(name: Option<&str>, seed: u64, how: How, html: Option<&Path>) -> ExitCode {
     let all = match name {
         None => scenarios::all(),
         Some(name) => match Scenario::named(name) {
@@ -91,9 +124,10 @@ fn explore(name: Option<&str>, seed: u64, random: Option<usize>, html: Option<&P
     };
     let mut failed = 0;
     for scenario in all {
-        let explored: Explored = match random {
-            None => scenario.explore(seed),
-            Some(runs) => scenario.explore_at_random(seed, runs),
+        let explored: Explored = match how {
+            How::Single => scenario.explore(seed),
+            How::Random(runs) => scenario.explore_at_random(seed, runs),
+            How::Pairs(limit) => scenario.explore_pairs(seed, limit, progress(scenario.name)),
         };
         println!("{:<14} {explored}", scenario.name);
         for run in &explored.failed {

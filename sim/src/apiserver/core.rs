@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::call::{Answer, Call, Verb};
 use super::hooks::{Admission, Faults};
-use super::kinds::{Kind, TableKey, custom_kinds};
+use super::kinds::{Kind, Registry, TableKey, custom_kinds};
 use super::store::{ChangeVerb, Store, Write};
 use super::verbs;
 
@@ -21,6 +21,8 @@ pub(crate) struct Core {
     faults: Mutex<Option<Arc<dyn Faults>>>,
     counters: Mutex<BTreeMap<String, Counters>>,
     collects: AtomicBool,
+    /// The kinds that clients are offered, if these are not all.
+    offered: Mutex<Option<Registry>>,
 }
 
 /// How many requests and events an agent has had.
@@ -46,6 +48,7 @@ impl Core {
             faults: Mutex::new(None),
             counters: Mutex::new(BTreeMap::new()),
             collects: AtomicBool::new(false),
+            offered: Mutex::new(None),
         }
     }
 
@@ -67,6 +70,16 @@ impl Core {
 
     pub(crate) fn set_faults(&self, faults: Option<Arc<dyn Faults>>) {
         *lock(&self.faults) = faults;
+    }
+
+    /// The kinds as clients see them.
+    pub(crate) fn offered(&self) -> Registry {
+        let offered = lock(&self.offered).clone();
+        offered.unwrap_or_else(|| self.store().registry.clone())
+    }
+
+    pub(crate) fn offer(&self, registry: Option<Registry>) {
+        *lock(&self.offered) = registry;
     }
 
     pub(crate) fn set_collects(&self, collects: bool) {

@@ -72,6 +72,23 @@ impl Prepared {
         add(&mut registry, definitions);
         Self { registry }
     }
+
+    /// The same kinds without one version of a group.
+    ///
+    /// ```
+    /// use kueue_check::Clock;
+    /// use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb};
+    /// use kueue_check_sim::definitions;
+    ///
+    /// let list = Call::new(Verb::List, &Resource::new("kueue.x-k8s.io", "v1beta2", "workloads"));
+    /// let older = definitions::kueue_in_both_versions().without("kueue.x-k8s.io", "v1beta2");
+    /// assert_eq!(ApiServer::prepared(Clock::system(), &older).call(&list).code, 404);
+    /// ```
+    #[must_use]
+    pub fn without(&self, group: &str, version: &str) -> Self {
+        let registry = self.registry.without(group, version);
+        Self { registry }
+    }
 }
 
 fn add(registry: &mut Registry, definitions: Vec<CustomResourceDefinition>) {
@@ -111,6 +128,29 @@ impl ApiServer {
     /// stored version is served.
     pub fn install(&self, definitions: Vec<CustomResourceDefinition>) {
         add(&mut self.core.store().registry, definitions);
+    }
+
+    /// Offers clients these kinds only, from now on; calls in process still reach all. `None`
+    /// offers all again. A watch that runs goes on to its end.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kube::Api;
+    /// use kueue_check::Clock;
+    /// use kueue_check_sim::apiserver::{ApiServer, Prepared};
+    ///
+    /// let server = ApiServer::new(Clock::system());
+    /// let maps: Api<ConfigMap> = Api::namespaced(server.client(), "default");
+    /// server.offer(Some(&Prepared::new(Vec::new()).without("", "v1")));
+    /// assert!(maps.list(&Default::default()).await.is_err());
+    /// server.offer(None);
+    /// assert!(maps.list(&Default::default()).await.is_ok());
+    /// # }
+    /// ```
+    pub fn offer(&self, kinds: Option<&Prepared>) {
+        self.core.offer(kinds.map(|kinds| kinds.registry.clone()));
     }
 
     /// Answers a call: the whole server, without HTTP, faults or waiting.

@@ -68,9 +68,22 @@ pub enum Fault {
     Expire,
     /// The replica dies when the event arrives.
     CrashOnEvent,
+    /// The request is done at once, and its reply arrives eight seconds later: after the events of
+    /// what happened meanwhile.
+    LateReply,
+    /// The process stands still for forty seconds, longer than its Lease lasts, and then goes on:
+    /// what it sent arrives after that, and so do the replies and events for it.
+    Paused,
+    /// Another replica takes the Lease by force. After two minutes the first holder leads again,
+    /// with everything that it has kept in memory.
+    LeaseRegained,
+    /// The replica dies and starts again where the wall clock is ninety seconds fast.
+    ClockForward,
+    /// It dies and starts again where the wall clock is ninety seconds slow.
+    ClockBack,
 }
 
-const ALL: [(Fault, &str); 21] = [
+const ALL: [(Fault, &str); 26] = [
     (Fault::CrashBefore, "crash-before"),
     (Fault::CrashAfter, "crash-after"),
     (Fault::Conflict, "409"),
@@ -92,15 +105,28 @@ const ALL: [(Fault, &str); 21] = [
     (Fault::Late, "late"),
     (Fault::Expire, "expire"),
     (Fault::CrashOnEvent, "crash-on-event"),
+    (Fault::LateReply, "late-reply"),
+    (Fault::Paused, "paused"),
+    (Fault::LeaseRegained, "lease-regained"),
+    (Fault::ClockForward, "clock-forward"),
+    (Fault::ClockBack, "clock-back"),
 ];
+
+/// How long a process stands still.
+pub(crate) const PAUSE: Duration = Duration::from_secs(40);
+/// How late a late reply is.
+const REPLY: Duration = Duration::from_secs(8);
+/// How far a wall clock is off, in seconds.
+const SKEW: i64 = 90;
 
 /// In how many seconds the throttled may come again.
 const RETRY_AFTER: u64 = 2;
 
 impl Fault {
-    /// Those that can happen at `point`.
-    pub(super) fn at(point: &Point) -> Vec<Self> {
+    /// The faults that can happen at `point`, if there are so many `replicas`.
+    pub(super) fn at(point: &Point, replicas: usize) -> Vec<Self> {
         let writes = !point.event && !["get", "list", "watch"].contains(&point.verb());
+        let told = point.event && point.verb() != "BOOKMARK";
         let possible = |fault: &Self| match fault {
             Self::Close
             | Self::Break
@@ -109,7 +135,13 @@ impl Fault {
             | Self::Expire
             | Self::CrashOnEvent => point.event,
             Self::SecondLeader => point.event || writes,
+            // A bookmark brings nothing that the process could be surprised in.
+            Self::ClockForward | Self::ClockBack => told,
+            Self::Paused => told || writes,
+            // A single replica has no Lease.
+            Self::LeaseRegained => replicas > 1 && (told || writes),
             _ if point.event => false,
+            Self::LateReply => point.verb() != "watch",
             Self::StaleList => point.verb() == "list",
             Self::LaggingView => point.verb() == "watch",
             Self::Conflict | Self::CrashAfter | Self::LoseReply | Self::GatewayTimeout => writes,
@@ -120,6 +152,11 @@ impl Fault {
             .map(|(fault, _)| *fault)
             .filter(possible)
             .collect()
+    }
+
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        ALL.iter().map(|(fault, _)| *fault)
     }
 
     /// The word in a plan.
@@ -139,8 +176,26 @@ impl Fault {
     pub(super) fn crashes(self) -> bool {
         matches!(
             self,
-            Self::CrashBefore | Self::CrashAfter | Self::CrashOnEvent
+            Self::CrashBefore
+                | Self::CrashAfter
+                | Self::CrashOnEvent
+                | Self::ClockForward
+                | Self::ClockBack
         )
+    }
+
+    /// Whether the Lease changes hands although its holder renews it.
+    pub(crate) fn takes_the_lease(self) -> bool {
+        matches!(self, Self::SecondLeader | Self::LeaseRegained)
+    }
+
+    /// How many seconds the wall clock of the replica is off after it.
+    pub(crate) fn skew(self) -> Option<i64> {
+        match self {
+            Self::ClockForward => Some(SKEW),
+            Self::ClockBack => Some(-SKEW),
+            _ => None,
+        }
     }
 
     /// As the API server's edge does it to a request.
@@ -166,7 +221,9 @@ impl Fault {
             Self::Delay => RequestFault::Delay(Duration::from_secs(5)),
             Self::StaleList => RequestFault::StaleList(Duration::from_secs(10)),
             Self::LaggingView => RequestFault::LaggingWatch(Duration::from_secs(20)),
-            Self::SecondLeader => RequestFault::Delay(Duration::from_secs(1)),
+            Self::SecondLeader | Self::LeaseRegained => RequestFault::Delay(Duration::from_secs(1)),
+            Self::LateReply => RequestFault::DelayReply(REPLY),
+            Self::Paused => RequestFault::Delay(PAUSE),
             _ => return None,
         })
     }
@@ -175,9 +232,12 @@ impl Fault {
     pub(super) fn of_event(self) -> Option<EventFault> {
         Some(match self {
             Self::Close => EventFault::Close,
-            Self::Break | Self::CrashOnEvent => EventFault::Break,
+            Self::Break | Self::CrashOnEvent | Self::ClockForward | Self::ClockBack => {
+                EventFault::Break
+            }
             Self::Duplicate => EventFault::Duplicate,
             Self::Late => EventFault::Delay(Duration::from_secs(30)),
+            Self::Paused => EventFault::Delay(PAUSE),
             Self::Expire => EventFault::Expire,
             _ => return None,
         })
@@ -221,6 +281,19 @@ mod tests {
             ("MODIFIED workloads", "second-leader", true),
             ("MODIFIED workloads", "late", true),
             ("MODIFIED workloads", "500", false),
+            ("apply workloads/status", "late-reply", true),
+            ("get workloads", "late-reply", true),
+            ("watch workloads", "late-reply", false),
+            ("MODIFIED workloads", "late-reply", false),
+            ("apply workloads/status", "paused", true),
+            ("MODIFIED workloads", "paused", true),
+            ("list workloads", "paused", false),
+            ("MODIFIED workloads", "clock-back", true),
+            ("BOOKMARK workloads", "clock-back", false),
+            ("BOOKMARK workloads", "paused", false),
+            ("BOOKMARK workloads", "late", true),
+            ("apply workloads/status", "clock-forward", false),
+            ("apply workloads/status", "lease-regained", true),
         ];
         for (what, fault, possible) in table {
             let point = Point {
@@ -231,11 +304,23 @@ mod tests {
             };
             let named = Fault::named(fault).unwrap();
             assert_eq!(
-                Fault::at(&point).contains(&named),
+                Fault::at(&point, 2).contains(&named),
                 possible,
                 "{what} {fault}"
             );
         }
+    }
+
+    #[test]
+    fn a_single_replica_has_no_lease_to_lose() {
+        let point = Point {
+            agent: "check-0".to_owned(),
+            event: true,
+            number: 0,
+            what: "MODIFIED workloads".to_owned(),
+        };
+        assert!(!Fault::at(&point, 1).contains(&Fault::LeaseRegained));
+        assert!(Fault::at(&point, 1).contains(&Fault::SecondLeader));
     }
 
     #[test]

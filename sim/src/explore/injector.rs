@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kueue_check::Clock;
 
-use super::{Fault, Plan, Point};
+use super::fault::PAUSE;
+use super::{Fault, Plan, Point, StoodStill};
 use crate::apiserver::{Delivery, EventFault, Faults, Patch, Request, RequestFault, Verb};
 use crate::simulation::Fate;
 
@@ -32,6 +34,8 @@ struct Seen {
     requests: BTreeMap<String, usize>,
     /// The moment of the last request, and how many there were at that moment.
     moment: (Timestamp, usize),
+    /// Which replicas stand or stood still, from when to when.
+    pauses: Vec<StoodStill>,
 }
 
 impl fmt::Debug for Injector {
@@ -117,14 +121,38 @@ impl Injector {
             what,
         });
         let fault = self.plan.at(agent, event, number)?;
-        if let Some(fate) = self.fates.get(agent) {
-            if fault.crashes() {
-                fate.dies.notify_one();
-            } else if fault == Fault::SecondLeader {
-                fate.rivalled.notify_one();
+        let fate = self.fates.get(agent)?;
+        if let Some(skew) = fault.skew() {
+            fate.skew.store(skew, Ordering::Relaxed);
+        }
+        match fault {
+            _ if fault.crashes() => fate.dies.notify_one(),
+            Fault::SecondLeader => fate.rivalled.notify_one(),
+            Fault::LeaseRegained => fate.deposed.notify_one(),
+            Fault::Paused => {
+                let from = self.clock.now();
+                let until = from.saturating_add(PAUSE).unwrap_or(Timestamp::MAX);
+                let agent = agent.to_owned();
+                self.seen().pauses.push(StoodStill { agent, from, until });
+                fate.paused.notify_one();
             }
+            _ => {}
         }
         Some(fault)
+    }
+
+    /// The times in which replicas stood still.
+    pub(crate) fn pauses(&self) -> Vec<StoodStill> {
+        self.seen().pauses.clone()
+    }
+
+    /// How long `agent` still stands still.
+    pub(crate) fn held_back(&self, agent: &str) -> Option<Duration> {
+        let now = self.clock.now();
+        let seen = self.seen();
+        let mut own = seen.pauses.iter().filter(|pause| pause.agent == agent);
+        let until = own.find(|pause| now < pause.until)?.until;
+        Duration::try_from(until.duration_since(now)).ok()
     }
 }
 
@@ -137,8 +165,9 @@ impl Faults for Injector {
         if self.loops(&what) {
             return Some(RequestFault::Hang);
         }
-        self.at(&request.agent, false, request.number, what)?
-            .of_request()
+        let held = self.held_back(&request.agent).map(RequestFault::Delay);
+        let fault = self.at(&request.agent, false, request.number, what);
+        fault.and_then(Fault::of_request).or(held)
     }
 
     fn event(&self, delivery: &Delivery) -> Option<EventFault> {
@@ -146,8 +175,9 @@ impl Faults for Injector {
             return None;
         }
         let what = format!("{} {}", delivery.event, delivery.resource.plural);
-        self.at(&delivery.agent, true, delivery.number, what)?
-            .of_event()
+        let held = self.held_back(&delivery.agent).map(EventFault::Delay);
+        let fault = self.at(&delivery.agent, true, delivery.number, what);
+        fault.and_then(Fault::of_event).or(held)
     }
 }
 

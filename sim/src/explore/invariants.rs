@@ -1,5 +1,11 @@
 //! What must hold in every run, whatever goes wrong.
 
+mod admitted;
+mod calls;
+mod evictions;
+mod lease;
+mod updates;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -7,8 +13,9 @@ use jiff::{SignedDuration, Timestamp};
 use kueue_check::api::{CheckState, Uid};
 use serde_json::{Map, Value};
 
-use crate::apiserver::Change;
-use crate::simulation::{Answer, LEASE};
+use self::lease::Leases;
+use crate::apiserver::{Change, ChangeVerb};
+use crate::simulation::{Answer, AuthorCall, LEASE};
 
 /// What a run left behind.
 ///
@@ -23,14 +30,14 @@ use crate::simulation::{Answer, LEASE};
 ///     cluster.submit(Job::new("train"));
 ///     cluster.expect_admitted("train").await;
 ///     let (history, answers) = (cluster.server().history(), cluster.answers().all());
-///     let evidence = Evidence { checks: &["check"], history: &history, answers: &answers, since: 0, replicas: 1, second_leader: false };
+///     let evidence = Evidence { checks: &["check"], history: &history, answers: &answers, replicas: 1, ..Evidence::default() };
 ///     assert!(violations(&evidence).is_empty());
 ///     // The same writes, had the check not been asked.
 ///     let unasked = Evidence { answers: &[], ..evidence };
 ///     assert!(violations(&unasked)[0].ends_with("the check has not answered so for this reservation"));
 /// });
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Evidence<'a> {
     /// The AdmissionChecks that the replicas answer for.
     pub checks: &'a [&'a str],
@@ -38,16 +45,62 @@ pub struct Evidence<'a> {
     pub history: &'a [Arc<Change>],
     /// All that the checks answered.
     pub answers: &'a [Answer],
+    /// All calls of the checks' code.
+    pub calls: &'a [AuthorCall],
+    /// The times in which replicas stood still.
+    pub pauses: &'a [StoodStill],
+    /// How many running jobs each check may stop in an hour, where it is known.
+    pub eviction_limits: &'a [(&'a str, u32)],
+    /// The checks whose Ready holds for later reservations too.
+    pub outliving: &'a [&'a str],
     /// The version after which the replicas were at work.
     pub since: u64,
     /// How many replicas there are.
     pub replicas: usize,
     /// Whether one of them was made to take the Lease by force: the one that held it learns of it when it renews.
     pub second_leader: bool,
+    /// Whether the wall clocks of replicas were off.
+    pub clocks_differ: bool,
+    /// How many faults there were: each may make what is allowed to take a minute take a minute
+    /// longer.
+    pub faults: usize,
 }
 
-/// So long a write may be on its way.
-const LATE: SignedDuration = SignedDuration::from_secs(60);
+/// A time in which a replica stood still.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+///
+/// use kueue_check_sim::explore::{Evidence, StoodStill, violations};
+/// use kueue_check_sim::{Job, Simulation};
+///
+/// Simulation::new(|| open).run(async |cluster| {
+///     cluster.submit(Job::new("train"));
+///     cluster.expect_admitted("train").await;
+///     let still = StoodStill { agent: "check-0".to_owned(), from: cluster.now(), until: cluster.now() };
+///     let (history, answers) = (cluster.server().history(), cluster.answers().all());
+///     let evidence = Evidence { checks: &["check"], history: &history, answers: &answers, pauses: &[still], replicas: 1, ..Evidence::default() };
+///     assert!(violations(&evidence).is_empty());
+/// });
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoodStill {
+    /// Which replica.
+    pub agent: String,
+    /// From when.
+    pub from: Timestamp,
+    /// Until when.
+    pub until: Timestamp,
+}
+
+impl Evidence<'_> {
+    /// So long a write may be on its way, and an event.
+    fn late(&self) -> SignedDuration {
+        let minutes = i64::try_from(self.faults).unwrap_or(1).max(1);
+        SignedDuration::from_mins(minutes)
+    }
+}
 
 /// The invariants that were broken, each with the place. One that is broken often is told three times.
 ///
@@ -61,6 +114,11 @@ const LATE: SignedDuration = SignedDuration::from_secs(60);
 /// | verdict | Retry and Rejected come from a verdict or from the check's policy, never from an error |
 /// | admitted | nothing is Pending once the Workload is admitted |
 /// | answered | at the end, each Workload that holds quota has been told something |
+/// | earlier | no Workload is admitted by a Ready of a reservation that ended more than a minute before |
+/// | gone | no Workload is evaluated that has been deleted for more than a minute |
+/// | overlap | two calls of the author's code for one Workload and check, or two activations of one check, never run at one time; a process that lost the Lease by force, or stood still, may finish a call in its own time |
+/// | updates | pod set updates of two checks never give one key two values |
+/// | evictions | in no hour a check stops more running jobs than its `maxEvictionsPerHour`, whoever leads |
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
@@ -84,12 +142,8 @@ const LATE: SignedDuration = SignedDuration::from_secs(60);
 /// ```
 pub fn violations(evidence: &Evidence<'_>) -> Vec<String> {
     let mut found = Vec::new();
-    let mut lease = Leases::default();
-    for change in evidence
-        .history
-        .iter()
-        .filter(|change| change.resource_version > evidence.since)
-    {
+    let mut lease = Leases::new(evidence.clocks_differ);
+    for change in history(evidence) {
         match change.resource.plural.as_str() {
             "leases" if change.object["metadata"]["name"] == LEASE => lease.read(change),
             "workloads" if is_replica(&change.agent) => {
@@ -102,7 +156,34 @@ pub fn violations(evidence: &Evidence<'_>) -> Vec<String> {
         }
     }
     answered(evidence, &mut found);
+    admitted::by_an_earlier_ready(evidence, &mut found);
+    calls::of_what_is_gone(evidence, &mut found);
+    calls::overlapping(evidence, &mut found);
+    updates::contradicting(evidence, &mut found);
+    evictions::too_many(evidence, &mut found);
     limited(found)
+}
+
+/// What was written after the beginning.
+fn history<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = &'a Arc<Change>> + use<'a> {
+    let since = evidence.since;
+    let all = evidence.history.iter();
+    all.filter(move |change| change.resource_version > since)
+}
+
+/// The changes of Workloads.
+fn of_workloads<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = &'a Arc<Change>> + use<'a> {
+    history(evidence).filter(|change| change.resource.plural == "workloads")
+}
+
+/// `namespace/name` of an object.
+fn place(object: &Value) -> String {
+    let metadata = &object["metadata"];
+    format!(
+        "{}/{}",
+        text(&metadata["namespace"]),
+        text(&metadata["name"])
+    )
 }
 
 fn limited(found: Vec<String>) -> Vec<String> {
@@ -120,30 +201,10 @@ fn is_replica(agent: &str) -> bool {
     agent.starts_with("check-")
 }
 
-/// Who holds the Lease, and who held it.
-#[derive(Default)]
-struct Leases {
-    holder: String,
-    /// Until when each holder's last renewal lasts.
-    until: BTreeMap<String, Timestamp>,
-}
-
-impl Leases {
-    fn read(&mut self, change: &Change) {
-        let spec = &change.object["spec"];
-        text(&spec["holderIdentity"]).clone_into(&mut self.holder);
-        let renewed: Timestamp = text(&spec["renewTime"]).parse().unwrap_or_default();
-        let seconds = spec["leaseDurationSeconds"].as_i64().unwrap_or_default();
-        let until = renewed + SignedDuration::from_secs(seconds);
-        self.until.insert(self.holder.clone(), until);
-    }
-}
-
 fn one_writer(change: &Change, lease: &Leases, by_force: bool, found: &mut Vec<String>) {
     let (writer, at) = (&change.agent, change.at);
-    let until = lease.until.get(writer).copied().unwrap_or_default();
-    if (lease.holder != *writer && !by_force) || until < at {
-        let holder = &lease.holder;
+    let (holder, until) = (lease.holder(), lease.until(writer));
+    if (holder != writer && !by_force) || until < at {
         found.push(format!(
             "one writer: {writer} writes at {at}; the Lease is {holder:?}'s, {writer} had it until {until}"
         ));
@@ -190,11 +251,7 @@ fn entry_written(
     found: &mut Vec<String>,
 ) {
     let at = change.at;
-    let job = format!(
-        "{}/{}",
-        text(&before["metadata"]["namespace"]),
-        text(&before["metadata"]["name"])
-    );
+    let job = place(before);
     let (old, new) = (
         CheckState::new(text(&was["state"])),
         CheckState::new(text(&is["state"])),
@@ -205,10 +262,11 @@ fn entry_written(
         ));
     };
     let holds = is_true(before, "QuotaReserved") && !before["status"]["admission"].is_null();
-    let over = is_true(before, "Evicted") || is_true(before, "Finished");
-    // A Ready that outlived its reservation is withdrawn.
-    let withdrawn = old == CheckState::Ready && new == CheckState::Pending && !holds;
-    if (!holds && !withdrawn) || over || before["spec"]["active"] == false {
+    let finished = is_true(before, "Finished");
+    let over = is_true(before, "Evicted") || finished || before["spec"]["active"] == false;
+    // A Ready that outlived its reservation is withdrawn, also where an eviction has not reset it.
+    let withdrawn = old == CheckState::Ready && new == CheckState::Pending && !holds && !finished;
+    if (!holds || over) && !withdrawn {
         say(
             "guard",
             "it holds no quota, or is evicted, finished or inactive",
@@ -221,7 +279,7 @@ fn entry_written(
         );
     }
     let since: Timestamp = text(&is["lastTransitionTime"]).parse().unwrap_or_default();
-    if old != new && at.duration_since(since) > LATE {
+    if old != new && !evidence.clocks_differ && at.duration_since(since) > evidence.late() {
         say(
             "transition",
             "lastTransitionTime is not when the state changed",
@@ -239,7 +297,7 @@ fn entry_written(
     );
     if decided
         && !policy_said(text(&is["message"]))
-        && !was_answered(before, name, (&new, at), evidence.answers)
+        && !was_answered(before, name, Answered { state: &new, at }, evidence.answers)
     {
         let rule = if new == CheckState::Ready {
             "reservation"
@@ -255,10 +313,17 @@ fn policy_said(message: &str) -> bool {
     message.contains("as `onError") || message.contains("as `pendingTimeout")
 }
 
+/// What must have been answered, and until when.
+struct Answered<'a> {
+    state: &'a CheckState,
+    at: Timestamp,
+}
+
+/// Whether the check has answered so for the reservation that the Workload holds.
 fn was_answered(
     workload: &Value,
     check: &str,
-    (state, at): (&CheckState, Timestamp),
+    Answered { state, at }: Answered<'_>,
     answers: &[Answer],
 ) -> bool {
     let uid = Uid::new(text(&workload["metadata"]["uid"]));
@@ -295,17 +360,13 @@ fn answered(evidence: &Evidence<'_>, found: &mut Vec<String>) {
         let waits = is_true(workload, "QuotaReserved")
             && !is_true(workload, "Evicted")
             && !is_true(workload, "Finished")
-            && change.verb != crate::apiserver::ChangeVerb::Deleted;
+            && change.verb != ChangeVerb::Deleted;
         for name in evidence.checks {
             let silent =
                 entry(workload, name).is_some_and(|entry| text(&entry["message"]).is_empty());
             if waits && silent && !said_nothing_on_purpose(evidence, workload, name) {
-                let metadata = &workload["metadata"];
-                found.push(format!(
-                    "answered: {}/{} `{name}` was told nothing",
-                    text(&metadata["namespace"]),
-                    text(&metadata["name"])
-                ));
+                let job = place(workload);
+                found.push(format!("answered: {job} `{name}` was told nothing"));
             }
         }
     }

@@ -6,6 +6,7 @@
 mod fault;
 mod injector;
 mod invariants;
+mod pairs;
 mod plan;
 mod random;
 mod run;
@@ -17,8 +18,11 @@ use std::time::{Duration, Instant};
 use crate::simulation::{Cluster, Simulation};
 
 pub use fault::Fault;
+pub(crate) use fault::PAUSE;
 pub(crate) use injector::Injector;
-pub use invariants::{Evidence, violations};
+pub use invariants::{Evidence, StoodStill, violations};
+pub use pairs::Progress;
+pub(crate) use pairs::explore_pairs;
 pub use plan::{Plan, PlanError, Point};
 pub(crate) use random::explore_random;
 pub use run::{JobOutcome, Outcome, Run};
@@ -27,7 +31,7 @@ pub use run::{JobOutcome, Outcome, Run};
 pub const PLAN: &str = "KUEUE_CHECK_PLAN";
 
 /// So many points of one kind of request or event are tried; the later ones repeat the earlier.
-const OF_A_KIND: usize = 12;
+pub(crate) const OF_A_KIND: usize = 12;
 
 /// What came of an exploration.
 ///
@@ -108,7 +112,7 @@ pub(crate) fn explore(
     }
     let mut without = simulation.run_with(scenario, &Plan::none());
     without.loops();
-    let (points, left_out) = representative(&without.points);
+    let (points, left_out) = representative(&without.points, simulation.of_a_kind);
     let mut explored = Explored {
         runs: 1,
         points: points.len(),
@@ -122,7 +126,8 @@ pub(crate) fn explore(
         return explored;
     }
     let spared = |fault: &Fault| simulation.spared.contains(fault);
-    for (point, fault) in single_faults(points).filter(|(_, fault)| !spared(fault)) {
+    let singles = single_faults(points, simulation.replicas);
+    for (point, fault) in singles.filter(|(_, fault)| !spared(fault)) {
         let mut run = simulation.run_with(scenario, &Plan::of(point, fault));
         run.compare(&without);
         explored.runs += 1;
@@ -137,9 +142,9 @@ pub(crate) fn explore(
     explored
 }
 
-fn single_faults(points: Vec<Point>) -> impl Iterator<Item = (Point, Fault)> {
-    points.into_iter().flat_map(|point| {
-        let faults = Fault::at(&point);
+fn single_faults(points: Vec<Point>, replicas: usize) -> impl Iterator<Item = (Point, Fault)> {
+    points.into_iter().flat_map(move |point| {
+        let faults = Fault::at(&point, replicas);
         faults.into_iter().map(move |fault| (point.clone(), fault))
     })
 }
@@ -163,14 +168,14 @@ fn alone(
 }
 
 /// The first points of each kind, and how many there are besides.
-fn representative(points: &[Point]) -> (Vec<Point>, usize) {
+fn representative(points: &[Point], of_a_kind: usize) -> (Vec<Point>, usize) {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let chosen: Vec<Point> = points
         .iter()
         .filter(|point| {
             let count = seen.entry(point.kind()).or_default();
             *count += 1;
-            *count <= OF_A_KIND
+            *count <= of_a_kind
         })
         .cloned()
         .collect();

@@ -86,7 +86,8 @@ impl Plan {
         self
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// How many faults there are.
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
@@ -96,9 +97,9 @@ impl Plan {
         Self(rest)
     }
 
-    /// Whether this is among what goes wrong.
-    pub(crate) fn has(&self, fault: Fault) -> bool {
-        self.0.iter().any(|(_, planned)| *planned == fault)
+    /// The faults.
+    pub(crate) fn faults(&self) -> impl Iterator<Item = Fault> {
+        self.0.iter().map(|(_, fault)| *fault)
     }
 
     /// Whether nothing goes wrong.

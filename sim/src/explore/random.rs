@@ -29,14 +29,14 @@ pub(crate) fn explore_random(
         explored.took = began.elapsed();
         return explored;
     }
-    let mut random = Random(simulation.seed);
+    let mut random = Random::new(simulation.seed);
     let tried = |plan: &Plan| {
         let mut run = simulation.run_with(scenario, plan);
         run.compare(&without);
         run
     };
     for _ in 0..runs {
-        let plan = plan(&mut random, &without.points);
+        let plan = plan(&mut random, &without.points, simulation.replicas);
         let run = tried(&plan);
         explored.runs += 1;
         if run.failed() {
@@ -48,11 +48,11 @@ pub(crate) fn explore_random(
     explored
 }
 
-fn plan(random: &mut Random, points: &[Point]) -> Plan {
+fn plan(random: &mut Random, points: &[Point], replicas: usize) -> Plan {
     let faults = 2 + random.below(FAULTS - 1);
     (0..faults).fold(Plan::none(), |plan, _| {
         let point = &points[random.index(points.len())];
-        let possible = Fault::at(point);
+        let possible = Fault::at(point, replicas);
         let fault = possible[random.index(possible.len())];
         plan.and(point.clone(), fault)
     })
@@ -75,9 +75,13 @@ fn shrunk(failed: Run, runs: &mut usize, tried: &impl Fn(&Plan) -> Run) -> Run {
 }
 
 /// `SplitMix64`: small, and the same everywhere.
-struct Random(u64);
+pub(super) struct Random(u64);
 
 impl Random {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -90,7 +94,7 @@ impl Random {
         self.next() % limit
     }
 
-    fn index(&mut self, length: usize) -> usize {
+    pub(super) fn index(&mut self, length: usize) -> usize {
         usize::try_from(self.below(length as u64)).unwrap_or_default()
     }
 }

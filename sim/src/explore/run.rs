@@ -144,13 +144,14 @@ impl Run {
                 differences.push(format!("converges: AdmissionCheck `{check}` is not active as without the fault ({expected})"));
             }
         }
+        let faults = self.plan.len().max(1);
         if self.restless > without.restless + 2 {
             differences.push(format!(
                 "quiet: {} writes while nothing happens, without the fault {}",
                 self.restless, without.restless
             ));
         }
-        let bound = without.requests * 2 + REQUESTS;
+        let bound = without.requests * 2 + REQUESTS * faults;
         if self.requests > bound {
             differences.push(format!(
                 "cheap: {} requests, without the fault {}",

@@ -47,6 +47,11 @@ pub struct KueueVersion {
     /// The scheduler reserves quota with the check states of the copy it last queued, even if the Workload has changed since: this shows, every time, the race that
     /// its writes without resourceVersion allow.
     pub stale_scheduler: bool,
+    /// The scheduler preempts by a copy of the Workload that is older than its check entries: the
+    /// eviction resets none of them, and a Ready stays. This shows, every time, the race that its
+    /// writes without resourceVersion allow (measured on 0.19.2: 2 to 8 of 1,500 Workloads under
+    /// load).
+    pub stale_preemption: bool,
     /// KEP-993's PreemptionRequired and preemptionPolicy, which no Kueue has.
     pub kep993: bool,
 }
@@ -64,6 +69,7 @@ impl KueueVersion {
         discards_requests_on_eviction: true,
         reactivates_rejected: false,
         stale_scheduler: false,
+        stale_preemption: false,
         kep993: false,
     };
 

@@ -2,21 +2,27 @@
 //!
 //! Each is a check of a few lines and a story. Together they go through every state, verdict and way out of a Workload.
 
+mod counter;
+mod depot;
 mod scripted;
 mod stories;
 mod vendor;
+mod worded;
 
 use std::fmt;
 
 use futures::future::LocalBoxFuture;
 
 use crate::demo::{Demo, DemoError};
-use crate::explore::{Explored, Plan, Run};
+use crate::explore::{Explored, Fault, Plan, Progress, Run};
 use crate::simulation::{Cluster, Simulation};
 
+pub use counter::Counter;
+pub use depot::Depot;
 pub use scripted::Scripted;
 pub use stories::all;
 pub use vendor::Vendor;
+pub use worded::{Word, Worded};
 
 /// A check and a story.
 ///
@@ -64,6 +70,15 @@ impl Scenario {
         simulation.explore(self.story())
     }
 
+    /// As [`explore`](Self::explore), with those faults only that are `wanted`.
+    #[must_use = "runs may have failed"]
+    pub fn explore_with(&self, seed: u64, wanted: impl Fn(Fault) -> bool) -> Explored {
+        let simulation = (self.simulation)().seed(seed);
+        let unwanted = Fault::all().filter(|fault| !wanted(*fault));
+        let simulation = unwanted.fold(simulation, Simulation::spare);
+        simulation.explore(self.story())
+    }
+
     /// As [`explore`](Self::explore), but it ends at the first run that fails.
     #[must_use = "runs may have failed"]
     pub fn explore_until_failure(&self, seed: u64) -> Explored {
@@ -76,6 +91,19 @@ impl Scenario {
     pub fn explore_at_random(&self, seed: u64, runs: usize) -> Explored {
         let simulation = (self.simulation)().seed(seed);
         simulation.explore_at_random(runs, self.story())
+    }
+
+    /// Runs it without a fault, and then with pairs of single faults: all, or `limit` of them.
+    /// `progress` hears of each run.
+    #[must_use = "runs may have failed"]
+    pub fn explore_pairs(
+        &self,
+        seed: u64,
+        limit: usize,
+        progress: impl FnMut(Progress),
+    ) -> Explored {
+        let simulation = (self.simulation)().seed(seed);
+        simulation.explore_pairs(limit, progress, self.story())
     }
 
     /// Shows it.

@@ -26,6 +26,7 @@ type Decide = dyn Fn(&Request) -> Result<Verdict, CheckError> + Send + Sync;
 /// });
 /// ```
 pub struct Scripted {
+    controller: ControllerName,
     decide: Box<Decide>,
     takes: Box<dyn Fn(&Request) -> Duration + Send + Sync>,
     policy: Policy,
@@ -43,10 +44,21 @@ impl Scripted {
         decide: impl Fn(&Request) -> Result<Verdict, CheckError> + Send + Sync + 'static,
     ) -> Self {
         Self {
+            controller: const { ControllerName::from_static("example.com/scripted") },
             decide: Box::new(decide),
             takes: Box::new(|_| Duration::ZERO),
             policy: Policy::default(),
         }
+    }
+
+    /// Its controller name: two checks of one process need two.
+    ///
+    /// # Panics
+    /// If `name` is no controller name.
+    #[must_use]
+    pub fn named(mut self, name: &'static str) -> Self {
+        self.controller = ControllerName::from_static(name);
+        self
     }
 
     /// How long it thinks; it looks first, and answers with what it saw.
@@ -68,7 +80,7 @@ impl AdmissionCheckController for Scripted {
     type Parameters = NoParameters;
 
     fn controller_name(&self) -> ControllerName {
-        const { ControllerName::from_static("example.com/scripted") }
+        self.controller.clone()
     }
 
     async fn check(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {

@@ -154,7 +154,7 @@ impl AdmissionCheckController for Vendor {
 }
 
 /// Of a Workload that holds quota: uid, and since when.
-fn holds(workload: &Arc<Value>) -> Option<((&str, &str), &Value)> {
+pub(super) fn holds(workload: &Arc<Value>) -> Option<((&str, &str), &Value)> {
     if is_true(workload, "Finished") || !is_true(workload, "QuotaReserved") {
         return None;
     }

@@ -1,11 +1,12 @@
 //! The cluster of a trial, as a scenario sees it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kueue_check::api::CheckState;
-use kueue_check::runtime::Runtime;
+use kueue_check::runtime::{Diagnostics, Runtime};
 use kueue_check::{Check, Clock};
 use serde::Serialize;
 use serde_json::Value;
@@ -13,9 +14,10 @@ use tokio::time::sleep;
 
 use super::failure::{fail, json, time};
 use super::outside::Outside;
-use super::replica::{Fate, Replica, agent};
+use super::replica::{Fate, Replica, agent, depose, lease_holder};
 use super::{Answers, CHECK, Job, QUEUE, Simulation, objects};
 use crate::apiserver::{Answer, ApiServer, Resource};
+use crate::definitions::{self, KueueApi};
 use crate::explore::{Injector, Plan};
 use crate::kueue::{Kueue, Webhook};
 use crate::timeline::Timeline;
@@ -50,24 +52,33 @@ pub struct Cluster {
     outside: Outside,
     pub(super) injector: Arc<Injector>,
     /// Of each replica.
-    fates: Vec<Arc<Fate>>,
+    pub(super) fates: Vec<Arc<Fate>>,
     /// The version after everything that is there from the beginning.
     pub(super) prepared: u64,
+    deposed: AtomicBool,
 }
 
 impl Cluster {
     /// Must be called inside a paused tokio runtime.
     pub(crate) fn start(simulation: &Simulation, plan: &Plan) -> Self {
         let clock = Clock::following_tokio(simulation.start);
-        let server = ApiServer::prepared(clock.clone(), crate::definitions::kueue());
+        let kinds = match simulation.api {
+            None => definitions::kueue(),
+            Some(_) => definitions::kueue_in_both_versions(),
+        };
+        let server = ApiServer::prepared(clock.clone(), kinds);
+        server.offer(simulation.api.map(KueueApi::offered));
         server.collect_garbage(true);
         let fates: Vec<Arc<Fate>> = (0..simulation.replicas).map(|_| Arc::default()).collect();
         let named = fates.iter().enumerate();
         let named = named.map(|(number, fate)| (agent(number), Arc::clone(fate)));
         let injector = Arc::new(Injector::new(plan, named.collect(), clock.clone()));
+        let answers = Answers::new(clock.clone());
+        answers.pauses_of(&injector);
         Self {
             prepared: 0,
-            answers: Answers::new(clock.clone()),
+            deposed: AtomicBool::new(false),
+            answers,
             server,
             clock,
             simulation: simulation.clone(),
@@ -83,7 +94,7 @@ impl Cluster {
         let replicas: Vec<Replica> = (0..self.simulation.replicas)
             .map(|n| self.replica(n))
             .collect();
-        let checks = replicas[0].checks();
+        let checks = replicas[0].checks(0, &self.clock);
         for object in self.all_objects(&checks) {
             objects::create(&self.server, &object);
         }
@@ -264,7 +275,8 @@ impl Cluster {
         objects::merge(&self.server, &json(object), &json(patch));
     }
 
-    /// Deletes an object, of which kind, namespace and name are enough.
+    /// Deletes an object, of which kind, namespace and name are enough. What it owns is deleted too,
+    /// as by kubectl.
     ///
     /// # Panics
     /// If the API server refuses.
@@ -283,6 +295,17 @@ impl Cluster {
         }
     }
 
+    /// Serves other versions of Kueue's API from now on.
+    ///
+    /// # Panics
+    /// If the simulation has not said [which](Simulation::kueue_api) are served at first.
+    pub fn serve(&self, api: KueueApi) {
+        if self.simulation.api.is_none() {
+            fail("the simulation serves one version of Kueue's API only");
+        }
+        self.server.offer(Some(api.offered()));
+    }
+
     /// A replica of the check dies; a second later it starts again. The first is 0.
     ///
     /// # Panics
@@ -292,6 +315,36 @@ impl Cluster {
             Some(fate) => fate.dies.notify_one(),
             None => fail(format!("there is no replica {replica}")),
         }
+    }
+
+    /// What a replica knows and does; `None` if it is not running, waits for Kueue's API, or is
+    /// stuck.
+    ///
+    /// # Panics
+    /// If there is no such replica.
+    pub async fn diagnostics(&self, replica: usize) -> Option<Diagnostics> {
+        match self.fates.get(replica) {
+            Some(fate) => fate.handle()?.diagnostics().await,
+            None => fail(format!("there is no replica {replica}")),
+        }
+    }
+
+    /// Another replica takes the Lease by force, and after `away` the first holder has it again,
+    /// with everything that it has kept in memory.
+    ///
+    /// # Panics
+    /// If no replica holds the Lease: with a single one there is none.
+    pub fn depose(&self, away: Duration) {
+        if lease_holder(&self.server).is_none() {
+            fail("no replica holds the Lease");
+        }
+        self.deposed.store(true, Ordering::Relaxed);
+        depose(&self.server, &self.clock, self.simulation.replicas, away);
+    }
+
+    /// Whether the scenario has taken the Lease from its holder.
+    pub(super) fn deposed(&self) -> bool {
+        self.deposed.load(Ordering::Relaxed)
     }
 
     /// The Workload of a job. The job is named as in `train`, or `team-a/train` if it is in another Namespace than `default`.

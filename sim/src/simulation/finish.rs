@@ -9,8 +9,8 @@ use tokio::time::sleep;
 
 use super::cluster::{Cluster, is_true, workloads};
 use super::failure::Failure;
-use crate::apiserver::Resource;
 use crate::explore::{Evidence, Fault, JobOutcome, Outcome, Run, violations};
+use crate::kueue::api::kueue;
 
 /// So long nothing may change until all is at rest.
 const REST: Duration = Duration::from_secs(30);
@@ -21,6 +21,15 @@ const QUIET: Duration = Duration::from_secs(120);
 
 impl Cluster {
     pub(super) async fn finish(self, failed: Option<Failure>) -> Run {
+        let run = self.finished(failed).await;
+        // A handle holds the checks, and these hold what holds the handle.
+        for fate in &self.fates {
+            fate.set_handle(None);
+        }
+        run
+    }
+
+    async fn finished(&self, failed: Option<Failure>) -> Run {
         self.injector.stop();
         let mut run = Run {
             plan: self.plan.clone(),
@@ -48,25 +57,61 @@ impl Cluster {
         run.outcome = self.outcome();
         run.until = self.now();
         run.requests = self.injector.requests("");
-        let more = self.more_checks();
-        let tried = self.simulation.checks.iter().map(|c| c.name.as_str());
-        let mut names: Vec<&str> = tried.chain(more.iter().map(String::as_str)).collect();
-        names.sort_unstable();
-        names.dedup();
-        run.violations = violations(&Evidence {
-            checks: &names,
-            history: &self.server.history(),
-            answers: &self.answers.all(),
-            since: self.prepared,
-            replicas: self.simulation.replicas,
-            second_leader: self.plan.has(Fault::SecondLeader),
-        });
+        run.violations = self.violations();
+        run.violations.extend(self.misreported().await);
         for invariant in &self.simulation.invariants {
-            if let Err(broken) = (invariant.holds)(&self) {
+            if let Err(broken) = (invariant.holds)(self) {
                 run.violations.push(format!("{}: {broken}", invariant.name));
             }
         }
         run
+    }
+
+    /// The invariants that were broken on the way.
+    fn violations(&self) -> Vec<String> {
+        let history = self.server.history();
+        let traits = self.answers.traits();
+        let mut limits: Vec<(&str, u32)> = Vec::new();
+        let mut outliving: Vec<&str> = Vec::new();
+        // By name, whatever became of it. One with parameters may have other limits.
+        let mut controllers: BTreeMap<&str, (&str, bool)> = BTreeMap::new();
+        for change in &history {
+            if change.resource.plural == "admissionchecks" {
+                let (name, spec) = (&change.object["metadata"]["name"], &change.object["spec"]);
+                let controller = spec["controllerName"].as_str().unwrap_or_default();
+                let plain = spec["parameters"].is_null();
+                controllers.insert(name.as_str().unwrap_or_default(), (controller, plain));
+            }
+        }
+        for (name, (controller, plain)) in &controllers {
+            let Some(told) = traits.get(*controller) else {
+                continue;
+            };
+            if *plain {
+                limits.push((name, told.evictions));
+            }
+            if told.outlives {
+                outliving.push(name);
+            }
+        }
+        let ours = controllers
+            .iter()
+            .filter(|(_, (controller, _))| traits.contains_key(*controller));
+        let names: Vec<&str> = ours.map(|(name, _)| *name).collect();
+        violations(&Evidence {
+            checks: &names,
+            history: &history,
+            answers: &self.answers.all(),
+            calls: &self.answers.calls(),
+            pauses: &self.injector.pauses(),
+            eviction_limits: &limits,
+            outliving: &outliving,
+            since: self.prepared,
+            replicas: self.simulation.replicas,
+            second_leader: self.deposed() || self.plan.faults().any(Fault::takes_the_lease),
+            clocks_differ: self.plan.faults().any(|fault| fault.skew().is_some()),
+            faults: self.plan.len(),
+        })
     }
 
     async fn rest(&self) {
@@ -84,28 +129,6 @@ impl Cluster {
         }
     }
 
-    /// Other AdmissionChecks that a check answers too, because they have its controller name.
-    fn more_checks(&self) -> Vec<String> {
-        let resource = Resource::new("kueue.x-k8s.io", "v1beta2", "admissionchecks");
-        let tried = self.simulation.checks.iter();
-        let controllers: Vec<Value> = tried
-            .filter_map(|check| self.server.object(&resource, "", &check.name))
-            .map(|check| check["spec"]["controllerName"].clone())
-            .collect();
-        let there = self.server.objects(&resource, "");
-        let ours = there
-            .iter()
-            .map(|object| &**object)
-            .chain(&self.simulation.objects)
-            .filter(|object| {
-                object["kind"] == "AdmissionCheck"
-                    && controllers.contains(&object["spec"]["controllerName"])
-            });
-        ours.filter_map(|check| check["metadata"]["name"].as_str())
-            .map(ToOwned::to_owned)
-            .collect()
-    }
-
     /// What the replicas have written so far, besides their Lease and events.
     fn writes(&self) -> usize {
         ["apply", "create", "update", "patch", "delete"]
@@ -120,8 +143,7 @@ impl Cluster {
     fn outcome(&self) -> Outcome {
         let all = self.server.objects(&workloads(), "");
         let jobs = all.iter().map(|workload| (name(workload), job(workload)));
-        let checks = Resource::new("kueue.x-k8s.io", "v1beta2", "admissionchecks");
-        let checks = self.server.objects(&checks, "");
+        let checks = self.server.objects(&kueue("admissionchecks"), "");
         let checks = checks
             .iter()
             .map(|check| (text(&check["metadata"]["name"]), is_true(check, "Active")));

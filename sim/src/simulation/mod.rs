@@ -40,6 +40,7 @@ mod objects;
 mod observed;
 mod outside;
 mod replica;
+mod reports;
 
 use std::fmt;
 use std::sync::Arc;
@@ -51,7 +52,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::apiserver::ApiServer;
-use crate::explore::{Explored, Fault, Plan, Run, explore, explore_random};
+use crate::definitions::KueueApi;
+use crate::explore::{
+    Explored, Fault, OF_A_KIND, Plan, Progress, Run, explore, explore_pairs, explore_random,
+};
 use crate::kueue::{Actor, KueueVersion};
 
 pub use cluster::Cluster;
@@ -61,7 +65,7 @@ pub use failure::Failure;
 pub(crate) use failure::caught;
 pub use job::Job;
 pub(crate) use objects::{CHECK, QUEUE};
-pub use observed::{Answer, Answers};
+pub use observed::{Answer, Answers, AuthorCall, CallKind};
 pub(crate) use replica::{Fate, LEASE};
 
 /// What a check may be made of.
@@ -144,9 +148,11 @@ pub struct Simulation {
     pub(crate) seed: u64,
     pub(crate) replicas: usize,
     pub(crate) version: KueueVersion,
+    pub(crate) api: Option<KueueApi>,
     pub(crate) quota: u32,
     pub(crate) objects: Vec<Value>,
     pub(crate) spared: Vec<Fault>,
+    pub(crate) of_a_kind: usize,
     pub(crate) invariants: Vec<Invariant>,
 }
 
@@ -190,9 +196,11 @@ impl Simulation {
             seed: 0,
             replicas: 1,
             version: KueueVersion::default(),
+            api: None,
             quota: 100,
             objects: Vec::new(),
             spared: Vec::new(),
+            of_a_kind: OF_A_KIND,
             invariants: Vec::new(),
         };
         trial.and(CHECK, make).starting_at("2026-11-21T09:00:00Z")
@@ -273,6 +281,13 @@ impl Simulation {
         self
     }
 
+    /// Which versions of Kueue's API clients are offered at first; [`Cluster::serve`] changes it.
+    /// Default: `v1beta2`.
+    pub fn kueue_api(mut self, api: KueueApi) -> Self {
+        self.api = Some(api);
+        self
+    }
+
     /// Where random numbers begin. The same seed gives the same history.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
@@ -296,6 +311,13 @@ impl Simulation {
     /// Leaves out a fault that the scenario is known not to survive. Say why beside it.
     pub fn spare(mut self, fault: Fault) -> Self {
         self.spared.push(fault);
+        self
+    }
+
+    /// At how many points of one kind faults are injected, such as at the first verdicts that are
+    /// written. Default: 12. For a long scenario with many replicas fewer are enough.
+    pub fn points_of_a_kind(mut self, points: usize) -> Self {
+        self.of_a_kind = points;
         self
     }
 
@@ -349,6 +371,19 @@ impl Simulation {
     #[must_use = "runs may have failed"]
     pub fn explore_at_random(&self, runs: usize, scenario: impl AsyncFn(&Cluster)) -> Explored {
         explore_random(self, &scenario, runs)
+    }
+
+    /// Runs `scenario` without a fault, and then with each pair of single faults, at up to three
+    /// points of a kind. If there are more than `limit` pairs, it tries so many of them, chosen by
+    /// the [seed](Self::seed). `progress` hears of each run.
+    #[must_use = "runs may have failed"]
+    pub fn explore_pairs(
+        &self,
+        limit: usize,
+        progress: impl FnMut(Progress),
+        scenario: impl AsyncFn(&Cluster),
+    ) -> Explored {
+        explore_pairs(self, &scenario, limit, progress)
     }
 
     /// Runs `scenario` once with the faults of `plan`.

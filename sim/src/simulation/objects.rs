@@ -110,10 +110,13 @@ pub(super) fn merge(server: &ApiServer, object: &Value, patch: &Value) {
     done(server, &call, patch);
 }
 
-/// Deletes an object.
+/// Deletes an object as kubectl does: what it owns goes too.
 pub(super) fn delete(server: &ApiServer, object: &Value) {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    done(server, &call(Verb::Delete, object).name(name), object);
+    let call = call(Verb::Delete, object)
+        .name(name)
+        .query("propagationPolicy", "Background");
+    done(server, &call, object);
 }
 
 fn call(verb: Verb, object: &Value) -> Call {

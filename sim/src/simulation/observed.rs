@@ -1,7 +1,9 @@
 //! What the author's check has answered, to compare with what was written.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -13,6 +15,8 @@ use kueue_check::{
     EventNote, Inactive, ParametersProblem, Policy, ReleaseReason, Released, Reservation, Seen,
     StateChange, Verdict, Watches,
 };
+
+use crate::explore::Injector;
 
 /// A verdict, as the check gave it.
 ///
@@ -63,6 +67,110 @@ pub struct Answer {
 pub struct Answers {
     clock: Clock,
     all: Arc<Mutex<Vec<Answer>>>,
+    calls: Arc<Mutex<Vec<AuthorCall>>>,
+    traits: Arc<Mutex<BTreeMap<String, Traits>>>,
+    pauses: Arc<OnceLock<Arc<Injector>>>,
+    process: Arc<Process>,
+}
+
+/// One process of a replica.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) agent: String,
+    /// How many processes the replica had before.
+    pub(crate) life: u64,
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}#{}", self.agent, self.life)
+    }
+}
+
+/// What a check says about itself, as far as invariants depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Traits {
+    /// How many running jobs it may stop in an hour.
+    pub(crate) evictions: u32,
+    /// Whether a Ready holds for later reservations too.
+    pub(crate) outlives: bool,
+}
+
+/// What of the author's code was called.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+///
+/// use kueue_check_sim::{Job, Simulation, simulation::CallKind};
+///
+/// Simulation::new(|| open).run(async |cluster| {
+///     cluster.submit(Job::new("train"));
+///     cluster.expect_admitted("train").await;
+///     let kinds: Vec<CallKind> = cluster.answers().calls().iter().map(|call| call.kind).collect();
+///     assert_eq!(kinds, [CallKind::Activate, CallKind::Evaluate]);
+/// });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallKind {
+    /// [`check`](AdmissionCheckController::check).
+    Evaluate,
+    /// [`release`](AdmissionCheckController::release).
+    Release,
+    /// [`activate`](AdmissionCheckController::activate).
+    Activate,
+}
+
+impl fmt::Display for CallKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Evaluate => "evaluate",
+            Self::Release => "release",
+            Self::Activate => "activate",
+        })
+    }
+}
+
+/// One call of the author's code, from its beginning to its end.
+///
+/// ```
+/// use std::time::Duration;
+/// use kueue_check::Verdict;
+/// use kueue_check_sim::{Job, Simulation, scenarios::Scripted};
+///
+/// let slow = || Scripted::new(|_| Ok(Verdict::ready("slow"))).takes(|_| Duration::from_secs(20));
+/// Simulation::new(slow).run(async |cluster| {
+///     cluster.submit(Job::new("train"));
+///     cluster.advance(Duration::from_secs(10)).await;
+///     let calls = cluster.answers().calls();
+///     let call = calls.last().expect("it was called");
+///     assert_eq!((call.process.as_str(), call.admission_check.as_str()), ("check-0#0", "check"));
+///     assert_eq!(call.ended, None); // it still takes its time, or its process was stopped
+/// });
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct AuthorCall {
+    /// Which process called: the replica, and how many processes it had before, as in `check-0#2`.
+    pub process: String,
+    /// What was called.
+    pub kind: CallKind,
+    /// For which AdmissionCheck.
+    pub admission_check: String,
+    /// For which reservation; `None` for an activation.
+    pub reservation: Option<Reservation>,
+    /// When it began.
+    pub began: Timestamp,
+    /// When it ended, or was dropped; `None` if it has not yet.
+    pub ended: Option<Timestamp>,
+}
+
+impl AuthorCall {
+    /// The replica, without the number of its process.
+    pub fn agent(&self) -> &str {
+        self.process
+            .split_once('#')
+            .map_or(&self.process, |(agent, _)| agent)
+    }
 }
 
 impl Answers {
@@ -70,30 +178,102 @@ impl Answers {
         Self {
             clock,
             all: Arc::default(),
+            calls: Arc::default(),
+            traits: Arc::default(),
+            pauses: Arc::default(),
+            process: Arc::default(),
         }
     }
 
     /// The verdicts so far, oldest first.
     pub fn all(&self) -> Vec<Answer> {
-        self.all
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.all).clone()
+    }
+
+    /// The calls of the author's code so far, in the order in which they began.
+    pub fn calls(&self) -> Vec<AuthorCall> {
+        lock(&self.calls).clone()
+    }
+
+    /// What the checks say about themselves, by controller name.
+    pub(super) fn traits(&self) -> BTreeMap<String, Traits> {
+        lock(&self.traits).clone()
+    }
+
+    /// Who says when a process stands still.
+    pub(super) fn pauses_of(&self, injector: &Arc<Injector>) {
+        drop(self.pauses.set(Arc::clone(injector)));
+    }
+
+    /// The same, for the checks of one process.
+    pub(super) fn of(&self, process: Process) -> Self {
+        Self {
+            process: Arc::new(process),
+            ..self.clone()
+        }
     }
 
     /// `check`, with its verdicts written down here.
     pub(super) fn around<C: AdmissionCheckController>(&self, check: C) -> Observed<C> {
+        let after = check.policy().after_admission.unwrap_or_default();
+        let traits = Traits {
+            evictions: after.max_evictions_per_hour.unwrap_or(EVICTIONS),
+            outlives: check.outlives_reservation(),
+        };
+        lock(&self.traits).insert(check.controller_name().to_string(), traits);
         Observed {
             check,
             answers: self.clone(),
         }
     }
 
-    fn add(&self, answer: Answer) {
-        self.all
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(answer);
+    fn begin(&self, kind: CallKind, check: &str, reservation: Option<&Reservation>) -> Running {
+        let mut calls = lock(&self.calls);
+        calls.push(AuthorCall {
+            process: self.process.to_string(),
+            kind,
+            admission_check: check.to_owned(),
+            reservation: reservation.cloned(),
+            began: self.clock.now(),
+            ended: None,
+        });
+        Running {
+            answers: self.clone(),
+            at: calls.len() - 1,
+        }
+    }
+
+    /// Waits while the process stands still.
+    async fn awake(&self) {
+        while let Some(rest) = self
+            .pauses
+            .get()
+            .and_then(|injector| injector.held_back(&self.process.agent))
+        {
+            tokio::time::sleep(rest).await;
+        }
+    }
+}
+
+/// The default of `maxEvictionsPerHour`.
+const EVICTIONS: u32 = 10;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A call that has not ended yet; it ends when this is dropped.
+struct Running {
+    answers: Answers,
+    at: usize,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let now = self.answers.clock.now();
+        if let Some(call) = lock(&self.answers.calls).get_mut(self.at) {
+            call.ended = Some(now);
+        }
     }
 }
 
@@ -112,29 +292,45 @@ impl<C: AdmissionCheckController> AdmissionCheckController for Observed<C> {
 
     async fn check(&self, request: CheckRequest<C::Parameters>) -> Result<Verdict, CheckError> {
         let reservation = request.reservation().clone();
-        let verdict = self.check.check(request).await?;
-        self.answers.add(Answer {
-            at: self.answers.clock.now(),
-            reservation,
-            verdict: verdict.clone(),
-        });
-        Ok(verdict)
+        let name = reservation.admission_check();
+        let _running = self
+            .answers
+            .begin(CallKind::Evaluate, name, Some(&reservation));
+        let verdict = self.check.check(request).await;
+        self.answers.awake().await;
+        if let Ok(verdict) = &verdict {
+            lock(&self.answers.all).push(Answer {
+                at: self.answers.clock.now(),
+                reservation: reservation.clone(),
+                verdict: verdict.clone(),
+            });
+        }
+        verdict
     }
 
-    fn activate(
+    async fn activate(
         &self,
         check: &AdmissionCheck,
         parameters: &Arc<C::Parameters>,
-    ) -> impl Future<Output = Result<(), Inactive>> + Send {
-        self.check.activate(check, parameters)
+    ) -> Result<(), Inactive> {
+        let _running = self.answers.begin(CallKind::Activate, check.name(), None);
+        let activated = self.check.activate(check, parameters).await;
+        self.answers.awake().await;
+        activated
     }
 
-    fn release(
+    async fn release(
         &self,
         reservation: &Reservation,
         why: ReleaseReason,
-    ) -> impl Future<Output = Result<Released, CheckError>> + Send {
-        self.check.release(reservation, why)
+    ) -> Result<Released, CheckError> {
+        let name = reservation.admission_check();
+        let _running = self
+            .answers
+            .begin(CallKind::Release, name, Some(reservation));
+        let released = self.check.release(reservation, why).await;
+        self.answers.awake().await;
+        released
     }
 
     fn outstanding(&self) -> impl Future<Output = Result<Vec<Reservation>, CheckError>> + Send {

@@ -1,24 +1,34 @@
 //! One process of the check: it starts, and starts again after it has died.
 
-use std::sync::Arc;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use kueue_check::runtime::{LeaseConfig, LeaseTimes, Runtime};
+use futures::FutureExt;
+use jiff::SignedDuration;
+use kueue_check::runtime::{LeaseConfig, LeaseTimes, Runtime, RuntimeHandle};
 use kueue_check::{Check, Clock};
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
+use super::observed::Process;
 use super::outside::Outside;
 use super::{Answers, Simulation, Tools};
 use crate::apiserver::{ApiServer, Call, Patch, Resource, Verb};
+use crate::explore::PAUSE;
 
 /// How long until a process that died is back, as a kubelet does it the first time.
 const RESTART: Duration = Duration::from_secs(1);
 
 /// How long the process that is replaced still runs beside the new one.
 const OVERLAP: Duration = Duration::from_secs(60);
+
+/// How long another replica holds the Lease that it took by force, until the first one has it
+/// again.
+const AWAY: Duration = Duration::from_secs(120);
 
 /// The name of a replica, by which its requests are known.
 pub(crate) fn agent(number: usize) -> String {
@@ -32,6 +42,26 @@ pub(crate) struct Fate {
     pub(crate) dies: Notify,
     /// Another acts beside it.
     pub(crate) rivalled: Notify,
+    /// Its process stands still.
+    pub(crate) paused: Notify,
+    /// The Lease is taken from its holder, who gets it back later.
+    pub(crate) deposed: Notify,
+    /// How many seconds the wall clock is off where the process starts next.
+    pub(crate) skew: AtomicI64,
+    /// The newest process.
+    handle: Mutex<Option<RuntimeHandle>>,
+}
+
+impl Fate {
+    /// The newest process, as an administrator sees it.
+    pub(crate) fn handle(&self) -> Option<RuntimeHandle> {
+        let handle = self.handle.lock();
+        handle.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_handle(&self, handle: Option<RuntimeHandle>) {
+        *self.handle.lock().unwrap_or_else(PoisonError::into_inner) = handle;
+    }
 }
 
 /// What each process is made of.
@@ -53,6 +83,7 @@ impl Replica {
             let mut life = 0;
             loop {
                 self.live(&mut life).await;
+                self.fate.set_handle(None);
                 sleep(RESTART).await;
                 life += 1;
             }
@@ -67,6 +98,15 @@ impl Replica {
                 biased;
                 () = self.fate.dies.notified() => return,
                 () = self.fate.rivalled.notified() => {}
+                () = self.fate.deposed.notified() => {
+                    self.depose(AWAY);
+                    continue;
+                }
+                // Nobody polls the process meanwhile.
+                () = self.fate.paused.notified() => {
+                    sleep(PAUSE).await;
+                    continue;
+                }
                 () = &mut process => return,
             }
             if self.simulation.replicas > 1 {
@@ -88,42 +128,51 @@ impl Replica {
 
     /// Makes a replica the holder of the Lease that is not, as if it had found the Lease expired by a wrong clock.
     fn hand_over(&self) {
-        let leases = Resource::new("coordination.k8s.io", "v1", "leases");
-        let Some(lease) = self.server.object(&leases, NAMESPACE, LEASE) else {
-            return;
-        };
-        let holder = &lease["spec"]["holderIdentity"];
-        let other = (0..self.simulation.replicas)
-            .map(agent)
-            .find(|replica| holder != replica);
-        let now = format!("{:.6}", self.clock.now());
-        let patch = Call::new(Verb::Patch(Patch::Merge), &leases)
-            .namespace(NAMESPACE)
-            .name(LEASE)
-            .agent("wrong-clock")
-            .body(json!({"spec": {"holderIdentity": other, "acquireTime": now, "renewTime": now}}));
-        self.server.call(&patch);
+        let holder = lease_holder(&self.server).unwrap_or_default();
+        let mut others = (0..self.simulation.replicas).map(agent);
+        if let Some(other) = others.find(|replica| *replica != holder) {
+            give_lease(&self.server, &self.clock, &other);
+        }
+    }
+
+    /// Takes the Lease from its holder by force, who gets it back after `away`.
+    fn depose(&self, away: Duration) {
+        depose(&self.server, &self.clock, self.simulation.replicas, away);
     }
 
     /// The checks, as this replica would make them.
-    pub(super) fn checks(&self) -> Vec<Check> {
+    pub(super) fn checks(&self, life: u64, clock: &Clock) -> Vec<Check> {
         let tools = Tools {
             client: self.server.client_as(&agent(self.number)),
-            clock: self.clock.clone(),
+            clock: clock.clone(),
             outside: self.outside.clone(),
         };
+        let answers = self.answers.of(Process {
+            agent: agent(self.number),
+            life,
+        });
         let tried = self.simulation.checks.iter();
-        tried
-            .map(|check| (check.make)(&tools, &self.answers))
-            .collect()
+        tried.map(|check| (check.make)(&tools, &answers)).collect()
+    }
+
+    /// The wall clock where the process runs.
+    pub(super) fn wall_clock(&self) -> Clock {
+        match self.fate.skew.load(Ordering::Relaxed) {
+            0 => self.clock.clone(),
+            skew => {
+                let off = SignedDuration::from_secs(skew);
+                Clock::following_tokio(self.clock.now().saturating_add(off).unwrap_or_default())
+            }
+        }
     }
 
     async fn process(&self, life: u64) {
         let name = agent(self.number);
         let seed = self.simulation.seed.wrapping_mul(1009) + self.number as u64 * 101 + life;
+        let clock = self.wall_clock();
         let mut builder = Runtime::builder(self.server.client_as(&name))
-            .checks(self.checks())
-            .clock(self.clock.clone())
+            .checks(self.checks(life, &clock))
+            .clock(clock)
             .instance(&name)
             .seed(seed);
         if self.simulation.replicas > 1 {
@@ -136,13 +185,55 @@ impl Replica {
         }
         match builder.build() {
             Ok(runtime) => {
-                if let Err(error) = runtime.run(std::future::pending()).await {
+                self.fate.set_handle(Some(runtime.handle()));
+                // A panic ends the process, which is started again.
+                let run = AssertUnwindSafe(runtime.run(std::future::pending()));
+                if let Ok(Err(error)) = run.catch_unwind().await {
                     tracing::debug!(%error, "the process ended");
                 }
             }
             Err(error) => super::failure::fail(error.to_string()),
         }
     }
+}
+
+/// The replica that holds the Lease.
+pub(super) fn lease_holder(server: &ApiServer) -> Option<String> {
+    let leases = Resource::new("coordination.k8s.io", "v1", "leases");
+    let lease = server.object(&leases, NAMESPACE, LEASE)?;
+    let holder = lease["spec"]["holderIdentity"].as_str();
+    holder
+        .filter(|holder| !holder.is_empty())
+        .map(str::to_owned)
+}
+
+/// Writes `holder` into the Lease, whoever has it.
+fn give_lease(server: &ApiServer, clock: &Clock, holder: &str) {
+    let leases = Resource::new("coordination.k8s.io", "v1", "leases");
+    let now = format!("{:.6}", clock.now());
+    let patch = Call::new(Verb::Patch(Patch::Merge), &leases)
+        .namespace(NAMESPACE)
+        .name(LEASE)
+        .agent("wrong-clock")
+        .body(json!({"spec": {"holderIdentity": holder, "acquireTime": now, "renewTime": now}}));
+    server.call(&patch);
+}
+
+/// Takes the Lease from its holder by force, for another of the replicas; after `away` the first
+/// holder has it again.
+pub(super) fn depose(server: &ApiServer, clock: &Clock, replicas: usize, away: Duration) {
+    let Some(holder) = lease_holder(server) else {
+        return;
+    };
+    let Some(other) = (0..replicas).map(agent).find(|other| *other != holder) else {
+        return;
+    };
+    give_lease(server, clock, &other);
+    let (server, clock) = (server.clone(), clock.clone());
+    tokio::spawn(async move {
+        sleep(away).await;
+        give_lease(&server, &clock, &holder);
+    });
 }
 
 /// The Lease of the replicas.

@@ -46,7 +46,7 @@ pub(super) fn route(core: &Core, incoming: &Incoming<'_>) -> Result<Route, Statu
         .collect();
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     let about = |make: &dyn Fn(&Registry) -> Option<Value>| {
-        let registry = core.store().registry.clone();
+        let registry = core.offered();
         let document = registry.document(incoming.path, make);
         document.map(Route::Json).ok_or_else(Status::no_such_page)
     };
@@ -89,7 +89,7 @@ fn objects(
         _ => (None, rest),
     };
     let resource = Resource::new(group, version, rest.first().copied().unwrap_or_default());
-    let kind = core.store().registry.get(&resource);
+    let kind = core.offered().get(&resource);
     let Some(kind) = kind else {
         return Err(no_such_resource(core, &resource));
     };

@@ -127,6 +127,16 @@ impl Registry {
         }
     }
 
+    /// The same without one version of a group.
+    pub(crate) fn without(&self, group: &str, version: &str) -> Self {
+        let mut kinds = (*self.kinds).clone();
+        kinds.retain(|r, _| r.group != group || r.version != version);
+        Self {
+            kinds: Arc::new(kinds),
+            documents: Documents::default(),
+        }
+    }
+
     /// The document at `path`: the one that is there, or what `make` makes. `None` if there is none.
     pub(crate) fn document(
         &self,

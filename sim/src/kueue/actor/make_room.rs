@@ -102,6 +102,11 @@ impl Kueue {
 
     fn evict_for(&mut self, target: &Workload, message: &str, priorities: &str) -> bool {
         let now = self.api.now();
+        let mut copy = target.clone();
+        if self.version.stale_preemption {
+            copy.status.admission_checks.clear();
+        }
+        let target = &copy;
         let outcome = evict(target, "Preempted", message, None, now, SCHEDULER);
         let Some(Write::Admission(mut new)) = outcome.write else {
             return false;

@@ -1,7 +1,9 @@
 //! The stories.
 
+mod deleted;
 mod outside;
 mod quota;
+mod terms;
 mod verdicts;
 mod writers;
 
@@ -9,10 +11,16 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Scenario, Scripted, Vendor};
+use super::{Counter, Depot, Scenario, Scripted, Vendor, Word, Worded};
+use crate::definitions::KueueApi;
+use crate::explore::Fault;
+use crate::kueue::KueueVersion;
 use crate::simulation::Simulation;
 
 const MINUTE: Duration = Duration::from_secs(60);
+const SECOND: Duration = Duration::from_secs(1);
+/// Points of a kind where two replicas send many requests.
+const FEW: usize = 4;
 
 /// All of them.
 ///
@@ -51,7 +59,11 @@ pub fn all() -> Vec<Scenario> {
         Scenario {
             name: "errors",
             about: "the check fails for five minutes, and nothing is lost",
-            simulation: || Simulation::new(|| Scripted::new(verdicts::fails_at_first)),
+            // By a slow clock the service is away for longer, and the delay after so many errors is
+            // longer than an expectation waits.
+            simulation: || {
+                Simulation::new(|| Scripted::new(verdicts::fails_at_first)).spare(Fault::ClockBack)
+            },
             play: |cluster| Box::pin(verdicts::failed(cluster)),
         },
         Scenario {
@@ -139,6 +151,141 @@ pub fn all() -> Vec<Scenario> {
                 Simulation::new(first).and("second", |_| quota::AfterFivePast)
             },
             play: |cluster| Box::pin(quota::held(cluster)),
+        },
+        Scenario {
+            name: "delete-asked",
+            about: "a job and a Workload are deleted while they are evaluated",
+            simulation: deleted::depot,
+            play: |cluster| Box::pin(deleted::while_evaluated(cluster)),
+        },
+        Scenario {
+            name: "delete-written",
+            about: "a job and a Workload are deleted at the moment in which they become Ready",
+            simulation: deleted::depot,
+            play: |cluster| Box::pin(deleted::while_written(cluster)),
+        },
+        Scenario {
+            name: "delete-stopping",
+            about: "a job and a Workload are deleted while what they had is released",
+            simulation: deleted::depot,
+            play: |cluster| Box::pin(deleted::while_released(cluster)),
+        },
+        Scenario {
+            name: "no-check",
+            about: "the AdmissionCheck is deleted while a Workload is evaluated, and made again",
+            simulation: deleted::depot,
+            play: |cluster| Box::pin(deleted::check_while_evaluated(cluster)),
+        },
+        Scenario {
+            name: "no-parameters",
+            about: "the parameters are deleted while a Workload is evaluated, and made again",
+            simulation: || {
+                Simulation::with_tools(|tools| tools.outside(Worded::default))
+                    .parameters(&Word::object("words", "day"))
+                    .and("second", |tools| tools.outside(Depot::default))
+                    .invariant("all stopped", Depot::stops_all)
+            },
+            play: |cluster| Box::pin(deleted::parameters_while_evaluated(cluster)),
+        },
+        Scenario {
+            name: "switched",
+            about: "an AdmissionCheck refers to other parameters, whose activation hangs once",
+            simulation: || {
+                Simulation::with_tools(|tools| tools.outside(Worded::default))
+                    .parameters(&Word::object("by-day", "day"))
+                    .object(&Word::object("by-night", "night"))
+            },
+            play: |cluster| Box::pin(terms::switched(cluster)),
+        },
+        Scenario {
+            name: "panics",
+            about: "the author's code panics at new parameters, which are mended",
+            simulation: || {
+                Simulation::with_tools(|tools| tools.outside(Worded::default))
+                    .parameters(&Word::object("words", "day"))
+                    .and("second", |_| Scripted::new(verdicts::approve))
+            },
+            play: |cluster| Box::pin(terms::panicked(cluster)),
+        },
+        Scenario {
+            name: "objects-anew",
+            about: "the process dies a moment before its check would object to a running job",
+            simulation: || {
+                Simulation::new(|| Scripted::new(|r| Ok(writers::until_budget_is_gone(r))))
+            },
+            play: |cluster| Box::pin(terms::objected_anew(cluster)),
+        },
+        Scenario {
+            name: "two-zones",
+            about: "two checks send a job to two zones; one of them takes five seconds",
+            simulation: || {
+                let first = || Scripted::new(|r| terms::in_zone(r, "a"));
+                Simulation::new(first).and("second", |_| {
+                    Scripted::new(|r| terms::in_zone(r, "b"))
+                        .takes(|_| 5 * SECOND)
+                        .named("example.com/other-zone")
+                })
+            },
+            play: |cluster| Box::pin(terms::two_zones(cluster)),
+        },
+        Scenario {
+            name: "flap",
+            about: "quota is lost and regained while answers are written",
+            simulation: || deleted::depot().and("second", |_| quota::AfterFivePast),
+            play: |cluster| Box::pin(terms::flapped(cluster)),
+        },
+        Scenario {
+            name: "upgrade",
+            about: "Kueue's API is replaced while machines start, run and stop",
+            simulation: || {
+                let depot = || Depot::default().stops_in(2 * MINUTE);
+                Simulation::with_tools(move |tools| tools.outside(depot))
+                    .invariant("all stopped", Depot::stops_all)
+                    .kueue_api(KueueApi::V1beta1)
+            },
+            play: |cluster| Box::pin(terms::upgraded(cluster)),
+        },
+        Scenario {
+            name: "led-again",
+            about: "a leader loses the Lease and leads again; a job ends meanwhile",
+            simulation: || {
+                let two = Simulation::new(|| Counter::new(2)).replicas(2);
+                two.points_of_a_kind(FEW)
+            },
+            play: |cluster| Box::pin(terms::led_again(cluster)),
+        },
+        Scenario {
+            name: "taken-over",
+            about: "a leader loses the Lease while it evaluates, and the next one evaluates too",
+            simulation: || {
+                let check = || Scripted::new(|r| Ok(quota::by_name(r))).takes(|_| 25 * SECOND);
+                Simulation::new(check).replicas(2).points_of_a_kind(FEW)
+            },
+            play: |cluster| Box::pin(terms::taken_over(cluster)),
+        },
+        Scenario {
+            name: "kept-ready",
+            about: "a preemption leaves a Ready as it stands, and quota comes again later",
+            simulation: || {
+                let check = || Scripted::new(|r| Ok(quota::until_five_past(r)));
+                let version = KueueVersion {
+                    stale_preemption: true,
+                    ..KueueVersion::V0_19
+                };
+                quota::preempting_with_second(Simulation::new(check)).kueue(version)
+            },
+            play: |cluster| Box::pin(quota::kept_ready(cluster)),
+        },
+        Scenario {
+            name: "two-an-hour",
+            about: "a check objects to six running jobs, of which it may stop two in an hour",
+            simulation: || {
+                Simulation::new(|| {
+                    Scripted::new(|r| Ok(terms::until_five_past_nine(r)))
+                        .policy(terms::stops_two_in_an_hour())
+                })
+            },
+            play: |cluster| Box::pin(terms::objected_to_all(cluster)),
         },
     ]
 }

@@ -124,3 +124,37 @@ pub(super) async fn held(cluster: &Cluster) {
     cluster.expect_state("waits", CheckState::Pending).await;
     cluster.expect_message("waits", "after five past").await;
 }
+
+/// `low` is Ready and waits for the second check when it is preempted by a copy without check
+/// entries, which resets nothing. It has quota again after five past, when the check that was Ready
+/// would not approve it any more.
+pub(super) async fn kept_ready(cluster: &Cluster) {
+    cluster.submit(Job::new("low").pods(4));
+    cluster.expect_state("low", CheckState::Ready).await;
+    cluster.advance(MINUTE).await;
+    cluster.submit(high());
+    cluster.expect_without_quota("low").await;
+    cluster.expect_state("low", CheckState::Pending).await;
+    cluster.advance_to("2026-11-21T09:06:00Z").await;
+    cluster.merge_workload("high", &json!({"spec": {"active": false}}));
+    cluster
+        .expect("`low` has quota again", |c| {
+            c.condition("low", "QuotaReserved")
+        })
+        .await;
+    cluster.expect_waiting("low", 2 * MINUTE).await;
+    cluster.expect_state("low", CheckState::Pending).await;
+    cluster.expect_message("low", "after five past").await;
+}
+
+/// Two checks on the queue of [`preempting`].
+pub(super) fn preempting_with_second(trial: Simulation) -> Simulation {
+    let mut trial = preempting(trial.and("second", |_| AfterFivePast));
+    for object in &mut trial.objects {
+        if object["kind"] == "ClusterQueue" {
+            object["spec"]["admissionChecksStrategy"] =
+                json!({"admissionChecks": [{"name": CHECK}, {"name": "second"}]});
+        }
+    }
+    trial
+}

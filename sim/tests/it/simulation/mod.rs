@@ -4,5 +4,8 @@ mod author;
 mod behind;
 mod defects;
 mod determinism;
+mod lasting_failure;
 mod mistakes;
+mod pairs;
 mod scenarios;
+mod upgrade;

@@ -1,0 +1,53 @@
+//! Admission by what was said of another reservation.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kueue_check::api::CheckState;
+
+use super::{Answered, was_answered};
+use super::{Evidence, condition, entry, is_true, of_workloads, place, policy_said, text};
+
+/// A Workload that is admitted by a Ready of an earlier reservation, although there was a minute to
+/// withdraw it.
+pub(super) fn by_an_earlier_ready(evidence: &Evidence<'_>, found: &mut Vec<String>) {
+    let mut lost: BTreeMap<&str, Timestamp> = BTreeMap::new();
+    for change in of_workloads(evidence) {
+        let Some(before) = change.previous.as_deref() else {
+            continue;
+        };
+        let (after, at) = (&*change.object, change.at);
+        let uid = text(&after["metadata"]["uid"]);
+        if is_true(before, "QuotaReserved") && !is_true(after, "QuotaReserved") {
+            lost.insert(uid, at);
+        }
+        if is_true(before, "Admitted") || !is_true(after, "Admitted") {
+            continue;
+        }
+        let reserved = condition(after, "QuotaReserved")
+            .and_then(|reserved| text(&reserved["lastTransitionTime"]).parse().ok());
+        let reserved: Timestamp = reserved.unwrap_or(at);
+        let Some(lost) = lost.get(uid) else { continue };
+        // To a second, as conditions have it.
+        if reserved.duration_since(*lost) < evidence.late() {
+            continue;
+        }
+        for name in evidence.checks {
+            let ready = entry(after, name).filter(|entry| entry["state"] == "Ready");
+            let other = ready.is_some_and(|entry| {
+                let told = Answered {
+                    state: &CheckState::Ready,
+                    at,
+                };
+                !policy_said(text(&entry["message"]))
+                    && !was_answered(after, name, told, evidence.answers)
+            });
+            if other && !evidence.outliving.contains(name) {
+                let job = place(after);
+                found.push(format!(
+                    "earlier: {job} is admitted at {at} by a Ready of `{name}` for a reservation that ended at {lost}"
+                ));
+            }
+        }
+    }
+}

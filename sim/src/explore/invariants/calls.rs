@@ -1,0 +1,118 @@
+//! Calls of the author's code.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use kueue_check::Reservation;
+use kueue_check::api::Uid;
+
+use super::lease::Leases;
+use super::{Evidence, history, of_workloads, place, text};
+use crate::apiserver::ChangeVerb;
+use crate::simulation::{AuthorCall, CallKind, LEASE};
+
+/// An evaluation of a Workload that does not exist.
+pub(super) fn of_what_is_gone(evidence: &Evidence<'_>, found: &mut Vec<String>) {
+    let gone: BTreeMap<Uid, (Timestamp, String)> = of_workloads(evidence)
+        .filter(|change| change.verb == ChangeVerb::Deleted)
+        .map(|change| {
+            let uid = Uid::new(text(&change.object["metadata"]["uid"]));
+            (uid, (change.at, place(&change.object)))
+        })
+        .collect();
+    let evaluations = evidence.calls.iter();
+    for call in evaluations.filter(|call| call.kind == CallKind::Evaluate) {
+        let uid = call.reservation.as_ref().map(Reservation::uid);
+        let Some((at, job)) = uid.and_then(|uid| gone.get(uid)) else {
+            continue;
+        };
+        if call.began.duration_since(*at) > evidence.late() {
+            let (process, check, began) = (&call.process, &call.admission_check, call.began);
+            found.push(format!(
+                "gone: {process} evaluates {job} for `{check}` at {began}; it was deleted at {at}"
+            ));
+        }
+    }
+}
+
+/// What calls must not run at the same time: for one Workload and check, or the activations of one
+/// check.
+fn key(call: &AuthorCall) -> (&str, Option<&Uid>) {
+    let uid = call.reservation.as_ref().map(Reservation::uid);
+    (&call.admission_check, uid)
+}
+
+/// How long what ends and what begins may be at work together.
+const INSTANT: SignedDuration = SignedDuration::from_secs(1);
+
+/// Two calls at the same time.
+pub(super) fn overlapping(evidence: &Evidence<'_>, found: &mut Vec<String>) {
+    if evidence.replicas == 1 && evidence.second_leader {
+        // Two processes without a Lease: each is as right as the other.
+        return;
+    }
+    let mut lease = Leases::new(evidence.clocks_differ);
+    for change in history(evidence) {
+        if change.resource.plural == "leases" && change.object["metadata"]["name"] == LEASE {
+            lease.read(change);
+        }
+    }
+    let mut by_key: BTreeMap<(&str, Option<&Uid>), Vec<&AuthorCall>> = BTreeMap::new();
+    for call in evidence.calls {
+        by_key.entry(key(call)).or_default().push(call);
+    }
+    for calls in by_key.values() {
+        for (index, first) in calls.iter().enumerate() {
+            let ended = first.ended.unwrap_or(Timestamp::MAX);
+            let later = calls[index + 1..].iter();
+            for second in later.take_while(|second| second.began < ended) {
+                let together = together(evidence, &lease, first, second);
+                if together > INSTANT {
+                    found.push(told(first, second, together));
+                }
+            }
+        }
+    }
+}
+
+/// How long the two run at the same time although one of them should not. The second begins later.
+fn together(
+    evidence: &Evidence<'_>,
+    lease: &Leases,
+    first: &AuthorCall,
+    second: &AuthorCall,
+) -> SignedDuration {
+    let last = evidence.history.last().map_or(second.began, |last| last.at);
+    let end = |call: &AuthorCall| call.ended.unwrap_or(last);
+    let end = end(first).min(end(second));
+    if first.process == second.process {
+        return end.duration_since(second.began);
+    }
+    let excused = |call: &AuthorCall, at: Timestamp| {
+        let still = evidence.pauses.iter().any(|pause| {
+            pause.agent == call.agent() && pause.from <= at && at <= pause.until + INSTANT
+        });
+        still || lease.could_lead(call.agent(), at)
+    };
+    let (mut at, mut together) = (second.began, SignedDuration::ZERO);
+    while at < end {
+        // Both may believe that they lead only where the Lease was taken by force.
+        if !(excused(first, at) && excused(second, at)) {
+            together += INSTANT.min(end.duration_since(at));
+        }
+        at += INSTANT;
+    }
+    together
+}
+
+fn told(first: &AuthorCall, second: &AuthorCall, together: SignedDuration) -> String {
+    let of = match &second.reservation {
+        Some(reservation) => reservation.to_string(),
+        None => second.admission_check.clone(),
+    };
+    let seconds = together.as_secs();
+    format!(
+        "overlap: {} {}s {of} at {}, while {} has not ended its {} since {}: {seconds} s too long",
+        second.process, second.kind, second.began, first.process, first.kind, first.began,
+    )
+}

@@ -1,0 +1,142 @@
+//! Two faults in one run: every pair, or as many of them as there is time for.
+
+use std::time::{Duration, Instant};
+
+use super::random::Random;
+use super::{Explored, Fault, Plan, Point, Run, representative, single_faults};
+use crate::simulation::{Cluster, Simulation};
+
+/// So many points of one kind are tried in pairs.
+const OF_A_KIND: usize = 3;
+
+/// How far it has come: runs that are done, runs that there will be, and how many failed.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+///
+/// use kueue_check_sim::explore::Progress;
+/// use kueue_check_sim::{Job, Simulation};
+///
+/// let mut last = Progress::default();
+/// let explored = Simulation::new(|| open).explore_pairs(20, |progress| last = progress, async |cluster| {
+///     cluster.submit(Job::new("train"));
+///     cluster.expect_admitted("train").await;
+/// });
+/// assert_eq!((last.done, last.of), (20, 20));
+/// assert_eq!(explored.runs, 21); // and the one without faults
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Runs that are done.
+    pub done: usize,
+    /// All that there will be.
+    pub of: usize,
+    /// Runs that failed.
+    pub failed: usize,
+}
+
+/// Runs `scenario` without a fault, and then with pairs of single faults: all, or `limit` of them,
+/// chosen by the seed.
+#[expect(clippy::disallowed_methods, reason = "the time that a person waits")]
+pub(crate) fn explore_pairs(
+    simulation: &Simulation,
+    scenario: &impl AsyncFn(&Cluster),
+    limit: usize,
+    mut progress: impl FnMut(Progress),
+) -> Explored {
+    let began = Instant::now();
+    let mut without = simulation.run_with(scenario, &Plan::none());
+    without.loops();
+    let (points, left_out) = representative(&without.points, OF_A_KIND);
+    let mut explored = Explored {
+        runs: 1,
+        points: points.len(),
+        left_out,
+        took: Duration::ZERO,
+        failed: Vec::new(),
+    };
+    if without.failed() {
+        explored.failed.push(without);
+        explored.took = began.elapsed();
+        return explored;
+    }
+    let singles = single_faults(points, simulation.replicas);
+    let singles: Vec<(Point, Fault)> = singles
+        .filter(|(_, fault)| !simulation.spared.contains(fault))
+        .collect();
+    let chosen = chosen(&pairs(&singles), limit, simulation.seed);
+    for (index, (one, other)) in chosen.iter().enumerate() {
+        let (one, other) = (&singles[*one], &singles[*other]);
+        let plan = Plan::of(one.0.clone(), one.1).and(other.0.clone(), other.1);
+        let mut run = simulation.run_with(scenario, &plan);
+        run.compare(&without);
+        explored.runs += 1;
+        explored.failed.extend(Some(run).filter(Run::failed));
+        progress(Progress {
+            done: index + 1,
+            of: chosen.len(),
+            failed: explored.failed.len(),
+        });
+    }
+    explored.took = began.elapsed();
+    explored
+}
+
+/// Every two faults at two points, in the order of the points.
+fn pairs(singles: &[(Point, Fault)]) -> Vec<(usize, usize)> {
+    let all = (0..singles.len()).flat_map(|one| {
+        let others = one + 1..singles.len();
+        others.map(move |other| (one, other))
+    });
+    all.filter(|(one, other)| singles[*one].0 != singles[*other].0)
+        .collect()
+}
+
+/// `limit` of them, in the same order.
+fn chosen(pairs: &[(usize, usize)], limit: usize, seed: u64) -> Vec<(usize, usize)> {
+    if pairs.len() <= limit {
+        return pairs.to_vec();
+    }
+    let mut random = Random::new(seed);
+    let mut places: Vec<usize> = (0..pairs.len()).collect();
+    for at in 0..limit {
+        let other = at + random.index(places.len() - at);
+        places.swap(at, other);
+    }
+    places.truncate(limit);
+    places.sort_unstable();
+    places.into_iter().map(|at| pairs[at]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_has_no_pair_twice_and_is_the_same_for_a_seed() {
+        let pairs: Vec<(usize, usize)> = (0..100).map(|at| (at, at + 1)).collect();
+        assert_eq!(chosen(&pairs, 200, 0), pairs);
+        let mut sample = chosen(&pairs, 30, 7);
+        assert_eq!(sample, chosen(&pairs, 30, 7));
+        assert_ne!(sample, chosen(&pairs, 30, 8));
+        sample.dedup();
+        assert_eq!(sample.len(), 30);
+    }
+
+    #[test]
+    fn two_faults_of_one_point_are_no_pair() {
+        let point = |number| Point {
+            agent: "check-0".to_owned(),
+            event: true,
+            number,
+            what: "MODIFIED workloads".to_owned(),
+        };
+        let singles = [
+            (point(0), Fault::Late),
+            (point(0), Fault::Close),
+            (point(1), Fault::Late),
+        ];
+        assert_eq!(pairs(&singles), [(0, 2), (1, 2)]);
+    }
+}

@@ -1,0 +1,178 @@
+//! Machines outside the cluster, which take time to start and to stop.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kueue_check::{
+    AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters,
+    ReleaseReason, Released, Reservation, Verdict,
+};
+use tokio::time::{Instant, sleep};
+
+use super::vendor::holds;
+use crate::simulation::{Cluster, workloads};
+
+/// A service outside the cluster that starts a machine for each reservation, and a check that waits
+/// for it. A release asks the machine to stop and says [`Released::Later`] until it has stopped.
+///
+/// ```
+/// use std::time::Duration;
+/// use kueue_check_sim::{Job, Simulation, scenarios::Depot};
+///
+/// let trial = Simulation::with_tools(|tools| tools.outside(Depot::default)).invariant("all stopped", Depot::stops_all);
+/// trial.run(async |cluster| {
+///     let depot: Depot = cluster.outside();
+///     cluster.submit(Job::new("train"));
+///     cluster.expect_admitted("train").await;
+///     cluster.complete("train");
+///     cluster.expect("the machine stops", |_| depot.stopping() == 1).await;
+///     assert_eq!(depot.running(), 1); // not yet
+///     cluster.expect("it has stopped", |_| depot.running() == 0).await;
+/// });
+/// ```
+#[derive(Clone, Debug)]
+pub struct Depot {
+    starts: Duration,
+    stops: Duration,
+    remembers: bool,
+    machines: Arc<Mutex<Machines>>,
+}
+
+#[derive(Debug, Default)]
+struct Machines {
+    /// Those that run, by reservation.
+    running: BTreeMap<String, Reservation>,
+    /// Those that were told to stop, and when they will have.
+    stopping: BTreeMap<String, Instant>,
+    /// Those that have stopped.
+    stopped: BTreeSet<String>,
+    /// Reservations for which a machine was started after one had been stopped.
+    revived: BTreeSet<String>,
+}
+
+impl Default for Depot {
+    /// A machine starts in five seconds and stops in twenty.
+    fn default() -> Self {
+        Self {
+            starts: Duration::from_secs(5),
+            stops: Duration::from_secs(20),
+            remembers: true,
+            machines: Arc::default(),
+        }
+    }
+}
+
+impl Depot {
+    /// How long a machine takes to stop.
+    #[must_use]
+    pub fn stops_in(mut self, stops: Duration) -> Self {
+        self.stops = stops;
+        self
+    }
+
+    /// Can't say which machines run: what is not released never stops.
+    #[must_use]
+    pub fn without_list(mut self) -> Self {
+        self.remembers = false;
+        self
+    }
+
+    /// How many machines run, those that are stopping among them.
+    pub fn running(&self) -> usize {
+        self.machines().running.len()
+    }
+
+    /// How many machines were told to stop and have not yet.
+    pub fn stopping(&self) -> usize {
+        self.machines().stopping.len()
+    }
+
+    /// Whether no machine runs for a reservation that is over, and none was started for one whose
+    /// machine had been stopped.
+    pub fn stops_all(cluster: &Cluster) -> Result<(), String> {
+        let depot: Self = cluster.outside();
+        let machines = depot.machines();
+        if let Some(revived) = machines.revived.first() {
+            return Err(format!(
+                "a machine was started for {revived}, which had been released"
+            ));
+        }
+        let all = cluster.server().objects(&workloads(), "");
+        let holding: BTreeSet<(&str, &str)> = all
+            .iter()
+            .filter_map(holds)
+            .map(|(place, _)| place)
+            .collect();
+        for (key, reservation) in &machines.running {
+            let (uid, since) = (
+                reservation.uid().to_string(),
+                reservation.since().to_string(),
+            );
+            if !holding.contains(&(uid.as_str(), since.as_str())) {
+                return Err(format!("{key} is over and has a machine"));
+            }
+        }
+        Ok(())
+    }
+
+    fn machines(&self) -> MutexGuard<'_, Machines> {
+        self.machines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(&self, reservation: &Reservation) {
+        let mut machines = self.machines();
+        let key = reservation.to_string();
+        if machines.stopped.contains(&key) {
+            machines.revived.insert(key.clone());
+        }
+        machines.running.insert(key, reservation.clone());
+    }
+
+    fn stop(&self, reservation: &Reservation) -> Released {
+        let mut machines = self.machines();
+        let key = reservation.to_string();
+        if !machines.running.contains_key(&key) {
+            return Released::Done;
+        }
+        let stops = Instant::now() + self.stops;
+        let stops = *machines.stopping.entry(key.clone()).or_insert(stops);
+        let rest = stops.saturating_duration_since(Instant::now());
+        if !rest.is_zero() {
+            return Released::Later(rest);
+        }
+        machines.stopping.remove(&key);
+        machines.running.remove(&key);
+        machines.stopped.insert(key);
+        Released::Done
+    }
+}
+
+impl AdmissionCheckController for Depot {
+    type Parameters = NoParameters;
+
+    fn controller_name(&self) -> ControllerName {
+        const { ControllerName::from_static("example.com/depot") }
+    }
+
+    async fn check(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+        self.start(request.reservation());
+        sleep(self.starts).await;
+        Ok(Verdict::ready("has a machine"))
+    }
+
+    async fn release(
+        &self,
+        reservation: &Reservation,
+        _: ReleaseReason,
+    ) -> Result<Released, CheckError> {
+        Ok(self.stop(reservation))
+    }
+
+    async fn outstanding(&self) -> Result<Vec<Reservation>, CheckError> {
+        if !self.remembers {
+            return Ok(Vec::new());
+        }
+        Ok(self.machines().running.values().cloned().collect())
+    }
+}

@@ -1,0 +1,22 @@
+//! Two faults in one run.
+
+use kueue_check_sim::scenarios::Scenario;
+
+/// So many pairs of each scenario.
+const SAMPLE: usize = 120;
+
+#[test]
+fn a_sample_of_pairs_of_faults_is_survived() {
+    let mut failed = 0;
+    for name in ["approve", "passed-on", "hold"] {
+        let scenario = Scenario::named(name).unwrap();
+        let explored = scenario.explore_pairs(0, SAMPLE, |_| {});
+        println!("{name:<14} {explored}");
+        assert_eq!(explored.runs, SAMPLE + 1);
+        for run in explored.failed.iter().take(20) {
+            println!("{run}");
+        }
+        failed += explored.failed.len();
+    }
+    assert_eq!(failed, 0);
+}
