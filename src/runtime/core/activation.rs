@@ -577,6 +577,11 @@ mod tests {
             driver.feed(parameters(Event::InitApply(stored("b"))));
             driver.feed(parameters(Event::InitDone));
             driver.feed(Input::Lease(LeaseState::Held));
+            // A new leader lists Workloads anew.
+            for event in [Event::Init, Event::InitDone] {
+                let selected = true;
+                driver.feed(Input::Workloads { event, selected });
+            }
             driver
         }
 

@@ -1,12 +1,12 @@
 //! The cache of Workloads: the newest known state of each, whatever order news comes in.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-use super::{Now, TaskId};
 use crate::api::{Name, ResourceVersion, Uid, Workload};
 use crate::runtime::decide::Memory;
 use crate::runtime::queue::Lane;
@@ -68,37 +68,36 @@ pub(crate) struct KeyState {
     pub(super) controller: usize,
     /// The reservation being decided (when it began).
     pub(crate) reservation: Option<Timestamp>,
-    /// How long the reservation had been held when this process first observed it, and when that
-    /// was: together the time it has been held, which no step of the wall clock changes.
-    pub(super) held_before: Duration,
-    pub(super) first_seen: Instant,
+    /// By how many seconds the wall clock was ahead of the core's own when the reservation was first
+    /// observed: what a step of the wall clock changes later does not count.
+    pub(super) ahead: i32,
     /// The content the entry should have; `None` until the check was evaluated for this
     /// reservation.
     pub(super) expected: Option<EntryDigest>,
     /// Whether the check may have allocated something for the reservation.
     pub(super) started: bool,
-    /// The task in flight for it.
-    pub(super) task: Option<TaskId>,
+    /// Whether a task is in flight for it.
+    pub(super) busy: bool,
     /// Enqueue again when that task ends.
     pub(super) again: Option<Lane>,
     /// Writes in a row that failed.
     pub(super) failed_writes: u32,
     pub(super) timer: Option<Instant>,
-    pub(super) evaluated_at: Option<Instant>,
+    /// When it was last evaluated, in tenths of a second since the core was made.
+    pub(super) evaluated_at: Option<NonZeroU32>,
     pub(super) memory: Memory,
 }
 
 impl KeyState {
-    fn new(check: Name, controller: usize, now: Instant) -> Self {
+    fn new(check: Name, controller: usize) -> Self {
         Self {
             check,
             controller,
             reservation: None,
-            held_before: Duration::ZERO,
-            first_seen: now,
+            ahead: 0,
             expected: None,
             started: false,
-            task: None,
+            busy: false,
             again: None,
             failed_writes: 0,
             timer: None,
@@ -108,10 +107,16 @@ impl KeyState {
     }
 
     /// Starts a reservation: nothing of the one before counts.
-    pub(super) fn begin(&mut self, since: Timestamp, started: bool, now: Now) {
+    pub(super) fn begin(
+        &mut self,
+        since: Timestamp,
+        started: bool,
+        wall: Timestamp,
+        steady: Timestamp,
+    ) {
         self.reservation = Some(since);
-        self.held_before = Duration::try_from(now.wall.duration_since(since)).unwrap_or_default();
-        self.first_seen = now.instant;
+        let ahead = wall.as_second().saturating_sub(steady.as_second());
+        self.ahead = i32::try_from(ahead).unwrap_or_default();
         self.reset();
         self.started = started;
     }
@@ -124,9 +129,12 @@ impl KeyState {
         self.memory = Memory::default();
     }
 
-    /// How long the reservation has been held.
-    pub(super) fn held(&self, now: Instant) -> Duration {
-        self.held_before + now.saturating_duration_since(self.first_seen)
+    /// How long the reservation has been held at `steady`, by the core's own clock.
+    pub(super) fn held(&self, steady: Timestamp) -> Duration {
+        let ahead = SignedDuration::from_secs(self.ahead.into());
+        let since = self.reservation.unwrap_or(steady);
+        let held = steady.duration_since(since).saturating_add(ahead);
+        Duration::try_from(held).unwrap_or_default()
     }
 
     /// How urgent its evaluation is; `undecided` says whether a job waits for the first verdict.
@@ -139,7 +147,7 @@ impl KeyState {
     }
 
     fn is_idle(&self) -> bool {
-        self.reservation.is_none() && self.task.is_none()
+        self.reservation.is_none() && !self.busy
     }
 }
 
@@ -170,20 +178,14 @@ impl TrackedWorkload {
     }
 
     /// The state of `check`, made if it is new.
-    pub(super) fn key_or_new(
-        &mut self,
-        check: &Name,
-        controller: usize,
-        now: Instant,
-    ) -> &mut KeyState {
+    pub(super) fn key_or_new(&mut self, check: &Name, controller: usize) -> &mut KeyState {
         let at = self
             .keys
             .iter()
             .position(|key| key.check == *check)
             .unwrap_or_else(|| {
                 self.keys.reserve_exact(1);
-                self.keys
-                    .push(KeyState::new(check.clone(), controller, now));
+                self.keys.push(KeyState::new(check.clone(), controller));
                 self.keys.len() - 1
             });
         &mut self.keys[at]
@@ -274,6 +276,23 @@ impl WorkloadCache {
             Presence::Present(before) => Some(before),
             Presence::Unknown | Presence::Gone(_) => None,
         })
+    }
+
+    /// Whether a newer state than `workload` is known, or that it left the watch later.
+    pub(super) fn knows_newer(&self, workload: &Workload) -> bool {
+        let version = workload.resource_version();
+        match self
+            .tracked
+            .get(workload.uid())
+            .map(|tracked| &tracked.presence)
+        {
+            Some(Presence::Present(known)) => version.is_older_than(known.resource_version()),
+            Some(Presence::Gone(tombstone)) => tombstone
+                .left_at
+                .as_ref()
+                .is_some_and(|left_at| version.is_older_than(left_at)),
+            Some(Presence::Unknown) | None => false,
+        }
     }
 
     /// Replaces whatever is known, also by an older version: the API server was restored.

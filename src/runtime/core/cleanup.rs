@@ -150,10 +150,7 @@ impl Core {
             .quota_reserved()
             .at()
             .unwrap_or_default();
-        let now = self.now.instant;
-        self.workloads
-            .entry(&key.uid)
-            .key_or_new(check, controller, now);
+        self.workloads.entry(&key.uid).key_or_new(check, controller);
         let reservation = reservation_of(workload, check, since);
         self.enqueue_cleanup(&key, reservation, Some(why), false, Some(workload.clone()));
     }
@@ -163,11 +160,11 @@ impl Core {
         let Some(check) = self.checks.get(&key.check) else {
             return;
         };
-        let (controller, now) = (check.controller, self.now.instant);
+        let controller = check.controller;
         let since = last.conditions().quota_reserved().at().unwrap_or_default();
         self.workloads
             .entry(&key.uid)
-            .key_or_new(&key.check, controller, now);
+            .key_or_new(&key.check, controller);
         let reservation = reservation_of(last, &key.check, since);
         self.enqueue_cleanup(key, reservation, None, false, None);
     }
@@ -211,7 +208,7 @@ impl Core {
         if !self.leads() {
             return;
         }
-        let Some(state) = self.workloads.key(key).filter(|state| state.task.is_none()) else {
+        let Some(state) = self.workloads.key(key).filter(|state| !state.busy) else {
             return;
         };
         let controller = state.controller;
@@ -295,6 +292,13 @@ impl Core {
         // What was read is shown before release is called: quota may be reserved again since.
         if let Some(workload) = &found {
             self.take_in(workload, Origin::Read);
+        }
+        if found
+            .as_ref()
+            .is_some_and(|workload| self.workloads.knows_newer(workload))
+        {
+            // The watch has shown more since it was read.
+            return self.run_cleanup(key);
         }
         let outlives = self
             .checks

@@ -27,10 +27,7 @@ impl Core {
                 && let Some((key, lane)) = self.work.queues[controller].pop(last)
             {
                 self.process(&key);
-                let in_flight = self
-                    .workloads
-                    .key(&key)
-                    .is_some_and(|state| state.task.is_some());
+                let in_flight = self.workloads.key(&key).is_some_and(|state| state.busy);
                 if lane == Lane::Restore && in_flight {
                     self.work.restoring.in_flight.insert(key);
                 }
@@ -94,17 +91,18 @@ impl Core {
 
     /// Enqueues `key` for another evaluation, but not sooner than a pause after the last one.
     pub(super) fn enqueue_again(&mut self, key: &Key) {
-        let now = self.now.instant;
+        let tenths = self.tenths();
         let Some(state) = self.workloads.key_mut(key) else {
             return;
         };
-        if state.task.is_some() {
+        if state.busy {
             state.again = Some(state.again.unwrap_or(Lane::Recheck));
             return;
         }
         let since_last = state
             .evaluated_at
-            .map(|at| now.saturating_duration_since(at))
+            .zip(tenths)
+            .map(|(at, now)| Duration::from_millis(100) * now.get().saturating_sub(at.get()))
             .filter(|passed| *passed < TRIGGER_PAUSE);
         match since_last {
             Some(passed) => self.set_timer_at_most(key, TRIGGER_PAUSE.saturating_sub(passed)),
@@ -140,7 +138,7 @@ impl Core {
         let Some(state) = tracked.key_mut(&key.check) else {
             return;
         };
-        if state.task.is_some() {
+        if state.busy {
             state.again = Some(state.again.map_or(lane, |again| again.min(lane)));
             return;
         }
@@ -188,7 +186,7 @@ impl Core {
     pub(super) fn settle(&mut self, key: &Key) {
         self.work.restoring.in_flight.remove(key);
         let again = match self.workloads.key_mut(key) {
-            Some(state) if state.task.is_none() => state.again.take(),
+            Some(state) if !state.busy => state.again.take(),
             _ => return self.tidy(key),
         };
         match again {

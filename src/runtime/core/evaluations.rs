@@ -80,7 +80,7 @@ impl Core {
         controller: usize,
         parameters: Arc<ValidParameters>,
     ) {
-        let now = self.now.instant;
+        let evaluated_at = self.tenths();
         let Some(reservation) = Reservation::of(workload, &key.check) else {
             return;
         };
@@ -88,7 +88,7 @@ impl Core {
             return;
         };
         state.started = true;
-        state.evaluated_at = Some(now);
+        state.evaluated_at = evaluated_at;
         let task = EvaluationTask {
             controller,
             check: key.check.clone(),
@@ -200,12 +200,12 @@ impl Core {
         outcome: &Outcome,
         label: &'static str,
     ) {
-        let now = self.now.instant;
+        let steady = self.steady();
         let Some(state) = self.workloads.key_mut(key) else {
             return;
         };
         state.memory.evaluations = state.memory.evaluations.saturating_add(1);
-        let first = (state.memory.evaluations == 1).then(|| state.held(now));
+        let first = (state.memory.evaluations == 1).then(|| state.held(steady));
         let (message, failed) = summary(outcome);
         self.remember(reservation, label, &message);
         self.report(Report::Outcome {
@@ -248,7 +248,7 @@ impl Core {
             served: self.served,
             policy: &check.policy,
             memory: &state.memory,
-            held: state.held(self.now.instant),
+            held: state.held(self.steady()),
             evictions_last_hour: check.evictions.used(self.now.wall),
             now: self.now.wall,
             steady: self.steady(),

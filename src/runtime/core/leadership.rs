@@ -128,7 +128,7 @@ impl Core {
         self.work.restoring.in_flight.clear();
         self.work.busy.fill(0);
         for state in self.workloads.keys_mut() {
-            if state.task.take().is_some() {
+            if std::mem::take(&mut state.busy) {
                 // What a canceled write has done is not known.
                 state.expected = None;
                 state.again = None;

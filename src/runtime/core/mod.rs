@@ -20,6 +20,7 @@ mod workloads;
 mod writes;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -350,6 +351,16 @@ impl Core {
             .wall
             .saturating_add(passed)
             .unwrap_or(Timestamp::MAX)
+    }
+
+    /// Tenths of a second since the core was made.
+    fn tenths(&self) -> Option<NonZeroU32> {
+        let passed = self
+            .now
+            .instant
+            .saturating_duration_since(self.created.instant);
+        let tenths = u32::try_from(passed.as_millis() / 100).unwrap_or(u32::MAX);
+        NonZeroU32::new(tenths.saturating_add(1))
     }
 
     fn delay(&self, failures: u32, key: u64) -> Duration {

@@ -191,7 +191,7 @@ impl Core {
         if let Some(key) = purpose.key() {
             let key = key.clone();
             if let Some(state) = self.workloads.key_mut(&key) {
-                state.task = Some(id);
+                state.busy = true;
                 let controller = state.controller;
                 self.work.busy[controller] += 1;
             }
@@ -208,7 +208,7 @@ impl Core {
         if let Some(key) = purpose.key()
             && let Some(state) = self.workloads.key_mut(key)
         {
-            state.task = None;
+            state.busy = false;
             let controller = state.controller;
             self.work.busy[controller] = self.work.busy[controller].saturating_sub(1);
         }

@@ -84,10 +84,9 @@ impl Core {
         if current == Some(reservation.since()) {
             return;
         }
-        let now = self.now.instant;
         self.workloads
             .entry(&key.uid)
-            .key_or_new(&check, controller, now);
+            .key_or_new(&check, controller);
         let removed = !self.checks.contains_key(&check);
         let why = removed.then_some(ReleaseReason::CheckRemoved);
         self.enqueue_cleanup(&key, reservation, why, true, None);

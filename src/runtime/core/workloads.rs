@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::runtime::watcher::Event;
 
 use super::cache::{Applied, Key, KeyState, Origin};
@@ -18,6 +18,9 @@ use crate::runtime::writer::{EntryDigest, WriteError};
 
 /// How often another client may change an entry before each further write of it waits longer.
 const OVERWRITES_AT_ONCE: u32 = 3;
+
+/// After how long without one they are counted from the start.
+const OVERWRITES_APART: SignedDuration = SignedDuration::from_mins(10);
 
 pub(super) const DELETED: ReleaseReason = ReleaseReason::Deleted;
 
@@ -275,13 +278,13 @@ impl Core {
         let digest = EntryDigest::of(entry);
         let undecided = is_undecided(workload, check);
         self.end_other_reservation(workload, &key, since);
-        let now = self.now;
+        let (now, steady) = (self.now, self.steady());
         let Some(tracked) = self.workloads.get_mut(workload.uid()) else {
             return;
         };
-        let state = tracked.key_or_new(check, controller, now.instant);
+        let state = tracked.key_or_new(check, controller);
         if state.reservation != Some(since) {
-            state.begin(since, started, now);
+            state.begin(since, started, now.wall, steady);
         }
         if phase == Standing::AwaitingReset || !self.role.eq(&super::Role::Leading) {
             return;
@@ -307,13 +310,22 @@ impl Core {
     /// Another client changed the entry: Kueue's scheduler may have applied an older copy (rule 7).
     /// It is written again, and ever more slowly if that goes on.
     fn overwritten(&mut self, key: &Key, lane: Lane) {
+        let steady = self.steady();
         let Some(state) = self.workloads.key_mut(key) else {
             return;
         };
         // From here on it counts as not evaluated, so that this is not noticed twice.
         state.expected = None;
         state.memory.change_trouble(|trouble| {
-            trouble.overwritten = trouble.overwritten.saturating_add(1);
+            let quiet = trouble
+                .overwritten_at
+                .is_some_and(|last| steady.duration_since(last) > OVERWRITES_APART);
+            trouble.overwritten = if quiet {
+                1
+            } else {
+                trouble.overwritten.saturating_add(1)
+            };
+            trouble.overwritten_at = Some(steady);
         });
         let times = state.memory.trouble().overwritten;
         let delayed = (times > OVERWRITES_AT_ONCE)
@@ -451,7 +463,7 @@ fn reason_to_evaluate(
     inputs_changed: bool,
 ) -> Option<Reason> {
     // What comes while a task is in flight is compared when it ends.
-    if state.task.is_some() {
+    if state.busy {
         return inputs_changed.then_some(Reason::InputsChanged);
     }
     match state.expected {

@@ -73,9 +73,6 @@ impl Core {
         if let Some(state) = self.workloads.key_mut(key) {
             state.failed_writes = 0;
             state.expected = workload.check(&key.check).map(EntryDigest::of);
-            state
-                .memory
-                .change_trouble(|trouble| trouble.overwritten = 0);
         }
         self.take_in(workload, Origin::Reply);
         self.schedule(key, conclusion);
@@ -243,11 +240,11 @@ impl Core {
         reservation: &crate::check::Reservation,
         conclusion: &Conclusion,
     ) {
-        let now = self.now.instant;
+        let steady = self.steady();
         let Some(state) = self.workloads.key(key) else {
             return;
         };
-        let (controller, held) = (state.controller, state.held(now));
+        let (controller, held) = (state.controller, state.held(steady));
         for note in &conclusion.notes {
             self.report(Report::Note {
                 reservation: reservation.clone(),

@@ -1029,12 +1029,14 @@ fn a_refused_growth_takes_back_an_earlier_ready() {
 #[test]
 fn a_refused_growth_is_evaluated_again_as_its_verdict_says_and_else_ever_more_rarely() {
     let minutes = |minutes| LookAgain::After(MINUTE * minutes);
-    let again = |verdict: Verdict, memory| {
+    let at = |verdict: Verdict, memory, now| {
         waiting("Pending", "")
             .growth(Some(2))
+            .at(now)
             .memory(memory)
             .verdict(verdict)
     };
+    let again = |verdict, memory| at(verdict, memory, "2026-11-21T10:05:00Z");
     for (verdict, expected) in [
         (Verdict::rejected("x").recheck_in(MINUTE * 7), minutes(7)),
         (Verdict::retry_now("x").recheck_in(MINUTE * 7), minutes(7)),
@@ -1043,8 +1045,16 @@ fn a_refused_growth_is_evaluated_again_as_its_verdict_says_and_else_ever_more_ra
         assert_eq!(again(verdict, Memory::default()).look_again, expected);
     }
     let mut memory = Memory::default();
-    for pause in [1, 2, 4, 8, 15, 15, 15] {
-        let conclusion = again(Verdict::rejected("x"), memory);
+    for (pause, now) in [
+        (1, "2026-11-21T09:05:00Z"),
+        (2, "2026-11-21T09:06:00Z"),
+        (4, "2026-11-21T09:08:00Z"),
+        (8, "2026-11-21T09:12:00Z"),
+        (15, "2026-11-21T09:20:00Z"),
+        (15, "2026-11-21T09:35:00Z"),
+        (15, "2026-11-21T09:50:00Z"),
+    ] {
+        let conclusion = at(Verdict::rejected("x"), memory, now);
         assert_eq!(conclusion.look_again, minutes(pause));
         memory = conclusion.memory;
     }
@@ -1058,9 +1068,10 @@ fn a_refused_growth_is_evaluated_again_as_its_verdict_says_and_else_ever_more_ra
 #[test]
 fn the_operator_may_have_growths_refused_within_the_fences_of_running_jobs() {
     let mut memory = Memory::default();
-    for objection in 1..=2 {
+    for (objection, now) in [(1, "2026-11-21T09:05:00Z"), (2, "2026-11-21T09:06:00Z")] {
         let conclusion = waiting("Pending", "")
             .growth(Some(2))
+            .at(now)
             .policy(evict(3))
             .memory(memory)
             .verdict(Verdict::rejected("too large"));
@@ -1079,6 +1090,7 @@ fn the_operator_may_have_growths_refused_within_the_fences_of_running_jobs() {
     }
     let mut third = waiting("Pending", "")
         .growth(Some(2))
+        .at("2026-11-21T09:07:00Z")
         .policy(evict(3))
         .memory(memory);
     assert_eq!(

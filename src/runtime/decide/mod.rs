@@ -95,6 +95,7 @@ pub(crate) struct Trouble {
     pub(crate) retry_due: Option<Timestamp>,
     /// How often in a row somebody else has changed what was written.
     pub(crate) overwritten: u32,
+    pub(crate) overwritten_at: Option<Timestamp>,
 }
 
 impl Memory {

@@ -34,7 +34,6 @@ impl Faults for NoLists {
 
 /// Ten minutes in which every list fails cost at most thirty requests for each watch.
 #[tokio::test(start_paused = true)]
-#[ignore = "red: finding 1.7 (runtime)"]
 async fn lists_that_fail_for_ten_minutes_are_asked_for_ever_more_rarely() {
     let clock = Clock::following_tokio("2026-11-21T09:00:00Z".parse().unwrap());
     let server = ApiServer::prepared(clock.clone(), definitions::kueue());

@@ -12,7 +12,6 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// A check that can't list what it started depends on the release that the runtime has promised to
 /// try again.
 #[test]
-#[ignore = "red: finding 1.10 (runtime)"]
 fn a_release_that_takes_time_outlasts_the_replacement_of_the_api() {
     let depot = || Depot::default().stops_in(2 * MINUTE).without_list();
     let trial = Simulation::with_tools(move |tools| tools.outside(depot));
@@ -36,7 +35,6 @@ fn a_release_that_takes_time_outlasts_the_replacement_of_the_api() {
 
 /// From 0.15 on Kueue serves both versions: no request fails, and still there is something new.
 #[test]
-#[ignore = "red: finding 2.3 (runtime)"]
 fn a_newer_version_is_used_although_the_older_one_is_still_served() {
     let open = || Scripted::new(|_| Ok(Verdict::ready("open")));
     let trial = Simulation::new(open).kueue_api(KueueApi::V1beta1);
