@@ -16,7 +16,8 @@ static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 const WORKLOADS: usize = 10_000;
 /// What the ledger may keep of a Workload besides the runtime's own view of it, which it shares.
-const BAR: usize = 200;
+/// A priority class with its kind, by which exemptions are decided, takes a pointer of it.
+const BAR: usize = 208;
 
 /// A job that runs, in one of fifty namespaces. Uids are random, as a cluster's are.
 fn workload(number: usize) -> Workload {
@@ -36,7 +37,7 @@ fn workload(number: usize) -> Workload {
 }
 
 #[test]
-fn a_committed_workload_costs_at_most_two_hundred_bytes() {
+fn a_committed_workload_costs_little() {
     let spec = json!({"unit": "USD", "period": {"calendar": "Week"}, "source": {"fixed": {}}, "namespaceLimits": {"default": "10"},
         "prices": [{"flavor": "*", "resources": {"cpu": "1"}}]});
     let terms = Terms::of_spec("b", &serde_json::from_value(spec).unwrap()).unwrap();

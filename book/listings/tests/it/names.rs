@@ -112,7 +112,7 @@ fn missing(named: &str, wanted: impl IntoIterator<Item = String>) -> Vec<String>
 fn every_reason_of_the_condition_is_explained() {
     let files = [
         "src/runtime/activation.rs",
-        "src/runtime/manager/activations.rs",
+        "src/runtime/core/activation.rs",
     ];
     let reasons = files
         .iter()
@@ -125,7 +125,7 @@ fn every_reason_of_the_condition_is_explained() {
 
 #[test]
 fn every_event_is_explained() {
-    let files = ["src/runtime/manager/report.rs", "src/check/event.rs"];
+    let files = ["src/runtime/manager/reporting.rs", "src/check/event.rs"];
     let reasons = files
         .iter()
         .flat_map(|file| literals(file))
@@ -140,7 +140,7 @@ fn every_event_is_explained() {
 fn every_message_is_explained() {
     let files = [
         "src/runtime/decide/conclude.rs",
-        "src/runtime/manager/looks.rs",
+        "src/runtime/core/evaluations.rs",
     ];
     let messages = files
         .iter()
