@@ -5,6 +5,7 @@ use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kube::config::{AuthInfo, Config};
@@ -220,6 +221,7 @@ impl Access {
     /// # Errors
     /// If it can't be written.
     pub fn kubeconfig_with_token(&self, name: &str, token: &str) -> Result<PathBuf, StartError> {
+        static WRITTEN: AtomicU64 = AtomicU64::new(0);
         let path = self.folder.join(format!("{name}.kubeconfig"));
         let authority = self.folder.join("certificates/apiserver.crt");
         let config = serde_json::json!({
@@ -228,10 +230,12 @@ impl Access {
             "users": [{"name": name, "user": {"token": token}}],
             "contexts": [{"name": "testenv", "context": {"cluster": "testenv", "user": name}}],
         });
-        fs::write(
-            &path,
-            serde_json::to_vec_pretty(&config).map_err(io::Error::other)?,
-        )?;
+        let text = serde_json::to_vec_pretty(&config).map_err(io::Error::other)?;
+        // Another test may be reading it: it is replaced as a whole.
+        let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+        let new = self.folder.join(format!("{name}.kubeconfig.{number}"));
+        fs::write(&new, text)?;
+        fs::rename(&new, &path)?;
         Ok(path)
     }
 }
