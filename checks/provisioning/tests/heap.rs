@@ -183,7 +183,11 @@ async fn heap_with(workloads: usize) -> (usize, usize) {
     let before = asked.load(Ordering::Relaxed);
     sleep(Duration::from_secs(3600)).await;
     let later = asked.load(Ordering::Relaxed) - before;
-    assert_eq!(later, 0, "requests in an hour in which nothing changes");
+    // The resync: two for the served API each ten minutes, and the lists each half hour.
+    assert!(
+        later <= 2 * 7 + 6 * 3,
+        "{later} requests in an hour in which nothing changes"
+    );
     let (now, peak) = (ALLOCATOR.current_usage(), ALLOCATOR.peak_usage());
     running.abort();
     let _ = running.await;
@@ -191,7 +195,8 @@ async fn heap_with(workloads: usize) -> (usize, usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_workload_whose_request_is_pending_costs_at_most_four_kibibytes_and_no_requests() {
+async fn a_workload_whose_request_is_pending_costs_at_most_four_kibibytes_and_no_requests_but_the_resync()
+ {
     let (empty, _) = heap_with(0).await;
     let (full, peak) = heap_with(WORKLOADS).await;
     let each = (full - empty) / WORKLOADS;
