@@ -5,19 +5,18 @@ use kueue_check_sim::scenarios::{self, Scenario};
 
 /// Faults that the runtime does not survive yet in a scenario; none means that it fails without one.
 /// Each line has an ignored test below, which names the finding.
-const RED: [(&str, &[Fault]); 17] = [
+const RED: [(&str, &[Fault]); 16] = [
     ("reject", &[Fault::LateReply]),
     ("two-checks", &[Fault::LateReply]),
     ("preempted", &[Fault::LateReply]),
-    ("delete-asked", &[]),
-    ("delete-written", &[]),
-    ("delete-stopping", &[]),
+    ("delete-written", &[Fault::LateReply]),
     ("no-parameters", &[Fault::LateReply]),
+    ("no-check", &[Fault::Break, Fault::Late, Fault::Expire]),
+    ("flap", &CRASHES),
     ("switched", &[]),
     ("panics", &[]),
     ("objects-anew", &[]),
     ("two-zones", &[]),
-    ("flap", &[]),
     ("upgrade", &[]),
     ("led-again", &[]),
     ("taken-over", &[]),
@@ -25,12 +24,32 @@ const RED: [(&str, &[Fault]); 17] = [
     ("two-an-hour", &[]),
 ];
 
+/// The faults after which another process goes on.
+const CRASHES: [Fault; 6] = [
+    Fault::CrashBefore,
+    Fault::CrashAfter,
+    Fault::CrashOnEvent,
+    Fault::SecondLeader,
+    Fault::ClockForward,
+    Fault::ClockBack,
+];
+
+/// Whether the runtime does not get through a scenario yet although nothing goes wrong.
+pub(super) fn fails_without_a_fault(name: &str) -> bool {
+    RED.iter()
+        .any(|(red, faults)| *red == name && faults.is_empty())
+}
+
 /// Runs a scenario with those faults that are `wanted`, and says how many runs failed.
 fn failures(scenario: &Scenario, wanted: impl Fn(Fault) -> bool) -> usize {
     let explored = scenario.explore_with(0, wanted);
     println!("{:<15} {explored}", scenario.name);
-    for run in explored.failed.iter().take(20) {
-        println!("{run}");
+    for (number, run) in explored.failed.iter().enumerate() {
+        if number < 3 {
+            println!("{run}");
+        } else {
+            println!("also with {}", run.plan);
+        }
     }
     explored.failed.len()
 }
@@ -61,7 +80,6 @@ fn survives(name: &str) {
     assert_eq!(failures(&scenario, wanted), 0);
 }
 
-/// A check after an answer that came after the event of a deletion.
 #[test]
 #[ignore = "red: finding 1.2 (runtime)"]
 fn what_was_deleted_stays_deleted_when_a_reply_is_late() {
@@ -70,9 +88,7 @@ fn what_was_deleted_stays_deleted_when_a_reply_is_late() {
         "two-checks",
         "preempted",
         "no-parameters",
-        "delete-asked",
         "delete-written",
-        "delete-stopping",
     ] {
         survives(name);
     }
@@ -130,6 +146,14 @@ fn a_replacement_of_the_api_loses_no_release() {
 #[ignore = "red: finding 1.12 (runtime)"]
 fn of_several_reservations_of_a_workload_each_is_released() {
     survives("flap");
+}
+
+/// The condition `Active` is written to a deleted AdmissionCheck again and again, without a pause,
+/// until the event of the deletion arrives.
+#[test]
+#[ignore = "red: no finding yet, `announced` of `manager/activations.rs` (runtime)"]
+fn a_deleted_admission_check_is_not_written_to_in_a_loop() {
+    survives("no-check");
 }
 
 #[test]
