@@ -87,7 +87,7 @@ fn main() -> ExitCode {
 
 fn list() -> ExitCode {
     for scenario in scenarios::all() {
-        println!("{:<14} {}", scenario.name, scenario.about);
+        println!("{:<15} {}", scenario.name, scenario.about);
     }
     ExitCode::SUCCESS
 }
@@ -109,7 +109,7 @@ enum How {
 fn progress(name: &str) -> impl FnMut(Progress) {
     move |Progress { done, of, failed }| {
         if done.is_multiple_of(100) || done == of {
-            eprintln!("{name:<14} {done} of {of} pairs, {failed} failed");
+            eprintln!("{name:<15} {done} of {of} pairs, {failed} failed");
         }
     }
 }
@@ -129,7 +129,7 @@ fn explore(name: Option<&str>, seed: u64, how: How, html: Option<&Path>) -> Exit
             How::Random(runs) => scenario.explore_at_random(seed, runs),
             How::Pairs(limit) => scenario.explore_pairs(seed, limit, progress(scenario.name)),
         };
-        println!("{:<14} {explored}", scenario.name);
+        println!("{:<15} {explored}", scenario.name);
         for run in &explored.failed {
             println!("\n{run}");
         }

@@ -19,7 +19,7 @@ use crate::simulation::Simulation;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
-/// Points of a kind where two replicas send many requests.
+/// Points of a kind in scenarios with many requests.
 const FEW: usize = 4;
 
 /// All of them.
@@ -194,6 +194,7 @@ pub fn all() -> Vec<Scenario> {
                 Simulation::with_tools(|tools| tools.outside(Worded::default))
                     .parameters(&Word::object("by-day", "day"))
                     .object(&Word::object("by-night", "night"))
+                    .points_of_a_kind(FEW)
             },
             play: |cluster| Box::pin(terms::switched(cluster)),
         },
@@ -231,7 +232,10 @@ pub fn all() -> Vec<Scenario> {
         Scenario {
             name: "flap",
             about: "quota is lost and regained while answers are written",
-            simulation: || deleted::depot().and("second", |_| quota::AfterFivePast),
+            simulation: || {
+                let depot = deleted::depot().and("second", |_| quota::AfterFivePast);
+                depot.points_of_a_kind(FEW)
+            },
             play: |cluster| Box::pin(terms::flapped(cluster)),
         },
         Scenario {
@@ -242,6 +246,7 @@ pub fn all() -> Vec<Scenario> {
                 Simulation::with_tools(move |tools| tools.outside(depot))
                     .invariant("all stopped", Depot::stops_all)
                     .kueue_api(KueueApi::V1beta1)
+                    .points_of_a_kind(FEW)
             },
             play: |cluster| Box::pin(terms::upgraded(cluster)),
         },
@@ -278,12 +283,13 @@ pub fn all() -> Vec<Scenario> {
         },
         Scenario {
             name: "two-an-hour",
-            about: "a check objects to six running jobs, of which it may stop two in an hour",
+            about: "a check objects to four running jobs, of which it may stop two in an hour",
             simulation: || {
                 Simulation::new(|| {
                     Scripted::new(|r| Ok(terms::until_five_past_nine(r)))
                         .policy(terms::stops_two_in_an_hour())
                 })
+                .points_of_a_kind(FEW)
             },
             play: |cluster| Box::pin(terms::objected_to_all(cluster)),
         },
