@@ -5,13 +5,28 @@ use kueue_check_sim::scenarios::{self, Scenario};
 
 /// Faults that the runtime does not survive yet in a scenario; none means that it fails without one.
 /// Each line has an ignored test below, which names the finding.
-const RED: [(&str, &[Fault]); 4] = [
+const RED: [(&str, &[Fault]); 12] = [
+    // Mended in the runtime, and not yet run to their end with it.
+    ("reject", &[Fault::LateReply]),
+    ("two-checks", &[Fault::LateReply]),
+    ("preempted", &[Fault::LateReply]),
+    ("no-parameters", &[Fault::LateReply]),
+    ("delete-asked", &[Fault::LateReply]),
+    ("delete-written", &[Fault::LateReply]),
+    ("delete-stopping", &[Fault::LateReply]),
+    ("no-check", &[Fault::Break, Fault::Late, Fault::Expire]),
     // Which of the two checks is first, and so which one waits, is a race.
     ("two-zones", &[Fault::Hang]),
     ("objects-anew", &[]),
     ("two-an-hour", &[]),
     ("led-again", &[]),
 ];
+
+/// Whether the runtime does not get through a scenario yet although nothing goes wrong.
+pub(super) fn fails_without_a_fault(name: &str) -> bool {
+    RED.iter()
+        .any(|(red, faults)| *red == name && faults.is_empty())
+}
 
 /// Runs a scenario with those faults that are `wanted`, and says how many runs failed.
 fn failures(scenario: &Scenario, wanted: impl Fn(Fault) -> bool) -> usize {
@@ -65,4 +80,21 @@ fn a_check_stops_no_more_running_jobs_in_an_hour_than_it_may() {
 #[ignore = "red: finding 1.9 (runtime)"]
 fn a_new_process_watches_running_jobs_as_the_last_one_did() {
     survives("objects-anew");
+}
+
+#[test]
+#[ignore = "finding 1.2 (runtime): mended, and not yet run to its end"]
+fn what_was_deleted_stays_deleted_when_a_reply_is_late() {
+    for name in [
+        "reject",
+        "two-checks",
+        "preempted",
+        "no-parameters",
+        "delete-asked",
+        "delete-written",
+        "delete-stopping",
+        "no-check",
+    ] {
+        survives(name);
+    }
 }
