@@ -1,6 +1,6 @@
 //! The runtime: it watches, evaluates the checks, and writes what they decide.
 //!
-//! Its state is in [`core`], which is a value with one step: inputs in, effects out. [`manager`] is
+//! Its state is in `core`, which is a value with one step: inputs in, effects out. `manager` is
 //! the loop around it, which carries effects out. Decisions are pure.
 
 mod activation;

@@ -1,6 +1,6 @@
 //! The runtime as a whole: its builder, its loop around the core, and the tasks it carries out.
 //!
-//! The state is in the [`core`](super::core), which the loop owns. Whatever takes time is a task,
+//! The state is in `runtime::core`, which the loop owns. Whatever takes time is a task,
 //! which gets copies and returns a result.
 
 mod builder;
