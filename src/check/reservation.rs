@@ -50,20 +50,25 @@ pub struct ReservationError(String);
 impl Reservation {
     /// The current reservation of `workload` for the AdmissionCheck `check`; `None` without quota.
     pub fn of(workload: &Workload, check: &str) -> Option<Self> {
+        workload
+            .holds_quota()
+            .then(|| Self::last_of(workload, check))
+    }
+
+    /// The same, also if it has ended: QuotaReserved has the time of its last change.
+    pub(crate) fn last_of(workload: &Workload, check: &str) -> Self {
         let since = workload
             .conditions()
             .quota_reserved()
             .at()
             .unwrap_or_default();
-        workload.holds_quota().then(|| {
-            Self::new(
-                workload.namespace(),
-                workload.name(),
-                workload.uid().clone(),
-                check,
-                since,
-            )
-        })
+        Self::new(
+            workload.namespace(),
+            workload.name(),
+            workload.uid().clone(),
+            check,
+            since,
+        )
     }
 
     /// The reservation of the Workload `namespace/name` with `uid` that began at `since`, as the AdmissionCheck `check` sees it.

@@ -44,7 +44,7 @@ pub(super) struct Activation {
 /// What to do about the inputs as they are now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// They are being tried, or others are, or a retry is due later.
+    /// They are being tried, or others are.
     Wait,
     /// They were tried.
     Known,
@@ -407,9 +407,6 @@ impl Core {
                     check: name.to_string(),
                     error: error.to_string(),
                 });
-                if let WriteError::Paused(pause) = error {
-                    self.pause(pause);
-                }
                 Some(self.delay(failures, 0))
             }
         };
@@ -433,15 +430,6 @@ impl Core {
         };
         let before = std::mem::replace(&mut check.announcement.retry_at, at);
         self.replace_timer(before, at, Timer::Announce(name.clone()));
-    }
-
-    fn replace_timer(&mut self, before: Option<Instant>, after: Option<Instant>, timer: Timer) {
-        if let Some(before) = before {
-            self.work.timers.remove(&(before, timer.clone()));
-        }
-        if let Some(after) = after {
-            self.work.timers.insert((after, timer));
-        }
     }
 
     /// An inactive AdmissionCheck, or a failed activation, is tried again.

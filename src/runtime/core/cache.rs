@@ -412,14 +412,16 @@ impl WorkloadCache {
         })
     }
 
+    /// How many are tracked, with those of which something is still under way.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.tracked.len()
+    }
+
     pub(super) fn keys_mut(&mut self) -> impl Iterator<Item = &mut KeyState> {
         self.tracked
             .values_mut()
             .flat_map(|tracked| &mut tracked.keys)
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.tracked.len()
     }
 }
 

@@ -8,9 +8,8 @@ use tokio::time::Instant;
 
 use super::cache::{Key, Origin};
 use super::tasks::InFlight;
-use super::workloads::reservation_of;
 use super::{Core, Report, Task};
-use crate::api::{Name, Workload, digest};
+use crate::api::{Workload, digest};
 use crate::check::{PodSetUpdates, ReleaseReason, Released, Reservation};
 use crate::runtime::decide::{Delay, EntryPatch, Outcome, Standing, standing};
 use crate::runtime::evaluate::NoAnswer;
@@ -45,7 +44,7 @@ pub(crate) struct Cleanup {
 #[derive(Debug, PartialEq)]
 enum Step {
     FindReason,
-    Withdraw(ReleaseReason, Workload),
+    Withdraw(Workload),
     Release(ReleaseReason),
     Done,
 }
@@ -54,7 +53,7 @@ impl Cleanup {
     fn next(&self, releases: bool) -> Step {
         match (self.why, &self.withdraw) {
             (None, _) => Step::FindReason,
-            (Some(why), Some(workload)) => Step::Withdraw(why, workload.clone()),
+            (Some(_), Some(workload)) => Step::Withdraw(workload.clone()),
             (Some(why), None) if self.release && releases => Step::Release(why),
             (Some(_), None) => Step::Done,
         }
@@ -136,37 +135,21 @@ impl Cleanups {
 }
 
 impl Core {
-    /// Enqueues the withdrawal of the verdict that `workload` carries (rule 15).
+    /// Enqueues the withdrawal of the verdict that `workload` carries (rule 15). `found` is `None` if
+    /// it must be found out whether it still does, and why its reservation ended.
     pub(super) fn enqueue_withdrawal(
         &mut self,
         workload: &Workload,
-        check: &Name,
+        key: &Key,
         controller: usize,
-        why: ReleaseReason,
+        found: Option<(ReleaseReason, Workload)>,
     ) {
-        let key = Key::new(workload.uid(), check);
-        let since = workload
-            .conditions()
-            .quota_reserved()
-            .at()
-            .unwrap_or_default();
-        self.workloads.entry(&key.uid).key_or_new(check, controller);
-        let reservation = reservation_of(workload, check, since);
-        self.enqueue_cleanup(&key, reservation, Some(why), false, Some(workload.clone()));
-    }
-
-    /// Enqueues the search for the verdict that `last` carried when it left the watch.
-    pub(super) fn find_stale_verdict(&mut self, last: &Workload, key: &Key) {
-        let Some(check) = self.checks.get(&key.check) else {
-            return;
-        };
-        let controller = check.controller;
-        let since = last.conditions().quota_reserved().at().unwrap_or_default();
         self.workloads
             .entry(&key.uid)
             .key_or_new(&key.check, controller);
-        let reservation = reservation_of(last, &key.check, since);
-        self.enqueue_cleanup(key, reservation, None, false, None);
+        let reservation = Reservation::last_of(workload, &key.check);
+        let (why, withdraw) = found.unzip();
+        self.enqueue_cleanup(key, reservation, why, false, withdraw);
     }
 
     pub(super) fn enqueue_cleanup(
@@ -213,10 +196,6 @@ impl Core {
         };
         let controller = state.controller;
         let releases = !self.work.never_allocate.contains(&controller);
-        let manager = self
-            .checks
-            .get(&key.check)
-            .map(|check| Arc::clone(&check.manager));
         let Some(cleanup) = self.cleanups.first(key) else {
             return;
         };
@@ -224,15 +203,11 @@ impl Core {
         let key = key.clone();
         match cleanup.next(releases) {
             Step::FindReason => {
-                let task = Task::Read {
-                    namespace: reservation.namespace().to_owned(),
-                    name: reservation.name().to_owned(),
-                    uid: key.uid.clone(),
-                };
+                let task = Task::read(reservation.namespace(), reservation.name(), &key.uid);
                 self.start(InFlight::FindReason { key, reservation }, task);
             }
-            Step::Withdraw(_, workload) => {
-                let Some(manager) = manager else {
+            Step::Withdraw(workload) => {
+                let Some(check) = self.checks.get(&key.check) else {
                     // Without an AdmissionCheck there is no entry of ours.
                     if let Some(cleanup) = self.cleanups.get_mut(&key, &reservation) {
                         cleanup.withdraw = None;
@@ -249,7 +224,7 @@ impl Core {
                 let task = Task::WriteEntry {
                     workload,
                     check: key.check.clone(),
-                    manager,
+                    manager: Arc::clone(&check.manager),
                     patch,
                 };
                 self.start(InFlight::Withdrawal { key, reservation }, task);
@@ -303,42 +278,36 @@ impl Core {
         let outlives = self
             .checks
             .get(&key.check)
-            .is_some_and(|check| self.controllers[check.controller].outlives);
-        let (why, stale) = match &found {
-            None => (ReleaseReason::Deleted, false),
-            Some(workload) => match standing(workload, &key.check, outlives) {
+            .map(|check| self.controllers[check.controller].outlives);
+        let (why, stale) = match (&found, outlives) {
+            (None, _) => (ReleaseReason::Deleted, false),
+            (Some(_), None) => (ReleaseReason::CheckRemoved, false),
+            (Some(workload), Some(outlives)) => match standing(workload, &key.check, outlives) {
                 Standing::Over { why, withdraw } => (why, withdraw),
+                // It had not ended: a list was older than the watch. What was allocated is its own.
+                _ if Reservation::last_of(workload, &key.check) == *reservation => {
+                    return self.reservation_lives(key, reservation);
+                }
                 // It has quota again already, which is another reservation.
                 _ => (ReleaseReason::QuotaLost, false),
             },
         };
-        let lives = found.as_ref().and_then(|workload| {
-            Reservation::of(workload, &key.check).filter(|_| {
-                !matches!(
-                    standing(workload, &key.check, outlives),
-                    Standing::Over { .. }
-                )
-            })
-        });
-        let current = self.workloads.key(key).and_then(|state| state.reservation);
         let Some(cleanup) = self.cleanups.get_mut(key, reservation) else {
             return self.settle(key);
         };
-        if lives.as_ref() == Some(reservation) {
-            if current != Some(reservation.since()) {
-                // It has ended since it was read, as the watch has shown: it is read again.
-                return self.run_cleanup(key);
-            }
-            // It had not ended: a list was older than the watch. Whatever was allocated is its own.
-            let release = cleanup.release;
-            if let Some(state) = self.workloads.key_mut(key) {
-                state.started |= release;
-            }
-            return self.cleanup_done(key, reservation);
-        }
         cleanup.why = Some(why);
         cleanup.withdraw = found.filter(|_| stale);
         self.run_cleanup(key);
+    }
+
+    /// There is nothing to clean up for `reservation`: what was to be released is still its own.
+    fn reservation_lives(&mut self, key: &Key, reservation: &Reservation) {
+        let cleanup = self.cleanups.get_mut(key, reservation);
+        let release = cleanup.is_some_and(|cleanup| cleanup.release);
+        if let Some(state) = self.workloads.key_mut(key) {
+            state.started |= release;
+        }
+        self.cleanup_done(key, reservation);
     }
 
     pub(super) fn withdrawn(
@@ -361,12 +330,7 @@ impl Core {
                 cleanup.withdraw = None;
                 cleanup.why = None;
             }
-            Err(error) => {
-                if let WriteError::Paused(pause) = error {
-                    self.pause(pause);
-                }
-                return self.retry_cleanup(key, reservation, &error.to_string(), None);
-            }
+            Err(error) => return self.retry_cleanup(key, reservation, &error.to_string(), None),
         }
         self.run_cleanup(key);
     }
@@ -455,7 +419,7 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::Uid;
+    use crate::api::{Name, Uid};
 
     fn cleanup(since: i64, why: Option<ReleaseReason>, release: bool) -> Cleanup {
         let since = jiff::Timestamp::from_second(since).unwrap();
@@ -480,7 +444,7 @@ mod tests {
         assert_eq!(cleanup.next(true), Step::FindReason);
         cleanup.why = Some(why);
         cleanup.withdraw = Some(workload.clone());
-        assert_eq!(cleanup.next(true), Step::Withdraw(why, workload));
+        assert_eq!(cleanup.next(true), Step::Withdraw(workload));
         cleanup.withdraw = None;
         assert_eq!(cleanup.next(true), Step::Release(why));
         assert_eq!(cleanup.next(false), Step::Done);

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::cache::Key;
 use super::{Core, Timer};
 use crate::api::Uid;
@@ -142,10 +144,8 @@ impl Core {
             state.again = Some(state.again.map_or(lane, |again| again.min(lane)));
             return;
         }
-        if let Some(at) = state.timer.take() {
-            self.work.timers.remove(&(at, Timer::Key(key.clone())));
-        }
-        let controller = state.controller;
+        let (before, controller) = (state.timer.take(), state.controller);
+        self.replace_timer(before, None, Timer::Key(key.clone()));
         self.work.queues[controller].push(key.clone(), lane, &cluster_queue, self.now.instant);
     }
 
@@ -162,15 +162,23 @@ impl Core {
         let Some(state) = self.workloads.key_mut(key) else {
             return;
         };
-        let before = state.timer.take();
         // An instant beyond the clock's range is never.
-        state.timer = delay.and_then(|delay| now.checked_add(delay));
-        let after = state.timer;
-        if let Some(at) = before {
-            self.work.timers.remove(&(at, Timer::Key(key.clone())));
+        let after = delay.and_then(|delay| now.checked_add(delay));
+        let before = std::mem::replace(&mut state.timer, after);
+        self.replace_timer(before, after, Timer::Key(key.clone()));
+    }
+
+    pub(super) fn replace_timer(
+        &mut self,
+        before: Option<Instant>,
+        after: Option<Instant>,
+        timer: Timer,
+    ) {
+        if let Some(before) = before {
+            self.work.timers.remove(&(before, timer.clone()));
         }
-        if let Some(at) = after {
-            self.work.timers.insert((at, Timer::Key(key.clone())));
+        if let Some(after) = after {
+            self.work.timers.insert((after, timer));
         }
     }
 

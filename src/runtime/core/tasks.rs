@@ -68,6 +68,16 @@ pub(crate) enum Task {
     },
 }
 
+impl Task {
+    pub(super) fn read(namespace: &str, name: &str, uid: &Uid) -> Self {
+        Self::Read {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            uid: uid.clone(),
+        }
+    }
+}
+
 /// What one evaluation is about.
 #[derive(Clone, Debug)]
 pub(crate) struct EvaluationTask {
@@ -96,6 +106,25 @@ pub(crate) enum TaskResult {
     Unreleased(Result<Vec<Reservation>, NoAnswer>),
     Activated(Result<(), NotActivated>),
     ConditionWritten(Result<AdmissionCheck, WriteError>),
+}
+
+impl TaskResult {
+    /// The pause that the API server asked for.
+    fn pause(&self) -> Option<Duration> {
+        let error = match self {
+            Self::EntryWritten(result) => result.as_ref().err(),
+            Self::Read(result) => result.as_ref().err(),
+            Self::ConditionWritten(result) => result.as_ref().err(),
+            Self::Evaluated { .. }
+            | Self::Released(_)
+            | Self::Unreleased(_)
+            | Self::Activated(_) => None,
+        };
+        match error? {
+            WriteError::Paused(pause) => Some(*pause),
+            _ => None,
+        }
+    }
 }
 
 /// Why an AdmissionCheck was not activated.
@@ -211,6 +240,9 @@ impl Core {
             state.busy = false;
             let controller = state.controller;
             self.work.busy[controller] = self.work.busy[controller].saturating_sub(1);
+        }
+        if let Some(pause) = result.pause() {
+            self.pause(pause);
         }
         match (purpose, result) {
             (

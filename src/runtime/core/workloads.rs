@@ -11,7 +11,7 @@ use super::tasks::InFlight;
 use super::{Core, Report, Shown, Task};
 use crate::api::{CheckState, Name, ResourceFlavor, ResourceVersion, Uid, Workload};
 use crate::check::{ReleaseReason, Reservation};
-use crate::runtime::decide::{Standing, standing};
+use crate::runtime::decide::{Standing, must_withdraw, standing};
 use crate::runtime::defect::{Defect, has};
 use crate::runtime::queue::Lane;
 use crate::runtime::writer::{EntryDigest, WriteError};
@@ -21,8 +21,6 @@ const OVERWRITES_AT_ONCE: u32 = 3;
 
 /// After how long without one they are counted from the start.
 const OVERWRITES_APART: SignedDuration = SignedDuration::from_mins(10);
-
-pub(super) const DELETED: ReleaseReason = ReleaseReason::Deleted;
 
 impl Core {
     pub(super) fn handle_workload(&mut self, event: Event<Workload>) {
@@ -57,7 +55,7 @@ impl Core {
             // Under the selector a Workload that lost its quota leaves as one that was deleted.
             Event::Delete(workload) => {
                 let certain = !self.served.selects_reserved || has(Defect::TakesLossForDeletion);
-                let why = certain.then_some(DELETED);
+                let why = certain.then_some(ReleaseReason::Deleted);
                 self.removed(workload.uid(), Some(&workload), why);
             }
         }
@@ -130,11 +128,7 @@ impl Core {
         {
             // From here on a deletion is remembered until the reply is there.
             self.workloads.entry(&uid);
-            let task = Task::Read {
-                namespace,
-                name,
-                uid: uid.clone(),
-            };
+            let task = Task::read(&namespace, &name, &uid);
             let known = self.workloads.workload(&uid);
             let known = known.map(|known| known.resource_version().clone());
             self.start(InFlight::Confirm { uid, known }, task);
@@ -161,7 +155,7 @@ impl Core {
                     self.take_in(&workload, Origin::Read);
                 }
             }
-            Ok(None) => self.removed(uid, None, Some(DELETED)),
+            Ok(None) => self.removed(uid, None, Some(ReleaseReason::Deleted)),
             // The next list compares again.
             Err(_) => {}
         }
@@ -191,12 +185,7 @@ impl Core {
             return;
         };
         self.show(Shown::Removed(last.clone()));
-        let tracked = self.workloads.get(uid);
-        let keys = tracked.iter().flat_map(|tracked| &tracked.keys);
-        let known = keys.map(|state| state.check.clone());
-        let entries = last.checks().iter().map(|entry| Name::from(entry.name()));
-        let checks: BTreeSet<Name> = known.chain(entries).collect();
-        for check in checks {
+        for check in self.checks_of(&last) {
             let key = Key::new(uid, &check);
             let stale = self.leaves_a_verdict(&last, &check);
             let decided = self
@@ -205,9 +194,12 @@ impl Core {
                 .is_some_and(|state| state.reservation.is_some());
             if decided {
                 self.end_reservation(&key, why, stale);
-            } else if stale && why.is_none() {
+            } else if stale
+                && why.is_none()
+                && let Some(known) = self.checks.get(&check)
+            {
                 // Its reservation ended by an eviction that did not reset the verdict.
-                self.find_stale_verdict(&last, &key);
+                self.enqueue_withdrawal(&last, &key, known.controller, None);
             }
         }
         self.tidy_workload(uid);
@@ -218,15 +210,14 @@ impl Core {
         let Some(known) = self.checks.get(check) else {
             return false;
         };
-        match workload.check(check).map(|entry| entry.state().clone()) {
-            Some(CheckState::Ready) => !self.controllers[known.controller].outlives,
-            Some(CheckState::Retry | CheckState::Rejected | CheckState::PreemptionRequired) => true,
-            _ => false,
-        }
+        let outlives = self.controllers[known.controller].outlives;
+        workload
+            .check(check)
+            .is_some_and(|entry| must_withdraw(entry, outlives))
     }
 
-    /// Reconciles `workload` for each check of this process.
-    fn reconcile(&mut self, workload: &Workload, before: Option<&Workload>) {
+    /// The checks of this process that `workload` has an entry of, or had.
+    fn checks_of(&self, workload: &Workload) -> BTreeSet<Name> {
         let tracked = self.workloads.get(workload.uid());
         let known = tracked
             .iter()
@@ -237,10 +228,12 @@ impl Core {
             .iter()
             .filter_map(|entry| self.checks.get_key_value(entry.name()))
             .map(|(name, _)| name.clone());
-        let mut checks: Vec<Name> = known.chain(entries).collect();
-        checks.sort_unstable();
-        checks.dedup();
-        for check in checks {
+        known.chain(entries).collect()
+    }
+
+    /// Reconciles `workload` for each check of this process.
+    fn reconcile(&mut self, workload: &Workload, before: Option<&Workload>) {
+        for check in self.checks_of(workload) {
             self.reconcile_check(workload, before, &check);
         }
     }
@@ -261,7 +254,8 @@ impl Core {
         if let Standing::Over { why, withdraw } = phase {
             self.end_reservation(&key, Some(why), false);
             if withdraw {
-                self.enqueue_withdrawal(workload, check, controller, why);
+                let found = Some((why, workload.clone()));
+                self.enqueue_withdrawal(workload, &key, controller, found);
             }
             return;
         }
@@ -278,7 +272,7 @@ impl Core {
         let digest = EntryDigest::of(entry);
         let undecided = is_undecided(workload, check);
         self.end_other_reservation(workload, &key, since);
-        let (now, steady) = (self.now, self.steady());
+        let (now, steady, leads) = (self.now, self.steady(), self.leads());
         let Some(tracked) = self.workloads.get_mut(workload.uid()) else {
             return;
         };
@@ -286,7 +280,7 @@ impl Core {
         if state.reservation != Some(since) {
             state.begin(since, started, now.wall, steady);
         }
-        if phase == Standing::AwaitingReset || !self.role.eq(&super::Role::Leading) {
+        if phase == Standing::AwaitingReset || !leads {
             return;
         }
         let lane = state.lane(undecided);
@@ -383,7 +377,8 @@ impl Core {
         if (release || (why.is_none() && stale))
             && let Some(last) = last
         {
-            let reservation = reservation_of(&last, &key.check, since);
+            let (namespace, name) = (last.namespace(), last.name());
+            let reservation = Reservation::new(namespace, name, key.uid.clone(), &key.check, since);
             self.enqueue_cleanup(key, reservation, why, release, None);
         }
     }
@@ -426,17 +421,6 @@ impl Core {
             }
         }
     }
-}
-
-/// The reservation that `workload` held from `since` on.
-pub(super) fn reservation_of(workload: &Workload, check: &str, since: Timestamp) -> Reservation {
-    Reservation::new(
-        workload.namespace(),
-        workload.name(),
-        workload.uid().clone(),
-        check,
-        since,
-    )
 }
 
 /// Whether a job waits for the check's first verdict.

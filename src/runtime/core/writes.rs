@@ -7,6 +7,7 @@ use super::cache::{Key, Origin};
 use super::tasks::InFlight;
 use super::{Core, Report, Task};
 use crate::api::{CheckState, Workload, digest};
+use crate::check::{ReleaseReason, Reservation};
 use crate::runtime::decide::{Conclusion, Delay, EntryPatch, LookAgain, Outcome};
 use crate::runtime::defect::{Defect, has};
 use crate::runtime::writer::{EntryDigest, WriteError};
@@ -109,10 +110,9 @@ impl Core {
             WriteError::Conflict if has(Defect::ForgetsConflicts) => self.adopt_entry(key),
             WriteError::Conflict if failures >= CONFLICTS_BEFORE_READING => self.read_again(key),
             WriteError::Conflict => self.set_timer(key, Some(CONFLICT_DELAY)),
-            WriteError::Gone => self.removed(&key.uid, None, Some(super::workloads::DELETED)),
+            WriteError::Gone => self.removed(&key.uid, None, Some(ReleaseReason::Deleted)),
             WriteError::Refused { code, message } => self.rejected(key, conclusion, *code, message),
             WriteError::Paused(pause) => {
-                self.pause(*pause);
                 self.set_timer(key, Some(Delay::pause(*pause).get()));
             }
             WriteError::Unavailable(error) => {
@@ -166,11 +166,7 @@ impl Core {
         let Some(workload) = self.workloads.workload(&key.uid) else {
             return;
         };
-        let task = Task::Read {
-            namespace: workload.namespace().to_owned(),
-            name: workload.name().to_owned(),
-            uid: key.uid.clone(),
-        };
+        let task = Task::read(workload.namespace(), workload.name(), &key.uid);
         self.start(InFlight::Reread { key: key.clone() }, task);
     }
 
@@ -185,11 +181,8 @@ impl Core {
                 let delay = CONFLICT_DELAY * 2_u32.saturating_pow(failures.min(10));
                 self.set_timer(key, Some(delay));
             }
-            Ok(None) => self.removed(&key.uid, None, Some(super::workloads::DELETED)),
-            Err(error) => {
-                if let WriteError::Paused(pause) = error {
-                    self.pause(pause);
-                }
+            Ok(None) => self.removed(&key.uid, None, Some(ReleaseReason::Deleted)),
+            Err(_) => {
                 let delay = self.delay(failures, digest(key));
                 self.set_timer(key, Some(delay));
             }
@@ -234,12 +227,7 @@ impl Core {
         self.set_timer(key, delay);
     }
 
-    fn report_notes(
-        &mut self,
-        key: &Key,
-        reservation: &crate::check::Reservation,
-        conclusion: &Conclusion,
-    ) {
+    fn report_notes(&mut self, key: &Key, reservation: &Reservation, conclusion: &Conclusion) {
         let steady = self.steady();
         let Some(state) = self.workloads.key(key) else {
             return;

@@ -1109,13 +1109,15 @@ fn the_operator_may_have_growths_refused_within_the_fences_of_running_jobs() {
         after_admission: evict(2).after_admission,
         ..times_out(OnTimeout::Reject)
     };
-    let late = |memory| {
+    let late = |memory, now| {
         let case = waiting("Pending", "").growth(Some(2)).policy(waits.clone());
-        case.memory(memory).verdict(Verdict::pending("closed"))
+        case.at(now)
+            .memory(memory)
+            .verdict(Verdict::pending("closed"))
     };
-    let first = late(Memory::default());
+    let first = late(Memory::default(), "2026-11-21T09:08:00Z");
     assert!(matches!(held_back(&first)[..], [HeldBack::NotYet { .. }]));
-    let second = late(first.memory);
+    let second = late(first.memory, "2026-11-21T09:09:00Z");
     assert_eq!(
         written(&second).map(|(state, ..)| state),
         Some("Rejected"),

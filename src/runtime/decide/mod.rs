@@ -16,7 +16,7 @@ use serde::{Serialize, Serializer};
 pub(crate) use conclude::{Conclusion, Facts, LookAgain, Outcome, conclude};
 pub(crate) use delay::Delay;
 pub(crate) use slices::{Growth, Slices};
-pub(crate) use standing::{Standing, standing};
+pub(crate) use standing::{Standing, must_withdraw, standing};
 
 use crate::api::{CheckEntry, CheckState, PodSetUpdate, short_digest};
 use crate::check::{Answer, Message, PodSetUpdates};

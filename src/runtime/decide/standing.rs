@@ -64,7 +64,7 @@ pub(crate) fn standing(workload: &Workload, check: &str, outlives_reservation: b
 
 /// Retry and Rejected without quota are never reset by Kueue and keep the Workload from ever being queued again (measured on 0.19.2), so they are withdrawn
 /// whatever the check says of its Ready.
-fn must_withdraw(entry: &CheckEntry, outlives_reservation: bool) -> bool {
+pub(crate) fn must_withdraw(entry: &CheckEntry, outlives_reservation: bool) -> bool {
     match entry.state() {
         CheckState::Ready => !outlives_reservation,
         CheckState::Retry | CheckState::Rejected | CheckState::PreemptionRequired => true,

@@ -99,7 +99,8 @@ impl Session {
     /// what another replica knew last is no longer true.
     fn set_gauges(&self) {
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-        self.metrics.workloads.set(count(self.core.workloads.len()));
+        let workloads = self.core.workloads.present().count();
+        self.metrics.workloads.set(count(workloads));
         self.metrics.pending_workloads.clear();
         self.metrics.check_active.clear();
         self.metrics.releases_outstanding.clear();
@@ -196,7 +197,7 @@ impl Session {
                 _ => String::new(),
             },
             acting: self.leads(),
-            workloads: core.workloads.len(),
+            workloads: core.workloads.present().count(),
             looking: core.work.busy.iter().sum(),
             queue: self.lanes(),
             releases_outstanding: core
