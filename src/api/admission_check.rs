@@ -25,7 +25,8 @@ pub struct AdmissionCheck {
     pub(crate) generation: i64,
     pub(crate) controller_name: Name,
     pub(crate) parameters: Option<ParametersReference>,
-    pub(crate) active: Option<ActiveCondition>,
+    pub(crate) active: Option<StatusCondition>,
+    pub(crate) after_admission: Option<StatusCondition>,
     pub(crate) deleting: bool,
 }
 
@@ -51,9 +52,9 @@ pub struct ParametersReference {
     pub name: String,
 }
 
-/// The condition `Active` as it stands.
+/// A condition of the status as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ActiveCondition {
+pub(crate) struct StatusCondition {
     pub(crate) status: String,
     pub(crate) reason: String,
     pub(crate) message: String,
@@ -165,14 +166,14 @@ struct Condition {
 impl From<AdmissionCheckObject> for AdmissionCheck {
     fn from(object: AdmissionCheckObject) -> Self {
         let (meta, spec) = (object.metadata, object.spec.0);
-        let active = object
-            .status
-            .0
-            .conditions
-            .0
-            .into_iter()
-            .map(|condition| condition.0)
-            .find(|condition| condition.kind.0 == "Active");
+        let conditions = object.status.0.conditions.0;
+        let condition = |kind: &str| {
+            let mut conditions = conditions.iter().map(|condition| &condition.0);
+            conditions
+                .find(|condition| condition.kind.0 == kind)
+                .cloned()
+                .map(StatusCondition::from)
+        };
         Self {
             name: meta.name.unwrap_or_default().into(),
             uid: Uid::new(&meta.uid.unwrap_or_default()),
@@ -184,14 +185,21 @@ impl From<AdmissionCheckObject> for AdmissionCheck {
                 kind: reference.kind.0,
                 name: reference.name.0,
             }),
-            active: active.map(|condition| ActiveCondition {
-                status: condition.status.0,
-                reason: condition.reason.0,
-                message: condition.message.0,
-                observed_generation: condition.observed_generation.0,
-                since: condition.last_transition_time.0,
-            }),
+            active: condition("Active"),
+            after_admission: condition("AfterAdmission"),
             deleting: meta.deletion_timestamp.is_some(),
+        }
+    }
+}
+
+impl From<Condition> for StatusCondition {
+    fn from(condition: Condition) -> Self {
+        Self {
+            status: condition.status.0,
+            reason: condition.reason.0,
+            message: condition.message.0,
+            observed_generation: condition.observed_generation.0,
+            since: condition.last_transition_time.0,
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::runtime::core::{
     Controller, Core, Effect, Input, LeaseState, Limits, Now, Role, Task, TaskId, TaskResult,
 };
 use crate::runtime::decide::Outcome;
-use crate::runtime::writer::WriteError;
+use crate::runtime::writer::{ConditionPatch, WriteError};
 
 /// What one search allows.
 #[derive(Clone, Debug)]
@@ -410,11 +410,13 @@ impl World {
             Task::Activate { .. } => {
                 return self.feed(replica, Input::Finished(id, TaskResult::Activated(Ok(()))));
             }
-            Task::WriteCondition { object, .. } => {
-                let object = active(object);
+            Task::WriteConditions {
+                object, conditions, ..
+            } => {
+                let object = with_conditions(object, conditions);
                 return self.feed(
                     replica,
-                    Input::Finished(id, TaskResult::ConditionWritten(Ok(object))),
+                    Input::Finished(id, TaskResult::ConditionsWritten(Ok(object))),
                 );
             }
             Task::Read { .. } => {}
@@ -961,13 +963,12 @@ fn admission_check(number: usize) -> AdmissionCheck {
     .unwrap()
 }
 
-/// The AdmissionCheck with its condition written.
-fn active(check: &AdmissionCheck) -> AdmissionCheck {
+/// The AdmissionCheck once its conditions are written.
+fn with_conditions(check: &AdmissionCheck, conditions: &[ConditionPatch]) -> AdmissionCheck {
     AdmissionCheck::from_json(json!({
         "metadata": {"name": check.name(), "uid": check.name(), "resourceVersion": "2", "generation": 1},
         "spec": {"controllerName": check.controller_name()},
-        "status": {"conditions": [{"type": "Active", "status": "True", "reason": "Active",
-            "message": "The admission check is active", "observedGeneration": 1}]},
+        "status": {"conditions": conditions},
     }))
     .unwrap()
 }

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use super::evaluate::panic_message;
 use super::intake::{Failure, Revision, StoredParameters};
-use super::writer::ActivePatch;
-use crate::api::{AdmissionCheck, ParametersReference};
+use super::writer::ConditionPatch;
+use crate::api::{AdmissionCheck, ParametersReference, StatusCondition};
 use crate::check::{Message, NoParameters, ParametersKind, ParametersType, Read};
 
 /// The objects of one kind of parameters, as far as they are known.
@@ -196,14 +196,13 @@ fn unreadable(kind: &ParametersKind, failure: &Failure) -> Located<'static> {
     }
 }
 
-/// The condition `Active` that `check` should have, with a `problem` or none, as of `generation`;
-/// `None` if it has it.
-pub(crate) fn condition(
+/// The condition `Active`, with a `problem` or none, as of `generation`.
+pub(crate) fn active(
     check: &AdmissionCheck,
     problem: Option<(&str, &Message)>,
     generation: i64,
     now: Timestamp,
-) -> Option<ActivePatch> {
+) -> ConditionPatch {
     let (status, reason, message) = match problem {
         None => (
             "True",
@@ -212,25 +211,50 @@ pub(crate) fn condition(
         ),
         Some((reason, message)) => ("False", reason, message.clone()),
     };
-    let standing = check.active.as_ref();
-    let same_status = standing.is_some_and(|active| active.status == status);
-    let stands = standing.is_some_and(|active| {
-        same_status
-            && active.reason == reason
-            && active.message == message.as_str()
-            && active.observed_generation == Some(generation)
-    });
-    let since = standing
-        .and_then(|active| active.since)
-        .filter(|_| same_status)
-        .unwrap_or(now);
-    (!stands).then(|| ActivePatch {
+    ConditionPatch {
+        kind: "Active",
         status,
         reason: reason.to_owned(),
-        message,
-        since,
+        message: message.as_str().to_owned(),
+        since: since(check.active.as_ref(), status, now),
         observed_generation: generation,
-    })
+    }
+}
+
+/// The condition `AfterAdmission`, in which the next leader finds what it has to know.
+pub(crate) fn after_admission(
+    check: &AdmissionCheck,
+    message: String,
+    now: Timestamp,
+) -> ConditionPatch {
+    ConditionPatch {
+        kind: "AfterAdmission",
+        status: "True",
+        reason: "Recorded".to_owned(),
+        message,
+        since: since(check.after_admission.as_ref(), "True", now),
+        observed_generation: check.generation(),
+    }
+}
+
+/// When a condition got its status.
+fn since(condition: Option<&StatusCondition>, status: &str, now: Timestamp) -> Timestamp {
+    condition
+        .filter(|condition| condition.status == status)
+        .and_then(|condition| condition.since)
+        .unwrap_or(now)
+}
+
+impl ConditionPatch {
+    /// Whether `condition` says the same.
+    pub(crate) fn is(&self, condition: Option<&StatusCondition>) -> bool {
+        condition.is_some_and(|condition| {
+            condition.status == self.status
+                && condition.reason == self.reason
+                && condition.message == self.message
+                && condition.observed_generation == Some(self.observed_generation)
+        })
+    }
 }
 
 #[cfg(test)]
@@ -451,42 +475,35 @@ mod tests {
     #[test]
     fn the_condition_is_written_when_it_differs_and_its_time_changes_with_the_status() {
         let now = "2026-11-21T09:00:00Z".parse().unwrap();
-        let active = |status: &str, reason: &str, message: &str, generation: i64| {
+        let is = |status: &str, reason: &str, message: &str, generation: i64| {
             check(
                 json!(null),
                 json!([{"type": "Active", "status": status, "reason": reason, "message": message, "observedGeneration": generation,
                         "lastTransitionTime": "2026-11-20T00:00:00Z"}]),
             )
         };
-        let stands = active("True", "Active", "The admission check is active", 4);
-        assert_eq!(condition(&stands, None, 4, now), None);
-        let absent = condition(&check(json!(null), json!([])), None, 4, now).unwrap();
-        assert_eq!(
-            (absent.status, absent.since, absent.observed_generation),
-            ("True", now, 4)
-        );
-        let old_generation = condition(
-            &active("True", "Active", "The admission check is active", 3),
-            None,
-            4,
-            now,
-        )
-        .unwrap();
-        assert_eq!(old_generation.since.to_string(), "2026-11-20T00:00:00Z");
+        let ok = "The admission check is active";
         let message = Message::new("gone");
-        let flipped = condition(&stands, Some(("ParametersNotFound", &message)), 4, now).unwrap();
-        assert_eq!(
-            (flipped.status, flipped.reason.as_str(), flipped.since),
-            ("False", "ParametersNotFound", now)
-        );
-        let other_message = condition(
-            &active("False", "ParametersNotFound", "x", 4),
-            Some(("ParametersNotFound", &message)),
-            4,
-            now,
-        )
-        .unwrap();
-        assert_eq!(other_message.since.to_string(), "2026-11-20T00:00:00Z");
+        let gone = Some(("ParametersNotFound", &message));
+        let before = "2026-11-20T00:00:00Z".parse().unwrap();
+        for (check, problem, same, status, since) in [
+            (is("True", "Active", ok, 4), None, true, "True", before),
+            (check(json!(null), json!([])), None, false, "True", now),
+            (is("True", "Active", ok, 3), None, false, "True", before),
+            (is("True", "Active", ok, 4), gone, false, "False", now),
+            (
+                is("False", "ParametersNotFound", "x", 4),
+                gone,
+                false,
+                "False",
+                before,
+            ),
+        ] {
+            let patch = active(&check, problem, 4, now);
+            let found = (patch.is(check.active.as_ref()), patch.status, patch.since);
+            assert_eq!(found, (same, status, since), "{check:?}");
+            assert_eq!(patch.observed_generation, 4);
+        }
     }
 
     #[test]

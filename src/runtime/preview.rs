@@ -180,6 +180,7 @@ async fn ask(question: &Question<'_>, request: Request, stands: Stands<'_>) -> F
         served: question.served,
         policy: stands.policy,
         memory: &memory,
+        monitors: true,
         evictions_last_hour: 0,
         now: question.now,
         steady: question.now,

@@ -1,21 +1,23 @@
 //! Activation: whether an AdmissionCheck can be evaluated, and its condition `Active`.
 
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::cache::Key;
-use super::checks::{Problem, Tried, ValidParameters};
+use super::checks::{ManagedCheck, Problem, Tried, ValidParameters};
 use super::tasks::{InFlight, NotActivated};
 use super::workloads::is_undecided;
 use super::{Core, Report, Task, Timer};
 use crate::api::{AdmissionCheck, Name};
 use crate::check::{Message, Policy};
-use crate::runtime::activation::{Located, condition, decode, locate};
+use crate::runtime::activation::{Located, active, after_admission, decode, locate};
 use crate::runtime::decide::Delay;
 use crate::runtime::queue::Lane;
-use crate::runtime::writer::WriteError;
+use crate::runtime::writer::{ConditionPatch, WriteError};
 
 /// How often the same condition may be written in a row before it is written more slowly: another
 /// client writes it too.
@@ -82,15 +84,15 @@ fn view(judged: &Result<(), Problem>) -> Result<(), &Problem> {
     }
 }
 
-/// The condition `Active` as it is written.
+/// How an AdmissionCheck's conditions are written.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Announcement {
-    in_flight: bool,
+    pub(super) in_flight: bool,
     retry_at: Option<Instant>,
     failures: u32,
-    /// How often in a row the same condition had to be written.
+    /// How often in a row the same conditions had to be written.
     repeats: u32,
-    last: Option<(String, Message)>,
+    last: Option<Vec<(String, String)>>,
     /// The status about which an event was last recorded.
     recorded: Option<String>,
 }
@@ -98,6 +100,34 @@ pub(super) struct Announcement {
 impl Announcement {
     pub(super) fn cancel(&mut self) {
         self.in_flight = false;
+    }
+}
+
+impl ManagedCheck {
+    /// The conditions that it should have, `Active` first: they are written together, because an
+    /// apply that leaves one out removes it. `None` until it is known whether it is active.
+    pub(super) fn conditions(
+        &self,
+        now: Timestamp,
+        steady: Timestamp,
+    ) -> Option<Vec<ConditionPatch>> {
+        let (generation, judged) = self.activation.judged.as_ref()?;
+        let problem = judged
+            .as_ref()
+            .err()
+            .map(|problem| (problem.reason.as_str(), &problem.message));
+        let active = active(&self.object, problem, *generation, now);
+        let message = self.after_admission.message(steady);
+        let record = message.map(|message| after_admission(&self.object, message, now));
+        Some(iter::once(active).chain(record).collect())
+    }
+
+    /// Takes what the API server returned, unless something newer is known.
+    pub(super) fn take_written(&mut self, object: AdmissionCheck) {
+        if object.uid() == self.object.uid() && !object.version.is_older_than(&self.object.version)
+        {
+            self.object = object;
+        }
     }
 }
 
@@ -312,9 +342,9 @@ impl Core {
         }
     }
 
-    /// Writes the condition `Active`, if it is another one.
-    fn announce(&mut self, name: &Name) {
-        let wall = self.now.wall;
+    /// Writes the conditions of an AdmissionCheck, if they are not as they should be.
+    pub(super) fn announce(&mut self, name: &Name) {
+        let (now, steady) = (self.now.wall, self.steady());
         if !self.leads() {
             return;
         }
@@ -322,25 +352,27 @@ impl Core {
         let Some(check) = self.checks.get_mut(name) else {
             return;
         };
-        let Some((generation, judged)) = &check.activation.judged else {
-            return;
-        };
-        let announcement = &mut check.announcement;
-        if announcement.in_flight || announcement.retry_at.is_some() {
+        if check.announcement.in_flight || check.announcement.retry_at.is_some() {
             return;
         }
-        let problem = judged
-            .as_ref()
-            .err()
-            .map(|problem| (problem.reason.as_str(), &problem.message));
-        let Some(patch) = condition(&check.object, problem, *generation, wall) else {
+        let Some(conditions) = check.conditions(now, steady) else {
             return;
         };
+        let written = check.object.after_admission.as_ref();
+        let recorded = check.after_admission.is_recorded(written, steady);
+        let active = &conditions[0];
+        if recorded && active.is(check.object.active.as_ref()) {
+            return;
+        }
         if !may_start {
             self.work.waiting_checks.insert(name.clone());
             return;
         }
-        let content = (patch.reason.clone(), patch.message.clone());
+        let announcement = &mut check.announcement;
+        let content = conditions
+            .iter()
+            .map(|condition| (condition.reason.clone(), condition.message.clone()));
+        let content: Vec<(String, String)> = content.collect();
         announcement.repeats = if announcement.last.as_ref() == Some(&content) {
             announcement.repeats.saturating_add(1)
         } else {
@@ -348,20 +380,20 @@ impl Core {
         };
         announcement.last = Some(content);
         announcement.in_flight = true;
-        let task = Task::WriteCondition {
+        let task = Task::WriteConditions {
             object: check.object.clone(),
             manager: Arc::clone(&check.manager),
-            patch,
+            conditions,
         };
         self.start(
-            InFlight::Condition {
+            InFlight::Conditions {
                 check: name.clone(),
             },
             task,
         );
     }
 
-    pub(super) fn condition_written(
+    pub(super) fn conditions_written(
         &mut self,
         name: &Name,
         result: Result<AdmissionCheck, WriteError>,
@@ -374,11 +406,7 @@ impl Core {
         let delay = match result {
             Ok(object) => {
                 check.announcement.failures = 0;
-                if object.uid() == check.object.uid()
-                    && !object.version.is_older_than(&check.object.version)
-                {
-                    check.object = object;
-                }
+                check.take_written(object);
                 let repeats = check.announcement.repeats;
                 let active = check.object.active.clone();
                 let status = active.as_ref().map(|active| active.status.clone());

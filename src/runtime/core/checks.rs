@@ -6,8 +6,8 @@ use std::sync::Arc;
 use kube::runtime::watcher::Event;
 
 use super::activation::{Activation, Announcement};
+use super::after_admission::AfterAdmission;
 use super::cache::Key;
-use super::evictions::EvictionBudget;
 use super::{Core, Report};
 use crate::api::{AdmissionCheck, Name, Uid, Workload};
 use crate::check::{Message, ParametersProblem, Policy, Read, ReleaseReason, Settled};
@@ -24,7 +24,7 @@ pub(crate) struct ManagedCheck {
     pub(super) policy: Settled,
     pub(super) activation: Activation,
     pub(super) announcement: Announcement,
-    pub(super) evictions: EvictionBudget,
+    pub(super) after_admission: AfterAdmission,
 }
 
 /// Parameters with which an AdmissionCheck was activated.
@@ -74,12 +74,12 @@ impl ManagedCheck {
     fn new(object: AdmissionCheck, controller: usize, name: &str, author: &Policy) -> Self {
         Self {
             manager: field_manager(name, object.name()).into(),
+            after_admission: AfterAdmission::read(object.after_admission.as_ref()),
             object,
             controller,
             policy: Policy::settle(None, author),
             activation: Activation::default(),
             announcement: Announcement::default(),
-            evictions: EvictionBudget::default(),
         }
     }
 
@@ -148,7 +148,7 @@ impl Core {
 
     /// Takes an AdmissionCheck in. A list is authoritative, also where its versions went back.
     fn apply_check(&mut self, check: AdmissionCheck, listed: bool) {
-        let name = check.name.clone();
+        let (name, leads) = (check.name.clone(), self.leads());
         let controller = self
             .controllers
             .iter()
@@ -163,14 +163,22 @@ impl Core {
                     return;
                 }
                 known.object = check;
+                let recorded = known.object.after_admission.as_ref();
+                if leads {
+                    known.after_admission.merge(recorded);
+                } else {
+                    known.after_admission = AfterAdmission::read(recorded);
+                }
             }
             known => {
-                let evictions = known.map(|known| known.evictions.clone());
+                let after_admission = known.map(|known| known.after_admission.clone());
                 let author = &self.controllers[controller];
                 let mut managed =
                     ManagedCheck::new(check, controller, &author.name, &author.check.policy());
                 // An AdmissionCheck that is made again has no fresh limit.
-                managed.evictions = evictions.unwrap_or_default();
+                if let Some(after_admission) = after_admission {
+                    managed.after_admission = after_admission;
+                }
                 self.checks.insert(name.clone(), managed);
                 self.report(Report::CheckAdded {
                     check: name.to_string(),

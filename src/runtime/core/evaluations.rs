@@ -225,6 +225,14 @@ impl Core {
         if let Some(state) = self.workloads.key_mut(key) {
             state.memory = conclusion.memory.clone();
         }
+        if conclusion.memory.watched == Some(true)
+            && let Some(check) = self.checks.get_mut(&key.check)
+            && check.policy.on_failure.is_none()
+            && !check.after_admission.monitors
+        {
+            check.after_admission.monitors = true;
+            self.announce(&key.check);
+        }
         match &conclusion.write {
             Some(patch) => self.write(key, workload, patch.clone(), conclusion),
             None => self.unchanged(key, &conclusion),
@@ -241,6 +249,7 @@ impl Core {
             Standing::Running => true,
             Standing::AwaitingReset | Standing::Over { .. } => return None,
         };
+        let reservation = Reservation::of(workload, &key.check)?;
         let facts = Facts {
             entry: workload.check(&key.check)?,
             running,
@@ -249,7 +258,8 @@ impl Core {
             policy: &check.policy,
             memory: &state.memory,
             held: state.held(self.steady()),
-            evictions_last_hour: check.evictions.used(self.now.wall),
+            monitors: check.after_admission.monitors,
+            evictions_last_hour: check.after_admission.used(self.steady(), &reservation),
             now: self.now.wall,
             steady: self.steady(),
         };

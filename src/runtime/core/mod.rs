@@ -5,13 +5,13 @@
 //! events, replies, deletions and changes of leadership is a sequence of steps.
 
 mod activation;
+mod after_admission;
 mod cache;
 mod checks;
 mod cleanup;
 mod effects;
 mod enqueue;
 mod evaluations;
-mod evictions;
 mod leadership;
 mod report;
 mod tasks;

@@ -15,7 +15,7 @@ use crate::api::{AdmissionCheck, Name, ResourceFlavor, ResourceVersion, Uid, Wor
 use crate::check::{AnyParameters, EventNote, Inactive, ReleaseReason, Released, Reservation};
 use crate::runtime::decide::{Conclusion, EntryPatch, Outcome};
 use crate::runtime::evaluate::NoAnswer;
-use crate::runtime::writer::{ActivePatch, WriteError};
+use crate::runtime::writer::{ConditionPatch, WriteError};
 
 /// The number of a task, never used twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,11 +60,11 @@ pub(crate) enum Task {
         object: AdmissionCheck,
         parameters: AnyParameters,
     },
-    /// Write the condition `Active`.
-    WriteCondition {
+    /// Write the conditions of an AdmissionCheck.
+    WriteConditions {
         object: AdmissionCheck,
         manager: Arc<str>,
-        patch: ActivePatch,
+        conditions: Vec<ConditionPatch>,
     },
 }
 
@@ -105,7 +105,7 @@ pub(crate) enum TaskResult {
     Released(Result<Released, NoAnswer>),
     Unreleased(Result<Vec<Reservation>, NoAnswer>),
     Activated(Result<(), NotActivated>),
-    ConditionWritten(Result<AdmissionCheck, WriteError>),
+    ConditionsWritten(Result<AdmissionCheck, WriteError>),
 }
 
 impl TaskResult {
@@ -114,7 +114,7 @@ impl TaskResult {
         let error = match self {
             Self::EntryWritten(result) => result.as_ref().err(),
             Self::Read(result) => result.as_ref().err(),
-            Self::ConditionWritten(result) => result.as_ref().err(),
+            Self::ConditionsWritten(result) => result.as_ref().err(),
             Self::Evaluated { .. }
             | Self::Released(_)
             | Self::Unreleased(_)
@@ -145,7 +145,13 @@ pub(super) enum InFlight {
     },
     Verdict {
         key: Key,
+        reservation: Reservation,
         conclusion: Box<Conclusion>,
+    },
+    /// A write of conditions that records an eviction, before it is written.
+    Eviction {
+        key: Key,
+        verdict: Box<ConcludedVerdict>,
     },
     /// A read after writes that came too late.
     Reread {
@@ -172,7 +178,7 @@ pub(super) enum InFlight {
         tried: Tried,
         valid: Arc<ValidParameters>,
     },
-    Condition {
+    Conditions {
         check: Name,
     },
     /// A read of a Workload about which a list and the cache disagree, which was known in this
@@ -192,18 +198,28 @@ pub(super) struct Basis {
     pub(super) flavors: Arc<BTreeMap<String, ResourceFlavor>>,
 }
 
+/// A verdict that is to be written.
+#[derive(Clone, Debug)]
+pub(super) struct ConcludedVerdict {
+    pub(super) reservation: Reservation,
+    pub(super) workload: Workload,
+    pub(super) patch: EntryPatch,
+    pub(super) conclusion: Conclusion,
+}
+
 impl InFlight {
     fn key(&self) -> Option<&Key> {
         match self {
             Self::Evaluation { key, .. }
             | Self::Verdict { key, .. }
+            | Self::Eviction { key, .. }
             | Self::Reread { key }
             | Self::FindReason { key, .. }
             | Self::Withdrawal { key, .. }
             | Self::Release { key, .. } => Some(key),
             Self::Unreleased { .. }
             | Self::Activation { .. }
-            | Self::Condition { .. }
+            | Self::Conditions { .. }
             | Self::Confirm { .. } => None,
         }
     }
@@ -254,8 +270,16 @@ impl Core {
                     events,
                 },
             ) => self.evaluated(&key, &basis, &outcome, (label, took), events),
-            (InFlight::Verdict { key, conclusion }, TaskResult::EntryWritten(result)) => {
-                self.written(&key, &conclusion, result);
+            (
+                InFlight::Verdict {
+                    key,
+                    reservation,
+                    conclusion,
+                },
+                TaskResult::EntryWritten(result),
+            ) => self.written(&key, &reservation, &conclusion, result),
+            (InFlight::Eviction { key, verdict }, TaskResult::ConditionsWritten(result)) => {
+                self.eviction_recorded(&key, *verdict, result);
             }
             (InFlight::Reread { key }, TaskResult::Read(result)) => self.reread(&key, result),
             (InFlight::FindReason { key, reservation }, TaskResult::Read(result)) => {
@@ -278,8 +302,8 @@ impl Core {
                 },
                 TaskResult::Activated(result),
             ) => self.activated(&check, tried, valid, result),
-            (InFlight::Condition { check }, TaskResult::ConditionWritten(result)) => {
-                self.condition_written(&check, result);
+            (InFlight::Conditions { check }, TaskResult::ConditionsWritten(result)) => {
+                self.conditions_written(&check, result);
             }
             (InFlight::Confirm { uid, known }, TaskResult::Read(result)) => {
                 self.confirmed(&uid, known.as_ref(), result);
@@ -294,7 +318,7 @@ impl Core {
         let of_checks = |purpose: &&InFlight| {
             matches!(
                 purpose,
-                InFlight::Activation { .. } | InFlight::Condition { .. }
+                InFlight::Activation { .. } | InFlight::Conditions { .. }
             )
         };
         self.work.in_flight.values().filter(of_checks).count()

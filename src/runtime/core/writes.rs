@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cache::{Key, Origin};
-use super::tasks::InFlight;
+use super::tasks::{ConcludedVerdict, InFlight};
 use super::{Core, Report, Task};
-use crate::api::{CheckState, Workload, digest};
+use crate::api::{AdmissionCheck, CheckState, Workload, digest};
 use crate::check::{ReleaseReason, Reservation};
 use crate::runtime::decide::{Conclusion, Delay, EntryPatch, LookAgain, Outcome};
 use crate::runtime::defect::{Defect, has};
@@ -14,6 +14,9 @@ use crate::runtime::writer::{EntryDigest, WriteError};
 
 /// The delay after a write that came too late; doubled for each one in a row.
 const CONFLICT_DELAY: Duration = Duration::from_millis(50);
+
+/// The delay of an eviction while the conditions of its AdmissionCheck are being written.
+const RECORD_DELAY: Duration = Duration::from_secs(1);
 
 /// The delay after a write that the lease did not allow, if nothing is known of the lease before.
 const NOT_LEADER_DELAY: Duration = Duration::from_secs(1);
@@ -29,24 +32,119 @@ impl Core {
         patch: EntryPatch,
         conclusion: Conclusion,
     ) {
-        let now = self.now.wall;
+        let Some(reservation) = Reservation::of(&workload, &key.check) else {
+            return;
+        };
+        let evicts = conclusion.evicts;
+        let verdict = ConcludedVerdict {
+            reservation,
+            workload,
+            patch,
+            conclusion,
+        };
+        if evicts {
+            self.record_eviction(key, verdict);
+        } else {
+            self.write_entry(key, verdict);
+        }
+    }
+
+    /// Takes a place in the limit on evictions, and records that where the next leader finds it.
+    fn record_eviction(&mut self, key: &Key, verdict: ConcludedVerdict) {
+        let (now, steady) = (self.now.wall, self.steady());
         let Some(check) = self.checks.get_mut(&key.check) else {
             return;
         };
-        if conclusion.evicts {
-            check.evictions.take(now);
+        if check.announcement.in_flight {
+            // The conditions are being written: one after the other, or an older list might win.
+            return self.set_timer(key, Some(RECORD_DELAY));
         }
+        check.after_admission.take(steady, &verdict.reservation);
+        let recorded = check.object.after_admission.as_ref();
+        if check.after_admission.is_recorded(recorded, steady) {
+            return self.write_entry(key, verdict);
+        }
+        let Some(conditions) = check.conditions(now, steady) else {
+            return;
+        };
+        check.announcement.in_flight = true;
+        let task = Task::WriteConditions {
+            object: check.object.clone(),
+            manager: Arc::clone(&check.manager),
+            conditions,
+        };
+        let key = key.clone();
+        let verdict = Box::new(verdict);
+        self.start(InFlight::Eviction { key, verdict }, task);
+    }
+
+    pub(super) fn eviction_recorded(
+        &mut self,
+        key: &Key,
+        verdict: ConcludedVerdict,
+        result: Result<AdmissionCheck, WriteError>,
+    ) {
+        if let Some(check) = self.checks.get_mut(&key.check) {
+            check.announcement.in_flight = false;
+        }
+        // An input that changed meanwhile has enqueued it again, or is a newer version.
+        let changed = self
+            .workloads
+            .key(key)
+            .is_none_or(|state| state.again.is_some());
+        let known = self.workloads.workload(&key.uid);
+        let same = known.is_some_and(|known| {
+            known.resource_version() == verdict.workload.resource_version() && !changed
+        });
+        match result {
+            Ok(object) => {
+                if let Some(check) = self.checks.get_mut(&key.check) {
+                    check.take_written(object);
+                }
+                if same {
+                    return self.write_entry(key, verdict);
+                }
+                self.free_place(key, &verdict.reservation, true);
+                if self.reservation(key).is_some() {
+                    self.set_timer(key, Some(CONFLICT_DELAY));
+                }
+            }
+            // The AdmissionCheck is gone, and so is what it wants.
+            Err(WriteError::Gone) => {}
+            Err(error) => {
+                // Without a reply it may have been recorded.
+                if !matches!(error, WriteError::Unavailable(_)) {
+                    self.free_place(key, &verdict.reservation, false);
+                }
+                self.not_written(key, &verdict.reservation, &verdict.conclusion, &error);
+            }
+        }
+        self.announce(&key.check);
+        self.settle(key);
+    }
+
+    fn free_place(&mut self, key: &Key, reservation: &Reservation, recorded: bool) {
+        if let Some(check) = self.checks.get_mut(&key.check) {
+            check.after_admission.give_back(reservation, recorded);
+        }
+    }
+
+    fn write_entry(&mut self, key: &Key, verdict: ConcludedVerdict) {
+        let Some(check) = self.checks.get(&key.check) else {
+            return;
+        };
         let manager = Arc::clone(&check.manager);
         self.start(
             InFlight::Verdict {
                 key: key.clone(),
-                conclusion: Box::new(conclusion),
+                reservation: verdict.reservation,
+                conclusion: Box::new(verdict.conclusion),
             },
             Task::WriteEntry {
-                workload,
+                workload: verdict.workload,
                 check: key.check.clone(),
                 manager,
-                patch,
+                patch: verdict.patch,
             },
         );
     }
@@ -54,6 +152,7 @@ impl Core {
     pub(super) fn written(
         &mut self,
         key: &Key,
+        reservation: &Reservation,
         conclusion: &Conclusion,
         result: Result<Workload, WriteError>,
     ) {
@@ -63,7 +162,7 @@ impl Core {
         });
         match result {
             Ok(workload) => self.wrote(key, conclusion, &workload),
-            Err(error) => self.not_written(key, conclusion, &error),
+            Err(error) => self.not_written(key, reservation, conclusion, &error),
         }
         self.settle(key);
     }
@@ -90,13 +189,16 @@ impl Core {
         }
     }
 
-    fn not_written(&mut self, key: &Key, conclusion: &Conclusion, error: &WriteError) {
+    fn not_written(
+        &mut self,
+        key: &Key,
+        reservation: &Reservation,
+        conclusion: &Conclusion,
+        error: &WriteError,
+    ) {
         // A write without a reply may have been applied, so its place in the limit stays taken.
-        if !matches!(error, WriteError::Unavailable(_))
-            && conclusion.evicts
-            && let Some(check) = self.checks.get_mut(&key.check)
-        {
-            check.evictions.give_back();
+        if !matches!(error, WriteError::Unavailable(_)) && conclusion.evicts {
+            self.free_place(key, reservation, true);
         }
         let Some(state) = self.workloads.key_mut(key) else {
             return;

@@ -40,7 +40,9 @@ pub(crate) struct Facts<'a> {
     pub(crate) served: Served,
     pub(crate) policy: &'a Settled,
     pub(crate) memory: &'a Memory,
-    /// How many running jobs this AdmissionCheck has stopped in the last hour.
+    /// Whether this AdmissionCheck has ever monitored an admitted job, whoever led.
+    pub(crate) monitors: bool,
+    /// How many running jobs this AdmissionCheck has stopped in the last hour, whoever led.
     pub(crate) evictions_last_hour: u32,
     /// The wall clock, for what is written.
     pub(crate) now: Timestamp,
@@ -170,7 +172,8 @@ impl Draft<'_> {
     /// A verdict about a Workload that waits.
     fn waiting(&mut self, verdict: &Verdict) -> Step {
         self.memory.decided();
-        self.memory.watched = verdict.is_ready() && verdict.recheck_in.is_some();
+        // Of a job that is admitted without a Ready from here, another process has said it.
+        self.memory.watched = verdict.is_ready().then_some(verdict.recheck_in.is_some());
         self.memory.recheck = verdict.recheck_in;
         let again = verdict
             .recheck_in
@@ -187,7 +190,7 @@ impl Draft<'_> {
             Answer::Rejected => Target::new(CheckState::Rejected, verdict.message.clone()),
             Answer::Unchanged => {
                 let stands_ready = self.facts.entry.state == CheckState::Ready;
-                self.memory.watched = stands_ready && verdict.recheck_in.is_some();
+                self.memory.watched = stands_ready.then_some(verdict.recheck_in.is_some());
                 return (None, again);
             }
         };
@@ -200,7 +203,7 @@ impl Draft<'_> {
         match verdict.answer {
             Answer::Ready | Answer::NotApplicable => {
                 self.memory.no_objection();
-                self.memory.watched = verdict.recheck_in.is_some();
+                self.memory.watched = Some(verdict.recheck_in.is_some());
                 self.memory.recheck = verdict.recheck_in;
                 let target = (self.facts.entry.state != CheckState::Ready).then(|| ready(verdict));
                 (
@@ -212,7 +215,7 @@ impl Draft<'_> {
             }
             Answer::Unchanged => {
                 self.memory.no_objection();
-                self.memory.watched = verdict.recheck_in.is_some();
+                self.memory.watched = Some(verdict.recheck_in.is_some());
                 self.memory.recheck = verdict.recheck_in;
                 (
                     None,
@@ -338,12 +341,13 @@ impl Draft<'_> {
     fn held_back(&self) -> Option<HeldBack> {
         let Facts {
             policy,
+            monitors,
             evictions_last_hour,
             ..
         } = self.facts;
         match policy.on_failure {
             Some(OnFailure::Ignore) => Some(HeldBack::Ignored),
-            None if !self.memory.watched => Some(HeldBack::NotWatched),
+            None if !self.memory.watched.unwrap_or(monitors) => Some(HeldBack::NotWatched),
             _ if self.memory.trouble().objections < policy.consecutive => Some(HeldBack::NotYet {
                 objections: self.memory.trouble().objections,
                 needed: policy.consecutive,

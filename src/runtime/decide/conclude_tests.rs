@@ -20,6 +20,7 @@ struct Case {
     settled: Option<Settled>,
     memory: Memory,
     evictions: u32,
+    monitors: bool,
     now: &'static str,
 }
 
@@ -47,6 +48,7 @@ fn case(entry: &serde_json::Value) -> Case {
         settled: None,
         memory: Memory::default(),
         evictions: 0,
+        monitors: false,
         now: "2026-11-21T09:05:00Z",
     }
 }
@@ -90,6 +92,7 @@ impl Case {
                 .settled
                 .unwrap_or_else(|| Policy::settle(Some(&self.policy), &Policy::default())),
             memory: &self.memory,
+            monitors: self.monitors,
             evictions_last_hour: self.evictions,
             now,
             steady: now,
@@ -129,7 +132,7 @@ fn blocked(message: &str) -> Outcome {
 
 fn watched() -> Memory {
     Memory {
-        watched: true,
+        watched: Some(true),
         recheck: Some(Duration::from_secs(300)),
         ..Memory::default()
     }
@@ -231,7 +234,10 @@ fn what_is_unchanged_stands_whatever_it_says() {
             (None, Vec::new(), LookAgain::After(again)),
             "{state}"
         );
-        assert_eq!(conclusion.memory.watched, state == "Ready");
+        assert_eq!(
+            conclusion.memory.watched,
+            (state == "Ready").then_some(true)
+        );
     }
     let conclusion = waiting("Ready", "").running().verdict(Verdict::unchanged());
     assert_eq!((conclusion.write, conclusion.notes), (None, Vec::new()));
@@ -715,14 +721,25 @@ fn the_fences_after_admission() {
         max_evictions_per_hour: Some(2),
         ..once
     };
+    let not_watched = Memory {
+        watched: Some(false),
+        ..Memory::default()
+    };
     for (name, policy, memory, evictions, held) in [
         ("watched", once, watched(), 0, None),
         (
             "not watched",
             once,
-            Memory::default(),
+            not_watched,
             0,
             Some(HeldBack::NotWatched),
+        ),
+        (
+            "not known, and the check monitors admitted jobs",
+            once,
+            Memory::default(),
+            0,
+            None,
         ),
         (
             "not watched, but the operator wants it",
@@ -756,7 +773,7 @@ fn the_fences_after_admission() {
                 .running()
                 .policy(after(policy))
                 .memory(memory.clone());
-            case.evictions = evictions;
+            (case.evictions, case.monitors) = (evictions, true);
             let conclusion = case.verdict(verdict);
             let found = conclusion.notes.iter().find_map(|note| match note {
                 Note::HeldBack { why, .. } => Some(*why),
@@ -797,18 +814,9 @@ fn a_recheck_is_looked_at_in_time() {
         again(Verdict::pending("x").recheck_in(MINUTE)),
         LookAgain::After(MINUTE)
     );
-    assert!(
-        waiting("Pending", "")
-            .verdict(Verdict::ready("ok").recheck_in(MINUTE))
-            .memory
-            .watched
-    );
-    assert!(
-        !waiting("Pending", "")
-            .verdict(Verdict::ready("ok"))
-            .memory
-            .watched
-    );
+    let watched = |verdict: Verdict| waiting("Pending", "").verdict(verdict).memory.watched;
+    assert_eq!(watched(Verdict::ready("ok").recheck_in(MINUTE)), Some(true));
+    assert_eq!(watched(Verdict::ready("ok")), Some(false));
 }
 
 #[test]

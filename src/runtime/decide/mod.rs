@@ -73,8 +73,9 @@ pub(crate) fn to_the_second<S: Serializer>(
 pub(crate) struct Memory {
     /// How often the check has been asked.
     pub(crate) evaluations: u32,
-    /// Whether the last Ready asked to look again: the check keeps an eye on the job.
-    pub(crate) watched: bool,
+    /// Whether the last Ready asked for another evaluation: the check monitors the job. `None` if
+    /// that Ready was given in another process.
+    pub(crate) watched: Option<bool>,
     /// The last verdict's delay.
     pub(crate) recheck: Option<Duration>,
     /// What went wrong. Apart, because nothing does for most.
@@ -103,7 +104,7 @@ impl Memory {
     #[cfg(feature = "cli")]
     pub(crate) fn watching() -> Self {
         Self {
-            watched: true,
+            watched: Some(true),
             ..Self::default()
         }
     }

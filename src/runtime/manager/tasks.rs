@@ -71,11 +71,14 @@ impl Tools {
                     Err(error) => Err(NotActivated::Failed(error)),
                 })
             }
-            Task::WriteCondition {
+            Task::WriteConditions {
                 object,
                 manager,
-                patch,
-            } => TaskResult::ConditionWritten(self.writer.active(&object, &manager, &patch).await),
+                conditions,
+            } => {
+                let written = self.writer.conditions(&object, &manager, &conditions);
+                TaskResult::ConditionsWritten(written.await)
+            }
         }
     }
 

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::ActivePatch;
 use crate::api::Uid;
 use crate::runtime::decide::EntryPatch;
 
@@ -65,12 +64,4 @@ impl Serialize for Entry<'_> {
         }
         .serialize(serializer)
     }
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct Condition<'a> {
-    #[serde(rename = "type")]
-    pub(super) kind: &'static str,
-    #[serde(flatten)]
-    pub(super) patch: &'a ActivePatch,
 }

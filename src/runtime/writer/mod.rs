@@ -15,7 +15,7 @@ use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use self::bodies::{ApplyMeta, Condition, Entry, NamedEntry, WorkloadApply, WorkloadStatus};
+use self::bodies::{ApplyMeta, Entry, NamedEntry, WorkloadApply, WorkloadStatus};
 use super::connection::{pause_of, status_of};
 use super::decide::{EntryPatch, to_the_second};
 use super::defect::{Defect, has};
@@ -25,7 +25,7 @@ use crate::api::{
     AdmissionCheck, AdmissionCheckObject, ApiVersion, CheckEntry, Projection, Served, Uid,
     Workload, WorkloadObject, digest,
 };
-use crate::check::{CheckError, Message, ReadWorkload, redact};
+use crate::check::{CheckError, ReadWorkload, redact};
 
 /// Why something was not written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -85,21 +85,18 @@ impl From<kube::Error> for WriteError {
     }
 }
 
-/// The condition `Active` as it is to stand.
+/// A condition of an AdmissionCheck as it is to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ActivePatch {
+pub(crate) struct ConditionPatch {
+    #[serde(rename = "type")]
+    pub(crate) kind: &'static str,
     pub(crate) status: &'static str,
     pub(crate) reason: String,
-    #[serde(serialize_with = "as_text")]
-    pub(crate) message: Message,
+    pub(crate) message: String,
     #[serde(rename = "lastTransitionTime", serialize_with = "to_the_second")]
     pub(crate) since: Timestamp,
     pub(crate) observed_generation: i64,
-}
-
-fn as_text<S: serde::Serializer>(message: &Message, serializer: S) -> Result<S::Ok, S::Error> {
-    message.as_str().serialize(serializer)
 }
 
 /// Reads and writes.
@@ -161,19 +158,20 @@ impl Writer {
             .map_err(WriteError::from)
     }
 
-    /// Writes the condition `Active` of `check` (rule 12).
-    pub(crate) async fn active(
+    /// Writes all conditions of `check` that this program has (rule 12), if it is still in the
+    /// version that was seen: they replace what an earlier leader recorded there.
+    pub(crate) async fn conditions(
         &self,
         check: &AdmissionCheck,
         manager: &str,
-        patch: &ActivePatch,
+        conditions: &[ConditionPatch],
     ) -> Result<AdmissionCheck, WriteError> {
         self.fence()?;
         let body = serde_json::json!({
             "apiVersion": self.served.version.group_version(),
             "kind": "AdmissionCheck",
-            "metadata": {"name": check.name(), "uid": check.uid()},
-            "status": {"conditions": [Condition { kind: "Active", patch }]},
+            "metadata": {"name": check.name(), "uid": check.uid(), "resourceVersion": check.version.to_string()},
+            "status": {"conditions": conditions},
         });
         let api: Api<AdmissionCheckObject> =
             Api::all_with(self.client.clone(), &self.served.version);

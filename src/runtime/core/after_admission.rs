@@ -1,0 +1,293 @@
+//! What the next leader has to know about admitted jobs: the condition `AfterAdmission`.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::str::FromStr;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::api::{StatusCondition, Uid};
+use crate::check::Reservation;
+
+/// How long a place is taken: an hour, and the longest time from the record to the eviction.
+const WINDOW: SignedDuration = SignedDuration::from_mins(61);
+
+/// After how long a place that was not used yet is recorded again.
+const RENEWAL: SignedDuration = SignedDuration::from_secs(30);
+
+/// How many evictions the condition lists at most: its message may have 32,768 characters.
+const LISTED: usize = 500;
+
+const MONITORS: &str = "monitors admitted jobs";
+const EVICTED: &str = "evicted ";
+
+/// Whether one AdmissionCheck monitors admitted jobs, and which of them it has evicted in the last
+/// hour.
+///
+/// A place is taken when an eviction is concluded, and recorded before the eviction is written, so
+/// that no number of writes in flight and no change of leader passes the limit.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AfterAdmission {
+    /// Whether it ever returned a Ready with `recheck_in`.
+    pub(super) monitors: bool,
+    evictions: VecDeque<Eviction>,
+}
+
+/// A place in the limit.
+#[derive(Clone, Debug)]
+struct Eviction {
+    /// In whole seconds.
+    at: Timestamp,
+    uid: Uid,
+    /// The reservation that this process ends by it; `None` if another one took the place.
+    reservation: Option<Timestamp>,
+    /// Given back. It is kept, because the condition still lists it.
+    free: bool,
+}
+
+impl Eviction {
+    fn is(&self, reservation: &Reservation) -> bool {
+        !self.free
+            && self.uid == *reservation.uid()
+            && self.reservation == Some(reservation.since())
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        (self.at, &self.uid) == (other.at, &other.uid)
+    }
+}
+
+impl fmt::Display for Eviction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.at, self.uid)
+    }
+}
+
+impl FromStr for Eviction {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (at, uid) = text.split_once(' ').ok_or(())?;
+        Ok(Self {
+            at: at.parse().map_err(drop)?,
+            uid: Uid::new(uid),
+            reservation: None,
+            free: false,
+        })
+    }
+}
+
+impl AfterAdmission {
+    /// What `condition` records.
+    pub(super) fn read(condition: Option<&StatusCondition>) -> Self {
+        let message = condition.map_or("", |condition| &condition.message);
+        let evictions = message.split_once(EVICTED).map_or("", |(_, times)| times);
+        Self {
+            monitors: message.starts_with(MONITORS),
+            evictions: evictions
+                .split(", ")
+                .filter_map(|eviction| eviction.parse().ok())
+                .collect(),
+        }
+    }
+
+    /// Adds what `condition` records and this process does not know: it began with an older copy.
+    pub(super) fn merge(&mut self, condition: Option<&StatusCondition>) {
+        let Self {
+            monitors,
+            evictions,
+        } = Self::read(condition);
+        self.monitors |= monitors;
+        for eviction in evictions {
+            if !self.evictions.iter().any(|known| known.is_same(&eviction)) {
+                self.evictions.push_back(eviction);
+            }
+        }
+    }
+
+    /// The condition's message; `None` if there is nothing to record.
+    pub(super) fn message(&self, now: Timestamp) -> Option<String> {
+        let recent = self.recent(now).map(Eviction::to_string);
+        let recent: Vec<String> = recent.collect();
+        let listed = recent[recent.len().saturating_sub(LISTED)..].join(", ");
+        let monitors = self.monitors.then(|| MONITORS.to_owned());
+        let evicted = (!listed.is_empty()).then(|| format!("{EVICTED}{listed}"));
+        let parts: Vec<String> = monitors.into_iter().chain(evicted).collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+
+    /// Whether `condition` records everything that has to be known at `now`. It may list more.
+    pub(super) fn is_recorded(&self, condition: Option<&StatusCondition>, now: Timestamp) -> bool {
+        let recorded = Self::read(condition);
+        let all = self.recent(now).all(|eviction| {
+            let mut recorded = recorded.evictions.iter();
+            recorded.any(|recorded| recorded.is_same(eviction))
+        });
+        all && (recorded.monitors || !self.monitors)
+    }
+
+    /// How many places others than `reservation` have at `now`. A place that lies in the future,
+    /// because the wall clock was set back, is taken.
+    pub(super) fn used(&self, now: Timestamp, reservation: &Reservation) -> u32 {
+        let others = self
+            .recent(now)
+            .filter(|eviction| !eviction.is(reservation));
+        u32::try_from(others.count()).unwrap_or(u32::MAX)
+    }
+
+    /// Takes a place for `reservation`, if it has none, or renews it.
+    pub(super) fn take(&mut self, now: Timestamp, reservation: &Reservation) {
+        self.evictions
+            .retain(|eviction| now.duration_since(eviction.at) < WINDOW);
+        self.evictions
+            .retain(|known| !known.is(reservation) || now.duration_since(known.at) < RENEWAL);
+        if !self.evictions.iter().any(|known| known.is(reservation)) {
+            self.evictions.push_back(Eviction {
+                at: Timestamp::from_second(now.as_second()).unwrap_or(now),
+                uid: reservation.uid().clone(),
+                reservation: Some(reservation.since()),
+                free: false,
+            });
+        }
+    }
+
+    /// Gives the place of `reservation` back: the eviction was certainly not written. `recorded`
+    /// says whether the place itself was.
+    pub(super) fn give_back(&mut self, reservation: &Reservation, recorded: bool) {
+        if !recorded {
+            self.evictions.retain(|eviction| !eviction.is(reservation));
+        }
+        for eviction in &mut self.evictions {
+            eviction.free |= eviction.is(reservation);
+        }
+    }
+
+    fn recent(&self, now: Timestamp) -> impl Iterator<Item = &Eviction> {
+        let recent =
+            move |eviction: &&Eviction| !eviction.free && now.duration_since(eviction.at) < WINDOW;
+        self.evictions.iter().filter(recent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(minutes: i64) -> Timestamp {
+        Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes)
+    }
+
+    fn job(name: &str) -> Reservation {
+        Reservation::new("n", name, Uid::new(name), "check", at(0))
+    }
+
+    fn condition(message: &str) -> StatusCondition {
+        StatusCondition {
+            status: "True".to_owned(),
+            reason: "Recorded".to_owned(),
+            message: message.to_owned(),
+            observed_generation: None,
+            since: None,
+        }
+    }
+
+    #[test]
+    fn a_place_is_taken_for_more_than_an_hour_and_can_be_given_back() {
+        let mut limit = AfterAdmission::default();
+        limit.take(at(0), &job("a"));
+        limit.take(at(30), &job("b"));
+        limit.take(at(31), &job("b"));
+        let used = |limit: &AfterAdmission, minutes| limit.used(at(minutes), &job("c"));
+        assert_eq!(
+            [30, 60, 61, 92].map(|minutes| used(&limit, minutes)),
+            [2, 2, 1, 0]
+        );
+        assert_eq!(limit.used(at(31), &job("b")), 1, "its own is free for it");
+        limit.give_back(&job("b"), true);
+        assert_eq!(used(&limit, 30), 1);
+        assert_eq!(
+            used(&limit, -180),
+            1,
+            "a clock that is set back frees no place"
+        );
+    }
+
+    #[test]
+    fn the_next_leader_reads_what_was_recorded() {
+        let mut limit = AfterAdmission::default();
+        assert_eq!(limit.message(at(0)), None);
+        assert!(limit.is_recorded(None, at(0)));
+        limit.monitors = true;
+        assert_eq!(limit.message(at(0)).unwrap(), "monitors admitted jobs");
+        assert!(!limit.is_recorded(None, at(0)));
+        limit.take(at(0), &job("a"));
+        limit.take(at(0), &job("b"));
+        let message = limit.message(at(1)).unwrap();
+        assert_eq!(
+            message,
+            "monitors admitted jobs; evicted 1970-01-01T00:00:00Z a, 1970-01-01T00:00:00Z b"
+        );
+        let next = AfterAdmission::read(Some(&condition(&message)));
+        assert!(next.monitors);
+        assert_eq!(next.used(at(59), &job("a")), 2);
+        assert!(limit.is_recorded(Some(&condition(&message)), at(1)));
+        let one = "monitors admitted jobs; evicted 1970-01-01T00:00:00Z b";
+        assert!(
+            !limit.is_recorded(Some(&condition(one)), at(1)),
+            "one lacks"
+        );
+        assert!(
+            limit.is_recorded(Some(&condition(one)), at(61)),
+            "it is over"
+        );
+        assert_eq!(
+            limit.message(at(61)).as_deref(),
+            Some("monitors admitted jobs")
+        );
+    }
+
+    #[test]
+    fn a_leader_that_began_with_an_older_copy_learns_the_rest_once() {
+        let mut limit = AfterAdmission::default();
+        limit.take(at(1), &job("a"));
+        let newer =
+            "monitors admitted jobs; evicted 1970-01-01T00:01:00Z x, 1970-01-01T00:01:00Z a";
+        for _ in 0..2 {
+            limit.merge(Some(&condition(newer)));
+            assert!(limit.monitors);
+            assert_eq!(limit.used(at(2), &job("b")), 2);
+        }
+        limit.give_back(&job("a"), true);
+        limit.merge(Some(&condition(newer)));
+        assert_eq!(
+            limit.used(at(2), &job("b")),
+            1,
+            "what was given back is free"
+        );
+        limit.take(at(1), &job("x"));
+        limit.give_back(&job("x"), false);
+        limit.merge(Some(&condition(newer)));
+        assert_eq!(
+            limit.used(at(2), &job("b")),
+            1,
+            "another process stopped it"
+        );
+    }
+
+    #[test]
+    fn what_somebody_else_wrote_there_is_no_record() {
+        for message in ["", "evicted at noon, ,", "evicted", "monitors"] {
+            let read = AfterAdmission::read(Some(&condition(message)));
+            assert!(!read.monitors && read.evictions.is_empty(), "{message:?}");
+        }
+    }
+
+    #[test]
+    fn the_message_fits_whatever_the_limit_is() {
+        let mut limit = AfterAdmission::default();
+        for number in 0..2 * LISTED {
+            limit.take(at(0), &job(&format!("{number:036}")));
+        }
+        assert!(limit.message(at(0)).unwrap().len() < 32_768);
+    }
+}
