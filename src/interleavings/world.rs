@@ -170,6 +170,9 @@ fn uid_of(uid: &Uid) -> usize {
     index_of(&uid.to_string())
 }
 
+/// How many timers may fire until everything is done.
+const TIMERS: usize = 30;
+
 const START: i64 = 1_763_715_600;
 
 impl World {
@@ -492,7 +495,9 @@ impl World {
             }
         }
         if self.moves < self.bounds.moves {
-            for uid in 0..self.bounds.workloads {
+            // The Workloads are alike, so the first change is one of the first.
+            let alike = if self.moves == 0 { 1 } else { self.bounds.workloads };
+            for uid in 0..alike {
                 let kinds = self.bounds.kinds.iter();
                 actions.extend(
                     kinds
@@ -501,11 +506,7 @@ impl World {
                 );
             }
         }
-        let idle = self
-            .replicas
-            .iter()
-            .all(|replica| replica.events.is_empty() && replica.tasks.is_empty());
-        if idle && self.ticks < self.bounds.ticks && self.next_timer().is_some() {
+        if self.is_idle() && self.ticks < self.bounds.ticks && self.next_timer().is_some() {
             actions.push(Action::Tick);
         }
         actions
@@ -846,18 +847,61 @@ impl World {
         }
     }
 
-    /// What must hold once nothing happens any more.
+    /// What does not hold, now that nothing happens any more.
     fn look_at_rest(&mut self) {
-        let idle = self
-            .replicas
+        if self.is_idle()
+            && self.next_timer().is_none()
+            && let Some(problem) = self.problem()
+        {
+            self.violate(problem);
+        }
+    }
+
+    /// Whether nothing is on its way, of events, requests or calls.
+    pub(super) fn is_idle(&self) -> bool {
+        self.replicas
             .iter()
-            .all(|replica| replica.events.is_empty() && replica.tasks.is_empty());
-        let Some(leader) = self.holder.filter(|_| idle && !self.lapsed) else {
-            return;
+            .all(|replica| replica.events.is_empty() && replica.tasks.is_empty())
+    }
+
+    /// Whether all ends well from here, if neither Kueue nor users change anything and nothing
+    /// fails: each Workload with quota is decided, everything that was allocated is released, and
+    /// nothing is left to do.
+    pub(super) fn settles(mut self) -> Result<(), String> {
+        for _ in 0..TIMERS {
+            while let Some(action) = self.next_of_its_own() {
+                self.act(action);
+            }
+            if self.violation.is_some() || self.next_timer().is_none() {
+                break;
+            }
+            self.act(Action::Tick);
+        }
+        let problem = self.violation.take();
+        let problem = problem.or_else(|| self.problem());
+        problem.map_or(Ok(()), |problem| Err(format!("in the end {problem}")))
+    }
+
+    /// What happens next if nobody interferes.
+    fn next_of_its_own(&self) -> Option<Action> {
+        let own = |action: &Action| {
+            matches!(
+                action,
+                Action::Deliver(_)
+                    | Action::Apply(..)
+                    | Action::Reply(..)
+                    | Action::Regain(_)
+                    | Action::Acquire(_)
+            )
         };
+        self.actions().into_iter().find(own)
+    }
+
+    fn problem(&self) -> Option<String> {
+        let leader = self.holder.filter(|_| !self.lapsed)?;
         let core = &self.replicas[leader].core;
-        if core.role != Role::Leading || self.next_timer().is_some() {
-            return;
+        if core.role != Role::Leading {
+            return None;
         }
         let mut problems = Vec::new();
         for (uid, object) in self.objects.iter().enumerate() {
@@ -902,9 +946,7 @@ impl World {
         if core.cleanups.iter().next().is_some() {
             problems.push("a cleanup is pending for ever".to_owned());
         }
-        if let Some(problem) = problems.into_iter().next() {
-            self.violate(problem);
-        }
+        problems.into_iter().next()
     }
 
     /// What tells this state from others.
