@@ -496,7 +496,11 @@ impl World {
         }
         if self.moves < self.bounds.moves {
             // The Workloads are alike, so the first change is one of the first.
-            let alike = if self.moves == 0 { 1 } else { self.bounds.workloads };
+            let alike = if self.moves == 0 {
+                1
+            } else {
+                self.bounds.workloads
+            };
             for uid in 0..alike {
                 let kinds = self.bounds.kinds.iter();
                 actions.extend(

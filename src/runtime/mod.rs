@@ -8,7 +8,6 @@ pub(crate) mod backoff;
 mod connection;
 pub(crate) mod core;
 pub(crate) mod decide;
-mod defect;
 mod evaluate;
 mod events;
 mod health;
@@ -24,9 +23,6 @@ pub(crate) mod writer;
 
 #[cfg(feature = "cli")]
 pub(crate) use decide::{Conclusion, EntryPatch, HeldBack, LookAgain, Note, Outcome, Standing};
-#[cfg(feature = "planted-defects")]
-#[doc(hidden)]
-pub use defect::{Defect, with_defect};
 #[cfg(feature = "cli")]
 pub(crate) use intake::{Failure, StoredParameters, brief, parameters_resource};
 pub use lease::{LeaseConfig, LeaseTimes};

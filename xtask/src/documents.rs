@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::{Failure, tools};
+use crate::{Failure, mutants, tools};
 
 /// Their names as rustdoc has them. The shipped checks are programs: their libraries are there for their own tests.
 const CRATES: [&str; 4] = [
@@ -18,6 +18,7 @@ const TYPES: [&str; 5] = ["enum.", "struct.", "trait.", "type.", "union."];
 
 /// Writes the documentation of all crates without a warning, and looks for an example on the page of each public type.
 pub(crate) fn build() -> Result<(), Failure> {
+    mutants::check()?;
     tools::cargo(
         &["doc", "--workspace", "--no-deps", "--quiet"],
         &[("RUSTDOCFLAGS", "-D warnings")],

@@ -2,6 +2,7 @@
 
 mod chart;
 mod documents;
+mod mutants;
 mod release;
 mod test;
 mod tools;
@@ -20,6 +21,8 @@ usage: cargo xtask COMMAND
   kueue                   the shipped checks beside a real Kueue, which is built first (10 minutes); not part of `test`
   tutorials               the book's tutorials in an empty folder, by their own commands; not part of `test`
   release [REVISION]      what must pass before a release: packages that build, and no broken promise since REVISION (default: the last tag v*)
+  mutants [PART]          change the runtime's code as src/interleavings/mutants.txt says (those whose name contains PART),
+                          and show what finds each change, with the search's shortest way to it; an hour; not part of `test`
   bench                   figures: verdicts beside bare writes, CPU for a verdict, memory beside Workloads without quota
   chart                   write into the values of charts/kueue-check what the shipped checks say of themselves
   helm                    install Helm, which the chart's tests need, into .tools
@@ -42,6 +45,8 @@ fn main() -> ExitCode {
         ["tutorials"] => tools::tutorials(),
         ["release"] => release::check(None),
         ["release", revision] => release::check(Some(revision)),
+        ["mutants"] => mutants::run(""),
+        ["mutants", part] => mutants::run(part),
         ["bench", flags @ ..] => tools::bench(flags),
         ["chart"] => chart::renew(),
         ["helm"] => chart::install_helm(),

@@ -379,6 +379,11 @@ pub trait Faults: Send + Sync {
         None
     }
 
+    /// Changes a request before it arrives, as a faulty client would have sent it. Default: not.
+    fn alter(&self, call: &mut Call) {
+        let _ = call;
+    }
+
     /// For an event of a watch; `None` if nothing.
     fn event(&self, delivery: &Delivery) -> Option<EventFault> {
         let _ = delivery;

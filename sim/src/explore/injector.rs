@@ -11,7 +11,7 @@ use kueue_check::Clock;
 
 use super::fault::PAUSE;
 use super::{Fault, Plan, Point, StoodStill};
-use crate::apiserver::{Delivery, EventFault, Faults, Patch, Request, RequestFault, Verb};
+use crate::apiserver::{Call, Delivery, EventFault, Faults, Patch, Request, RequestFault, Verb};
 use crate::simulation::Fate;
 
 /// Lets things go wrong as planned, and writes down where they could have.
@@ -22,6 +22,7 @@ pub(crate) struct Injector {
     seen: Mutex<Seen>,
     over: AtomicBool,
     clock: Clock,
+    alter: Option<fn(&mut Call)>,
 }
 
 /// More requests than these at one moment are a loop that would never end, because time passes only while everybody waits.
@@ -47,13 +48,19 @@ impl fmt::Debug for Injector {
 }
 
 impl Injector {
-    pub(crate) fn new(plan: &Plan, fates: BTreeMap<String, Arc<Fate>>, clock: Clock) -> Self {
+    pub(crate) fn new(
+        plan: &Plan,
+        fates: BTreeMap<String, Arc<Fate>>,
+        clock: Clock,
+        alter: Option<fn(&mut Call)>,
+    ) -> Self {
         Self {
             plan: plan.clone(),
             fates,
             seen: Mutex::default(),
             over: AtomicBool::new(false),
             clock,
+            alter,
         }
     }
 
@@ -157,6 +164,14 @@ impl Injector {
 }
 
 impl Faults for Injector {
+    fn alter(&self, call: &mut Call) {
+        if let Some(alter) = self.alter
+            && self.is_replica(&call.agent)
+        {
+            alter(call);
+        }
+    }
+
     fn request(&self, request: &Request) -> Option<RequestFault> {
         if !self.is_replica(&request.agent) {
             return None;

@@ -13,6 +13,7 @@ use std::fmt;
 
 use futures::future::LocalBoxFuture;
 
+use crate::apiserver::Call;
 use crate::demo::{Demo, DemoError};
 use crate::explore::{Explored, Fault, Plan, Progress, Run};
 use crate::simulation::{Cluster, Simulation};
@@ -79,10 +80,11 @@ impl Scenario {
         simulation.explore(self.story())
     }
 
-    /// As [`explore`](Self::explore), but it ends at the first run that fails.
+    /// As [`explore`](Self::explore) with a defect of the runtime, whose requests arrive changed by
+    /// `alter`. It ends at the first run that fails.
     #[must_use = "runs may have failed"]
-    pub fn explore_until_failure(&self, seed: u64) -> Explored {
-        let simulation = (self.simulation)().seed(seed);
+    pub fn explore_altered(&self, seed: u64, alter: fn(&mut Call)) -> Explored {
+        let simulation = (self.simulation)().seed(seed).altering(alter);
         simulation.explore_until_failure(self.story())
     }
 

@@ -72,7 +72,12 @@ impl Cluster {
         let fates: Vec<Arc<Fate>> = (0..simulation.replicas).map(|_| Arc::default()).collect();
         let named = fates.iter().enumerate();
         let named = named.map(|(number, fate)| (agent(number), Arc::clone(fate)));
-        let injector = Arc::new(Injector::new(plan, named.collect(), clock.clone()));
+        let injector = Arc::new(Injector::new(
+            plan,
+            named.collect(),
+            clock.clone(),
+            simulation.alter,
+        ));
         let answers = Answers::new(clock.clone());
         answers.pauses_of(&injector);
         Self {

@@ -51,7 +51,7 @@ use kueue_check::{AdmissionCheckController, Check, Clock};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::apiserver::ApiServer;
+use crate::apiserver::{ApiServer, Call};
 use crate::definitions::KueueApi;
 use crate::explore::{
     Explored, Fault, OF_A_KIND, Plan, Progress, Run, explore, explore_pairs, explore_random,
@@ -154,6 +154,7 @@ pub struct Simulation {
     pub(crate) spared: Vec<Fault>,
     pub(crate) of_a_kind: usize,
     pub(crate) invariants: Vec<Invariant>,
+    pub(crate) alter: Option<fn(&mut Call)>,
 }
 
 type Holds = Arc<dyn Fn(&Cluster) -> Result<(), String> + Send + Sync>;
@@ -202,6 +203,7 @@ impl Simulation {
             spared: Vec::new(),
             of_a_kind: OF_A_KIND,
             invariants: Vec::new(),
+            alter: None,
         };
         trial.and(CHECK, make).starting_at("2026-11-21T09:00:00Z")
     }
@@ -311,6 +313,13 @@ impl Simulation {
     /// Leaves out a fault that the scenario is known not to survive. Say why beside it.
     pub fn spare(mut self, fault: Fault) -> Self {
         self.spared.push(fault);
+        self
+    }
+
+    /// Changes each request of the replicas before it arrives, as if the runtime sent it so: to see
+    /// that a defect of it would be found.
+    pub fn altering(mut self, alter: fn(&mut Call)) -> Self {
+        self.alter = Some(alter);
         self
     }
 

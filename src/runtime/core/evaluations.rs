@@ -11,7 +11,6 @@ use super::{Core, EvaluationTask, Report, Task};
 use crate::api::Workload;
 use crate::check::{ErrorKind, EventNote, ReleaseReason, Reservation, Verdict};
 use crate::runtime::decide::{Conclusion, Facts, Outcome, Standing, conclude, standing};
-use crate::runtime::defect::{Defect, has};
 use crate::runtime::queue::Lane;
 
 impl Core {
@@ -168,7 +167,7 @@ impl Core {
             .key(key)
             .and_then(|state| state.reservation)
             .filter(|since| *since == basis.reservation.since());
-        if (reservation.is_none() && !has(Defect::KeepsLateAnswers)) || !self.leads() {
+        if reservation.is_none() || !self.leads() {
             return Freshness::Over;
         }
         let Some(workload) = self.workloads.workload(&key.uid) else {
@@ -183,9 +182,6 @@ impl Core {
                 .iter()
                 .flat_map(crate::api::PodSet::flavors)
                 .all(|flavor| self.flavors.get(flavor) == basis.flavors.get(flavor));
-        if has(Defect::KeepsLateAnswers) {
-            return Freshness::Current;
-        }
         if same_parameters && same_flavors && workload.same_inputs(&basis.workload, &key.check) {
             Freshness::Current
         } else {

@@ -12,7 +12,6 @@ use super::{Core, Report, Shown, Task};
 use crate::api::{CheckState, Name, ResourceFlavor, ResourceVersion, Uid, Workload};
 use crate::check::{ReleaseReason, Reservation};
 use crate::runtime::decide::{Standing, must_withdraw, standing};
-use crate::runtime::defect::{Defect, has};
 use crate::runtime::queue::Lane;
 use crate::runtime::writer::{EntryDigest, WriteError};
 
@@ -54,8 +53,7 @@ impl Core {
             }
             // Under the selector a Workload that lost its quota leaves as one that was deleted.
             Event::Delete(workload) => {
-                let certain = !self.served.selects_reserved || has(Defect::TakesLossForDeletion);
-                let why = certain.then_some(ReleaseReason::Deleted);
+                let why = (!self.served.selects_reserved).then_some(ReleaseReason::Deleted);
                 self.removed(workload.uid(), Some(&workload), why);
             }
         }
@@ -296,7 +294,6 @@ impl Core {
             None => {}
             Some(Reason::InputsChanged) if lane == Lane::Recheck => self.enqueue_again(&key),
             Some(Reason::New | Reason::InputsChanged) => self.enqueue(&key, lane),
-            Some(Reason::Overwritten) if has(Defect::NeverReasserts) => {}
             Some(Reason::Overwritten) => self.overwritten(&key, lane),
         }
     }

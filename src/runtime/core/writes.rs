@@ -9,7 +9,6 @@ use super::{Core, Report, Task};
 use crate::api::{AdmissionCheck, CheckState, Workload, digest};
 use crate::check::{ReleaseReason, Reservation};
 use crate::runtime::decide::{Conclusion, Delay, EntryPatch, LookAgain, Outcome};
-use crate::runtime::defect::{Defect, has};
 use crate::runtime::writer::{EntryDigest, WriteError};
 
 /// The delay after a write that came too late; doubled for each one in a row.
@@ -209,7 +208,6 @@ impl Core {
         match error {
             WriteError::NotLeader => self.set_timer(key, Some(NOT_LEADER_DELAY)),
             // The verdict is dropped: what changed may change it (rule 2).
-            WriteError::Conflict if has(Defect::ForgetsConflicts) => self.adopt_entry(key),
             WriteError::Conflict if failures >= CONFLICTS_BEFORE_READING => self.read_again(key),
             WriteError::Conflict => self.set_timer(key, Some(CONFLICT_DELAY)),
             WriteError::Gone => self.removed(&key.uid, None, Some(ReleaseReason::Deleted)),
@@ -295,9 +293,6 @@ impl Core {
     /// Nothing had to be written: the entry is as it should be.
     pub(super) fn unchanged(&mut self, key: &Key, conclusion: &Conclusion) {
         self.adopt_entry(key);
-        if has(Defect::ForgetsTimers) {
-            return;
-        }
         if let Some(state) = self.workloads.key_mut(key) {
             state.failed_writes = 0;
         }

@@ -10,7 +10,6 @@ use crate::check::{
     Answer, ErrorKind, MESSAGE_LIMIT, Message, OnError, OnFailure, OnTimeout, PodSetUpdates,
     Settled, Verdict,
 };
-use crate::runtime::defect::{Defect, has};
 
 /// What came of asking the check.
 #[derive(Clone, Debug, PartialEq)]
@@ -227,9 +226,7 @@ impl Draft<'_> {
             Answer::Pending | Answer::PreemptionRequired => {
                 self.memory.no_objection();
                 let recheck = verdict.recheck_in.or(self.memory.recheck);
-                let late = has(Defect::SaysPendingLate);
-                let late = late.then(|| Target::new(CheckState::Pending, verdict.message.clone()));
-                (late, recheck.map_or(LookAgain::OnChange, LookAgain::After))
+                (None, recheck.map_or(LookAgain::OnChange, LookAgain::After))
             }
             Answer::Retry { .. } | Answer::Rejected => self.objection(verdict),
         }
@@ -377,10 +374,6 @@ impl Draft<'_> {
     /// Kueue 0.14 knows no delay and would evict at once, so there the delay is waited for here
     /// (rule 14). A growth is no matter of delay: it is spared, or stopped by the operator's wish.
     fn retry(&mut self, delay: Duration, message: Message) -> Step {
-        if has(Defect::DropsTheDelay) {
-            let target = Target::retry(Duration::ZERO, message);
-            return (Some(target), LookAgain::OnChange);
-        }
         if self.facts.served.requeue_after || delay.is_zero() || self.facts.growth.is_some() {
             return (Some(Target::retry(delay, message)), LookAgain::OnChange);
         }
@@ -408,10 +401,6 @@ impl Draft<'_> {
 
     /// The check did not decide: the state stays.
     fn failed(&mut self, kind: ErrorKind, message: &Message) -> Step {
-        if has(Defect::RejectsOnErrors) {
-            let target = Target::new(CheckState::Rejected, message.clone());
-            return (Some(target), LookAgain::OnChange);
-        }
         let now = self.facts.steady;
         self.memory.change_trouble(|trouble| {
             trouble.failures = trouble.failures.saturating_add(1);
@@ -523,7 +512,7 @@ impl Draft<'_> {
         let patch = EntryPatch {
             since: entry
                 .since()
-                .filter(|_| same_state && !has(Defect::TouchesTheTime))
+                .filter(|_| same_state)
                 .unwrap_or(self.facts.now),
             requeue_after_seconds: target.requeue_after.map(seconds),
             state: target.state,

@@ -2,7 +2,6 @@
 
 use crate::api::{CheckEntry, CheckState, Workload};
 use crate::check::ReleaseReason;
-use crate::runtime::defect::{Defect, has};
 
 /// Where a Workload stands for one check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +40,7 @@ pub(crate) fn standing(workload: &Workload, check: &str, outlives_reservation: b
     if !workload.is_active() {
         return over(ReleaseReason::Deactivated);
     }
-    if conditions.evicted().is_true() && !has(Defect::WritesWhileEvicted) {
+    if conditions.evicted().is_true() {
         // An eviction resets the verdict, unless Kueue decided it from an older copy: then the
         // verdict is still there when the quota is gone (measured on 0.19.2, under load).
         return Standing::Over {

@@ -15,7 +15,6 @@ use kube::{Api, Client};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::defect::{Defect, has};
 use super::signal::given;
 use crate::Clock;
 use candidate::{Candidate, Plan, Record};
@@ -150,7 +149,6 @@ impl Leadership {
     /// Whether a write may be sent at `now`.
     pub(crate) fn may_write(&self, now: Instant) -> bool {
         matches!(self, Self::Leader { valid_until } if valid_until.is_none_or(|until| now < until))
-            || has(Defect::IgnoresTheLease)
     }
 
     /// The word for metrics and diagnostics.

@@ -20,8 +20,7 @@ pub(super) struct ApplyMeta<'a> {
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
     pub(super) uid: &'a Uid,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) resource_version: Option<String>,
+    pub(super) resource_version: String,
 }
 
 #[derive(Debug, Serialize)]

@@ -18,7 +18,6 @@ use tokio::time::Instant;
 use self::bodies::{ApplyMeta, Entry, NamedEntry, WorkloadApply, WorkloadStatus};
 use super::connection::{pause_of, status_of};
 use super::decide::{EntryPatch, to_the_second};
-use super::defect::{Defect, has};
 use super::intake::brief;
 use super::lease::Leadership;
 use crate::api::{
@@ -140,8 +139,7 @@ impl Writer {
                 namespace: workload.namespace(),
                 name: workload.name(),
                 uid: workload.uid(),
-                resource_version: (!has(Defect::SendsNoVersion))
-                    .then(|| workload.resource_version().to_string()),
+                resource_version: workload.resource_version().to_string(),
             },
             status: WorkloadStatus {
                 admission_checks: [NamedEntry {
@@ -258,9 +256,6 @@ fn apply(manager: &str) -> PatchParams {
 /// every version of this SDK, or it would share its fields with its older self.
 pub(crate) fn field_manager(controller: &str, check: &str) -> String {
     const LIMIT: usize = 128;
-    if has(Defect::SharesItsManager) {
-        return "kueue-check".to_owned();
-    }
     let whole = format!("{controller}:{check}");
     if whole.len() <= LIMIT {
         return whole;

@@ -43,10 +43,16 @@ pub(crate) async fn handle(
     }
 }
 
-async fn asked(core: Arc<Core>, call: Call, form: Form, watch: bool) -> io::Result<Response<Body>> {
+async fn asked(
+    core: Arc<Core>,
+    mut call: Call,
+    form: Form,
+    watch: bool,
+) -> io::Result<Response<Body>> {
     let Some(faults) = core.faults() else {
         return Ok(perform(&core, &call, form, watch, Behind::default()));
     };
+    faults.alter(&mut call);
     let request = hooks::Request {
         number: core.count_request(&call.agent),
         agent: call.agent.clone(),
