@@ -118,12 +118,12 @@ pub struct RunArguments {
     )]
     pub(super) evaluation_timeout: HumanDuration,
 
-    /// How long running evaluations may go on after SIGTERM.
+    /// How long running evaluations may go on after SIGTERM; the Lease is held meanwhile.
     #[arg(
         long,
         value_name = "DURATION",
         env = "KUEUE_CHECK_GRACE_PERIOD",
-        default_value = "20s"
+        default_value = "5s"
     )]
     pub(super) grace_period: HumanDuration,
 

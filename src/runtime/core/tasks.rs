@@ -330,6 +330,20 @@ impl Core {
         self.work.in_flight.values().filter(confirms).count()
     }
 
+    /// How many writes are in flight.
+    pub(crate) fn writes(&self) -> usize {
+        let writes = |purpose: &&InFlight| {
+            matches!(
+                purpose,
+                InFlight::Verdict { .. }
+                    | InFlight::Eviction { .. }
+                    | InFlight::Withdrawal { .. }
+                    | InFlight::Conditions { .. }
+            )
+        };
+        self.work.in_flight.values().filter(writes).count()
+    }
+
     /// How many tasks are in flight.
     pub(crate) fn tasks(&self) -> usize {
         self.work.in_flight.len()

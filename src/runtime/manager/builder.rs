@@ -91,7 +91,7 @@ impl RuntimeBuilder {
             instance: "kueue-check".to_owned(),
             concurrency: 10,
             timeout: Duration::from_secs(30),
-            grace: Duration::from_secs(20),
+            grace: Duration::from_secs(5),
             lease: None,
             clock: Clock::system(),
             seed: 0,
@@ -140,7 +140,8 @@ impl RuntimeBuilder {
         self
     }
 
-    /// How long running evaluations may go on after a shutdown has begun. Default: 20 s.
+    /// How long running evaluations may go on after a shutdown has begun: the Lease is held
+    /// meanwhile. A write that was sent is waited for in any case. Default: 5 s.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.settings.grace = grace;
         self

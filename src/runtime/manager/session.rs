@@ -153,12 +153,14 @@ impl Session {
     }
 
     /// Nothing new is evaluated. What is in flight may end within the grace time, and each verdict
-    /// is written as it comes. Whoever leads next starts from the cluster.
+    /// is written as it comes. Then an evaluation that goes on is canceled, because the Lease is
+    /// held meanwhile; a write that was sent is waited for. Whoever leads next starts from the
+    /// cluster.
     async fn wind_down(&mut self, queries: &mut mpsc::Receiver<Query>) -> Result<(), RunError> {
         self.watches.running.abort_all();
         self.core.stop_starting();
         let end = Instant::now() + self.settings.grace;
-        while self.core.tasks() > 0 {
+        while self.core.tasks() > 0 && (Instant::now() < end || self.core.writes() > 0) {
             tokio::select! {
                 biased;
                 Some(ended) = self.tasks.join_next() => self.task_ended(ended)?,
@@ -168,11 +170,12 @@ impl Session {
                     }
                 }
                 Some(query) = queries.recv() => self.answer(query),
-                () = sleep_until(end) => {
-                    tracing::warn!(abandoned = self.core.tasks(), "evaluations did not end within the grace time");
-                    break;
-                }
+                () = sleep_until(end), if Instant::now() < end => {}
             }
+        }
+        let abandoned = self.core.tasks();
+        if abandoned > 0 {
+            tracing::warn!(abandoned, "evaluations did not end within the grace time");
         }
         self.tasks.abort_all();
         Ok(())

@@ -166,6 +166,30 @@ async fn what_runs_when_a_leader_is_told_to_stop_is_finished_and_written() {
 }
 
 #[tokio::test]
+async fn an_evaluation_that_hangs_does_not_keep_the_lease_of_a_leader_that_is_told_to_stop() {
+    let Some(pair) = pair().await else { return };
+    pair.first.0.delay(Duration::from_secs(600));
+    pair.second
+        .0
+        .answer(|_| Ok(Verdict::ready("by the second")));
+    pair.reserved("a").await;
+    wait("the question", async || {
+        (pair.first.0.asked_about("a") == 1, ())
+    })
+    .await;
+    let began = Instant::now();
+    pair.first.2.stop().await;
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(8), "{took:?}");
+    pair.world.wait_state("a", &pair.name, "Ready").await;
+    assert_eq!(
+        pair.world.entry("a", &pair.name).await["message"],
+        "by the second"
+    );
+    pair.second.2.stop().await;
+}
+
+#[tokio::test]
 async fn a_leader_that_cannot_renew_stops_writing_before_another_begins() {
     let Some(world) = world(V0_19_2).await else {
         return;
