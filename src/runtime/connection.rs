@@ -1,6 +1,6 @@
 //! The client as the runtime uses it: no request hangs, none is retried in hiding, all are counted.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
 use kube::Client;
 use kube::client::Body;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 use tower::BoxError;
 use tower_http::timeout::TimeoutBody;
 
@@ -20,6 +20,13 @@ use super::metrics::{Metrics, RequestLabels};
 /// How long the head of an answer may take, and how long its body may be silent. A watch's body may: its own timeout ends it.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The first and the largest pause between watches that end soon after they began. kube's watcher
+/// begins the next one at once.
+const WATCH_PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+
+/// How long a watch must have lasted for the next one to begin at once.
+const LASTING: Duration = Duration::from_secs(10);
 
 /// Why a request has no answer that is of use.
 #[derive(Debug, thiserror::Error)]
@@ -45,15 +52,51 @@ pub(crate) fn guarded(
 ) -> Client {
     let namespace = client.default_namespace().to_owned();
     let (client, metrics) = (client.clone(), Arc::clone(metrics));
+    let pace = Arc::new(WatchPace::default());
     let service = tower::service_fn(move |request| {
-        send(
-            client.clone(),
-            Arc::clone(&metrics),
-            health.clone(),
-            request,
-        )
+        let (metrics, health) = (Arc::clone(&metrics), health.clone());
+        let (client, pace) = (client.clone(), Arc::clone(&pace));
+        async move {
+            if verb(&request) == "watch" {
+                sleep(pace.wait(Instant::now())).await;
+            }
+            send(client, metrics, health, request).await
+        }
     });
     Client::new(service, namespace)
+}
+
+/// When the watches of one client began.
+#[derive(Debug, Default)]
+struct WatchPace(Mutex<Pace>);
+
+#[derive(Debug, Default)]
+struct Pace {
+    began: Option<Instant>,
+    /// How many in a row ended soon.
+    hasty: u32,
+}
+
+impl WatchPace {
+    /// How long the watch that is asked for at `now` has to wait.
+    fn wait(&self, now: Instant) -> Duration {
+        let mut pace = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lasted = pace.began.map(|began| now.saturating_duration_since(began));
+        let wait = match lasted.filter(|lasted| *lasted < LASTING) {
+            None => {
+                pace.hasty = 0;
+                Duration::ZERO
+            }
+            Some(lasted) => {
+                pace.hasty += 1;
+                let (first, largest) = WATCH_PAUSES;
+                let pause = first.saturating_mul(1 << (pace.hasty - 1).min(16));
+                pause.min(largest).saturating_sub(lasted)
+            }
+        };
+        pace.began = Some(now + wait);
+        wait
+    }
 }
 
 type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
@@ -142,5 +185,28 @@ pub(crate) fn status_of(error: &kube::Error) -> Option<&kube::core::Status> {
     match error {
         kube::Error::Api(status) => Some(status),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn watches_that_end_soon_begin_ever_more_rarely() {
+        let pace = WatchPace::default();
+        let mut now = Instant::now();
+        let mut waits = Vec::new();
+        for _ in 0..9 {
+            let wait = pace.wait(now);
+            waits.push(wait.as_millis());
+            now += wait + Duration::from_millis(100);
+        }
+        assert_eq!(
+            waits,
+            [0, 400, 900, 1_900, 3_900, 7_900, 15_900, 29_900, 29_900]
+        );
+        now += LASTING;
+        assert_eq!(pace.wait(now), Duration::ZERO, "it lasted");
     }
 }

@@ -18,5 +18,5 @@ pub use cluster::{Access, Cluster, StartError};
 pub use crds::{CrdError, KueueVersion, crds, crds_of_autoscaler};
 pub use kueue::Kueue;
 pub use prometheus::{Prometheus, prometheus};
-pub use skipped::{REQUIRE, or_skipped};
+pub use skipped::{SKIP, or_skipped};
 pub use workload::workload;

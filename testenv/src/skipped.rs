@@ -4,19 +4,20 @@ use std::fmt::Display;
 
 use crate::{Cluster, StartError};
 
-/// Set where nothing may be skipped, as in CI.
-pub const REQUIRE: &str = "KUEUE_CHECK_REQUIRE_TESTENV";
+/// Set where tests may be skipped that need what can't be had there. Without it they fail: a test
+/// that did nothing has not passed.
+pub const SKIP: &str = "KUEUE_CHECK_SKIP_TESTENV";
 
-/// What was `found`; `None` if it can't be had here, and then it says that `what` is skipped, and why.
+/// What was `found`; `None` if it can't be had here and [`SKIP`] is set.
 ///
 /// # Panics
-/// If it can't be had and [`REQUIRE`] is set.
+/// If it can't be had and [`SKIP`] is not set.
 pub fn or_skipped<T>(what: &str, found: Result<T, impl Display>) -> Option<T> {
     found
         .inspect_err(|why| {
             assert!(
-                std::env::var_os(REQUIRE).is_none(),
-                "{REQUIRE} is set, but {what} can't run: {why}"
+                std::env::var_os(SKIP).is_some(),
+                "{what} can't run: {why} (set {SKIP}=1 to skip it)"
             );
             eprintln!("SKIPPED: {what}: {why}");
         })
@@ -27,7 +28,7 @@ impl Cluster {
     /// A running cluster for the tests `what`; `None` where none can be built, as [`or_skipped`] says.
     ///
     /// # Panics
-    /// If it can be built but not started, or can't be built and [`REQUIRE`] is set.
+    /// If it can be built but not started, or can't be built and [`SKIP`] is not set.
     pub async fn start_or_skip(what: &str) -> Option<Self> {
         match Self::start().await {
             Ok(cluster) => Some(cluster),

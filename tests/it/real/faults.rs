@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::{Request, Response, StatusCode};
 use kube::Client;
 use kube::client::Body;
+use tokio::time::Instant;
 use tower::BoxError;
 
 /// What happened to a client's requests, and what is to happen to the next ones.
@@ -24,6 +25,8 @@ pub(crate) struct Seen {
     pub(crate) verb: &'static str,
     pub(crate) path: String,
     pub(crate) query: String,
+    /// When it was sent.
+    pub(crate) at: Instant,
 }
 
 impl Seen {
@@ -140,6 +143,7 @@ async fn send(
         verb,
         path: request.uri().path().to_owned(),
         query: request.uri().query().unwrap_or_default().to_owned(),
+        at: Instant::now(),
     };
     match faults.next(seen) {
         None => Ok(client.send(request).await?),

@@ -65,12 +65,25 @@ async fn watches_that_end_at_once_are_begun_again_without_a_storm() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    fixture
-        .faults
-        .inject(5, Fault::EndAtOnce, watches_workloads);
-    fixture.reserved("a").await;
-    fixture.wait_state("a", "Ready").await;
+    // The running watch lasts a minute; a new process begins with one that ends.
+    let (world, check, faults, name) = (fixture.world, fixture.check, fixture.faults, fixture.name);
     fixture.running.stop().await;
+    faults.inject(usize::MAX, Fault::EndAtOnce, watches_workloads);
+    faults.forget();
+    let running = super::world::Running::start(
+        kueue_check::runtime::Runtime::builder(faults.around(&world.client)).check(check),
+    );
+    sleep(Duration::from_secs(10)).await;
+    let watches = faults.seen(watches_workloads).len();
+    assert!(
+        (2..=20).contains(&watches),
+        "{watches} watches in ten seconds"
+    );
+    faults.heal();
+    world.workload("a").await;
+    world.reserve("a", &[&name]).await;
+    world.wait_state("a", &name, "Ready").await;
+    running.stop().await;
 }
 
 #[tokio::test]
@@ -179,8 +192,19 @@ async fn errors_of_the_server_are_tried_again_with_growing_delays() {
     fixture
         .faults
         .inject(1, Fault::Status(503, None), |seen| seen.verb == "patch");
+    fixture.faults.forget();
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
+    let writes = fixture
+        .faults
+        .seen(|seen| seen.verb == "patch" && seen.path.ends_with("/workloads/a/status"));
+    let delays = writes.windows(2).map(|pair| pair[1].at - pair[0].at);
+    let delays: Vec<Duration> = delays.collect();
+    let least = [1, 2, 4].map(Duration::from_secs);
+    assert_eq!(delays.len(), least.len(), "{delays:?}");
+    for (delay, least) in delays.iter().zip(least) {
+        assert!(*delay >= least.mul_f32(0.95), "{delays:?}");
+    }
     fixture.running.stop().await;
 }
 

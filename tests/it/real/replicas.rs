@@ -134,6 +134,13 @@ async fn when_the_leader_dies_without_warning_the_other_goes_on_within_15_second
 #[tokio::test]
 async fn a_leader_that_is_told_to_stop_hands_over_at_once() {
     let Some(pair) = pair().await else { return };
+    // It is busy: its verdict takes half a second.
+    pair.first.0.delay(Duration::from_millis(500));
+    pair.reserved("busy").await;
+    wait("the question", async || {
+        (pair.first.0.asked_about("busy") == 1, ())
+    })
+    .await;
     let stopped = Instant::now();
     pair.first.2.stop().await;
     pair.reserved("a").await;
@@ -142,6 +149,7 @@ async fn a_leader_that_is_told_to_stop_hands_over_at_once() {
     assert!(took < Duration::from_secs(4), "{took:?}");
     println!("the other took over after {took:?}");
     assert_eq!(pair.first.0.asked_about("a"), 0);
+    pair.world.wait_state("busy", &pair.name, "Ready").await;
     pair.second.2.stop().await;
 }
 
