@@ -1,12 +1,14 @@
-//! What verdicts cost on a real API server, beside a bare loop that writes the same entries: `cargo xtask bench [--verdicts N] [--rounds N] [--workloads N]`.
+//! What verdicts cost on a real API server, beside a bare loop that writes the same entries: `cargo xtask bench [--verdicts N] [--rounds N] [--workloads N] [--peer]`.
 //!
-//! Both sides are processes of their own, started by this one, and take turns in one run. The loop is the least that anything could do: it lists the Workloads once and applies
+//! With `--peer` there is a third side, the same check on controller-runtime (`benches/controller-runtime`), which needs Go.
+//!
+//! The sides are processes of their own, started by this one, and take turns in one run. The loop is the least that anything could do: it lists the Workloads once and applies
 //! one entry to each, ten at a time, over one connection. It has no watch, no lease, no guard.
 
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot go on ends")]
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -62,6 +64,8 @@ struct Plan {
     verdicts: usize,
     rounds: usize,
     workloads: usize,
+    /// The program of the third side.
+    peer: Option<PathBuf>,
 }
 
 impl Plan {
@@ -74,6 +78,7 @@ impl Plan {
             verdicts: number("--verdicts", 2000),
             rounds: number("--rounds", 3),
             workloads: number("--workloads", 10_000),
+            peer: std::env::var_os("KUEUE_CHECK_BENCH_PEER").map(PathBuf::from),
         }
     }
 }
@@ -90,25 +95,39 @@ async fn measure(plan: &Plan) {
     println!("creating {} Workloads with quota ...", plan.verdicts);
     create(&client, 0..plan.verdicts, plan.verdicts).await;
     println!(
-        "\n{:<12}{:>10}{:>16}{:>14}{:>12}",
+        "\n{:<20}{:>10}{:>16}{:>14}{:>12}",
         "", "seconds", "CPU/verdict", "RSS", "peak RSS"
     );
-    let (mut bare, mut sdk) = (Vec::new(), Vec::new());
+    let mut sides = vec![Side::BareLoop, Side::Sdk];
+    sides.extend(plan.peer.as_deref().map(Side::Peer));
+    let mut costs: Vec<Vec<Cost>> = sides.iter().map(|_| Vec::new()).collect();
     for _ in 0..plan.rounds {
-        for (side, taken) in [(Side::BareLoop, &mut bare), (Side::Sdk, &mut sdk)] {
+        for (side, taken) in sides.iter().zip(&mut costs) {
             reset(&client).await;
             let cost = side.decide(&kubeconfig, plan.verdicts).await;
             cost.print(side.name(), plan.verdicts);
             taken.push(cost);
         }
     }
-    let (bare, sdk) = (median(&bare), median(&sdk));
     println!(
-        "\n{} verdicts, {TOGETHER} at once, start included: {:.3} x the bare loop (medians of {} rounds)",
-        plan.verdicts,
-        sdk / bare,
-        plan.rounds
+        "\n{} verdicts, {TOGETHER} at once, start included; medians of {} rounds:",
+        plan.verdicts, plan.rounds
     );
+    let seconds = |cost: &Cost| cost.took.as_secs_f64();
+    let processor = |cost: &Cost| cost.cpu.as_secs_f64();
+    let sdk = &costs[1];
+    for (side, other) in sides
+        .iter()
+        .zip(&costs)
+        .filter(|(side, _)| side.name() != Side::Sdk.name())
+    {
+        println!(
+            "kueue-check takes {:.3} x the time of {} and {:.3} x its processor time",
+            median(sdk, seconds) / median(other, seconds),
+            side.name(),
+            median(sdk, processor) / median(other, processor),
+        );
+    }
 
     if plan.workloads > plan.verdicts {
         println!(
@@ -116,23 +135,22 @@ async fn measure(plan: &Plan) {
             plan.workloads - plan.verdicts
         );
         create(&client, plan.verdicts..plan.workloads, plan.verdicts).await;
-        reset(&client).await;
-        let cost = Side::Sdk.decide(&kubeconfig, plan.verdicts).await;
-        cost.print(Side::Sdk.name(), plan.verdicts);
         println!(
-            "\n{} Workloads of which {} hold quota: {:.1} MiB of RSS, {:.1} MiB at the peak",
-            plan.workloads,
-            plan.verdicts,
-            mebibytes(cost.rss),
-            mebibytes(cost.peak)
+            "\n{} Workloads of which {} hold quota:",
+            plan.workloads, plan.verdicts
         );
+        for side in &sides[1..] {
+            reset(&client).await;
+            let cost = side.decide(&kubeconfig, plan.verdicts).await;
+            cost.print(side.name(), plan.verdicts);
+        }
     }
 }
 
-fn median(costs: &[Cost]) -> f64 {
-    let mut seconds: Vec<f64> = costs.iter().map(|cost| cost.took.as_secs_f64()).collect();
-    seconds.sort_by(f64::total_cmp);
-    seconds[seconds.len() / 2]
+fn median(costs: &[Cost], of: impl Fn(&Cost) -> f64) -> f64 {
+    let mut figures: Vec<f64> = costs.iter().map(of).collect();
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
 }
 
 #[expect(clippy::cast_precision_loss, reason = "it is printed with one digit")]
@@ -153,7 +171,7 @@ impl Cost {
     fn print(&self, side: &str, verdicts: usize) {
         let each = self.cpu / u32::try_from(verdicts).unwrap();
         println!(
-            "{side:<12}{:>10.2}{:>13.3} ms{:>10.1} MiB{:>8.1} MiB",
+            "{side:<20}{:>10.2}{:>13.3} ms{:>10.1} MiB{:>8.1} MiB",
             self.took.as_secs_f64(),
             each.as_secs_f64() * 1000.0,
             mebibytes(self.rss),
@@ -163,16 +181,18 @@ impl Cost {
 }
 
 #[derive(Clone, Copy)]
-enum Side {
+enum Side<'a> {
     BareLoop,
     Sdk,
+    Peer(&'a Path),
 }
 
-impl Side {
+impl Side<'_> {
     fn name(self) -> &'static str {
         match self {
             Self::BareLoop => "bare loop",
             Self::Sdk => "kueue-check",
+            Self::Peer(_) => "controller-runtime",
         }
     }
 
@@ -182,10 +202,14 @@ impl Side {
             .unwrap()
             .local_addr()
             .unwrap();
-        let mut command = Command::new(std::env::current_exe().unwrap());
+        let mut command = match self {
+            Self::BareLoop | Self::Sdk => Command::new(std::env::current_exe().unwrap()),
+            Self::Peer(program) => Command::new(program),
+        };
         match self {
             Self::BareLoop => command.arg("bare-loop"),
             Self::Sdk => command.args(["run", "--lease-namespace", "default"]),
+            Self::Peer(_) => command.arg(verdicts.to_string()),
         };
         command
             .env("KUBECONFIG", kubeconfig)
@@ -199,7 +223,7 @@ impl Side {
         let began = Instant::now();
         let mut process = Running(command.stdout(Stdio::piped()).spawn().unwrap());
         match self {
-            Self::BareLoop => process.said_done().await,
+            Self::BareLoop | Self::Peer(_) => process.said_done().await,
             Self::Sdk => written(&admin.to_string(), verdicts, began).await,
         }
         let took = began.elapsed();

@@ -23,7 +23,8 @@ usage: cargo xtask COMMAND
   release [REVISION]      what must pass before a release: packages that build, and no broken promise since REVISION (default: the last tag v*)
   mutants [PART]          change the runtime's code as src/interleavings/mutants.txt says (those whose name contains PART),
                           and show what finds each change, with the search's shortest way to it; an hour; not part of `test`
-  bench                   figures: verdicts beside bare writes, CPU for a verdict, memory beside Workloads without quota
+  bench [--peer]          figures: verdicts beside bare writes, CPU for a verdict, memory beside Workloads without quota;
+                          --peer adds the same check on controller-runtime, which needs Go
   chart                   write into the values of charts/kueue-check what the shipped checks say of themselves
   helm                    install Helm, which the chart's tests need, into .tools
   crds [FOLDER]           make sim/crds from the originals in FOLDER (default: ../shared/crds)

@@ -237,7 +237,18 @@ fn ignored_tests(
 pub(crate) fn bench(flags: &[&str]) -> Result<(), Failure> {
     let mut arguments = vec!["bench", "--bench", "cluster", "--"];
     arguments.extend(flags);
-    cargo(&arguments, &[])
+    if !flags.contains(&"--peer") {
+        return cargo(&arguments, &[]);
+    }
+    let module = root().join("benches/controller-runtime");
+    let program = target().join("controller-runtime");
+    let (module, program) = (module.to_string_lossy(), program.to_string_lossy());
+    run(
+        Path::new("go"),
+        &["build", "-C", &module, "-o", &program, "."],
+        &[],
+    )?;
+    cargo(&arguments, &[("KUEUE_CHECK_BENCH_PEER", &program)])
 }
 
 /// A tool of this project's own, of a version that is known: installed into `.tools` if it is not there.
