@@ -13,13 +13,13 @@ use kube::runtime::watcher::{self, Event};
 use serde_json::Value;
 
 use super::activation::{Located, Shelf, decode, locate};
-use super::decide::{Conclusion, Facts, Memory, Outcome, Slices, Standing, conclude, standing};
+use super::decide::{Conclusion, Facts, Growth, Memory, Outcome, Standing, conclude, standing};
 use super::evaluate::{NoAnswer, guarded};
 use super::intake::{Failure, StoredParameters};
 use super::manager::updates_do_not_fit;
 use crate::api::{AdmissionCheck, CheckEntry, ResourceFlavor, Served, Workload};
 use crate::check::{
-    Check, CheckError, Message, Policy, Previewed, ReadWorkload, Request, RequestBuilder,
+    Check, CheckError, Family, Message, Policy, Previewed, ReadWorkload, Request, RequestBuilder,
     Reservation, Settled, Start, Wake,
 };
 
@@ -82,6 +82,7 @@ pub(crate) async fn foresee(question: Question<'_>) -> Forecast {
     };
     let policy = Policy::settle(read.policy.as_ref(), &question.check.policy());
     let reservation = Reservation::of(question.workload, name);
+    let running = stands == Standing::Running;
     let foreseen = match (stands, reservation, question.workload.check(name)) {
         (Standing::Waiting | Standing::Running, Some(reservation), Some(entry)) => {
             let request = RequestBuilder::new(question.workload.clone(), name)
@@ -94,7 +95,7 @@ pub(crate) async fn foresee(question: Question<'_>) -> Forecast {
                 reservation: &reservation,
                 entry,
                 policy: &policy,
-                running: stands == Standing::Running,
+                running,
             };
             ask(&question, request, stands).await
         }
@@ -176,7 +177,7 @@ async fn ask(question: &Question<'_>, request: Request, stands: Stands<'_>) -> F
         entry: stands.entry,
         running: stands.running,
         // The other slices of its job are not read here.
-        growth: Slices::default().growth(workload),
+        growth: Growth::of(&Family::of(workload, [])),
         served: question.served,
         policy: stands.policy,
         memory: &memory,

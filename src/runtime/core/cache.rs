@@ -76,6 +76,9 @@ pub(crate) struct KeyState {
     pub(super) expected: Option<EntryDigest>,
     /// Whether the check may have allocated something for the reservation.
     pub(super) started: bool,
+    /// Whether the reservation was seen evicted: one without an eviction is another reservation,
+    /// although it began in the same second.
+    pub(super) evicted: bool,
     /// Whether a task is in flight for it.
     pub(super) busy: bool,
     /// Enqueue again when that task ends.
@@ -97,6 +100,7 @@ impl KeyState {
             ahead: 0,
             expected: None,
             started: false,
+            evicted: false,
             busy: false,
             again: None,
             failed_writes: 0,
@@ -124,6 +128,7 @@ impl KeyState {
     /// Drops what evaluating has taught.
     pub(super) fn reset(&mut self) {
         self.expected = None;
+        self.evicted = false;
         self.evaluated_at = None;
         self.failed_writes = 0;
         self.memory = Memory::default();

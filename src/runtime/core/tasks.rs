@@ -12,7 +12,9 @@ use super::cache::Key;
 use super::checks::{Tried, ValidParameters};
 use super::{Core, Effect};
 use crate::api::{AdmissionCheck, Name, ResourceFlavor, ResourceVersion, Uid, Workload};
-use crate::check::{AnyParameters, EventNote, Inactive, ReleaseReason, Released, Reservation};
+use crate::check::{
+    AnyParameters, EventNote, Family, Inactive, ReleaseReason, Released, Reservation,
+};
 use crate::runtime::decide::{Conclusion, EntryPatch, Outcome};
 use crate::runtime::evaluate::NoAnswer;
 use crate::runtime::writer::{ConditionPatch, WriteError};
@@ -84,6 +86,7 @@ pub(crate) struct EvaluationTask {
     pub(crate) controller: usize,
     pub(crate) check: Name,
     pub(crate) workload: Workload,
+    pub(crate) family: Family,
     pub(crate) evaluation: u32,
     pub(crate) now: Timestamp,
     pub(crate) generation: i64,
@@ -194,6 +197,7 @@ pub(super) enum InFlight {
 pub(super) struct Basis {
     pub(super) reservation: Reservation,
     pub(super) workload: Workload,
+    pub(super) family: Family,
     pub(super) parameters: Arc<ValidParameters>,
     pub(super) flavors: Arc<BTreeMap<String, ResourceFlavor>>,
 }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Delay, EntryPatch, Growth, HeldBack, Memory, Note};
+use super::{Delay, EntryPatch, HeldBack, Memory, Note};
 use crate::api::{CheckEntry, CheckState, Served};
 use crate::check::{
-    Answer, ErrorKind, MESSAGE_LIMIT, Message, OnError, OnFailure, OnTimeout, PodSetUpdates,
-    Settled, Verdict,
+    Answer, ErrorKind, Family, FamilyRole, MESSAGE_LIMIT, Message, OnError, OnFailure, OnTimeout,
+    PodSetUpdates, Settled, Verdict,
 };
 
 /// What came of asking the check.
@@ -23,6 +23,22 @@ pub(crate) enum Outcome {
         message: Message,
         again: Option<Duration>,
     },
+}
+
+/// A Workload that waits, of a job of which an earlier slice runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Growth {
+    /// How many pods run; `None` if the slice that runs is not known.
+    pub(crate) running: Option<u32>,
+}
+
+impl Growth {
+    /// What grows, if it is a growth of `family`.
+    pub(crate) fn of(family: &Family) -> Option<Self> {
+        (*family.role() == FamilyRole::Growth).then(|| Self {
+            running: family.all_running_pods(),
+        })
+    }
 }
 
 /// Everything that the conclusion depends on.

@@ -5,7 +5,6 @@
 
 mod conclude;
 mod delay;
-mod slices;
 mod standing;
 
 use std::time::Duration;
@@ -13,10 +12,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
-pub(crate) use conclude::{Conclusion, Facts, LookAgain, Outcome, conclude};
+pub(crate) use conclude::{Conclusion, Facts, Growth, LookAgain, Outcome, conclude};
 pub(crate) use delay::Delay;
-pub(crate) use slices::{Growth, Slices};
-pub(crate) use standing::{Standing, must_withdraw, standing};
+pub(crate) use standing::{Standing, must_withdraw, reason_to_stop, standing};
 
 use crate::api::{CheckEntry, CheckState, PodSetUpdate, short_digest};
 use crate::check::{Answer, Message, PodSetUpdates};

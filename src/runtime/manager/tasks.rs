@@ -88,6 +88,7 @@ impl Tools {
         let (check, limit) = self.check(task.controller);
         let reader: Arc<dyn ReadWorkload> = Arc::clone(&self.writer) as Arc<dyn ReadWorkload>;
         let request = RequestBuilder::new(task.workload.clone(), &task.check)
+            .family(task.family)
             .now(task.now)
             .evaluation(task.evaluation)
             .parameters_generation(task.generation)

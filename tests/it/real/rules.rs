@@ -163,6 +163,9 @@ async fn rule_1_what_is_decided_while_kueue_evicts_is_dropped() {
         .unwrap()
         .push(condition("Evicted", "True", "Preempted"));
     fixture.world.apply_status("a", status).await;
+    sleep(A_WHILE).await;
+    assert_eq!(fixture.check.released_for("a"), [], "its pods end");
+    fixture.world.release_quota("a").await;
     assert_eq!(fixture.wait_released("a").await, ReleaseReason::Evicted);
     sleep(A_WHILE).await;
     assert_eq!(
