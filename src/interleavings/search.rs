@@ -159,20 +159,3 @@ async fn two_workloads_and_two_checks() {
         },
     );
 }
-
-#[tokio::test(start_paused = true)]
-#[ignore = "minutes: run it with --ignored, and KUEUE_CHECK_SEARCH=large"]
-async fn two_workloads_two_checks_and_two_replicas() {
-    verify(
-        "two Workloads, two checks, two replicas",
-        Bounds {
-            workloads: 2,
-            checks: 2,
-            replicas: 2,
-            moves: 2,
-            faults: 1,
-            ticks: 0,
-            ..bounds(&[Reserve, LoseQuota])
-        },
-    );
-}
