@@ -198,7 +198,7 @@ mod tests {
         let other = workload("other", "other-1", None, &[]);
         let licences = licences();
         assert!(gets_one(&licences, &first, &[]).await);
-        assert!(gets_one(&licences, &growth, &[first.clone()]).await);
+        assert!(gets_one(&licences, &growth, std::slice::from_ref(&first)).await);
         assert!(!gets_one(&licences, &other, &[]).await);
         let by = reservation(&growth);
         let why = ReleaseReason::Replaced { by };

@@ -16,7 +16,7 @@ use super::activation::{Located, Shelf, decode, locate};
 use super::decide::{Conclusion, Facts, Growth, Memory, Outcome, Standing, conclude, standing};
 use super::evaluate::{NoAnswer, guarded};
 use super::intake::{Failure, StoredParameters};
-use super::manager::updates_do_not_fit;
+use super::manager::{About, fit_updates};
 use crate::api::{AdmissionCheck, CheckEntry, ResourceFlavor, Served, Workload};
 use crate::check::{
     Check, CheckError, Family, Message, Policy, Previewed, ReadWorkload, Request, RequestBuilder,
@@ -156,14 +156,14 @@ async fn ask(question: &Question<'_>, request: Request, stands: Stands<'_>) -> F
     let outcome = match answer.map(|preview| preview.0) {
         Ok(Previewed::NotAsked(why)) => return Foreseen::NotAsked(why),
         Ok(Previewed::Verdict(verdict)) => {
-            let refused = if verdict.is_ready() && !verdict.updates.is_empty() {
-                let reader = Held(question.whole.clone());
-                updates_do_not_fit(&verdict.updates, workload, name, question.flavors, &reader)
-                    .await
-            } else {
-                None
+            let reader = Held(question.whole.clone());
+            let about = About {
+                workload,
+                family: &Family::of(workload, []),
+                check: name,
+                flavors: question.flavors,
             };
-            refused.unwrap_or(Outcome::Verdict(verdict))
+            fit_updates(verdict, about, &reader).await.0
         }
         Err(none) => failed(
             &none,

@@ -383,7 +383,7 @@ impl Workload {
     ///
     /// It is the UID of the job that controls the Workload; for a variant that of its Parent's job;
     /// and the Workload's own where no job controls it. A group of pods, and each replica of a
-    /// LeaderWorkerSet, has a Workload that is controlled by none, so they are not taken for one
+    /// `LeaderWorkerSet`, has a Workload that is controlled by none, so they are not taken for one
     /// job.
     pub fn family_key(&self) -> &Uid {
         match (&self.0.variant, &self.0.owner) {

@@ -22,7 +22,7 @@ use crate::api::{Slice, Uid, Workload};
 /// the pods of the one before: after a restart they count until it holds quota again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Families {
-    /// By the key of their family.
+    /// By [`group`].
     known: BTreeMap<Uid, Vec<Known>>,
     /// While a list is under way: what it has named.
     listed: Option<BTreeSet<Uid>>,
@@ -150,7 +150,7 @@ impl Families {
         if let Some(listed) = &mut self.listed {
             listed.insert(known.member.uid.clone());
         }
-        let of_job = self.known.entry(workload.family_key().clone()).or_default();
+        let of_job = self.known.entry(group(workload)).or_default();
         match of_job
             .iter_mut()
             .find(|before| before.member.uid == known.member.uid)
@@ -164,17 +164,17 @@ impl Families {
     }
 
     fn remove(&mut self, workload: &Workload) {
-        let key = workload.family_key();
-        if let Some(of_job) = self.known.get_mut(key) {
+        let key = group(workload);
+        if let Some(of_job) = self.known.get_mut(&key) {
             forget(of_job, |known| known.member.uid == *workload.uid());
             if of_job.is_empty() {
-                self.known.remove(key);
+                self.known.remove(&key);
             }
         }
     }
 
     fn others<'a>(&'a self, workload: &'a Workload) -> impl Iterator<Item = &'a Known> {
-        let of_job = self.known.get(workload.family_key());
+        let of_job = self.known.get(&group(workload));
         of_job
             .into_iter()
             .flatten()
@@ -230,7 +230,7 @@ impl Families {
         if !workload.conditions().replaced {
             return None;
         }
-        let of_job = self.known.get(workload.family_key())?;
+        let of_job = self.known.get(&group(workload))?;
         let is = |known: &&Known| known.member.uid == *workload.uid();
         Some(fate(of_job, of_job.iter().find(is)?))
     }
@@ -255,7 +255,7 @@ impl Families {
         if Phase::of(workload) != Phase::Waits {
             return Baseline::None;
         }
-        let Some(of_job) = self.known.get(workload.family_key()) else {
+        let Some(of_job) = self.known.get(&group(workload)) else {
             return Baseline::Unknown;
         };
         let mut next = replaced;
@@ -284,6 +284,17 @@ enum Baseline<'a> {
     Unknown,
     /// The pods of this slice run.
     Known(&'a Known),
+}
+
+/// What the Workloads of one job have in common: the key of their family. Slices that no job controls
+/// are of one group in each namespace, and tied together by name alone.
+fn group(workload: &Workload) -> Uid {
+    let is_slice = *workload.slice() != Slice::None;
+    if is_slice && workload.family_key() == workload.uid() {
+        Uid::new(&format!("{}/", workload.namespace()))
+    } else {
+        workload.family_key().clone()
+    }
 }
 
 /// What became of the pods of `slice`, which has been replaced: going forward, the first slice that

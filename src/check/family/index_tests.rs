@@ -34,6 +34,10 @@ fn slice(
     })
 }
 
+#[expect(
+    clippy::option_option,
+    reason = "no growth, and a growth of which nothing is known"
+)]
 /// What runs of the job that `workload` grows; `Some(None)` if that is not known.
 fn said(families: &Families, workload: &Workload) -> Option<Option<u32>> {
     let family = families.of(workload);

@@ -124,6 +124,19 @@ impl Core {
         workload.holds_quota() && (!finished || self.families.fate(workload) == Some(Fate::Runs))
     }
 
+    /// How many Workloads hold quota. A slice that was replaced does not, although its pods run.
+    pub(crate) fn workloads_with_quota(&self) -> usize {
+        let present = self.workloads.present();
+        let with_quota =
+            present.filter(|(workload, _)| !workload.conditions().finished().is_true());
+        with_quota.count()
+    }
+
+    /// Whether checks decide about `workload`: it is neither finished nor being stopped.
+    pub(crate) fn is_decided_about(workload: &Workload) -> bool {
+        !workload.conditions().finished().is_true() && reason_to_stop(workload).is_none()
+    }
+
     pub(super) fn show_workload(&mut self, workload: &Workload) {
         let family = Box::new(self.families.of(workload));
         self.show(Shown::Applied(workload.clone(), family));

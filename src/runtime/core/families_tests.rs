@@ -314,7 +314,11 @@ async fn what_a_workload_is_to_the_others_is_shown_again_when_they_change_that()
     driver.selected.remove("el-1");
     driver.watch(Event::Delete(unknown));
     let growth = ("el-2".to_owned(), FamilyRole::Growth);
-    assert_eq!(driver.shown, [growth.clone()], "what runs is not known now");
+    assert_eq!(
+        driver.shown,
+        std::slice::from_ref(&growth),
+        "what runs is not known now"
+    );
     // In whatever order a list names them, the growth is shown as one in the end.
     let mut driver = Driver::new();
     grow(&mut driver);
