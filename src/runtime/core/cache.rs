@@ -64,8 +64,8 @@ struct Tombstone {
 #[derive(Clone, Debug)]
 pub(crate) struct KeyState {
     pub(crate) check: Name,
-    /// The number of the controller that answers the check.
-    pub(super) controller: usize,
+    /// The number of the controller that answers the check. Small, as each Workload has one.
+    controller: u16,
     /// The reservation being decided (when it began).
     pub(crate) reservation: Option<Timestamp>,
     /// By how many seconds the wall clock was ahead of the core's own when the reservation was first
@@ -84,7 +84,7 @@ pub(crate) struct KeyState {
     /// Enqueue again when that task ends.
     pub(super) again: Option<Lane>,
     /// Writes in a row that failed.
-    pub(super) failed_writes: u32,
+    pub(super) failed_writes: u16,
     pub(super) timer: Option<Instant>,
     /// When it was last evaluated, in tenths of a second since the core was made.
     pub(super) evaluated_at: Option<NonZeroU32>,
@@ -95,7 +95,7 @@ impl KeyState {
     fn new(check: Name, controller: usize) -> Self {
         Self {
             check,
-            controller,
+            controller: u16::try_from(controller).unwrap_or(u16::MAX),
             reservation: None,
             ahead: 0,
             expected: None,
@@ -108,6 +108,11 @@ impl KeyState {
             evaluated_at: None,
             memory: Memory::default(),
         }
+    }
+
+    /// The number of the controller that answers the check.
+    pub(super) fn controller(&self) -> usize {
+        self.controller.into()
     }
 
     /// Starts a reservation: nothing of the one before counts.

@@ -195,7 +195,7 @@ impl Core {
         let Some(state) = self.workloads.key(key).filter(|state| !state.busy) else {
             return;
         };
-        let controller = state.controller;
+        let controller = state.controller();
         let releases = !self.work.never_allocate.contains(&controller);
         let Some(cleanup) = self.cleanups.first(key) else {
             return;
@@ -358,7 +358,7 @@ impl Core {
                 self.release_done(key, reservation);
             }
             Ok(Released::NothingToRelease) => {
-                if let Some(controller) = self.workloads.key(key).map(|state| state.controller) {
+                if let Some(controller) = self.workloads.key(key).map(|state| state.controller()) {
                     self.work.never_allocate.insert(controller);
                 }
                 self.release_done(key, reservation);

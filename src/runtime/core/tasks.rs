@@ -241,7 +241,7 @@ impl Core {
             let key = key.clone();
             if let Some(state) = self.workloads.key_mut(&key) {
                 state.busy = true;
-                let controller = state.controller;
+                let controller = state.controller();
                 self.work.busy[controller] += 1;
             }
         }
@@ -258,7 +258,7 @@ impl Core {
             && let Some(state) = self.workloads.key_mut(key)
         {
             state.busy = false;
-            let controller = state.controller;
+            let controller = state.controller();
             self.work.busy[controller] = self.work.busy[controller].saturating_sub(1);
         }
         if let Some(pause) = result.pause() {

@@ -401,7 +401,7 @@ impl Core {
         let Some(since) = state.reservation.take() else {
             return;
         };
-        let (started, controller) = (state.started, state.controller);
+        let (started, controller) = (state.started, state.controller());
         state.started = false;
         state.again = again;
         state.reset();
