@@ -419,7 +419,7 @@ impl World {
                 let object = with_conditions(object, conditions);
                 return self.feed(
                     replica,
-                    Input::Finished(id, TaskResult::ConditionsWritten(Ok(object))),
+                    Input::Finished(id, TaskResult::ConditionsWritten(Ok(Box::new(object)))),
                 );
             }
             Task::Read { .. } => {}

@@ -58,9 +58,10 @@ pub(crate) fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<
     let cargo = std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);
     // Without Go there are no servers: those who run the tests are told at the end.
     let skip = [(test::SKIP, "1")];
-    let environment: Vec<(&str, &str)> = match answers("go", "version") {
-        true => environment.to_vec(),
-        false => [environment, &skip].concat(),
+    let environment: Vec<(&str, &str)> = if answers("go", "version") {
+        environment.to_vec()
+    } else {
+        [environment, &skip].concat()
     };
     run(&cargo, arguments, &environment)
 }

@@ -396,7 +396,7 @@ impl Core {
     pub(super) fn conditions_written(
         &mut self,
         name: &Name,
-        result: Result<AdmissionCheck, WriteError>,
+        result: Result<Box<AdmissionCheck>, WriteError>,
     ) {
         let version = self.served.version;
         let Some(check) = self.checks.get_mut(name) else {
@@ -406,7 +406,7 @@ impl Core {
         let delay = match result {
             Ok(object) => {
                 check.announcement.failures = 0;
-                check.take_written(object);
+                check.take_written(*object);
                 let repeats = check.announcement.repeats;
                 let active = check.object.active.clone();
                 let status = active.as_ref().map(|active| active.status.clone());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::cache::{Key, Origin};
+use super::cache::{Key, KeyState, Origin};
 use super::tasks::InFlight;
 use super::workloads::why_replaced;
 use super::{Core, Report, Task};
@@ -358,7 +358,7 @@ impl Core {
                 self.release_done(key, reservation);
             }
             Ok(Released::NothingToRelease) => {
-                if let Some(controller) = self.workloads.key(key).map(|state| state.controller()) {
+                if let Some(controller) = self.workloads.key(key).map(KeyState::controller) {
                     self.work.never_allocate.insert(controller);
                 }
                 self.release_done(key, reservation);

@@ -195,7 +195,9 @@ impl Driver {
             }
             Task::ListUnreleased { .. } => TaskResult::Unreleased(Ok(Vec::new())),
             Task::Activate { .. } => TaskResult::Activated(Ok(())),
-            Task::WriteConditions { object, .. } => TaskResult::ConditionsWritten(Ok(object)),
+            Task::WriteConditions { object, .. } => {
+                TaskResult::ConditionsWritten(Ok(Box::new(object)))
+            }
         }
     }
 

@@ -108,7 +108,7 @@ pub(crate) enum TaskResult {
     Released(Result<Released, NoAnswer>),
     Unreleased(Result<Vec<Reservation>, NoAnswer>),
     Activated(Result<(), NotActivated>),
-    ConditionsWritten(Result<AdmissionCheck, WriteError>),
+    ConditionsWritten(Result<Box<AdmissionCheck>, WriteError>),
 }
 
 impl TaskResult {

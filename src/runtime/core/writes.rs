@@ -81,7 +81,7 @@ impl Core {
         &mut self,
         key: &Key,
         verdict: ConcludedVerdict,
-        result: Result<AdmissionCheck, WriteError>,
+        result: Result<Box<AdmissionCheck>, WriteError>,
     ) {
         if let Some(check) = self.checks.get_mut(&key.check) {
             check.announcement.in_flight = false;
@@ -98,7 +98,7 @@ impl Core {
         match result {
             Ok(object) => {
                 if let Some(check) = self.checks.get_mut(&key.check) {
-                    check.take_written(object);
+                    check.take_written(*object);
                 }
                 if same {
                     return self.write_entry(key, verdict);

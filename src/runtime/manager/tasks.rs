@@ -75,7 +75,7 @@ impl Tools {
                 conditions,
             } => {
                 let written = self.writer.conditions(&object, &manager, &conditions);
-                TaskResult::ConditionsWritten(written.await)
+                TaskResult::ConditionsWritten(written.await.map(Box::new))
             }
         }
     }
