@@ -129,11 +129,6 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
     /// Called until it says [`Released::Done`], before the check is asked about a later reservation of the same Workload. It must be idempotent, and may come
     /// without an earlier [`check`](Self::check) in this process.
     ///
-    /// It is called when the pods are gone: of an evicted Workload when Kueue releases its quota. When a
-    /// slice of an elastic job is [replaced](ReleaseReason::Replaced), it is called once the new one is
-    /// admitted, and what is held for the job passes to that. Hold by the
-    /// [family's key](Reservation::family_key) what a job has once.
-    ///
     /// # Errors
     /// It is called again after a growing delay.
     fn release(

@@ -13,13 +13,13 @@ use kube::runtime::watcher::{self, Event};
 use serde_json::Value;
 
 use super::activation::{Located, Shelf, decode, locate};
-use super::decide::{Conclusion, Facts, Growth, Memory, Outcome, Standing, conclude, standing};
+use super::decide::{Conclusion, Facts, Memory, Outcome, Slices, Standing, conclude, standing};
 use super::evaluate::{NoAnswer, guarded};
 use super::intake::{Failure, StoredParameters};
-use super::manager::{About, fit_updates};
+use super::manager::updates_do_not_fit;
 use crate::api::{AdmissionCheck, CheckEntry, ResourceFlavor, Served, Workload};
 use crate::check::{
-    Check, CheckError, Family, Message, Policy, Previewed, ReadWorkload, Request, RequestBuilder,
+    Check, CheckError, Message, Policy, Previewed, ReadWorkload, Request, RequestBuilder,
     Reservation, Settled, Start, Wake,
 };
 
@@ -82,7 +82,6 @@ pub(crate) async fn foresee(question: Question<'_>) -> Forecast {
     };
     let policy = Policy::settle(read.policy.as_ref(), &question.check.policy());
     let reservation = Reservation::of(question.workload, name);
-    let running = stands == Standing::Running;
     let foreseen = match (stands, reservation, question.workload.check(name)) {
         (Standing::Waiting | Standing::Running, Some(reservation), Some(entry)) => {
             let request = RequestBuilder::new(question.workload.clone(), name)
@@ -95,7 +94,7 @@ pub(crate) async fn foresee(question: Question<'_>) -> Forecast {
                 reservation: &reservation,
                 entry,
                 policy: &policy,
-                running,
+                running: stands == Standing::Running,
             };
             ask(&question, request, stands).await
         }
@@ -156,14 +155,14 @@ async fn ask(question: &Question<'_>, request: Request, stands: Stands<'_>) -> F
     let outcome = match answer.map(|preview| preview.0) {
         Ok(Previewed::NotAsked(why)) => return Foreseen::NotAsked(why),
         Ok(Previewed::Verdict(verdict)) => {
-            let reader = Held(question.whole.clone());
-            let about = About {
-                workload,
-                family: &Family::of(workload, []),
-                check: name,
-                flavors: question.flavors,
+            let refused = if verdict.is_ready() && !verdict.updates.is_empty() {
+                let reader = Held(question.whole.clone());
+                updates_do_not_fit(&verdict.updates, workload, name, question.flavors, &reader)
+                    .await
+            } else {
+                None
             };
-            fit_updates(verdict, about, &reader).await.0
+            refused.unwrap_or(Outcome::Verdict(verdict))
         }
         Err(none) => failed(
             &none,
@@ -177,7 +176,7 @@ async fn ask(question: &Question<'_>, request: Request, stands: Stands<'_>) -> F
         entry: stands.entry,
         running: stands.running,
         // The other slices of its job are not read here.
-        growth: Growth::of(&Family::of(workload, [])),
+        growth: Slices::default().growth(workload),
         served: question.served,
         policy: stands.policy,
         memory: &memory,

@@ -276,7 +276,7 @@ impl<P: Parameters> AdmissionCheckController for Combined<P> {
         for answer in join_all(
             self.members
                 .iter()
-                .map(|member| member.release(reservation, why.clone())),
+                .map(|member| member.release(reservation, why)),
         )
         .await
         {

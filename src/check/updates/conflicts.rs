@@ -163,7 +163,7 @@ fn other_check_conflict(
         })
 }
 
-pub(super) fn conflict(
+fn conflict(
     update: &PodSetUpdate,
     kind: FingerprintKind,
     key: &str,

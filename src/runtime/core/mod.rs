@@ -12,7 +12,6 @@ mod cleanup;
 mod effects;
 mod enqueue;
 mod evaluations;
-mod families;
 mod leadership;
 mod report;
 mod tasks;
@@ -31,10 +30,11 @@ use tokio::time::Instant;
 
 use super::activation::Shelf;
 use super::backoff::Backoff;
+use super::decide::Slices;
 use super::intake::{Failure, StoredParameters};
 use super::queue::Queue;
 use crate::api::{AdmissionCheck, Name, ResourceFlavor, Served, Uid, Workload};
-use crate::check::{Check, Families, ParametersKind, Wake};
+use crate::check::{Check, ParametersKind, Wake};
 
 pub(crate) use cache::{Key, WorkloadCache};
 pub(crate) use checks::ManagedCheck;
@@ -136,7 +136,7 @@ pub(crate) struct Core {
     pub(crate) role: Role,
     lists: Lists,
     pub(crate) workloads: WorkloadCache,
-    families: Families,
+    slices: Slices,
     pub(crate) checks: BTreeMap<Name, ManagedCheck>,
     parameters: Vec<(ParametersKind, Shelf)>,
     flavors: Arc<BTreeMap<String, ResourceFlavor>>,
@@ -153,8 +153,6 @@ struct Lists {
     checks: bool,
     /// Whether Workloads may have come and gone unobserved since the last complete list.
     missed: bool,
-    /// Slices that others have replaced, until the list of Workloads is complete.
-    replaced: Vec<Workload>,
     named_checks: Option<BTreeSet<Name>>,
     flavors: Option<BTreeMap<String, ResourceFlavor>>,
 }
@@ -221,12 +219,11 @@ impl Core {
                 workloads: false,
                 checks: false,
                 missed: true,
-                replaced: Vec::new(),
                 named_checks: None,
                 flavors: None,
             },
             workloads: WorkloadCache::default(),
-            families: Families::default(),
+            slices: Slices::default(),
             checks: BTreeMap::new(),
             parameters: kinds
                 .into_iter()

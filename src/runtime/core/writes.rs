@@ -204,7 +204,7 @@ impl Core {
         };
         state.failed_writes = state.failed_writes.saturating_add(1);
         state.expected = None;
-        let failures = u32::from(state.failed_writes);
+        let failures = state.failed_writes;
         match error {
             WriteError::NotLeader => self.set_timer(key, Some(NOT_LEADER_DELAY)),
             // The verdict is dropped: what changed may change it (rule 2).
@@ -241,7 +241,7 @@ impl Core {
         let failures = self
             .workloads
             .key(key)
-            .map_or(1, |state| u32::from(state.failed_writes));
+            .map_or(1, |state| state.failed_writes);
         let delay = self.delay(failures.saturating_add(5), digest(key));
         let changes_state = conclusion
             .write
@@ -274,7 +274,7 @@ impl Core {
         let failures = self
             .workloads
             .key(key)
-            .map_or(1, |state| u32::from(state.failed_writes));
+            .map_or(1, |state| state.failed_writes);
         match result {
             Ok(Some(workload)) => {
                 self.take_in(&workload, Origin::Reply);
@@ -329,7 +329,7 @@ impl Core {
         let Some(state) = self.workloads.key(key) else {
             return;
         };
-        let (controller, held) = (state.controller(), state.held(steady));
+        let (controller, held) = (state.controller, state.held(steady));
         for note in &conclusion.notes {
             self.report(Report::Note {
                 reservation: reservation.clone(),

@@ -4,7 +4,7 @@ use crate::api::{CheckEntry, CheckState, Workload};
 use crate::check::ReleaseReason;
 
 /// Where a Workload stands for one check.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// It holds quota and waits: the check decides.
     Waiting,
@@ -12,9 +12,6 @@ pub(crate) enum Standing {
     Running,
     /// The check said Retry or Rejected, and Kueue has not acted on it yet: silence.
     AwaitingReset,
-    /// Nothing is decided any more, and pods of it may be there: Kueue stops the job, or another
-    /// slice has replaced this one and is not admitted yet. What was allocated is kept.
-    PodsRemain,
     /// There is no reservation to decide about. What was started for the last one is released.
     Over {
         /// Why.
@@ -30,10 +27,6 @@ pub(crate) fn standing(workload: &Workload, check: &str, outlives_reservation: b
         why,
         withdraw: false,
     };
-    if workload.is_parent() {
-        // It only repeats what its variants are: an entry on it was written by hand.
-        return over(ReleaseReason::CheckRemoved);
-    }
     let conditions = workload.conditions();
     let Some(entry) = workload.check(check) else {
         return over(ReleaseReason::CheckRemoved);
@@ -41,38 +34,30 @@ pub(crate) fn standing(workload: &Workload, check: &str, outlives_reservation: b
     if conditions.finished().is_true() {
         return over(ReleaseReason::Finished);
     }
-    let why = reason_to_stop(workload);
-    if workload.holds_quota() {
-        // Kueue keeps the quota until the pods are gone.
-        if why.is_some() {
-            return Standing::PodsRemain;
-        }
-    } else {
-        let why = why.unwrap_or(ReleaseReason::QuotaLost);
+    if workload.is_being_deleted() {
+        return over(ReleaseReason::Deleted);
+    }
+    if !workload.is_active() {
+        return over(ReleaseReason::Deactivated);
+    }
+    if conditions.evicted().is_true() {
         // An eviction resets the verdict, unless Kueue decided it from an older copy: then the
         // verdict is still there when the quota is gone (measured on 0.19.2, under load).
-        let reserved_again = matches!(why, ReleaseReason::Evicted | ReleaseReason::QuotaLost);
         return Standing::Over {
-            why,
-            withdraw: reserved_again && must_withdraw(entry, outlives_reservation),
+            why: ReleaseReason::Evicted,
+            withdraw: !workload.holds_quota() && must_withdraw(entry, outlives_reservation),
+        };
+    }
+    if !workload.holds_quota() {
+        return Standing::Over {
+            why: ReleaseReason::QuotaLost,
+            withdraw: must_withdraw(entry, outlives_reservation),
         };
     }
     match entry.state() {
         CheckState::Retry | CheckState::Rejected => Standing::AwaitingReset,
         _ if workload.is_admitted() => Standing::Running,
         _ => Standing::Waiting,
-    }
-}
-
-/// Why Kueue stops the job of `workload`, which is not finished; `None` if it does not.
-pub(crate) fn reason_to_stop(workload: &Workload) -> Option<ReleaseReason> {
-    if workload.is_being_deleted() {
-        Some(ReleaseReason::Deleted)
-    } else if !workload.is_active() {
-        Some(ReleaseReason::Deactivated)
-    } else {
-        let evicted = workload.conditions().evicted().is_true();
-        evicted.then_some(ReleaseReason::Evicted)
     }
 }
 
@@ -183,18 +168,12 @@ mod tests {
                 "evicted, quota still held",
                 "Pending",
                 conditions(&[("Evicted", "True")], "True"),
-                Standing::PodsRemain,
+                over(ReleaseReason::Evicted),
             ),
             (
                 "evicted with Retry left",
                 "Retry",
                 conditions(&[("Evicted", "True")], "True"),
-                Standing::PodsRemain,
-            ),
-            (
-                "evicted, and the pods are gone",
-                "Pending",
-                conditions(&[("Evicted", "True")], "False"),
                 over(ReleaseReason::Evicted),
             ),
             (
@@ -207,19 +186,13 @@ mod tests {
                 "deactivated",
                 "Ready",
                 json!({"spec": {"active": false}}),
-                Standing::PodsRemain,
-            ),
-            (
-                "deactivated, and the pods are gone",
-                "Ready",
-                json!({"spec": {"active": false}, "status": {"admission": null}}),
                 over(ReleaseReason::Deactivated),
             ),
             (
                 "being deleted",
                 "Pending",
                 json!({"metadata": {"deletionTimestamp": "2026-11-21T09:00:00Z"}}),
-                Standing::PodsRemain,
+                over(ReleaseReason::Deleted),
             ),
             (
                 "entry gone",

@@ -8,7 +8,6 @@ mod diagnostics;
 mod reporting;
 mod session;
 mod tasks;
-mod updates;
 mod watches;
 
 use std::fmt;
@@ -33,8 +32,7 @@ use crate::check::Check;
 use session::Session;
 
 #[cfg(feature = "cli")]
-#[cfg(feature = "cli")]
-pub(in crate::runtime) use updates::{About, fit_updates};
+pub(in crate::runtime) use tasks::updates_do_not_fit;
 
 pub use builder::{BuildError, RuntimeBuilder};
 pub use diagnostics::Diagnostics;
