@@ -57,7 +57,8 @@ pub(crate) fn guarded(
         let (metrics, health) = (Arc::clone(&metrics), health.clone());
         let (client, pace) = (client.clone(), Arc::clone(&pace));
         async move {
-            if verb(&request) == "watch" {
+            // A client with `health` is that of one watch.
+            if health.is_some() && verb(&request) == "watch" {
                 sleep(pace.wait(Instant::now())).await;
             }
             send(client, metrics, health, request).await

@@ -156,8 +156,8 @@ impl Writer {
             .map_err(WriteError::from)
     }
 
-    /// Writes all conditions of `check` that this program has (rule 12), if it is still in the
-    /// version that was seen: they replace what an earlier leader recorded there.
+    /// Writes all conditions of `check` that this program has (rule 12). A record replaces what an
+    /// earlier leader recorded there, so it is bound to the version that was seen.
     pub(crate) async fn conditions(
         &self,
         check: &AdmissionCheck,
@@ -165,10 +165,14 @@ impl Writer {
         conditions: &[ConditionPatch],
     ) -> Result<AdmissionCheck, WriteError> {
         self.fence()?;
+        let mut metadata = serde_json::json!({"name": check.name(), "uid": check.uid()});
+        if conditions.len() > 1 {
+            metadata["resourceVersion"] = check.version.to_string().into();
+        }
         let body = serde_json::json!({
             "apiVersion": self.served.version.group_version(),
             "kind": "AdmissionCheck",
-            "metadata": {"name": check.name(), "uid": check.uid(), "resourceVersion": check.version.to_string()},
+            "metadata": metadata,
             "status": {"conditions": conditions},
         });
         let api: Api<AdmissionCheckObject> =
