@@ -3,13 +3,18 @@
 //! Licences are counted in memory. That is safe across restarts, because a new leader evaluates what
 //! was approved before anything new; and a replica that loses leadership ends its process, so it
 //! never leads again with what it counted before.
+//!
+//! A job has one licence, whatever Workloads it has: an elastic job that grows has two for a while,
+//! and with concurrent admission a job has one for each flavor.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::StreamExt;
 use kube::CustomResource;
+use kueue_check::api::Uid;
 use kueue_check::prelude::*;
+use kueue_check::{FamilyRole, Seen};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
@@ -23,8 +28,9 @@ struct LicencePoolSpec {
     policy: Policy,
 }
 
-/// Who holds a licence, by pool.
+/// Who holds a licence.
 struct Licences {
+    /// The reservations of the jobs that hold one, of all pools.
     held: Mutex<BTreeSet<Reservation>>,
     returned: broadcast::Sender<String>,
 }
@@ -45,22 +51,24 @@ impl AdmissionCheckController for Licences {
     async fn check(&self, request: CheckRequest<LicencePool>) -> Result<Verdict, CheckError> {
         let total = request.parameters().spec.total;
         let pool = request.admission_check();
+        let job = request.family();
         let approved = request
             .workload()
             .check(pool)
             .is_some_and(|entry| entry.state().as_str() == "Ready");
+        // A job that was approved or runs has one, whatever this process remembers.
+        let has_one = approved || *job.role() == FamilyRole::Growth || job.running(pool).is_some();
         let mut held = self.held();
-        let in_use = held
+        let of_pool = held
             .iter()
-            .filter(|reservation| reservation.admission_check() == pool)
-            .count();
-        // Who was told Ready has one, whatever this process remembers.
-        if !approved && !held.contains(request.reservation()) && in_use >= total {
+            .filter(|reservation| reservation.admission_check() == pool);
+        let jobs: BTreeSet<&Uid> = of_pool.map(Reservation::family_key).collect();
+        if !has_one && !jobs.contains(job.key()) && jobs.len() >= total {
             return Ok(Verdict::pending(format!("all {total} licences are in use")));
         }
         held.insert(request.reservation().clone());
         let names = request.workload().pod_sets().iter().map(PodSet::name);
-        let licence = request.reservation().since().as_second().to_string();
+        let licence = job.key().to_string();
         let updates = PodSetUpdates::builder()
             .pod_sets(names, |pods| {
                 pods.annotation("example.com/licence", &licence)
@@ -72,13 +80,37 @@ impl AdmissionCheckController for Licences {
     async fn release(
         &self,
         reservation: &Reservation,
-        _: ReleaseReason,
+        why: ReleaseReason,
     ) -> Result<Released, CheckError> {
-        if self.held().remove(reservation) {
-            // Nobody listens while nothing waits.
-            let _ = self.returned.send(reservation.admission_check().to_owned());
+        let mut held = self.held();
+        held.remove(reservation);
+        if let ReleaseReason::Replaced { by } | ReleaseReason::SiblingWon { by } = why {
+            // The job goes on by another Workload.
+            held.insert(by);
         }
+        // Nobody listens while nothing waits.
+        let _ = self.returned.send(reservation.admission_check().to_owned());
         Ok(Released::Done)
+    }
+
+    fn observe(&self, seen: Seen<'_>) {
+        match seen {
+            // Kueue stops it, and it uses its licence until its pods are gone. A check is not
+            // evaluated for such a job, so after a restart this is where it is counted.
+            Seen::Workload(workload, _)
+                if workload.is_admitted() && workload.conditions().evicted().is_true() =>
+            {
+                let checks = workload.checks().iter();
+                let reservations =
+                    checks.filter_map(|entry| Reservation::of(workload, entry.name()));
+                self.held().extend(reservations);
+            }
+            Seen::Gone(workload) => {
+                let gone = workload.uid();
+                self.held().retain(|reservation| reservation.uid() != gone);
+            }
+            _ => {}
+        }
     }
 
     fn watches(&self) -> Watches {
@@ -103,4 +135,98 @@ async fn main() -> kueue_check::Result<()> {
         returned: broadcast::channel(64).0,
     };
     kueue_check::main(licences).await
+}
+
+#[cfg(test)]
+mod tests {
+    use kueue_check::{Family, RequestBuilder};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn licences() -> Licences {
+        Licences {
+            held: Mutex::default(),
+            returned: broadcast::channel(64).0,
+        }
+    }
+
+    /// A Workload of the job `job`, with quota, which is admitted or evicted as `conditions` say.
+    fn workload(job: &str, name: &str, replaces: Option<&str>, conditions: &[&str]) -> Workload {
+        let annotation = "kueue.x-k8s.io/workload-slice-replacement-for";
+        let conditions = conditions.iter().chain(&["QuotaReserved"]);
+        let conditions: Vec<Value> = conditions
+            .map(|kind| json!({"type": kind, "status": "True"}))
+            .collect();
+        let mut object = json!({
+            "metadata": {"namespace": "n", "name": name, "uid": name,
+                "annotations": {"kueue.x-k8s.io/elastic-job": "true"},
+                "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": job, "controller": true}]},
+            "spec": {"podSets": [{"name": "main", "count": 1}]},
+            "status": {
+                "conditions": conditions,
+                "admission": {"clusterQueue": "q", "podSetAssignments": [{"name": "main", "count": 1}]},
+                "admissionChecks": [{"name": "pool", "state": "Pending"}],
+            },
+        });
+        if let Some(replaces) = replaces {
+            object["metadata"]["annotations"][annotation] = json!(format!("n/{replaces}"));
+        }
+        Workload::from_json(object).unwrap()
+    }
+
+    /// Whether it gets a licence, of which there is one.
+    async fn gets_one(licences: &Licences, workload: &Workload, others: &[Workload]) -> bool {
+        let pool = LicencePoolSpec {
+            total: 1,
+            policy: Policy::default(),
+        };
+        let request = RequestBuilder::new(workload.clone(), "pool")
+            .family(Family::of(workload, others))
+            .build(LicencePool::new("pool", pool));
+        licences.check(request).await.unwrap().is_ready()
+    }
+
+    fn reservation(workload: &Workload) -> Reservation {
+        Reservation::of(workload, "pool").unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_elastic_job_has_one_licence_while_it_grows() {
+        let first = workload("el", "el-1", None, &["Admitted"]);
+        let growth = workload("el", "el-2", Some("el-1"), &[]);
+        let other = workload("other", "other-1", None, &[]);
+        let licences = licences();
+        assert!(gets_one(&licences, &first, &[]).await);
+        assert!(gets_one(&licences, &growth, std::slice::from_ref(&first)).await);
+        assert!(!gets_one(&licences, &other, &[]).await);
+        let by = reservation(&growth);
+        let why = ReleaseReason::Replaced { by };
+        licences.release(&reservation(&first), why).await.unwrap();
+        assert!(!gets_one(&licences, &other, &[]).await);
+        let why = ReleaseReason::Finished;
+        licences.release(&reservation(&growth), why).await.unwrap();
+        assert!(gets_one(&licences, &other, &[]).await);
+    }
+
+    #[tokio::test]
+    async fn a_growth_keeps_the_licence_of_its_job_after_a_restart() {
+        let first = workload("el", "el-1", None, &["Admitted"]);
+        let growth = workload("el", "el-2", Some("el-1"), &[]);
+        let other = workload("other", "other-1", None, &[]);
+        let licences = licences();
+        assert!(gets_one(&licences, &growth, &[first]).await);
+        assert!(!gets_one(&licences, &other, &[]).await);
+    }
+
+    #[tokio::test]
+    async fn an_evicted_job_uses_its_licence_until_its_pods_are_gone_also_after_a_restart() {
+        let evicted = workload("el", "el-1", None, &["Admitted", "Evicted"]);
+        let other = workload("other", "other-1", None, &[]);
+        let licences = licences();
+        licences.observe(Seen::Workload(&evicted, &Family::of(&evicted, [])));
+        assert!(!gets_one(&licences, &other, &[]).await);
+        licences.observe(Seen::Gone(&evicted));
+        assert!(gets_one(&licences, &other, &[]).await);
+    }
 }

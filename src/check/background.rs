@@ -5,6 +5,7 @@ use std::fmt;
 use kube::Client;
 use tokio::sync::watch;
 
+use super::Family;
 use crate::Clock;
 use crate::api::Workload;
 
@@ -12,14 +13,14 @@ use crate::api::Workload;
 ///
 /// ```
 /// use std::collections::BTreeSet;
-/// use kueue_check::{Seen, api::Workload};
+/// use kueue_check::{Family, Seen, api::Workload};
 ///
 /// /// The Workloads that run, as `observe` keeps them.
 /// fn observe(running: &mut BTreeSet<String>, seen: Seen<'_>) {
 ///     match seen {
 ///         Seen::Listing => running.clear(),
-///         Seen::Workload(workload) if workload.is_admitted() => { running.insert(workload.to_string()); }
-///         Seen::Workload(workload) | Seen::Gone(workload) => { running.remove(&workload.to_string()); }
+///         Seen::Workload(workload, _) if workload.is_admitted() => { running.insert(workload.to_string()); }
+///         Seen::Workload(workload, _) | Seen::Gone(workload) => { running.remove(&workload.to_string()); }
 ///         _ => {}
 ///     }
 /// }
@@ -28,7 +29,7 @@ use crate::api::Workload;
 /// let train = Workload::from_json(serde_json::json!({
 ///     "metadata": {"namespace": "team-a", "name": "train"}, "status": {"conditions": [{"type": "Admitted", "status": "True"}]},
 /// }))?;
-/// observe(&mut running, Seen::Workload(&train));
+/// observe(&mut running, Seen::Workload(&train, &Family::of(&train, [])));
 /// assert!(running.contains("team-a/train"));
 /// observe(&mut running, Seen::Gone(&train));
 /// assert!(running.is_empty());
@@ -39,8 +40,9 @@ use crate::api::Workload;
 pub enum Seen<'a> {
     /// A list of all that hold quota is about to be shown, up to [`Listed`](Self::Listed): what it does not show is gone.
     Listing,
-    /// A Workload as it is now. It holds quota, or has just lost it, or has just finished.
-    Workload(&'a Workload),
+    /// A Workload as it is now, and what it is to the others of its job. It holds quota, or has just
+    /// lost it, or has just finished. It is shown again when the others have changed that.
+    Workload(&'a Workload, &'a Family),
     /// A Workload that is no longer among those that hold quota, as it was last seen: it lost the quota, or was deleted. From here they look alike;
     /// [`release`](crate::AdmissionCheckController::release) tells them apart, on the leader.
     Gone(&'a Workload),

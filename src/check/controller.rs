@@ -129,6 +129,11 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
     /// Called until it says [`Released::Done`], before the check is asked about a later reservation of the same Workload. It must be idempotent, and may come
     /// without an earlier [`check`](Self::check) in this process.
     ///
+    /// It is called when the pods are gone: of an evicted Workload when Kueue releases its quota. When a
+    /// slice of an elastic job is [replaced](ReleaseReason::Replaced), it is called once the new one is
+    /// admitted, and what is held for the job passes to that. Hold by the
+    /// [family's key](Reservation::family_key) what a job has once.
+    ///
     /// # Errors
     /// It is called again after a growing delay.
     fn release(
@@ -188,7 +193,8 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// The policy where the parameters choose none.
+    /// The policy where the parameters choose none. In it, [`u32::MAX`] evictions in an hour are no
+    /// limit.
     fn policy(&self) -> Policy {
         Policy::default()
     }
@@ -209,6 +215,16 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
     /// When quota is lost without an eviction (the queue is stopped), Kueue keeps the check's state and admits the Workload with it the next time (measured on
     /// 0.19.2). So the runtime withdraws a Ready to Pending, unless this says that the answer outlives the reservation.
     fn outlives_reservation(&self) -> bool {
+        false
+    }
+
+    /// Whether [`release`](Self::release) is called as soon as Kueue begins to stop a job. Default:
+    /// no, it is called when the quota is gone.
+    ///
+    /// Kueue stops a job that is evicted, deactivated or deleted, and keeps its quota until its pods
+    /// are gone. A check that counts what pods use must wait for that. One that has asked for
+    /// something that no pod uses any more, such as capacity, may say yes to give it back earlier.
+    fn releases_at_eviction(&self) -> bool {
         false
     }
 

@@ -62,11 +62,20 @@ trait Erased: Send + Sync {
     fn policy(&self) -> Policy;
     fn annotations(&self) -> Vec<String>;
     fn timeout(&self) -> Option<Duration>;
-    fn outlives_reservation(&self) -> bool;
+    fn lifetime(&self) -> Lifetime;
     fn without_parameters(&self, problem: &ParametersProblem<'_>) -> Option<String>;
     fn state_event(&self, change: &StateChange<'_>) -> EventNote;
     fn permissions(&self) -> Vec<PolicyRule>;
     fn namespace_permissions(&self) -> Vec<PolicyRule>;
+}
+
+/// When what a check answered and allocated for a reservation ends.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lifetime {
+    /// Its Ready stays valid when quota is lost.
+    pub(crate) outlives: bool,
+    /// What it allocated is released when Kueue begins to stop the job, not when the quota is gone.
+    pub(crate) ends_at_eviction: bool,
 }
 
 /// The one adapter between the author's trait, whose futures have no names, and the runtime.
@@ -155,8 +164,11 @@ impl<C: AdmissionCheckController> Erased for C {
         self.timeout()
     }
 
-    fn outlives_reservation(&self) -> bool {
-        self.outlives_reservation()
+    fn lifetime(&self) -> Lifetime {
+        Lifetime {
+            outlives: self.outlives_reservation(),
+            ends_at_eviction: self.releases_at_eviction(),
+        }
     }
 
     fn without_parameters(&self, problem: &ParametersProblem<'_>) -> Option<String> {
@@ -264,8 +276,8 @@ impl Check {
         self.0.timeout()
     }
 
-    pub(crate) fn outlives_reservation(&self) -> bool {
-        self.0.outlives_reservation()
+    pub(crate) fn lifetime(&self) -> Lifetime {
+        self.0.lifetime()
     }
 
     /// A panic of the author's code counts as the default.

@@ -9,6 +9,7 @@ mod duration;
 mod erased;
 mod error;
 mod event;
+pub(crate) mod family;
 mod message;
 mod metrics;
 mod parameters;
@@ -29,6 +30,7 @@ pub use duration::{HumanDuration, HumanDurationError};
 pub use erased::Check;
 pub use error::{CheckError, ErrorKind};
 pub use event::{EventNote, StateChange};
+pub use family::{Family, FamilyRole};
 pub use message::{MESSAGE_LIMIT, Message};
 pub use metrics::{MetricFamily, MetricsText};
 pub use parameters::{NoParameters, Parameters, ParametersKind, Validation};
@@ -44,6 +46,8 @@ pub use updates::{
 pub use verdict::Verdict;
 pub use watches::{Wake, Watches};
 
+pub(crate) use erased::Lifetime;
+pub(crate) use family::{Families, Fate};
 pub(crate) use message::redact;
 pub(crate) use parameters::{AnyParameters, ParametersType, Read};
 pub(crate) use policy::Settled;

@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 
 use super::parameters::AnyParameters;
-use super::{CheckError, EventNote, Reservation};
+use super::{CheckError, EventNote, Family, Reservation};
 use crate::api::{CheckEntry, Quantity, ResourceFlavor, Workload};
 
 /// The question: may this Workload start? With everything that is known, and no way to change anything.
@@ -68,6 +68,7 @@ pub struct Request(Arc<Data>);
 struct Data {
     workload: Workload,
     reservation: Reservation,
+    family: Family,
     now: Timestamp,
     evaluation: u32,
     parameters: AnyParameters,
@@ -110,6 +111,24 @@ impl Request {
     /// The quota reservation that the answer is for.
     pub fn reservation(&self) -> &Reservation {
         &self.0.reservation
+    }
+
+    /// Returns the Workloads of the same job: what this one is to them, and what runs already.
+    ///
+    /// ```
+    /// use kueue_check::{Request, Verdict};
+    ///
+    /// /// As in `check` of a controller that has so many seats for pods.
+    /// fn seats(request: &Request, free: u32) -> Verdict {
+    ///     // Pods that run have theirs: of an elastic job that grows, only the further ones are asked for.
+    ///     let pod_sets = request.workload().pod_sets().iter();
+    ///     let pods: u32 = pod_sets.map(|pod_set| request.family().increase(pod_set)).sum();
+    ///     if pods <= free { Verdict::ready("has seats") } else { Verdict::pending("waits for seats") }
+    /// }
+    /// # let _ = seats;
+    /// ```
+    pub fn family(&self) -> &Family {
+        &self.0.family
     }
 
     /// The AdmissionCheck that asks. One controller may answer several, with different parameters.
@@ -277,6 +296,7 @@ impl<P: fmt::Debug> fmt::Debug for CheckRequest<P> {
 pub struct RequestBuilder {
     workload: Workload,
     reservation: Reservation,
+    family: Option<Family>,
     now: Option<Timestamp>,
     evaluation: u32,
     parameters_generation: i64,
@@ -287,21 +307,11 @@ pub struct RequestBuilder {
 impl RequestBuilder {
     /// A question of the AdmissionCheck `check` about `workload`. A Workload without quota counts as having got it in 1970.
     pub fn new(workload: Workload, check: &str) -> Self {
-        let since = workload
-            .conditions()
-            .quota_reserved()
-            .at()
-            .unwrap_or_default();
-        let reservation = Reservation::new(
-            workload.namespace(),
-            workload.name(),
-            workload.uid().clone(),
-            check,
-            since,
-        );
+        let reservation = Reservation::last_of(&workload, check);
         Self {
             workload,
             reservation,
+            family: None,
             now: None,
             evaluation: 1,
             parameters_generation: 0,
@@ -319,6 +329,12 @@ impl RequestBuilder {
     /// How many times the check has been asked about this reservation. Default: 1.
     pub fn evaluation(mut self, evaluation: u32) -> Self {
         self.evaluation = evaluation;
+        self
+    }
+
+    /// The Workloads of the same job. Default: there are no others.
+    pub fn family(mut self, family: Family) -> Self {
+        self.family = Some(family);
         self
     }
 
@@ -349,7 +365,11 @@ impl RequestBuilder {
 
     pub(crate) fn build_any(self, parameters: AnyParameters) -> Request {
         let now = self.now.unwrap_or(self.reservation.since());
+        let family = self
+            .family
+            .unwrap_or_else(|| Family::of(&self.workload, []));
         Request(Arc::new(Data {
+            family,
             workload: self.workload,
             reservation: self.reservation,
             now,

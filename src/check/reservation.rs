@@ -1,6 +1,8 @@
 //! A quota reservation, to which every decision is bound.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +16,8 @@ use crate::api::{Uid, Workload};
 ///
 /// What a check starts for a Workload belongs to a reservation: when quota is lost and regained, the new reservation is another one, and
 /// [`release`](super::AdmissionCheckController::release) is called for the old one. Its text form is made to be kept with what was started, such as in a label
-/// or an idempotency key, and can be read back.
+/// or an idempotency key, and can be read back. It ends with the [key of the family](Self::family_key)
+/// where that is not the Workload's UID. Two reservations that differ only in that are equal.
 ///
 /// ```
 /// use kueue_check::Reservation;
@@ -25,11 +28,19 @@ use crate::api::{Uid, Workload};
 /// assert_eq!(reservation.to_string(), text);
 /// # Ok::<(), kueue_check::ReservationError>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone)]
 pub struct Reservation(Arc<Parts>);
 
-#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone)]
 struct Parts {
+    identity: Identity,
+    /// The key of its family, if that is not the Workload's UID.
+    family: Option<Uid>,
+}
+
+/// By what reservations differ. The family follows from the UID, and a text may lack it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Identity {
     namespace: Arc<str>,
     name: Box<str>,
     uid: Uid,
@@ -41,10 +52,12 @@ struct Parts {
 ///
 /// ```
 /// let error = "team-a/train".parse::<kueue_check::Reservation>().unwrap_err();
-/// assert_eq!(error.to_string(), "`team-a/train` is not a reservation: expected `namespace/name/uid/check/seconds since 1970`");
+/// assert_eq!(error.to_string(), "`team-a/train` is not a reservation: expected `namespace/name/uid/check/seconds since 1970`, and `/family` if that is not the uid");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a reservation: expected `namespace/name/uid/check/seconds since 1970`")]
+#[error(
+    "`{0}` is not a reservation: expected `namespace/name/uid/check/seconds since 1970`, and `/family` if that is not the uid"
+)]
 pub struct ReservationError(String);
 
 impl Reservation {
@@ -62,67 +75,113 @@ impl Reservation {
             .quota_reserved()
             .at()
             .unwrap_or_default();
-        Self::new(
-            workload.namespace(),
-            workload.name(),
-            workload.uid().clone(),
-            check,
-            since,
-        )
+        let (namespace, name) = (workload.namespace(), workload.name());
+        Self::new(namespace, name, workload.uid().clone(), check, since)
+            .in_family(workload.family_key())
     }
 
     /// The reservation of the Workload `namespace/name` with `uid` that began at `since`, as the AdmissionCheck `check` sees it.
     pub fn new(namespace: &str, name: &str, uid: Uid, check: &str, since: Timestamp) -> Self {
         Self(Arc::new(Parts {
-            namespace: namespace.into(),
-            name: name.into(),
-            uid,
-            check: check.into(),
-            since,
+            identity: Identity {
+                namespace: namespace.into(),
+                name: name.into(),
+                uid,
+                check: check.into(),
+                since,
+            },
+            family: None,
         }))
+    }
+
+    /// The same, of a Workload of the family `key`.
+    pub(crate) fn in_family(mut self, key: &Uid) -> Self {
+        let family = (key != self.uid()).then(|| key.clone());
+        if self.0.family != family {
+            Arc::make_mut(&mut self.0).family = family;
+        }
+        self
     }
 
     /// The Workload's namespace.
     pub fn namespace(&self) -> &str {
-        &self.0.namespace
+        &self.0.identity.namespace
     }
 
     /// The Workload's name.
     pub fn name(&self) -> &str {
-        &self.0.name
+        &self.0.identity.name
     }
 
     /// The Workload's UID.
     pub fn uid(&self) -> &Uid {
-        &self.0.uid
+        &self.0.identity.uid
     }
 
     /// The AdmissionCheck's name.
     pub fn admission_check(&self) -> &str {
-        &self.0.check
+        &self.0.identity.check
     }
 
     /// When quota was reserved, to the second (the transition time of QuotaReserved).
     pub fn since(&self) -> Timestamp {
-        self.0.since
+        self.0.identity.since
+    }
+
+    /// Returns the key of the Workload's [`Family`](super::Family): the same for all Workloads of one
+    /// job. What is held for the job is held by this key.
+    pub fn family_key(&self) -> &Uid {
+        let Parts { identity, family } = &*self.0;
+        family.as_ref().unwrap_or(&identity.uid)
     }
 
     /// How long the reservation had been held at `now`.
     pub fn held_for(&self, now: Timestamp) -> Duration {
-        Duration::try_from(now.duration_since(self.0.since)).unwrap_or_default()
+        Duration::try_from(now.duration_since(self.since())).unwrap_or_default()
     }
 }
 
 impl fmt::Display for Reservation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Parts {
+        let Parts { identity, family } = &*self.0;
+        let Identity {
             namespace,
             name,
             uid,
             check,
             since,
-        } = &*self.0;
-        write!(f, "{namespace}/{name}/{uid}/{check}/{}", since.as_second())
+        } = identity;
+        write!(f, "{namespace}/{name}/{uid}/{check}/{}", since.as_second())?;
+        match family {
+            Some(family) => write!(f, "/{family}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl PartialEq for Reservation {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.identity == other.0.identity
+    }
+}
+
+impl Eq for Reservation {}
+
+impl PartialOrd for Reservation {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Reservation {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.identity.cmp(&other.0.identity)
+    }
+}
+
+impl Hash for Reservation {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.identity.hash(state);
     }
 }
 
@@ -138,12 +197,16 @@ impl FromStr for Reservation {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let refuse = || ReservationError(text.to_owned());
         let parts: Vec<&str> = text.split('/').collect();
-        let [namespace, name, uid, check, since] = parts[..] else {
-            return Err(refuse());
+        let (namespace, name, uid, check, since, family) = match parts[..] {
+            [namespace, name, uid, check, since] => (namespace, name, uid, check, since, uid),
+            [namespace, name, uid, check, since, family] => {
+                (namespace, name, uid, check, since, family)
+            }
+            _ => return Err(refuse()),
         };
         let seconds = since.parse().map_err(|_| refuse())?;
         let since = Timestamp::from_second(seconds).map_err(|_| refuse())?;
-        Ok(Self::new(namespace, name, Uid::new(uid), check, since))
+        Ok(Self::new(namespace, name, Uid::new(uid), check, since).in_family(&Uid::new(family)))
     }
 }
 
@@ -174,15 +237,27 @@ impl<'de> Deserialize<'de> for Reservation {
 /// assert!(is_charged(ReleaseReason::Finished) && !is_charged(ReleaseReason::QuotaLost));
 /// assert_eq!(ReleaseReason::CheckRemoved.as_str(), "CheckRemoved");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ReleaseReason {
     /// Quota was lost without an eviction: the queue was stopped, for example.
     QuotaLost,
-    /// Kueue evicted the Workload: preempted, a check said Retry, pods were not ready in time.
+    /// Kueue evicted the Workload: preempted, a check said Retry, pods were not ready in time. Its
+    /// pods are gone: Kueue keeps the quota until then.
     Evicted,
     /// The job has finished.
     Finished,
+    /// Another slice of the elastic job has replaced the Workload and is admitted: the pods run by
+    /// that one from here on, so what is held for them passes to it.
+    Replaced {
+        /// The reservation of the slice that has replaced it.
+        by: Reservation,
+    },
+    /// The job runs by another one of its variants.
+    SiblingWon {
+        /// The reservation of that variant.
+        by: Reservation,
+    },
     /// The Workload was deactivated, by a person or a Rejected check.
     Deactivated,
     /// The Workload is gone.
@@ -196,11 +271,13 @@ pub enum ReleaseReason {
 
 impl ReleaseReason {
     /// The word for messages and metrics.
-    pub fn as_str(self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::QuotaLost => "QuotaLost",
             Self::Evicted => "Evicted",
             Self::Finished => "Finished",
+            Self::Replaced { .. } => "Replaced",
+            Self::SiblingWon { .. } => "SiblingWon",
             Self::Deactivated => "Deactivated",
             Self::Deleted => "Deleted",
             Self::CheckRemoved => "CheckRemoved",

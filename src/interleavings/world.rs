@@ -369,9 +369,9 @@ impl World {
             } => {
                 let uid = uid_of(reservation.uid());
                 self.forbid_overlap(replica, uid, *controller);
-                let lives = self.objects[uid].as_ref().is_some_and(|object| {
-                    object.quota && !object.evicted && object.since == number(reservation)
-                });
+                let lives = self.objects[uid]
+                    .as_ref()
+                    .is_some_and(|object| object.quota && object.since == number(reservation));
                 if lives {
                     self.violate(format!("the live reservation of w{uid} is released"));
                 }
@@ -926,9 +926,9 @@ impl World {
         }
         for reservation in &self.allocated {
             let uid = uid_of(reservation.uid());
-            let lives = self.objects[uid].as_ref().is_some_and(|object| {
-                object.quota && !object.evicted && object.since == number(reservation)
-            });
+            let lives = self.objects[uid]
+                .as_ref()
+                .is_some_and(|object| object.quota && object.since == number(reservation));
             if !lives {
                 problems.push(format!(
                     "what was allocated for {reservation} is not released"

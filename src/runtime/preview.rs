@@ -13,13 +13,13 @@ use kube::runtime::watcher::{self, Event};
 use serde_json::Value;
 
 use super::activation::{Located, Shelf, decode, locate};
-use super::decide::{Conclusion, Facts, Memory, Outcome, Slices, Standing, conclude, standing};
+use super::decide::{Conclusion, Facts, Growth, Memory, Outcome, Standing, conclude, standing};
 use super::evaluate::{NoAnswer, guarded};
 use super::intake::{Failure, StoredParameters};
-use super::manager::updates_do_not_fit;
+use super::manager::{About, fit_updates};
 use crate::api::{AdmissionCheck, CheckEntry, ResourceFlavor, Served, Workload};
 use crate::check::{
-    Check, CheckError, Message, Policy, Previewed, ReadWorkload, Request, RequestBuilder,
+    Check, CheckError, Family, Message, Policy, Previewed, ReadWorkload, Request, RequestBuilder,
     Reservation, Settled, Start, Wake,
 };
 
@@ -66,11 +66,7 @@ pub(crate) enum Foreseen {
 /// Finds out what the running program would do about a Workload if it looked now for the first time.
 pub(crate) async fn foresee(question: Question<'_>) -> Forecast {
     let name = question.admission_check.name();
-    let stands = standing(
-        question.workload,
-        name,
-        question.check.outlives_reservation(),
-    );
+    let stands = standing(question.workload, name, question.check.lifetime());
     let (read, generation) = match parameters(&question) {
         Ok(found) => found,
         Err((reason, message)) => {
@@ -82,6 +78,7 @@ pub(crate) async fn foresee(question: Question<'_>) -> Forecast {
     };
     let policy = Policy::settle(read.policy.as_ref(), &question.check.policy());
     let reservation = Reservation::of(question.workload, name);
+    let running = stands == Standing::Running;
     let foreseen = match (stands, reservation, question.workload.check(name)) {
         (Standing::Waiting | Standing::Running, Some(reservation), Some(entry)) => {
             let request = RequestBuilder::new(question.workload.clone(), name)
@@ -94,7 +91,7 @@ pub(crate) async fn foresee(question: Question<'_>) -> Forecast {
                 reservation: &reservation,
                 entry,
                 policy: &policy,
-                running: stands == Standing::Running,
+                running,
             };
             ask(&question, request, stands).await
         }
@@ -155,14 +152,14 @@ async fn ask(question: &Question<'_>, request: Request, stands: Stands<'_>) -> F
     let outcome = match answer.map(|preview| preview.0) {
         Ok(Previewed::NotAsked(why)) => return Foreseen::NotAsked(why),
         Ok(Previewed::Verdict(verdict)) => {
-            let refused = if verdict.is_ready() && !verdict.updates.is_empty() {
-                let reader = Held(question.whole.clone());
-                updates_do_not_fit(&verdict.updates, workload, name, question.flavors, &reader)
-                    .await
-            } else {
-                None
+            let reader = Held(question.whole.clone());
+            let about = About {
+                workload,
+                family: &Family::of(workload, []),
+                check: name,
+                flavors: question.flavors,
             };
-            refused.unwrap_or(Outcome::Verdict(verdict))
+            fit_updates(verdict, about, &reader).await.0
         }
         Err(none) => failed(
             &none,
@@ -176,7 +173,7 @@ async fn ask(question: &Question<'_>, request: Request, stands: Stands<'_>) -> F
         entry: stands.entry,
         running: stands.running,
         // The other slices of its job are not read here.
-        growth: Slices::default().growth(workload),
+        growth: Growth::of(&Family::of(workload, [])),
         served: question.served,
         policy: stands.policy,
         memory: &memory,

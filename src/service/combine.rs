@@ -128,6 +128,7 @@ trait Member<P>: Send + Sync {
     fn definitions(&self) -> Vec<CustomResourceDefinition>;
     fn annotations(&self) -> Vec<String>;
     fn outlives_reservation(&self) -> bool;
+    fn releases_at_eviction(&self) -> bool;
     fn without_parameters(&self, problem: &ParametersProblem<'_>) -> Option<String>;
     fn permissions(&self) -> Vec<PolicyRule>;
     fn namespace_permissions(&self) -> Vec<PolicyRule>;
@@ -194,6 +195,10 @@ impl<C: AdmissionCheckController> Member<C::Parameters> for C {
 
     fn outlives_reservation(&self) -> bool {
         AdmissionCheckController::outlives_reservation(self)
+    }
+
+    fn releases_at_eviction(&self) -> bool {
+        AdmissionCheckController::releases_at_eviction(self)
     }
 
     fn without_parameters(&self, problem: &ParametersProblem<'_>) -> Option<String> {
@@ -276,7 +281,7 @@ impl<P: Parameters> AdmissionCheckController for Combined<P> {
         for answer in join_all(
             self.members
                 .iter()
-                .map(|member| member.release(reservation, why)),
+                .map(|member| member.release(reservation, why.clone())),
         )
         .await
         {
@@ -358,6 +363,12 @@ impl<P: Parameters> AdmissionCheckController for Combined<P> {
         self.members
             .iter()
             .all(|member| member.outlives_reservation())
+    }
+
+    fn releases_at_eviction(&self) -> bool {
+        self.members
+            .iter()
+            .all(|member| member.releases_at_eviction())
     }
 
     fn permissions(&self) -> Vec<PolicyRule> {

@@ -6,6 +6,12 @@ mod compile_fail;
 mod growth;
 mod health;
 mod leadership;
+#[path = "../../examples/licences.rs"]
+#[allow(
+    dead_code,
+    reason = "a program, of which the tests call what they need"
+)]
+mod licences;
 mod quiet;
 mod real;
 mod starts;

@@ -358,7 +358,7 @@ impl AdmissionCheckController for Diary {
 
     fn observe(&self, seen: Seen<'_>) {
         self.note(match seen {
-            Seen::Workload(workload) => {
+            Seen::Workload(workload, _) => {
                 let state = workload.check("quiet").unwrap().state().clone();
                 format!("saw {} {state}", workload.name())
             }

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use kueue_check::Seen;
 use kueue_check::api::Workload;
+use kueue_check::{Family, Seen};
 use kueue_check_budget::ledger::Books;
 use kueue_check_budget::terms::Terms;
 use peak_alloc::PeakAlloc;
@@ -48,7 +48,7 @@ fn a_committed_workload_costs_little() {
     let workloads: Vec<Workload> = (0..WORKLOADS).map(workload).collect();
     let before = ALLOCATOR.current_usage();
     for workload in &workloads {
-        books.see(Seen::Workload(workload), now);
+        books.see(Seen::Workload(workload, &Family::of(workload, [])), now);
     }
     let each = (ALLOCATOR.current_usage() - before) / WORKLOADS;
     let period = books.book("b").unwrap().period(now).unwrap();

@@ -373,6 +373,10 @@ impl<C: AdmissionCheckController> AdmissionCheckController for Observed<C> {
         self.check.outlives_reservation()
     }
 
+    fn releases_at_eviction(&self) -> bool {
+        self.check.releases_at_eviction()
+    }
+
     fn without_parameters(&self, problem: &ParametersProblem<'_>) -> Option<String> {
         self.check.without_parameters(problem)
     }

@@ -11,7 +11,9 @@ use super::object::{
 };
 use super::pod_set::{Counts, Shape, ShapeResource};
 use super::requests::per_pod;
-use super::{Data, Owner, PodSet, PriorityClassKind, Since, Slice, Workload, WorkloadConditions};
+use super::{
+    Data, Owner, PodSet, PriorityClassKind, Since, Slice, Variant, Workload, WorkloadConditions,
+};
 use crate::api::pod_set_update::{
     Fingerprint, FingerprintKind, PodSetUpdate, digest, fingerprint, short_digest, updates_digest,
 };
@@ -25,6 +27,8 @@ const REDUNDANT_LABEL: &str = "kueue.x-k8s.io/job-uid";
 const ELASTIC: &str = "kueue.x-k8s.io/elastic-job";
 const SLICE_NAME: &str = "kueue.x-k8s.io/workload-slice-name";
 const REPLACES: &str = "kueue.x-k8s.io/workload-slice-replacement-for";
+/// The flavors that a variant may be given.
+const ALLOWED_FLAVORS: &str = "kueue.x-k8s.io/workload-allowed-resource-flavors";
 /// The reason of `Finished` on a slice that another one has replaced.
 const REPLACED: &str = "WorkloadSliceReplaced";
 
@@ -111,6 +115,10 @@ impl Projection {
             .collect();
         let annotations = metadata.annotations.unwrap_or_default();
         let slice = slice(&annotations);
+        let flavor = annotations
+            .get(ALLOWED_FLAVORS)
+            .cloned()
+            .unwrap_or_default();
         let kept: Vec<_> = annotations
             .into_iter()
             .filter(|(key, _)| {
@@ -119,11 +127,18 @@ impl Projection {
                     .is_none_or(|kept| kept.contains(key) || kept.contains(prefix_of(key)))
             })
             .collect();
-        let labels = metadata
-            .labels
-            .unwrap_or_default()
-            .into_iter()
-            .filter(|(key, _)| key != REDUNDANT_LABEL);
+        let mut labels = metadata.labels.unwrap_or_default();
+        let job = labels.remove(REDUNDANT_LABEL);
+        let owner = self.owner(metadata.owner_references.unwrap_or_default());
+        let variant = owner
+            .as_ref()
+            .filter(|owner| owner.is_workload())
+            .map(|parent| {
+                Box::new(Variant {
+                    family: job.map_or_else(|| parent.uid.clone(), |job| Uid::new(&job)),
+                    flavor: flavor.into(),
+                })
+            });
         Workload(Arc::new(Data {
             namespace: self.names.intern(&metadata.namespace.unwrap_or_default()),
             name: metadata.name.unwrap_or_default().into(),
@@ -153,10 +168,11 @@ impl Projection {
                 .accumulated_past_execution_time_seconds
                 .0
                 .unwrap_or_default(),
-            owner: self.owner(metadata.owner_references.unwrap_or_default()),
+            owner,
             labels: self.pairs(labels),
             annotations: self.pairs(kept),
             slice,
+            variant,
             pod_sets,
             conditions: conditions(&status.conditions.0),
             checks,
@@ -174,6 +190,7 @@ impl Projection {
             kind: self.names.intern(&owner.kind),
             name: owner.name.into(),
             uid: Uid::new(&owner.uid),
+            controls: owner.controller == Some(true),
         })
     }
 

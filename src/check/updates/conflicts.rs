@@ -163,7 +163,7 @@ fn other_check_conflict(
         })
 }
 
-fn conflict(
+pub(super) fn conflict(
     update: &PodSetUpdate,
     kind: FingerprintKind,
     key: &str,

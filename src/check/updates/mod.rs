@@ -1,6 +1,7 @@
 //! Pod set updates: what a check adds to the pods of a job that it lets start.
 
 mod conflicts;
+mod slices;
 mod syntax;
 
 use std::collections::BTreeSet;

@@ -125,6 +125,9 @@ fn silence(standing: Standing) -> &'static str {
     match standing {
         Standing::Waiting | Standing::Running => "it could not be told for which reservation",
         Standing::AwaitingReset => "the check has spoken, and Kueue has yet to act on it",
+        Standing::PodsRemain => {
+            "pods of the job are being stopped, or have passed to another Workload of it"
+        }
         Standing::Over { why, .. } => match why {
             ReleaseReason::QuotaLost => {
                 "the Workload holds no quota; checks are asked when it is reserved"

@@ -64,8 +64,8 @@ struct Tombstone {
 #[derive(Clone, Debug)]
 pub(crate) struct KeyState {
     pub(crate) check: Name,
-    /// The number of the controller that answers the check.
-    pub(super) controller: usize,
+    /// The number of the controller that answers the check. Small, as each Workload has one.
+    controller: u16,
     /// The reservation being decided (when it began).
     pub(crate) reservation: Option<Timestamp>,
     /// By how many seconds the wall clock was ahead of the core's own when the reservation was first
@@ -76,12 +76,15 @@ pub(crate) struct KeyState {
     pub(super) expected: Option<EntryDigest>,
     /// Whether the check may have allocated something for the reservation.
     pub(super) started: bool,
+    /// Whether the reservation was seen evicted: one without an eviction is another reservation,
+    /// although it began in the same second.
+    pub(super) evicted: bool,
     /// Whether a task is in flight for it.
     pub(super) busy: bool,
     /// Enqueue again when that task ends.
     pub(super) again: Option<Lane>,
     /// Writes in a row that failed.
-    pub(super) failed_writes: u32,
+    pub(super) failed_writes: u16,
     pub(super) timer: Option<Instant>,
     /// When it was last evaluated, in tenths of a second since the core was made.
     pub(super) evaluated_at: Option<NonZeroU32>,
@@ -92,11 +95,12 @@ impl KeyState {
     fn new(check: Name, controller: usize) -> Self {
         Self {
             check,
-            controller,
+            controller: u16::try_from(controller).unwrap_or(u16::MAX),
             reservation: None,
             ahead: 0,
             expected: None,
             started: false,
+            evicted: false,
             busy: false,
             again: None,
             failed_writes: 0,
@@ -104,6 +108,11 @@ impl KeyState {
             evaluated_at: None,
             memory: Memory::default(),
         }
+    }
+
+    /// The number of the controller that answers the check.
+    pub(super) fn controller(&self) -> usize {
+        self.controller.into()
     }
 
     /// Starts a reservation: nothing of the one before counts.
@@ -124,6 +133,7 @@ impl KeyState {
     /// Drops what evaluating has taught.
     pub(super) fn reset(&mut self) {
         self.expected = None;
+        self.evicted = false;
         self.evaluated_at = None;
         self.failed_writes = 0;
         self.memory = Memory::default();

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::cache::{Key, Origin};
+use super::cache::{Key, KeyState, Origin};
 use super::tasks::InFlight;
+use super::workloads::why_replaced;
 use super::{Core, Report, Task};
 use crate::api::{Workload, digest};
 use crate::check::{PodSetUpdates, ReleaseReason, Released, Reservation};
-use crate::runtime::decide::{Delay, EntryPatch, Outcome, Standing, standing};
+use crate::runtime::decide::{Delay, EntryPatch, Outcome, Standing};
 use crate::runtime::evaluate::NoAnswer;
 use crate::runtime::queue::Lane;
 use crate::runtime::writer::WriteError;
@@ -51,10 +52,10 @@ enum Step {
 
 impl Cleanup {
     fn next(&self, releases: bool) -> Step {
-        match (self.why, &self.withdraw) {
+        match (&self.why, &self.withdraw) {
             (None, _) => Step::FindReason,
             (Some(_), Some(workload)) => Step::Withdraw(workload.clone()),
-            (Some(why), None) if self.release && releases => Step::Release(why),
+            (Some(why), None) if self.release && releases => Step::Release(why.clone()),
             (Some(_), None) => Step::Done,
         }
     }
@@ -100,7 +101,7 @@ impl Cleanups {
                 }
                 if cleanup.withdraw.is_some() {
                     known.withdraw = cleanup.withdraw;
-                    known.why = known.why.or(cleanup.why);
+                    known.why = known.why.take().or(cleanup.why);
                 }
             }
             None if cleanup.withdraw.is_some() => of_key.push_front(cleanup),
@@ -194,7 +195,7 @@ impl Core {
         let Some(state) = self.workloads.key(key).filter(|state| !state.busy) else {
             return;
         };
-        let controller = state.controller;
+        let controller = state.controller();
         let releases = !self.work.never_allocate.contains(&controller);
         let Some(cleanup) = self.cleanups.first(key) else {
             return;
@@ -275,21 +276,21 @@ impl Core {
             // The watch has shown more since it was read.
             return self.run_cleanup(key);
         }
-        let outlives = self
+        let lifetime = self
             .checks
             .get(&key.check)
-            .map(|check| self.controllers[check.controller].outlives);
-        let (why, stale) = match (&found, outlives) {
+            .map(|check| self.controllers[check.controller].lifetime);
+        let (why, stale) = match (&found, lifetime) {
             (None, _) => (ReleaseReason::Deleted, false),
             (Some(_), None) => (ReleaseReason::CheckRemoved, false),
-            (Some(workload), Some(outlives)) => match standing(workload, &key.check, outlives) {
+            (Some(workload), Some(lifetime)) => match self.phase(workload, &key.check, lifetime) {
                 Standing::Over { why, withdraw } => (why, withdraw),
                 // It had not ended: a list was older than the watch. What was allocated is its own.
                 _ if Reservation::last_of(workload, &key.check) == *reservation => {
                     return self.reservation_lives(key, reservation);
                 }
                 // It has quota again already, which is another reservation.
-                _ => (ReleaseReason::QuotaLost, false),
+                _ => (why_replaced(workload, Some(reservation.since())), false),
             },
         };
         let Some(cleanup) = self.cleanups.get_mut(key, reservation) else {
@@ -357,7 +358,7 @@ impl Core {
                 self.release_done(key, reservation);
             }
             Ok(Released::NothingToRelease) => {
-                if let Some(controller) = self.workloads.key(key).map(|state| state.controller) {
+                if let Some(controller) = self.workloads.key(key).map(KeyState::controller) {
                     self.work.never_allocate.insert(controller);
                 }
                 self.release_done(key, reservation);
@@ -442,7 +443,7 @@ mod tests {
         let why = ReleaseReason::QuotaLost;
         let mut cleanup = cleanup(1, None, true);
         assert_eq!(cleanup.next(true), Step::FindReason);
-        cleanup.why = Some(why);
+        cleanup.why = Some(why.clone());
         cleanup.withdraw = Some(workload.clone());
         assert_eq!(cleanup.next(true), Step::Withdraw(workload));
         cleanup.withdraw = None;

@@ -2,7 +2,7 @@
 
 use super::tasks::{Task, TaskId};
 use crate::api::{AdmissionCheck, ApiVersion, CheckState, Workload};
-use crate::check::{EventNote, Reservation};
+use crate::check::{EventNote, Family, Reservation};
 use crate::runtime::decide::Note;
 
 /// One thing to do.
@@ -28,7 +28,7 @@ pub(crate) enum Effect {
 #[derive(Clone, Debug)]
 pub(crate) enum Shown {
     ListStarted,
-    Applied(Workload),
+    Applied(Workload, Box<Family>),
     Removed(Workload),
     ListCompleted { continuous: bool },
 }

@@ -55,9 +55,9 @@ impl Core {
             return;
         }
         let of_controller = |key: &Key| {
-            self.workloads
-                .key(key)
-                .is_some_and(|state| state.controller == controller && state.reservation.is_some())
+            self.workloads.key(key).is_some_and(|state| {
+                state.controller() == controller && state.reservation.is_some()
+            })
         };
         let keys_of = |uid: &Uid| {
             let tracked = self.workloads.get(uid);
@@ -144,7 +144,7 @@ impl Core {
             state.again = Some(state.again.map_or(lane, |again| again.min(lane)));
             return;
         }
-        let (before, controller) = (state.timer.take(), state.controller);
+        let (before, controller) = (state.timer.take(), state.controller());
         self.replace_timer(before, None, Timer::Key(key.clone()));
         self.work.queues[controller].push(key.clone(), lane, &cluster_queue, self.now.instant);
     }

@@ -10,7 +10,7 @@ use super::tasks::{Basis, InFlight};
 use super::{Core, EvaluationTask, Report, Task};
 use crate::api::Workload;
 use crate::check::{ErrorKind, EventNote, ReleaseReason, Reservation, Verdict};
-use crate::runtime::decide::{Conclusion, Facts, Outcome, Standing, conclude, standing};
+use crate::runtime::decide::{Conclusion, Facts, Growth, Outcome, Standing, conclude};
 use crate::runtime::queue::Lane;
 
 impl Core {
@@ -26,9 +26,9 @@ impl Core {
             return;
         };
         let controller = check.controller;
-        match standing(&workload, &key.check, self.controllers[controller].outlives) {
+        match self.phase(&workload, &key.check, self.controllers[controller].lifetime) {
             Standing::Waiting | Standing::Running => {}
-            Standing::AwaitingReset | Standing::Over { .. } => return,
+            Standing::AwaitingReset | Standing::PodsRemain | Standing::Over { .. } => return,
         }
         match check.readiness() {
             // Everything is evaluated when it is known.
@@ -83,15 +83,23 @@ impl Core {
         let Some(reservation) = Reservation::of(workload, &key.check) else {
             return;
         };
+        let family = self.families.of(workload);
         let Some(state) = self.workloads.key_mut(key) else {
             return;
         };
+        // Where nothing is asked for, what is held for the pods that run may pass to it all the same.
         state.started = true;
         state.evaluated_at = evaluated_at;
+        if family.asks_for_nothing(workload) {
+            let pods = family.all_running_pods().unwrap_or_default();
+            let message = format!("asks for no more than the {pods} pods that run");
+            return self.conclude(key, &Outcome::Verdict(Verdict::ready(message)));
+        }
         let task = EvaluationTask {
             controller,
             check: key.check.clone(),
             workload: workload.clone(),
+            family: family.clone(),
             evaluation: state.memory.evaluations.saturating_add(1),
             now: self.now.wall,
             generation: parameters.generation,
@@ -101,6 +109,7 @@ impl Core {
         let basis = Basis {
             reservation,
             workload: workload.clone(),
+            family,
             parameters,
             flavors: Arc::clone(&self.flavors),
         };
@@ -173,7 +182,15 @@ impl Core {
         let Some(workload) = self.workloads.workload(&key.uid) else {
             return Freshness::Over;
         };
-        let parameters = self.checks.get(&key.check).and_then(|check| check.valid());
+        let check = self.checks.get(&key.check);
+        let ended = check.is_some_and(|check| {
+            let lifetime = self.controllers[check.controller].lifetime;
+            self.phase(workload, &key.check, lifetime) == Standing::PodsRemain
+        });
+        if ended {
+            return Freshness::Over;
+        }
+        let parameters = check.and_then(|check| check.valid());
         let same_parameters = parameters.is_some_and(|valid| Arc::ptr_eq(valid, &basis.parameters));
         let same_flavors = Arc::ptr_eq(&self.flavors, &basis.flavors)
             || basis
@@ -182,7 +199,12 @@ impl Core {
                 .iter()
                 .flat_map(crate::api::PodSet::flavors)
                 .all(|flavor| self.flavors.get(flavor) == basis.flavors.get(flavor));
-        if same_parameters && same_flavors && workload.same_inputs(&basis.workload, &key.check) {
+        let same_family = self.families.of(workload).decides_like(&basis.family);
+        if same_parameters
+            && same_flavors
+            && same_family
+            && workload.same_inputs(&basis.workload, &key.check)
+        {
             Freshness::Current
         } else {
             Freshness::Stale
@@ -239,17 +261,17 @@ impl Core {
         let workload = self.workloads.workload(&key.uid)?;
         let state = self.workloads.key(key)?;
         let check = self.checks.get(&key.check)?;
-        let outlives = self.controllers[check.controller].outlives;
-        let running = match standing(workload, &key.check, outlives) {
+        let lifetime = self.controllers[check.controller].lifetime;
+        let running = match self.phase(workload, &key.check, lifetime) {
             Standing::Waiting => false,
             Standing::Running => true,
-            Standing::AwaitingReset | Standing::Over { .. } => return None,
+            Standing::AwaitingReset | Standing::PodsRemain | Standing::Over { .. } => return None,
         };
         let reservation = Reservation::of(workload, &key.check)?;
         let facts = Facts {
             entry: workload.check(&key.check)?,
             running,
-            growth: self.slices.growth(workload),
+            growth: Growth::of(&self.families.of(workload)),
             served: self.served,
             policy: &check.policy,
             memory: &state.memory,

@@ -12,6 +12,7 @@ mod cleanup;
 mod effects;
 mod enqueue;
 mod evaluations;
+mod families;
 mod leadership;
 mod report;
 mod tasks;
@@ -30,11 +31,10 @@ use tokio::time::Instant;
 
 use super::activation::Shelf;
 use super::backoff::Backoff;
-use super::decide::Slices;
 use super::intake::{Failure, StoredParameters};
 use super::queue::Queue;
 use crate::api::{AdmissionCheck, Name, ResourceFlavor, Served, Uid, Workload};
-use crate::check::{Check, ParametersKind, Wake};
+use crate::check::{Check, Families, Lifetime, ParametersKind, Wake};
 
 pub(crate) use cache::{Key, WorkloadCache};
 pub(crate) use checks::ManagedCheck;
@@ -60,15 +60,14 @@ pub(crate) struct Now {
 pub(crate) struct Controller {
     pub(crate) check: Check,
     pub(crate) name: String,
-    /// Whether its Ready stays valid when quota is lost.
-    pub(crate) outlives: bool,
+    pub(crate) lifetime: Lifetime,
 }
 
 impl From<Check> for Controller {
     fn from(check: Check) -> Self {
         Self {
             name: check.controller_name().as_str().to_owned(),
-            outlives: check.outlives_reservation(),
+            lifetime: check.lifetime(),
             check,
         }
     }
@@ -136,7 +135,7 @@ pub(crate) struct Core {
     pub(crate) role: Role,
     lists: Lists,
     pub(crate) workloads: WorkloadCache,
-    slices: Slices,
+    families: Families,
     pub(crate) checks: BTreeMap<Name, ManagedCheck>,
     parameters: Vec<(ParametersKind, Shelf)>,
     flavors: Arc<BTreeMap<String, ResourceFlavor>>,
@@ -153,6 +152,8 @@ struct Lists {
     checks: bool,
     /// Whether Workloads may have come and gone unobserved since the last complete list.
     missed: bool,
+    /// Slices that others have replaced, until the list of Workloads is complete.
+    replaced: Vec<Workload>,
     named_checks: Option<BTreeSet<Name>>,
     flavors: Option<BTreeMap<String, ResourceFlavor>>,
 }
@@ -219,11 +220,12 @@ impl Core {
                 workloads: false,
                 checks: false,
                 missed: true,
+                replaced: Vec::new(),
                 named_checks: None,
                 flavors: None,
             },
             workloads: WorkloadCache::default(),
-            slices: Slices::default(),
+            families: Families::default(),
             checks: BTreeMap::new(),
             parameters: kinds
                 .into_iter()

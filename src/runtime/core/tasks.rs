@@ -12,7 +12,9 @@ use super::cache::Key;
 use super::checks::{Tried, ValidParameters};
 use super::{Core, Effect};
 use crate::api::{AdmissionCheck, Name, ResourceFlavor, ResourceVersion, Uid, Workload};
-use crate::check::{AnyParameters, EventNote, Inactive, ReleaseReason, Released, Reservation};
+use crate::check::{
+    AnyParameters, EventNote, Family, Inactive, ReleaseReason, Released, Reservation,
+};
 use crate::runtime::decide::{Conclusion, EntryPatch, Outcome};
 use crate::runtime::evaluate::NoAnswer;
 use crate::runtime::writer::{ConditionPatch, WriteError};
@@ -84,6 +86,7 @@ pub(crate) struct EvaluationTask {
     pub(crate) controller: usize,
     pub(crate) check: Name,
     pub(crate) workload: Workload,
+    pub(crate) family: Family,
     pub(crate) evaluation: u32,
     pub(crate) now: Timestamp,
     pub(crate) generation: i64,
@@ -194,6 +197,7 @@ pub(super) enum InFlight {
 pub(super) struct Basis {
     pub(super) reservation: Reservation,
     pub(super) workload: Workload,
+    pub(super) family: Family,
     pub(super) parameters: Arc<ValidParameters>,
     pub(super) flavors: Arc<BTreeMap<String, ResourceFlavor>>,
 }
@@ -237,7 +241,7 @@ impl Core {
             let key = key.clone();
             if let Some(state) = self.workloads.key_mut(&key) {
                 state.busy = true;
-                let controller = state.controller;
+                let controller = state.controller();
                 self.work.busy[controller] += 1;
             }
         }
@@ -254,7 +258,7 @@ impl Core {
             && let Some(state) = self.workloads.key_mut(key)
         {
             state.busy = false;
-            let controller = state.controller;
+            let controller = state.controller();
             self.work.busy[controller] = self.work.busy[controller].saturating_sub(1);
         }
         if let Some(pause) = result.pause() {

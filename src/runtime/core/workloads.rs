@@ -9,9 +9,9 @@ use kube::runtime::watcher::Event;
 use super::cache::{Applied, Key, KeyState, Origin};
 use super::tasks::InFlight;
 use super::{Core, Report, Shown, Task};
-use crate::api::{CheckState, Name, ResourceFlavor, ResourceVersion, Uid, Workload};
-use crate::check::{ReleaseReason, Reservation};
-use crate::runtime::decide::{Standing, must_withdraw, standing};
+use crate::api::{CheckState, Name, ResourceFlavor, ResourceVersion, Slice, Uid, Workload};
+use crate::check::{FamilyRole, ReleaseReason, Reservation};
+use crate::runtime::decide::{Standing, must_withdraw};
 use crate::runtime::queue::Lane;
 use crate::runtime::writer::{EntryDigest, WriteError};
 
@@ -23,18 +23,35 @@ const OVERWRITES_APART: SignedDuration = SignedDuration::from_mins(10);
 
 impl Core {
     pub(super) fn handle_workload(&mut self, event: Event<Workload>) {
-        self.slices.take(&event);
+        let before = self.families_before(&event);
+        self.families.take(&event);
+        self.follow(event);
+        self.families_changed(before);
+    }
+
+    fn follow(&mut self, event: Event<Workload>) {
         match event {
             Event::Init => {
                 // Within one watch, a second list means that events were lost.
                 self.lists.missed |= self.lists.workloads;
+                self.lists.replaced.clear();
                 self.workloads.begin_list();
                 self.show(Shown::ListStarted);
+            }
+            // What became of its pods is said by the slices that the list is still to name.
+            Event::InitApply(workload)
+                if workload.conditions().replaced
+                    && self.workloads.get(workload.uid()).is_none() =>
+            {
+                self.lists.replaced.push(workload);
             }
             Event::InitApply(workload) | Event::Apply(workload) => {
                 self.take_in(&workload, Origin::Watch);
             }
             Event::InitDone => {
+                for workload in std::mem::take(&mut self.lists.replaced) {
+                    self.take_in(&workload, Origin::Watch);
+                }
                 // Objects that vanished while nobody watched send no event of their own.
                 let (vanished, older) = self.workloads.end_list();
                 for uid in &vanished {
@@ -62,16 +79,16 @@ impl Core {
     /// Takes a state of a Workload in, unless a newer one is known.
     pub(super) fn take_in(&mut self, workload: &Workload, origin: Origin) {
         let uid = workload.uid();
-        let holds = workload.holds_quota() && !workload.conditions().finished().is_true();
+        let holds = self.is_held(workload);
         if !holds && self.workloads.get(uid).is_none() {
             return;
         }
         match self.workloads.apply(workload, origin) {
             // It is in the list all the same.
-            Applied::Superseded(newer) => self.show(Shown::Applied(newer)),
+            Applied::Superseded(newer) => self.show_workload(&newer),
             Applied::Discarded => {}
             Applied::Newest(before) => {
-                self.show(Shown::Applied(workload.clone()));
+                self.show_workload(workload);
                 self.reconcile(workload, before.as_ref());
                 if !holds {
                     self.workloads.remove(uid, Some(workload));
@@ -147,7 +164,7 @@ impl Core {
                     // A read is never older than what was known when it was sent, unless the API
                     // server's storage was restored.
                     let before = self.workloads.replace(&workload);
-                    self.show(Shown::Applied(workload.clone()));
+                    self.show_workload(&workload);
                     self.reconcile(&workload, before.as_ref());
                 } else {
                     self.take_in(&workload, Origin::Read);
@@ -179,6 +196,7 @@ impl Core {
         last: Option<&Workload>,
         why: Option<ReleaseReason>,
     ) {
+        let left = last.is_some();
         let Some(last) = self.workloads.remove(uid, last) else {
             return;
         };
@@ -186,6 +204,12 @@ impl Core {
         for check in self.checks_of(&last) {
             let key = Key::new(uid, &check);
             let stale = self.leaves_a_verdict(&last, &check);
+            let left = left && !stale && why.is_none();
+            let why = if left {
+                self.why_left(&last, &check)
+            } else {
+                why.clone()
+            };
             let decided = self
                 .workloads
                 .key(&key)
@@ -208,14 +232,15 @@ impl Core {
         let Some(known) = self.checks.get(check) else {
             return false;
         };
-        let outlives = self.controllers[known.controller].outlives;
+        let lifetime = self.controllers[known.controller].lifetime;
         workload
             .check(check)
-            .is_some_and(|entry| must_withdraw(entry, outlives))
+            .filter(|_| !workload.is_parent())
+            .is_some_and(|entry| must_withdraw(entry, lifetime))
     }
 
     /// The checks of this process that `workload` has an entry of, or had.
-    fn checks_of(&self, workload: &Workload) -> BTreeSet<Name> {
+    pub(super) fn checks_of(&self, workload: &Workload) -> BTreeSet<Name> {
         let tracked = self.workloads.get(workload.uid());
         let known = tracked
             .iter()
@@ -230,7 +255,7 @@ impl Core {
     }
 
     /// Reconciles `workload` for each check of this process.
-    fn reconcile(&mut self, workload: &Workload, before: Option<&Workload>) {
+    pub(super) fn reconcile(&mut self, workload: &Workload, before: Option<&Workload>) {
         for check in self.checks_of(workload) {
             self.reconcile_check(workload, before, &check);
         }
@@ -248,9 +273,9 @@ impl Core {
             return self.end_reservation(&key, Some(ReleaseReason::CheckRemoved), false);
         };
         let controller = known.controller;
-        let phase = standing(workload, check, self.controllers[controller].outlives);
+        let phase = self.phase(workload, check, self.controllers[controller].lifetime);
         if let Standing::Over { why, withdraw } = phase {
-            self.end_reservation(&key, Some(why), false);
+            self.end_reservation(&key, Some(why.clone()), false);
             if withdraw {
                 let found = Some((why, workload.clone()));
                 self.enqueue_withdrawal(workload, &key, controller, found);
@@ -268,7 +293,13 @@ impl Core {
         // A verdict may be of an earlier process, which may have allocated something.
         let started = *entry.state() != CheckState::Pending || self.workloads.is_listing();
         let digest = EntryDigest::of(entry);
-        let undecided = is_undecided(workload, check);
+        // A growth is evaluated early in a term: what runs of its job was approved before.
+        let undecided = is_undecided(workload, check)
+            && *self.families.of(workload).role() != FamilyRole::Growth;
+        let evicted = workload.conditions().evicted().is_true();
+        if !evicted && self.workloads.key(&key).is_some_and(|state| state.evicted) {
+            self.end_reservation(&key, Some(ReleaseReason::Evicted), false);
+        }
         self.end_other_reservation(workload, &key, since);
         let (now, steady, leads) = (self.now, self.steady(), self.leads());
         let Some(tracked) = self.workloads.get_mut(workload.uid()) else {
@@ -278,17 +309,30 @@ impl Core {
         if state.reservation != Some(since) {
             state.begin(since, started, now.wall, steady);
         }
-        if phase == Standing::AwaitingReset || !leads {
+        state.evicted = evicted;
+        if phase == Standing::PodsRemain && !self.cleanups.blocks(&key) {
+            self.dequeue(&key);
+            self.set_timer(&key, None);
+        }
+        if matches!(phase, Standing::AwaitingReset | Standing::PodsRemain) || !leads {
             return;
         }
+        let Some(state) = self.workloads.key_mut(&key) else {
+            return;
+        };
         let lane = state.lane(undecided);
         let inputs_changed = before.is_some_and(|before| {
             // The updates of other checks matter until this one is Ready, which fixes its own.
-            if *entry.state() == CheckState::Ready {
-                !before.decides_like(workload)
+            let same = if *entry.state() == CheckState::Ready {
+                before.decides_like(workload)
             } else {
-                !before.same_inputs(workload, check)
-            }
+                before.same_inputs(workload, check)
+            };
+            // A growth that is admitted is the whole from here on.
+            let grown = matches!(workload.slice(), Slice::Replaces(_))
+                && workload.is_admitted()
+                && !before.is_admitted();
+            !same || grown
         });
         match reason_to_evaluate(state, digest, inputs_changed) {
             None => {}
@@ -337,12 +381,7 @@ impl Core {
         if known.is_none_or(|known| known == since) {
             return;
         }
-        let evicted = workload.conditions().evicted();
-        let why = if evicted.at() >= known && evicted.at().is_some() {
-            ReleaseReason::Evicted
-        } else {
-            ReleaseReason::QuotaLost
-        };
+        let why = why_replaced(workload, known);
         self.end_reservation(key, Some(why), false);
     }
 
@@ -362,7 +401,7 @@ impl Core {
         let Some(since) = state.reservation.take() else {
             return;
         };
-        let (started, controller) = (state.started, state.controller);
+        let (started, controller) = (state.started, state.controller());
         state.started = false;
         state.again = again;
         state.reset();
@@ -375,7 +414,8 @@ impl Core {
             && let Some(last) = last
         {
             let (namespace, name) = (last.namespace(), last.name());
-            let reservation = Reservation::new(namespace, name, key.uid.clone(), &key.check, since);
+            let reservation = Reservation::new(namespace, name, key.uid.clone(), &key.check, since)
+                .in_family(last.family_key());
             self.enqueue_cleanup(key, reservation, why, release, None);
         }
     }
@@ -417,6 +457,16 @@ impl Core {
                 Arc::make_mut(&mut self.flavors).remove(&flavor.name);
             }
         }
+    }
+}
+
+/// Why the reservation that began at `since` ended, if `workload` has another one now.
+pub(super) fn why_replaced(workload: &Workload, since: Option<Timestamp>) -> ReleaseReason {
+    let evicted = workload.conditions().evicted();
+    if evicted.at() >= since && evicted.at().is_some() {
+        ReleaseReason::Evicted
+    } else {
+        ReleaseReason::QuotaLost
     }
 }
 

@@ -34,7 +34,10 @@ impl Core {
         let Some(reservation) = Reservation::of(&workload, &key.check) else {
             return;
         };
-        let evicts = conclusion.evicts;
+        let check = self.checks.get(&key.check);
+        // Without a limit, the next leader has nothing to know.
+        let counts = check.is_some_and(|check| check.policy.max_evictions_per_hour != u32::MAX);
+        let evicts = conclusion.evicts && counts;
         let verdict = ConcludedVerdict {
             reservation,
             workload,
@@ -204,7 +207,7 @@ impl Core {
         };
         state.failed_writes = state.failed_writes.saturating_add(1);
         state.expected = None;
-        let failures = state.failed_writes;
+        let failures = u32::from(state.failed_writes);
         match error {
             WriteError::NotLeader => self.set_timer(key, Some(NOT_LEADER_DELAY)),
             // The verdict is dropped: what changed may change it (rule 2).
@@ -241,7 +244,7 @@ impl Core {
         let failures = self
             .workloads
             .key(key)
-            .map_or(1, |state| state.failed_writes);
+            .map_or(1, |state| u32::from(state.failed_writes));
         let delay = self.delay(failures.saturating_add(5), digest(key));
         let changes_state = conclusion
             .write
@@ -274,7 +277,7 @@ impl Core {
         let failures = self
             .workloads
             .key(key)
-            .map_or(1, |state| state.failed_writes);
+            .map_or(1, |state| u32::from(state.failed_writes));
         match result {
             Ok(Some(workload)) => {
                 self.take_in(&workload, Origin::Reply);
@@ -329,7 +332,7 @@ impl Core {
         let Some(state) = self.workloads.key(key) else {
             return;
         };
-        let (controller, held) = (state.controller, state.held(steady));
+        let (controller, held) = (state.controller(), state.held(steady));
         for note in &conclusion.notes {
             self.report(Report::Note {
                 reservation: reservation.clone(),

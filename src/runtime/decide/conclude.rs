@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Delay, EntryPatch, Growth, HeldBack, Memory, Note};
+use super::{Delay, EntryPatch, HeldBack, Memory, Millis, Note};
 use crate::api::{CheckEntry, CheckState, Served};
 use crate::check::{
-    Answer, ErrorKind, MESSAGE_LIMIT, Message, OnError, OnFailure, OnTimeout, PodSetUpdates,
-    Settled, Verdict,
+    Answer, ErrorKind, Family, FamilyRole, MESSAGE_LIMIT, Message, OnError, OnFailure, OnTimeout,
+    PodSetUpdates, Settled, Verdict,
 };
 
 /// What came of asking the check.
@@ -23,6 +23,22 @@ pub(crate) enum Outcome {
         message: Message,
         again: Option<Duration>,
     },
+}
+
+/// A Workload that waits, of a job of which an earlier slice runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Growth {
+    /// How many pods run; `None` if the slice that runs is not known.
+    pub(crate) running: Option<u32>,
+}
+
+impl Growth {
+    /// What grows, if it is a growth of `family`.
+    pub(crate) fn of(family: &Family) -> Option<Self> {
+        (*family.role() == FamilyRole::Growth).then(|| Self {
+            running: family.all_running_pods(),
+        })
+    }
 }
 
 /// Everything that the conclusion depends on.
@@ -173,7 +189,7 @@ impl Draft<'_> {
         self.memory.decided();
         // Of a job that is admitted without a Ready from here, another process has said it.
         self.memory.watched = verdict.is_ready().then_some(verdict.recheck_in.is_some());
-        self.memory.recheck = verdict.recheck_in;
+        self.memory.recheck = verdict.recheck_in.map(Millis::from);
         let again = verdict
             .recheck_in
             .map_or(LookAgain::OnChange, LookAgain::After);
@@ -203,7 +219,7 @@ impl Draft<'_> {
             Answer::Ready | Answer::NotApplicable => {
                 self.memory.no_objection();
                 self.memory.watched = Some(verdict.recheck_in.is_some());
-                self.memory.recheck = verdict.recheck_in;
+                self.memory.recheck = verdict.recheck_in.map(Millis::from);
                 let target = (self.facts.entry.state != CheckState::Ready).then(|| ready(verdict));
                 (
                     target,
@@ -215,7 +231,7 @@ impl Draft<'_> {
             Answer::Unchanged => {
                 self.memory.no_objection();
                 self.memory.watched = Some(verdict.recheck_in.is_some());
-                self.memory.recheck = verdict.recheck_in;
+                self.memory.recheck = verdict.recheck_in.map(Millis::from);
                 (
                     None,
                     verdict
@@ -225,7 +241,7 @@ impl Draft<'_> {
             }
             Answer::Pending | Answer::PreemptionRequired => {
                 self.memory.no_objection();
-                let recheck = verdict.recheck_in.or(self.memory.recheck);
+                let recheck = verdict.recheck_in.or(self.memory.recheck.map(Millis::get));
                 (None, recheck.map_or(LookAgain::OnChange, LookAgain::After))
             }
             Answer::Retry { .. } | Answer::Rejected => self.objection(verdict),
@@ -295,7 +311,11 @@ impl Draft<'_> {
             HeldBack::Growth => (OBJECTION_RECHECK * (1 << doubled)).min(GROWTH_RECHECK),
             _ => OBJECTION_RECHECK,
         };
-        self.memory.recheck.or(delay).unwrap_or(pause)
+        self.memory
+            .recheck
+            .map(Millis::get)
+            .or(delay)
+            .unwrap_or(pause)
     }
 
     /// A verdict that would stop a running job.
@@ -309,7 +329,7 @@ impl Draft<'_> {
             });
             // Also where the check is not known to monitor the job: a new leader has not been told,
             // and the next Ready says whether it does.
-            let again = self.memory.recheck.unwrap_or(OBJECTION_RECHECK);
+            let again = self.memory.recheck.map_or(OBJECTION_RECHECK, Millis::get);
             return (None, LookAgain::After(again));
         }
         match verdict.answer {

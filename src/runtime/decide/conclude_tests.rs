@@ -133,7 +133,7 @@ fn blocked(message: &str) -> Outcome {
 fn watched() -> Memory {
     Memory {
         watched: Some(true),
-        recheck: Some(Duration::from_secs(300)),
+        recheck: Some(Duration::from_secs(300).into()),
         ..Memory::default()
     }
 }

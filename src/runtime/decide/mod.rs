@@ -5,18 +5,17 @@
 
 mod conclude;
 mod delay;
-mod slices;
 mod standing;
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
-pub(crate) use conclude::{Conclusion, Facts, LookAgain, Outcome, conclude};
+pub(crate) use conclude::{Conclusion, Facts, Growth, LookAgain, Outcome, conclude};
 pub(crate) use delay::Delay;
-pub(crate) use slices::{Growth, Slices};
-pub(crate) use standing::{Standing, must_withdraw, standing};
+pub(crate) use standing::{Standing, must_withdraw, reason_to_stop, standing};
 
 use crate::api::{CheckEntry, CheckState, PodSetUpdate, short_digest};
 use crate::check::{Answer, Message, PodSetUpdates};
@@ -77,9 +76,27 @@ pub(crate) struct Memory {
     /// that Ready was given in another process.
     pub(crate) watched: Option<bool>,
     /// The last verdict's delay.
-    pub(crate) recheck: Option<Duration>,
+    pub(crate) recheck: Option<Millis>,
     /// What went wrong. Apart, because nothing does for most.
     trouble: Option<Box<Trouble>>,
+}
+
+/// A delay in milliseconds, at least one and at most 49 days: a Duration would take four times as
+/// much of the memory that each Workload has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Millis(NonZeroU32);
+
+impl Millis {
+    pub(crate) fn get(self) -> Duration {
+        Duration::from_millis(self.0.get().into())
+    }
+}
+
+impl From<Duration> for Millis {
+    fn from(delay: Duration) -> Self {
+        let millis = u32::try_from(delay.as_millis()).unwrap_or(u32::MAX);
+        Self(NonZeroU32::new(millis).unwrap_or(NonZeroU32::MIN))
+    }
 }
 
 /// What went wrong with one reservation.

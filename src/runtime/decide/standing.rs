@@ -1,10 +1,10 @@
 //! What a Workload's state lets a check do.
 
 use crate::api::{CheckEntry, CheckState, Workload};
-use crate::check::ReleaseReason;
+use crate::check::{Lifetime, ReleaseReason};
 
 /// Where a Workload stands for one check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// It holds quota and waits: the check decides.
     Waiting,
@@ -12,6 +12,9 @@ pub(crate) enum Standing {
     Running,
     /// The check said Retry or Rejected, and Kueue has not acted on it yet: silence.
     AwaitingReset,
+    /// Nothing is decided any more, and pods of it may be there: Kueue stops the job, or another
+    /// slice has replaced this one and is not admitted yet. What was allocated is kept.
+    PodsRemain,
     /// There is no reservation to decide about. What was started for the last one is released.
     Over {
         /// Why.
@@ -22,11 +25,15 @@ pub(crate) enum Standing {
 }
 
 /// Where `workload` stands for the check `check`. Rules 1, 6 and 15.
-pub(crate) fn standing(workload: &Workload, check: &str, outlives_reservation: bool) -> Standing {
+pub(crate) fn standing(workload: &Workload, check: &str, lifetime: Lifetime) -> Standing {
     let over = |why| Standing::Over {
         why,
         withdraw: false,
     };
+    if workload.is_parent() {
+        // It only repeats what its variants are: an entry on it was written by hand.
+        return over(ReleaseReason::CheckRemoved);
+    }
     let conditions = workload.conditions();
     let Some(entry) = workload.check(check) else {
         return over(ReleaseReason::CheckRemoved);
@@ -34,24 +41,22 @@ pub(crate) fn standing(workload: &Workload, check: &str, outlives_reservation: b
     if conditions.finished().is_true() {
         return over(ReleaseReason::Finished);
     }
-    if workload.is_being_deleted() {
-        return over(ReleaseReason::Deleted);
-    }
-    if !workload.is_active() {
-        return over(ReleaseReason::Deactivated);
-    }
-    if conditions.evicted().is_true() {
+    let why = reason_to_stop(workload);
+    if workload.holds_quota() {
+        // Kueue keeps the quota until the pods are gone.
+        match why {
+            Some(why) if lifetime.ends_at_eviction => return over(why),
+            Some(_) => return Standing::PodsRemain,
+            None => {}
+        }
+    } else {
+        let why = why.unwrap_or(ReleaseReason::QuotaLost);
         // An eviction resets the verdict, unless Kueue decided it from an older copy: then the
         // verdict is still there when the quota is gone (measured on 0.19.2, under load).
+        let reserved_again = matches!(why, ReleaseReason::Evicted | ReleaseReason::QuotaLost);
         return Standing::Over {
-            why: ReleaseReason::Evicted,
-            withdraw: !workload.holds_quota() && must_withdraw(entry, outlives_reservation),
-        };
-    }
-    if !workload.holds_quota() {
-        return Standing::Over {
-            why: ReleaseReason::QuotaLost,
-            withdraw: must_withdraw(entry, outlives_reservation),
+            why,
+            withdraw: reserved_again && must_withdraw(entry, lifetime),
         };
     }
     match entry.state() {
@@ -61,11 +66,25 @@ pub(crate) fn standing(workload: &Workload, check: &str, outlives_reservation: b
     }
 }
 
-/// Retry and Rejected without quota are never reset by Kueue and keep the Workload from ever being queued again (measured on 0.19.2), so they are withdrawn
-/// whatever the check says of its Ready.
-pub(crate) fn must_withdraw(entry: &CheckEntry, outlives_reservation: bool) -> bool {
+/// Why Kueue stops the job of `workload`, which is not finished; `None` if it does not.
+pub(crate) fn reason_to_stop(workload: &Workload) -> Option<ReleaseReason> {
+    if workload.is_being_deleted() {
+        Some(ReleaseReason::Deleted)
+    } else if !workload.is_active() {
+        Some(ReleaseReason::Deactivated)
+    } else {
+        let evicted = workload.conditions().evicted().is_true();
+        evicted.then_some(ReleaseReason::Evicted)
+    }
+}
+
+/// Whether the answer of `entry` is withdrawn when quota is lost.
+///
+/// Retry and Rejected without quota are never reset by Kueue and keep the Workload from ever being
+/// queued again (measured on 0.19.2), so they are withdrawn whatever the check says of its Ready.
+pub(crate) fn must_withdraw(entry: &CheckEntry, lifetime: Lifetime) -> bool {
     match entry.state() {
-        CheckState::Ready => !outlives_reservation,
+        CheckState::Ready => !lifetime.outlives,
         CheckState::Retry | CheckState::Rejected | CheckState::PreemptionRequired => true,
         CheckState::Pending | CheckState::Other(_) => false,
     }
@@ -168,12 +187,18 @@ mod tests {
                 "evicted, quota still held",
                 "Pending",
                 conditions(&[("Evicted", "True")], "True"),
-                over(ReleaseReason::Evicted),
+                Standing::PodsRemain,
             ),
             (
                 "evicted with Retry left",
                 "Retry",
                 conditions(&[("Evicted", "True")], "True"),
+                Standing::PodsRemain,
+            ),
+            (
+                "evicted, and the pods are gone",
+                "Pending",
+                conditions(&[("Evicted", "True")], "False"),
                 over(ReleaseReason::Evicted),
             ),
             (
@@ -186,13 +211,19 @@ mod tests {
                 "deactivated",
                 "Ready",
                 json!({"spec": {"active": false}}),
+                Standing::PodsRemain,
+            ),
+            (
+                "deactivated, and the pods are gone",
+                "Ready",
+                json!({"spec": {"active": false}, "status": {"admission": null}}),
                 over(ReleaseReason::Deactivated),
             ),
             (
                 "being deleted",
                 "Pending",
                 json!({"metadata": {"deletionTimestamp": "2026-11-21T09:00:00Z"}}),
-                over(ReleaseReason::Deleted),
+                Standing::PodsRemain,
             ),
             (
                 "entry gone",
@@ -202,10 +233,51 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                standing(&workload(state, &patch), "c", false),
+                standing(&workload(state, &patch), "c", Lifetime::default()),
                 expected,
                 "{name}"
             );
+        }
+    }
+
+    #[test]
+    fn a_check_may_release_as_soon_as_the_job_is_stopped() {
+        let early = Lifetime {
+            ends_at_eviction: true,
+            ..Lifetime::default()
+        };
+        let evicted = conditions(&[("Evicted", "True")], "True");
+        for (state, patch, why) in [
+            ("Pending", evicted.clone(), ReleaseReason::Evicted),
+            // Kueue resets it while the quota is held.
+            ("Retry", evicted, ReleaseReason::Evicted),
+            (
+                "Ready",
+                json!({"spec": {"active": false}}),
+                ReleaseReason::Deactivated,
+            ),
+            (
+                "Pending",
+                json!({"metadata": {"deletionTimestamp": "2026-11-21T09:00:00Z"}}),
+                ReleaseReason::Deleted,
+            ),
+        ] {
+            let expected = Standing::Over {
+                why,
+                withdraw: false,
+            };
+            assert_eq!(
+                standing(&workload(state, &patch), "c", early),
+                expected,
+                "{state}"
+            );
+        }
+    }
+
+    fn outliving(outlives: bool) -> Lifetime {
+        Lifetime {
+            outlives,
+            ..Lifetime::default()
         }
     }
 
@@ -226,7 +298,7 @@ mod tests {
                 withdraw,
             };
             assert_eq!(
-                standing(&workload(state, &lost), "c", outlives),
+                standing(&workload(state, &lost), "c", outliving(outlives)),
                 expected,
                 "{state}, outlives: {outlives}"
             );
@@ -237,7 +309,7 @@ mod tests {
     fn a_verdict_that_outlived_an_eviction_is_withdrawn_once_the_quota_is_gone() {
         let withdrawn = |state, quota, outlives| {
             let evicted = conditions(&[("Evicted", "True")], quota);
-            let phase = standing(&workload(state, &evicted), "c", outlives);
+            let phase = standing(&workload(state, &evicted), "c", outliving(outlives));
             phase
                 == Standing::Over {
                     why: ReleaseReason::Evicted,

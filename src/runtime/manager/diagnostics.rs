@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::Query;
 use super::session::Session;
 use crate::api::{CheckState, Name, Served};
-use crate::runtime::core::{Recent, Role};
+use crate::runtime::core::{Core, Recent, Role};
 use crate::runtime::health::WatchReport;
 use crate::runtime::lease::Leadership;
 use crate::runtime::metrics::{CheckLabels, LaneLabels};
@@ -99,7 +99,7 @@ impl Session {
     /// what another replica knew last is no longer true.
     fn set_gauges(&self) {
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-        let workloads = self.core.workloads.present().count();
+        let workloads = self.core.workloads_with_quota();
         self.metrics.workloads.set(count(workloads));
         self.metrics.pending_workloads.clear();
         self.metrics.check_active.clear();
@@ -153,7 +153,9 @@ impl Session {
         let mut pending: BTreeMap<Name, i64> = checks.collect();
         for (workload, tracked) in self.core.workloads.present() {
             for key in tracked.keys.iter().filter(|key| key.reservation.is_some()) {
-                let entry = workload.check(&key.check);
+                let entry = workload
+                    .check(&key.check)
+                    .filter(|_| Core::is_decided_about(workload));
                 if entry.is_some_and(|entry| *entry.state() == CheckState::Pending) {
                     *pending.entry(Name::clone(&key.check)).or_default() += 1;
                 }
@@ -197,7 +199,7 @@ impl Session {
                 _ => String::new(),
             },
             acting: self.leads(),
-            workloads: core.workloads.present().count(),
+            workloads: core.workloads_with_quota(),
             looking: core.work.busy.iter().sum(),
             queue: self.lanes(),
             releases_outstanding: core

@@ -8,6 +8,7 @@ mod diagnostics;
 mod reporting;
 mod session;
 mod tasks;
+mod updates;
 mod watches;
 
 use std::fmt;
@@ -32,7 +33,8 @@ use crate::check::Check;
 use session::Session;
 
 #[cfg(feature = "cli")]
-pub(in crate::runtime) use tasks::updates_do_not_fit;
+#[cfg(feature = "cli")]
+pub(in crate::runtime) use updates::{About, fit_updates};
 
 pub use builder::{BuildError, RuntimeBuilder};
 pub use diagnostics::Diagnostics;

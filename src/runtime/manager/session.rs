@@ -318,7 +318,7 @@ fn writer(
 fn seen(shown: &Shown) -> Seen<'_> {
     match shown {
         Shown::ListStarted => Seen::Listing,
-        Shown::Applied(workload) => Seen::Workload(workload),
+        Shown::Applied(workload, family) => Seen::Workload(workload, family),
         Shown::Removed(workload) => Seen::Gone(workload),
         Shown::ListCompleted { continuous } => Seen::Listed {
             unbroken: *continuous,

@@ -5,10 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::api::{ResourceFlavor, Workload};
-use crate::check::{
-    Check, CheckError, Conflicts, ErrorKind, PodSetUpdates, ReadWorkload, RequestBuilder,
-};
+use super::updates::{About, fit_updates};
+use crate::check::{Check, CheckError, ReadWorkload, RequestBuilder};
 use crate::runtime::core::{Controller, EvaluationTask, NotActivated, Task, TaskResult};
 use crate::runtime::decide::Outcome;
 use crate::runtime::evaluate::{ask, guarded};
@@ -88,6 +86,7 @@ impl Tools {
         let (check, limit) = self.check(task.controller);
         let reader: Arc<dyn ReadWorkload> = Arc::clone(&self.writer) as Arc<dyn ReadWorkload>;
         let request = RequestBuilder::new(task.workload.clone(), &task.check)
+            .family(task.family)
             .now(task.now)
             .evaluation(task.evaluation)
             .parameters_generation(task.generation)
@@ -96,58 +95,26 @@ impl Tools {
             .build_any(task.parameters);
         let (outcome, label) = ask(&check, request.clone(), limit).await;
         let took = started.elapsed();
-        let events = std::mem::take(&mut *request.told());
-        let refused = match &outcome {
-            Outcome::Verdict(verdict) if verdict.is_ready() && !verdict.updates.is_empty() => {
-                updates_do_not_fit(
-                    &verdict.updates,
-                    &task.workload,
-                    &task.check,
-                    &task.flavors,
-                    &*self.writer,
-                )
-                .await
+        let mut events = std::mem::take(&mut *request.told());
+        let outcome = match outcome {
+            Outcome::Verdict(verdict) => {
+                let about = About {
+                    workload: &task.workload,
+                    family: request.family(),
+                    check: &task.check,
+                    flavors: &task.flavors,
+                };
+                let (outcome, event) = fit_updates(verdict, about, &*self.writer).await;
+                events.extend(event);
+                outcome
             }
-            _ => None,
+            outcome => outcome,
         };
         TaskResult::Evaluated {
-            outcome: refused.unwrap_or(outcome),
+            outcome,
             label,
             took,
             events,
         }
-    }
-}
-
-/// Rule 10: an update that contradicts something else would finish the job as FailedToStart. One
-/// request, and only when there seems to be a conflict.
-pub(in crate::runtime) async fn updates_do_not_fit(
-    updates: &PodSetUpdates,
-    workload: &Workload,
-    check: &str,
-    flavors: &std::collections::BTreeMap<String, ResourceFlavor>,
-    reader: &dyn ReadWorkload,
-) -> Option<Outcome> {
-    let failed = |kind, message: String| {
-        Some(Outcome::Failed {
-            kind,
-            message: message.into(),
-        })
-    };
-    match updates.conflicts(workload, check, flavors) {
-        Conflicts::None => None,
-        Conflicts::Certain(error) => failed(ErrorKind::Permanent, error.to_string()),
-        Conflicts::UnknownFlavor(name) => failed(
-            ErrorKind::Transient,
-            format!(
-                "the ResourceFlavor `{name}` is not known, so its node labels cannot be compared with the updates"
-            ),
-        ),
-        Conflicts::Suspected => match reader.read(workload).await {
-            Ok(object) => updates
-                .conflict_in_object(&object, check)
-                .and_then(|error| failed(ErrorKind::Permanent, error.to_string())),
-            Err(error) => failed(error.kind(), error.to_string()),
-        },
     }
 }

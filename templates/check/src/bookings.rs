@@ -4,18 +4,21 @@
 //! It is not in the job's namespace: to write ConfigMaps there, the check would need the right to
 //! write all ConfigMaps of the cluster, those of the system too. In its own, a Role is enough.
 //!
-//! A licence, a volume or a machine is booked in the same three steps: under a name that follows from the reservation, so that booking twice books once;
+//! A licence, a volume or a machine is booked in the same three steps: under a name that follows from the job, so that booking twice books once;
 //! cancelled by that name, whether it is there or not; and listed, so that nothing is left over from a process that died.
+//!
+//! A job has one booking, with a line for each of its Workloads: an elastic job that grows has two for a while. The booking ends with its last line.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::rbac::v1::PolicyRule;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
 use kueue_check::prelude::{CheckError, Reservation};
-use serde_json::json;
+use serde_json::{Value, json};
 
 const LABEL: &str = "{{ controller_name | split: "/" | first }}/booked-by";
-const ANNOTATION: &str = "{{ controller_name | split: "/" | first }}/reservation";
+/// The annotation of a line is this and the Workload's uid.
+const ANNOTATION: &str = "{{ controller_name | split: "/" | first }}/reservation-";
 const PROGRAM: &str = "{{ project-name }}";
 
 /// The bookings on a cluster.
@@ -28,35 +31,49 @@ impl Bookings {
         Self(Api::default_namespaced(client))
     }
 
-    /// Books `pods` for a reservation. One that is booked already stays as it is.
+    /// Books for the job of a reservation, by which `pods` run. What is booked already stays.
     ///
     /// # Errors
     /// Those of the API server.
     pub async fn book(&self, reservation: &Reservation, pods: u32) -> Result<(), CheckError> {
-        let name = name(reservation);
-        let booking = json!({
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {
-                "name": name,
-                "labels": {LABEL: PROGRAM},
-                "annotations": {ANNOTATION: reservation.to_string()},
-            },
-            "data": {"workload": reservation.name(), "pods": pods.to_string()},
+        let uid = reservation.uid().to_string();
+        let line = json!({
+            "metadata": {"annotations": {format!("{ANNOTATION}{uid}"): reservation.to_string()}},
+            "data": {uid: format!("{}: {pods} pods", reservation.name())},
         });
-        let parameters = PatchParams::apply(PROGRAM).force();
-        self.0.patch(&name, &parameters, &Patch::Apply(booking)).await?;
+        self.apply(reservation, line).await?;
         Ok(())
     }
 
-    /// Cancels what was booked for a reservation, if anything was.
+    /// Cancels what was booked for a reservation, if anything was, unless the job goes on by another
+    /// Workload that has a line.
     ///
     /// # Errors
     /// Those of the API server.
     pub async fn cancel(&self, reservation: &Reservation) -> Result<(), CheckError> {
-        match self.0.delete(&name(reservation), &DeleteParams::default()).await {
+        let left = self.apply(reservation, json!({"metadata": {}})).await?;
+        if left.annotations().keys().any(|key| key.starts_with(ANNOTATION)) {
+            return Ok(());
+        }
+        // Not if another Workload of the job has been given a line since.
+        let preconditions = Preconditions { resource_version: left.resource_version(), uid: left.uid() };
+        let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+        match self.0.delete(&name(reservation), &parameters).await {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             deleted => Ok(deleted.map(drop)?),
         }
+    }
+
+    /// Makes `line` what the Workload of `reservation` has in the booking of its job. Each Workload is
+    /// a field manager of its own, so the lines of others stay.
+    async fn apply(&self, reservation: &Reservation, mut line: Value) -> Result<ConfigMap, CheckError> {
+        let name = name(reservation);
+        line["apiVersion"] = "v1".into();
+        line["kind"] = "ConfigMap".into();
+        line["metadata"]["name"] = name.as_str().into();
+        line["metadata"]["labels"] = json!({LABEL: PROGRAM});
+        let manager = format!("{PROGRAM}-{}", reservation.uid());
+        Ok(self.0.patch(&name, &PatchParams::apply(&manager).force(), &Patch::Apply(line)).await?)
     }
 
     /// The reservations for which something is booked.
@@ -66,8 +83,8 @@ impl Bookings {
     pub async fn all(&self) -> Result<Vec<Reservation>, CheckError> {
         let selected = ListParams::default().labels(&format!("{LABEL}={PROGRAM}"));
         let booked = self.0.list(&selected).await?;
-        let reservations = booked.iter().filter_map(|booking| booking.annotations().get(ANNOTATION)?.parse().ok());
-        Ok(reservations.collect())
+        let lines = booked.iter().flat_map(|booking| booking.annotations().iter().filter(|(key, _)| key.starts_with(ANNOTATION)));
+        Ok(lines.filter_map(|(_, reservation)| reservation.parse().ok()).collect())
     }
 
     /// What this needs in the check's own namespace. An apply that creates needs both `create` and
@@ -83,14 +100,13 @@ impl Bookings {
     }
 }
 
-/// The name of a booking: another one for each reservation of each AdmissionCheck, and the same in
-/// each version of this program. The reservation itself has slashes and can be too long for a name,
-/// so this is its hash (FNV-1a, 128 bits). No user can choose it: the API server makes the
-/// Workload's uid.
+/// The name of a booking: another one for each job and AdmissionCheck, and the same for all Workloads
+/// of the job and in each version of this program. Both together can be too long for a name, so this
+/// is their hash (FNV-1a, 128 bits). No user can choose it: the API server makes the job's uid.
 fn name(reservation: &Reservation) -> String {
     const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
-    let text = reservation.to_string();
+    let text = format!("{}/{}", reservation.admission_check(), reservation.family_key());
     let hash = text.bytes().fold(OFFSET, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME));
     format!("booking-{hash:032x}")
 }
@@ -100,20 +116,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_that_of_one_reservation_and_stays() {
-        let names: Vec<String> = [
-            "team-a/train/u1/check/1763715605",
-            "team-a/train/u1/check/1763715606",
-            "team-a/train/u1/other/1763715605",
-            "team-b/train/u2/check/1763715605",
-        ]
-        .iter()
-        .map(|text| name(&text.parse().unwrap()))
-        .collect();
-        assert_eq!(names[0], "booking-e2d56205b8988658a4da3fc0f9e9663d");
-        let mut distinct = names.clone();
-        distinct.sort();
-        distinct.dedup();
-        assert_eq!(distinct.len(), names.len());
+    fn a_name_is_that_of_one_job_and_stays() {
+        let name = |text: &str| name(&text.parse().unwrap());
+        let first = name("team-a/train-1/u1/check/1763715605/job");
+        assert_eq!(first, "booking-e481c2e89106267511716550d8ebdd33");
+        assert_eq!(first, name("team-a/train-2/u2/check/1763715606/job"), "it grows");
+        assert_ne!(first, name("team-a/train-1/u1/other/1763715605/job"), "of another check");
+        assert_ne!(first, name("team-a/train-1/u1/check/1763715605"), "of another job");
     }
 }

@@ -19,7 +19,7 @@
         }
 {%- endif %}
 {%- if cleanup %}
-        bookings.book(request.reservation(), pods).await?;
+        bookings.book(request.reservation(), request.workload().pod_sets().iter().map(PodSet::count).sum()).await?;
 {%- endif %}
 {%- endcapture -%}
 //! The check: it gathers what the rule needs, and says what follows.
@@ -120,7 +120,8 @@ impl AdmissionCheckController for MayStart {
 {%- if parameters %}
         let rule = &request.parameters().spec;
 {%- endif %}
-        let pods = request.workload().pod_sets().iter().map(PodSet::count).sum();
+        // Of an elastic job that grows, the further pods.
+        let pods = request.workload().pod_sets().iter().map(|pod_set| request.family().increase(pod_set)).sum();
         {{- body }}
         Ok(verdict)
     }
@@ -165,7 +166,8 @@ pub async fn may_start(
 {%- if parameters %}
         let rule = &parameters.spec;
 {%- endif %}
-        let pods = request.workload().pod_sets().iter().map(PodSet::count).sum();
+        // Of an elastic job that grows, the further pods.
+        let pods = request.workload().pod_sets().iter().map(|pod_set| request.family().increase(pod_set)).sum();
 {%- if source == "none" and state == false %}
     rule::decide(pods, {% if parameters %}rule.most_pods_by_day, rule.night(){% else %}MOST_PODS_BY_DAY, NIGHT{% endif %}, request.now())
 {%- elsif state == false %}

@@ -177,6 +177,12 @@ async fn stops_what_it_started_when_quota_is_lost() {
         .delete("deleted", &DeleteParams::default())
         .await
         .unwrap();
+    for stopping in ["evicted", "deactivated"] {
+        sleep(A_WHILE).await;
+        let released = fixture.check.released_for(stopping);
+        assert_eq!(released, [], "pods of {stopping} are still there");
+        fixture.world.release_quota(stopping).await;
+    }
     for (workload, why) in [
         ("lost", ReleaseReason::QuotaLost),
         ("evicted", ReleaseReason::Evicted),

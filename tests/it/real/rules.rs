@@ -163,6 +163,9 @@ async fn rule_1_what_is_decided_while_kueue_evicts_is_dropped() {
         .unwrap()
         .push(condition("Evicted", "True", "Preempted"));
     fixture.world.apply_status("a", status).await;
+    sleep(A_WHILE).await;
+    assert_eq!(fixture.check.released_for("a"), [], "its pods end");
+    fixture.world.release_quota("a").await;
     assert_eq!(fixture.wait_released("a").await, ReleaseReason::Evicted);
     sleep(A_WHILE).await;
     assert_eq!(
@@ -257,7 +260,8 @@ async fn rule_4_what_survives_a_reset_of_kueues_is_cleared() {
         .push(condition("Evicted", "True", "Preempted"));
     fixture.check.answer(|_| Ok(Verdict::pending("full")));
     fixture.world.apply_status("a", evicted).await;
-    fixture.wait_released("a").await;
+    // While its pods end nothing is decided.
+    sleep(Duration::from_millis(1500)).await;
     assert_eq!(
         fixture.entry("a").await["podSetUpdates"],
         json!([{"name": "driver", "labels": {"a": "b"}}]),

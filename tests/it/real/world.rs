@@ -225,7 +225,7 @@ impl Fixture {
             (!released.is_empty(), released)
         })
         .await;
-        released[0]
+        released[0].clone()
     }
 }
 
@@ -447,6 +447,13 @@ impl World {
     pub(crate) async fn take_quota(&self, name: &str) {
         let status = json!({"admission": null, "conditions": [condition("QuotaReserved", "False", "Inadmissible")]});
         self.merge_status(name, status).await;
+    }
+
+    /// Gives the quota of an evicted Workload back, as when its pods are gone.
+    pub(crate) async fn release_quota(&self, name: &str) {
+        self.set_condition(name, "QuotaReserved", "False", "Pending")
+            .await;
+        self.merge_status(name, json!({"admission": null})).await;
     }
 
     /// The entry of `check`; null if there is none.

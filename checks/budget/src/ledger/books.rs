@@ -145,7 +145,7 @@ impl Books {
     pub fn see(&mut self, seen: Seen<'_>, now: Timestamp) {
         match seen {
             Seen::Listing => self.listing = Some(BTreeSet::new()),
-            Seen::Workload(workload) => {
+            Seen::Workload(workload, _) => {
                 if let Some(listing) = &mut self.listing {
                     listing.insert(workload.uid().clone());
                 }

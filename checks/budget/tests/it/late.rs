@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kueue_check::api::Workload;
-use kueue_check::{AdmissionCheckController, RequestBuilder, Seen};
+use kueue_check::{AdmissionCheckController, Family, RequestBuilder, Seen};
 use kueue_check_budget::controller::BudgetCheck;
 use kueue_check_budget::resource::Budget;
 use kueue_check_budget::source::Credentials;
@@ -58,11 +58,13 @@ async fn a_job_that_has_ended_is_not_counted_again() {
         amount.unwrap().parse::<f64>().unwrap()
     };
     check.observe(Seen::Listing);
-    check.observe(Seen::Workload(&workload(false)));
+    let seen = workload(false);
+    check.observe(Seen::Workload(&seen, &Family::of(&seen, [])));
     check.observe(Seen::Listed { unbroken: false });
     let _ = ask(check).await;
     let begun = committed(&check.metrics());
-    check.observe(Seen::Workload(&workload(true)));
+    let seen = workload(true);
+    check.observe(Seen::Workload(&seen, &Family::of(&seen, [])));
     let ended = check.metrics();
     assert!(committed(&ended) < 1.0 && begun >= 1.0, "{begun}, {ended}");
     let _ = ask(check).await;

@@ -179,6 +179,11 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
         true
     }
 
+    /// A request is deleted when its job is evicted, as Kueue's own check does.
+    fn releases_at_eviction(&self) -> bool {
+        true
+    }
+
     fn without_parameters(&self, problem: &ParametersProblem<'_>) -> Option<String> {
         // What only this check finds wrong, such as a missing definition, does not take away what is asked for already.
         (problem.reason == "ParametersNotFound").then(|| "the check is not active".to_owned())

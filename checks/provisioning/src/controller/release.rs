@@ -12,7 +12,7 @@ use crate::request::{CapacityRequest, Phase};
 /// Whether `request` outlives a reservation that is over because of `why`.
 ///
 /// Quota that is lost without an eviction comes back, and the request is used again. A failed request of which a record is wanted stays until the next attempt.
-pub(super) fn outlives(request: &CapacityRequest, why: ReleaseReason) -> bool {
+pub(super) fn outlives(request: &CapacityRequest, why: &ReleaseReason) -> bool {
     let is_record = request.mark.as_ref().is_some_and(|mark| mark.keep_failed)
         && matches!(request.phase, Phase::Failed { .. });
     match why {
@@ -33,7 +33,7 @@ impl<B: Backend> CapacityCheck<B> {
         let of_check =
             |request: &CapacityRequest| request.attempt_of(reservation.name(), check).is_some();
         for request in self.index.requests(uid) {
-            if of_check(&request) && !request.deleting && !outlives(&request, why) {
+            if of_check(&request) && !request.deleting && !outlives(&request, &why) {
                 self.delete(&request).await?;
             }
         }

@@ -60,10 +60,6 @@ fn meant(kind: &str, state: &mut Value) {
             }
         }
         "AdmissionCheck" => {
-            // Kueue's own check records no evictions there.
-            if let Some(conditions) = state["conditions"].as_array_mut() {
-                conditions.retain(|condition| condition["type"] != "AfterAdmission");
-            }
             for condition in list(&mut state["conditions"]) {
                 if condition["status"] == "False" {
                     condition["reason"].take();

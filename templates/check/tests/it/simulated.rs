@@ -40,8 +40,8 @@ fn trial() -> Simulation {
 /// The Workloads for which something is booked.
 fn booked(cluster: &Cluster) -> Vec<String> {
     let bookings = cluster.server().objects(&Resource::new("", "v1", "configmaps"), "");
-    let workload = |booking: &serde_json::Value| booking["data"]["workload"].as_str().unwrap().to_owned();
-    bookings.iter().map(|booking| workload(booking)).collect()
+    let lines = bookings.iter().filter_map(|booking| booking["data"].as_object()).flat_map(|lines| lines.values());
+    lines.map(|line| line.as_str().unwrap().split(':').next().unwrap().to_owned()).collect()
 }
 {%- endif %}
 

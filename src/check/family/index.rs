@@ -1,0 +1,348 @@
+//! The families of all jobs that have several Workloads, and what runs of each. Pure.
+//!
+//! A growth is a Workload of its own, which asks for all pods of the job and replaces the Workload
+//! before (a *slice*). Kueue finishes the replaced slice as soon as the growth has quota, before
+//! its checks are evaluated, and the pods run on until the growth is admitted, when they become its
+//! own. An eviction of the growth stops them all the same
+//! (measured on 0.19.2, traces `elastic-grow-retry` and `elastic-grow-rejected`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use kube::runtime::watcher::Event;
+
+use super::{Family, FamilyRole, Member};
+use crate::api::{Slice, Uid, Workload};
+
+/// The slices of all elastic jobs and the variants of all others, as the watch of Workloads shows
+/// them, those that have been replaced among them.
+///
+/// Nothing that decides anything is remembered beyond the objects that exist, so a restart loses
+/// nothing. While a slice is out of the watch, only this process knows that its eviction has stopped
+/// the pods of the one before: after a restart they count until it holds quota again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Families {
+    /// By [`group`].
+    known: BTreeMap<Uid, Vec<Known>>,
+    /// While a list is under way: what it has named.
+    listed: Option<BTreeSet<Uid>>,
+}
+
+/// What is known of a slice or a variant.
+#[derive(Clone, Debug)]
+struct Known {
+    member: Member,
+    is_variant: bool,
+    replaces: Option<Box<str>>,
+    phase: Phase,
+    /// Whether it is finished because another slice has replaced it.
+    replaced: bool,
+    holds_quota: bool,
+    pods: Box<[(Box<str>, u32)]>,
+    /// How its pods ended, by a later slice that is no longer in the watch.
+    ended: Option<Fate>,
+}
+
+/// What became of the pods of a slice that another one has replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// They run on: no later slice has been admitted.
+    Runs,
+    /// They are the pods of this slice, which has been admitted.
+    Replaced(Member),
+    /// An eviction of a later slice has stopped them.
+    Evicted,
+    /// The job has finished.
+    Finished,
+}
+
+/// What a slice says about the pods of its job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// It has been admitted, and its pods run, also when a growth has replaced it.
+    Runs,
+    /// It has not been admitted: what runs is of an earlier slice.
+    Waits,
+    /// Its eviction stops the whole job: it holds quota until the pods are gone.
+    Stops,
+    /// Its eviction has stopped the whole job.
+    Evicted,
+    /// The job has finished.
+    Finished,
+}
+
+impl Phase {
+    fn of(workload: &Workload) -> Self {
+        let conditions = workload.conditions();
+        if conditions.finished().is_true() && !conditions.replaced {
+            Self::Finished
+        } else if workload.is_admitted() {
+            Self::Runs
+        } else if conditions.evicted().is_true() && workload.holds_quota() {
+            Self::Stops
+        } else if conditions.evicted().status.is_some() {
+            // Kueue sets the condition to False when quota is reserved again.
+            Self::Evicted
+        } else {
+            Self::Waits
+        }
+    }
+}
+
+impl Known {
+    fn of(workload: &Workload) -> Option<Self> {
+        let replaces = match workload.slice() {
+            Slice::None if workload.variant().is_none() => return None,
+            Slice::None | Slice::First => None,
+            Slice::Replaces(name) => Some(name.clone()),
+        };
+        let pod_sets = workload.pod_sets().iter();
+        Some(Self {
+            member: Member::of(workload),
+            is_variant: workload.variant().is_some(),
+            replaces,
+            phase: Phase::of(workload),
+            replaced: workload.conditions().replaced,
+            holds_quota: workload.holds_quota() && !workload.conditions().finished().is_true(),
+            pods: pod_sets
+                .map(|pod_set| (pod_set.name().into(), pod_set.count()))
+                .collect(),
+            ended: None,
+        })
+    }
+}
+
+impl Member {
+    fn of(workload: &Workload) -> Self {
+        let reserved = workload.conditions().quota_reserved();
+        Self {
+            namespace: workload.namespace().into(),
+            name: workload.name().into(),
+            uid: workload.uid().clone(),
+            since: reserved.at().unwrap_or(Timestamp::UNIX_EPOCH),
+        }
+    }
+}
+
+impl Families {
+    /// Takes in an event of the watch of Workloads.
+    pub(crate) fn take(&mut self, event: &Event<Workload>) {
+        match event {
+            Event::Init => self.listed = Some(BTreeSet::new()),
+            Event::InitApply(workload) | Event::Apply(workload) => self.apply(workload),
+            Event::Delete(workload) => self.remove(workload),
+            Event::InitDone => {
+                if let Some(listed) = self.listed.take() {
+                    for of_job in self.known.values_mut() {
+                        forget(of_job, |known| !listed.contains(&known.member.uid));
+                    }
+                    self.known.retain(|_, of_job| !of_job.is_empty());
+                }
+            }
+        }
+    }
+
+    /// Takes in a state of a Workload.
+    pub(crate) fn apply(&mut self, workload: &Workload) {
+        let Some(known) = Known::of(workload) else {
+            return;
+        };
+        if let Some(listed) = &mut self.listed {
+            listed.insert(known.member.uid.clone());
+        }
+        let of_job = self.known.entry(group(workload)).or_default();
+        match of_job
+            .iter_mut()
+            .find(|before| before.member.uid == known.member.uid)
+        {
+            Some(before) => {
+                let ended = before.ended.take();
+                *before = Known { ended, ..known };
+            }
+            None => of_job.push(known),
+        }
+    }
+
+    fn remove(&mut self, workload: &Workload) {
+        let key = group(workload);
+        if let Some(of_job) = self.known.get_mut(&key) {
+            forget(of_job, |known| known.member.uid == *workload.uid());
+            if of_job.is_empty() {
+                self.known.remove(&key);
+            }
+        }
+    }
+
+    fn others<'a>(&'a self, workload: &'a Workload) -> impl Iterator<Item = &'a Known> {
+        let of_job = self.known.get(&group(workload));
+        of_job
+            .into_iter()
+            .flatten()
+            .filter(|known| known.member.uid != *workload.uid())
+    }
+
+    /// Returns the other Workloads of the job of `workload`.
+    pub(crate) fn relatives(&self, workload: &Workload) -> Vec<Uid> {
+        let others = self.others(workload);
+        others.map(|known| known.member.uid.clone()).collect()
+    }
+
+    /// Returns all that are known.
+    pub(crate) fn all(&self) -> Vec<Uid> {
+        let known = self.known.values().flatten();
+        known.map(|known| known.member.uid.clone()).collect()
+    }
+
+    /// Returns the family of `workload`.
+    pub(crate) fn of(&self, workload: &Workload) -> Family {
+        let family = |role, running: Option<&Known>| Family {
+            key: workload.family_key().clone(),
+            role,
+            running: running.map(|known| known.member.clone()),
+            pods: running.map_or_else(Box::default, |known| known.pods.clone()),
+            siblings: Vec::new(),
+        };
+        if workload.is_parent() {
+            return family(FamilyRole::Parent, None);
+        }
+        match self.baseline(workload) {
+            Baseline::None => {}
+            Baseline::Unknown => return family(FamilyRole::Growth, None),
+            Baseline::Known(runs) => return family(FamilyRole::Growth, Some(runs)),
+        }
+        let Some(variant) = workload.variant() else {
+            return family(FamilyRole::Whole, None);
+        };
+        let siblings = || {
+            self.others(workload)
+                .filter(|known| known.is_variant && known.holds_quota)
+        };
+        let flavor = variant.flavor.to_string();
+        let running = siblings().find(|sibling| sibling.phase == Phase::Runs);
+        Family {
+            siblings: siblings().map(|known| known.member.clone()).collect(),
+            ..family(FamilyRole::Variant { flavor }, running)
+        }
+    }
+
+    /// Returns what became of the pods of `workload`; `None` if it is no slice that has been replaced.
+    pub(crate) fn fate(&self, workload: &Workload) -> Option<Fate> {
+        if !workload.conditions().replaced {
+            return None;
+        }
+        let of_job = self.known.get(&group(workload))?;
+        let is = |known: &&Known| known.member.uid == *workload.uid();
+        Some(fate(of_job, of_job.iter().find(is)?))
+    }
+
+    /// Returns the admitted sibling of the variant `workload`.
+    pub(crate) fn winner(&self, workload: &Workload) -> Option<Member> {
+        workload.variant()?;
+        let mut others = self.others(workload);
+        let winner = others
+            .find(|known| known.is_variant && known.holds_quota && known.phase == Phase::Runs)?;
+        Some(winner.member.clone())
+    }
+
+    /// Returns the slice whose pods run while `workload` waits to grow them.
+    ///
+    /// From the growth back, the first slice that has been admitted is the one whose pods run.
+    /// Where a slice is unknown, pods are assumed to run.
+    fn baseline(&self, workload: &Workload) -> Baseline<'_> {
+        let Slice::Replaces(replaced) = workload.slice() else {
+            return Baseline::None;
+        };
+        if Phase::of(workload) != Phase::Waits {
+            return Baseline::None;
+        }
+        let Some(of_job) = self.known.get(&group(workload)) else {
+            return Baseline::Unknown;
+        };
+        let mut next = replaced;
+        // Bounded, whatever the annotations say.
+        for _ in 0..=of_job.len() {
+            let Some(slice) = of_job.iter().find(|known| known.member.name == *next) else {
+                break;
+            };
+            match (slice.phase, &slice.replaces) {
+                (Phase::Runs, _) => return Baseline::Known(slice),
+                (Phase::Stops | Phase::Evicted | Phase::Finished, _) | (Phase::Waits, None) => {
+                    return Baseline::None;
+                }
+                (Phase::Waits, Some(earlier)) => next = earlier,
+            }
+        }
+        Baseline::Unknown
+    }
+}
+
+/// What a slice that waits grows.
+enum Baseline<'a> {
+    /// Nothing runs.
+    None,
+    /// Nothing says that no pod runs.
+    Unknown,
+    /// The pods of this slice run.
+    Known(&'a Known),
+}
+
+/// What the Workloads of one job have in common: the key of their family. Slices that no job controls
+/// are of one group in each namespace, and tied together by name alone.
+fn group(workload: &Workload) -> Uid {
+    let is_slice = *workload.slice() != Slice::None;
+    if is_slice && workload.family_key() == workload.uid() {
+        Uid::new(&format!("{}/", workload.namespace()))
+    } else {
+        workload.family_key().clone()
+    }
+}
+
+/// What became of the pods of `slice`, which has been replaced: going forward, the first slice that
+/// was admitted or ended says so. A slice that was never admitted had no pods.
+fn fate(of_job: &[Known], slice: &Known) -> Fate {
+    if let Some(ended) = &slice.ended {
+        return ended.clone();
+    }
+    let ran = slice.phase == Phase::Runs;
+    let mut at = slice;
+    // Bounded, whatever the annotations say.
+    for _ in 0..of_job.len() {
+        let name = Some(&at.member.name);
+        let Some(next) = of_job.iter().find(|known| known.replaces.as_ref() == name) else {
+            break;
+        };
+        match next.phase {
+            _ if !ran => return Fate::Replaced(next.member.clone()),
+            Phase::Runs => return Fate::Replaced(next.member.clone()),
+            Phase::Evicted => return Fate::Evicted,
+            Phase::Finished => return Fate::Finished,
+            Phase::Waits if next.replaced => at = next,
+            Phase::Waits | Phase::Stops => return Fate::Runs,
+        }
+    }
+    if ran { Fate::Runs } else { Fate::Finished }
+}
+
+/// Removes those that are `gone`. What they said about the pods of earlier slices is kept.
+fn forget(of_job: &mut Vec<Known>, gone: impl Fn(&Known) -> bool) {
+    let stopped = of_job
+        .iter()
+        .any(|known| gone(known) && known.phase == Phase::Stops);
+    let fates: Vec<Option<Fate>> = of_job
+        .iter()
+        .map(|known| match fate(of_job, known) {
+            // The pods that an eviction stops are gone when its quota is.
+            Fate::Runs if stopped && known.replaced => Some(Fate::Evicted),
+            Fate::Runs => None,
+            fate => known.replaced.then_some(fate),
+        })
+        .collect();
+    for (known, fate) in of_job.iter_mut().zip(fates) {
+        known.ended = known.ended.take().or(fate);
+    }
+    of_job.retain(|known| !gone(known));
+}
+
+#[cfg(test)]
+#[path = "index_tests.rs"]
+mod tests;

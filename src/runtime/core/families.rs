@@ -1,0 +1,148 @@
+//! What a change of one Workload is to the others of its job.
+
+use kube::runtime::watcher::Event;
+
+use super::cache::Key;
+use super::{Core, Shown};
+use crate::api::{Uid, Workload};
+use crate::check::{Family, Fate, Lifetime, ReleaseReason};
+use crate::runtime::decide::{Standing, reason_to_stop, standing};
+
+/// What Workloads were to the others of their jobs before a change.
+pub(super) struct Before(Vec<(Uid, Place)>);
+
+/// What a Workload is to the others of its job.
+#[derive(PartialEq)]
+struct Place {
+    family: Family,
+    fate: Option<Fate>,
+}
+
+impl Core {
+    /// Returns the families of the Workloads that `event` may change, but for the one it is about.
+    pub(super) fn families_before(&self, event: &Event<Workload>) -> Before {
+        let present = |uid: Uid| {
+            let workload = self.workloads.workload(&uid)?;
+            Some((uid, self.place(workload)))
+        };
+        let changed = match event {
+            Event::Apply(workload) | Event::InitApply(workload) | Event::Delete(workload) => {
+                self.families.relatives(workload)
+            }
+            Event::InitDone => self.families.all(),
+            Event::Init => Vec::new(),
+        };
+        Before(changed.into_iter().filter_map(present).collect())
+    }
+
+    /// Shows and reconciles the Workloads to which others of their job are something else now.
+    pub(super) fn families_changed(&mut self, before: Before) {
+        for (uid, before) in before.0 {
+            let Some(workload) = self.workloads.workload(&uid).cloned() else {
+                continue;
+            };
+            let place = self.place(&workload);
+            if place == before {
+                continue;
+            }
+            let same_inputs = place.family.decides_like(&before.family);
+            if place.family != before.family {
+                self.show_workload(&workload);
+            }
+            if same_inputs && place.fate == before.fate {
+                continue;
+            }
+            self.reconcile(&workload, None);
+            if !self.is_held(&workload) {
+                self.workloads.remove(&uid, Some(&workload));
+            } else if self.leads() && !workload.is_admitted() {
+                for check in self.checks_of(&workload) {
+                    self.enqueue_again(&Key::new(&uid, &check));
+                }
+            }
+            self.tidy_workload(&uid);
+        }
+    }
+
+    fn place(&self, workload: &Workload) -> Place {
+        Place {
+            family: self.families.of(workload),
+            fate: self.families.fate(workload),
+        }
+    }
+
+    /// Where `workload` stands for the check `check`, among the others of its job.
+    pub(super) fn phase(&self, workload: &Workload, check: &str, lifetime: Lifetime) -> Standing {
+        let key = workload.family_key();
+        match standing(workload, check, lifetime) {
+            Standing::Over {
+                why: ReleaseReason::Finished,
+                withdraw,
+            } => {
+                let why = match self.families.fate(workload) {
+                    Some(Fate::Runs) => return Standing::PodsRemain,
+                    Some(Fate::Replaced(by)) => ReleaseReason::Replaced {
+                        by: by.reservation(check, key),
+                    },
+                    Some(Fate::Evicted) => ReleaseReason::Evicted,
+                    Some(Fate::Finished) | None => ReleaseReason::Finished,
+                };
+                Standing::Over { why, withdraw }
+            }
+            Standing::Over { why, withdraw } => Standing::Over {
+                why: self.or_sibling_won(workload, check, why),
+                withdraw,
+            },
+            phase => phase,
+        }
+    }
+
+    /// Why the reservation of `workload` ended, which has left the watch in this state; `None` if
+    /// that is not known, because it may have been deleted.
+    pub(super) fn why_left(&self, workload: &Workload, check: &str) -> Option<ReleaseReason> {
+        let why = reason_to_stop(workload)?;
+        (why != ReleaseReason::Deleted).then(|| self.or_sibling_won(workload, check, why))
+    }
+
+    fn or_sibling_won(
+        &self,
+        workload: &Workload,
+        check: &str,
+        why: ReleaseReason,
+    ) -> ReleaseReason {
+        let stopped = matches!(why, ReleaseReason::Evicted | ReleaseReason::Deactivated);
+        let winner = self.families.winner(workload).filter(|_| stopped);
+        winner.map_or(why, |winner| ReleaseReason::SiblingWon {
+            by: winner.reservation(check, workload.family_key()),
+        })
+    }
+
+    /// Whether quota is held for `workload`, or pods of it run although it is finished: another
+    /// slice has replaced it.
+    pub(super) fn is_held(&self, workload: &Workload) -> bool {
+        let finished = workload.conditions().finished().is_true();
+        workload.holds_quota() && (!finished || self.families.fate(workload) == Some(Fate::Runs))
+    }
+
+    /// How many Workloads hold quota. A slice that was replaced does not, although its pods run.
+    pub(crate) fn workloads_with_quota(&self) -> usize {
+        let present = self.workloads.present();
+        let with_quota =
+            present.filter(|(workload, _)| !workload.conditions().finished().is_true());
+        with_quota.count()
+    }
+
+    /// Whether checks decide about `workload`: it is neither finished nor being stopped.
+    pub(crate) fn is_decided_about(workload: &Workload) -> bool {
+        !workload.conditions().finished().is_true() && reason_to_stop(workload).is_none()
+    }
+
+    pub(super) fn show_workload(&mut self, workload: &Workload) {
+        let family = Box::new(self.families.of(workload));
+        self.show(Shown::Applied(workload.clone(), family));
+    }
+}
+
+#[cfg(test)]
+#[path = "families_tests.rs"]
+mod tests;

@@ -1,0 +1,485 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use kube::runtime::watcher::Event;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::super::{
+    Controller, Core, Effect, Input, LeaseState, Limits, Now, Shown, Task, TaskResult,
+};
+use crate::api::{AdmissionCheck, ApiVersion, CheckState, Served, Workload};
+use crate::check::family::recordings::{Change, recordings};
+use crate::check::{
+    AdmissionCheckController, Check, CheckError, CheckRequest, ControllerName, FamilyRole,
+    NoParameters, ReleaseReason, Released, Verdict,
+};
+use crate::runtime::backoff::Backoff;
+use crate::runtime::decide::Outcome;
+
+/// A check that the core never calls.
+struct Seats;
+
+impl AdmissionCheckController for Seats {
+    type Parameters = NoParameters;
+
+    fn controller_name(&self) -> ControllerName {
+        const { ControllerName::from_static("example.com/seats") }
+    }
+
+    async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+        Ok(Verdict::ready("has a seat"))
+    }
+}
+
+/// A core that leads, with the check `c1`, whose tasks succeed at once.
+struct Driver {
+    core: Core,
+    now: Now,
+    /// The newest state of each Workload, whether the watch shows it or not.
+    states: BTreeMap<String, Workload>,
+    selected: BTreeSet<String>,
+    /// What the check has evaluated, and as what.
+    evaluated: Vec<(String, FamilyRole)>,
+    /// The entries that were written.
+    written: Vec<(String, CheckState, String)>,
+    released: Vec<(String, ReleaseReason)>,
+    /// What is allocated: the text of each reservation that was evaluated and not released.
+    allocated: BTreeSet<String>,
+    shown: Vec<(String, FamilyRole)>,
+}
+
+impl Driver {
+    fn new() -> Self {
+        let now = Now {
+            instant: Instant::now(),
+            wall: jiff::Timestamp::UNIX_EPOCH,
+        };
+        let limits = Limits {
+            concurrency: 10,
+            backoff: Backoff::new(Duration::from_secs(1), Duration::from_mins(5), 0),
+        };
+        let served = Served {
+            selects_reserved: true,
+            ..Served::assumed(ApiVersion::V1beta2)
+        };
+        let controllers = [Controller::from(Check::new(Seats))].into();
+        let mut driver = Self {
+            core: Core::new(controllers, limits, served, now),
+            now,
+            states: BTreeMap::new(),
+            selected: BTreeSet::new(),
+            evaluated: Vec::new(),
+            written: Vec::new(),
+            released: Vec::new(),
+            allocated: BTreeSet::new(),
+            shown: Vec::new(),
+        };
+        driver.begin();
+        driver
+    }
+
+    fn begin(&mut self) {
+        let check = AdmissionCheck::from_json(json!({
+            "metadata": {"name": "c1", "uid": "c1", "resourceVersion": "1", "generation": 1},
+            "spec": {"controllerName": "example.com/seats"},
+        }));
+        self.feed(Input::AdmissionChecks(Event::Init));
+        self.feed(Input::AdmissionChecks(Event::InitApply(check.unwrap())));
+        self.feed(Input::AdmissionChecks(Event::InitDone));
+        self.list();
+        self.feed(Input::Lease(LeaseState::Held));
+        self.list();
+    }
+
+    /// The process dies, and a new one leads.
+    fn restart(&mut self) {
+        let Core {
+            controllers,
+            limits,
+            served,
+            ..
+        } = &self.core;
+        self.core = Core::new(controllers.clone(), *limits, *served, self.now);
+        self.begin();
+    }
+
+    fn list(&mut self) {
+        let selected = self.selected.iter();
+        let listed: Vec<Workload> = selected.map(|name| self.states[name].clone()).collect();
+        self.watch(Event::Init);
+        for workload in listed {
+            self.watch(Event::InitApply(workload));
+        }
+        self.watch(Event::InitDone);
+    }
+
+    fn watch(&mut self, event: Event<Workload>) {
+        let selected = true;
+        self.feed(Input::Workloads { event, selected });
+    }
+
+    /// A Workload has changed; the watch selects those with an admission.
+    fn change(&mut self, alias: &str, workload: Option<&Workload>) {
+        let before = self.states.remove(alias);
+        let reserved = workload.is_some_and(|workload| workload.cluster_queue().is_some());
+        if let Some(workload) = workload {
+            self.states.insert(alias.to_owned(), workload.clone());
+        }
+        if reserved {
+            self.selected.insert(alias.to_owned());
+            self.watch(Event::Apply(self.states[alias].clone()));
+        } else if self.selected.remove(alias)
+            && let Some(before) = before
+        {
+            self.watch(Event::Delete(before));
+        }
+    }
+
+    fn put(&mut self, object: &Value) {
+        let workload = Workload::from_json(object.clone()).unwrap();
+        let alias = workload.name().to_owned();
+        self.change(&alias, Some(&workload));
+    }
+
+    fn feed(&mut self, input: Input) {
+        for effect in self.core.step(self.now, input) {
+            match effect {
+                Effect::Start(id, task) => {
+                    let result = self.carry_out(*task);
+                    self.feed(Input::Finished(id, result));
+                }
+                Effect::Show(Shown::Applied(workload, family)) => {
+                    let role = family.role().clone();
+                    self.shown.push((workload.name().to_owned(), role));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn carry_out(&mut self, task: Task) -> TaskResult {
+        match task {
+            Task::Evaluate(task) => {
+                let name = task.workload.name().to_owned();
+                self.evaluated.push((name, task.family.role().clone()));
+                let reservation =
+                    crate::check::Reservation::of(&task.workload, &task.check).unwrap();
+                self.allocated.insert(reservation.to_string());
+                TaskResult::Evaluated {
+                    outcome: Outcome::Verdict(Verdict::ready("has a seat")),
+                    label: "",
+                    took: Duration::ZERO,
+                    events: Vec::new(),
+                }
+            }
+            Task::WriteEntry {
+                workload, patch, ..
+            } => {
+                let name = workload.name().to_owned();
+                self.written
+                    .push((name, patch.state.clone(), patch.message.to_string()));
+                TaskResult::EntryWritten(Ok(workload))
+            }
+            Task::Read { name, .. } => {
+                let mut states = self.states.values();
+                let found = states.find(|workload| workload.name() == name);
+                TaskResult::Read(Ok(found.cloned()))
+            }
+            Task::Release {
+                reservation, why, ..
+            } => {
+                self.allocated.remove(&reservation.to_string());
+                self.released.push((reservation.name().to_owned(), why));
+                TaskResult::Released(Ok(Released::Done))
+            }
+            Task::ListUnreleased { .. } => TaskResult::Unreleased(Ok(Vec::new())),
+            Task::Activate { .. } => TaskResult::Activated(Ok(())),
+            Task::WriteConditions { object, .. } => {
+                TaskResult::ConditionsWritten(Ok(Box::new(object)))
+            }
+        }
+    }
+
+    fn released_names(&self) -> Vec<&str> {
+        let released = self.released.iter();
+        released.map(|(name, _)| name.as_str()).collect()
+    }
+}
+
+/// A slice with quota for `pods` pods, which replaces `replaces`.
+fn slice(name: &str, replaces: Option<&str>, pods: u32, state: &str) -> Value {
+    static VERSION: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    let version = VERSION.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let mut annotations = json!({"kueue.x-k8s.io/elastic-job": "true"});
+    if let Some(replaces) = replaces {
+        annotations["kueue.x-k8s.io/workload-slice-replacement-for"] =
+            json!(format!("t/{replaces}"));
+    }
+    json!({
+        "metadata": {"namespace": "t", "name": name, "uid": name, "resourceVersion": version.to_string(),
+            "annotations": annotations,
+            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "el", "uid": "el", "controller": true}]},
+        "spec": {"podSets": [{"name": "main", "count": pods}]},
+        "status": {
+            "conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": "1970-01-01T00:00:01Z"}],
+            "admission": {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": pods}]},
+            "admissionChecks": [{"name": "c1", "state": state}],
+        },
+    })
+}
+
+fn with(mut object: Value, kind: &str, reason: &str) -> Value {
+    let condition = json!({"type": kind, "status": "True", "reason": reason, "lastTransitionTime": "1970-01-01T00:00:02Z"});
+    let conditions = object["status"]["conditions"].as_array_mut().unwrap();
+    conditions.push(condition);
+    object
+}
+
+/// The first slice, replaced by a growth to 4, which waits.
+fn grow(driver: &mut Driver) {
+    driver.put(&with(
+        slice("el-1", None, 2, "Ready"),
+        "Admitted",
+        "Admitted",
+    ));
+    driver.put(&slice("el-2", Some("el-1"), 4, "Pending"));
+    let replaced = with(slice("el-1", None, 2, "Ready"), "Admitted", "Admitted");
+    driver.put(&with(replaced, "Finished", "WorkloadSliceReplaced"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_growth_is_evaluated_as_one_and_as_the_whole_once_it_is_admitted() {
+    let mut driver = Driver::new();
+    grow(&mut driver);
+    let evaluated = |name: &str, role| (name.to_owned(), role);
+    let growth = evaluated("el-2", FamilyRole::Growth);
+    assert!(driver.evaluated.contains(&growth), "{:?}", driver.evaluated);
+    driver.evaluated.clear();
+    driver.now.instant += Duration::from_secs(2);
+    driver.put(&with(
+        slice("el-2", Some("el-1"), 4, "Ready"),
+        "Admitted",
+        "Admitted",
+    ));
+    let whole = evaluated("el-2", FamilyRole::Whole);
+    assert_eq!(driver.evaluated, [whole]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_growth_that_asks_for_nothing_more_is_ready_without_the_check() {
+    let mut driver = Driver::new();
+    driver.put(&with(
+        slice("el-1", None, 4, "Ready"),
+        "Admitted",
+        "Admitted",
+    ));
+    driver.evaluated.clear();
+    driver.put(&slice("el-2", Some("el-1"), 4, "Pending"));
+    assert_eq!(driver.evaluated, []);
+    let ready = "asks for no more than the 4 pods that run".to_owned();
+    assert_eq!(
+        driver.written.pop(),
+        Some(("el-2".to_owned(), CheckState::Ready, ready))
+    );
+    driver.put(&slice("el-2", Some("el-1"), 5, "Pending"));
+    driver.now.instant += Duration::from_secs(2);
+    driver.feed(Input::Time);
+    let growth = ("el-2".to_owned(), FamilyRole::Growth);
+    assert_eq!(driver.evaluated, [growth], "it asks for one more now");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_parent_of_variants_is_never_evaluated_whatever_is_written_on_it() {
+    let mut driver = Driver::new();
+    for state in ["Pending", "Ready", "Retry"] {
+        let mut parent = slice("j", None, 2, state);
+        parent["metadata"]["labels"] =
+            json!({"kueue.x-k8s.io/concurrent-admission-parent": "true"});
+        driver.put(&parent);
+        let mut lost = parent.clone();
+        lost["status"]["admission"] = Value::Null;
+        lost["status"]["conditions"][0]["status"] = json!("False");
+        driver.put(&lost);
+    }
+    assert_eq!(driver.evaluated, []);
+    assert_eq!(driver.written, [], "nor is its entry withdrawn");
+    assert!(driver.shown.contains(&("j".to_owned(), FamilyRole::Parent)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_workload_is_to_the_others_is_shown_again_when_they_change_that() {
+    let mut driver = Driver::new();
+    grow(&mut driver);
+    driver.shown.clear();
+    let unknown = driver.states.remove("el-1").unwrap();
+    driver.selected.remove("el-1");
+    driver.watch(Event::Delete(unknown));
+    let growth = ("el-2".to_owned(), FamilyRole::Growth);
+    assert_eq!(
+        driver.shown,
+        std::slice::from_ref(&growth),
+        "what runs is not known now"
+    );
+    // In whatever order a list names them, the growth is shown as one in the end.
+    let mut driver = Driver::new();
+    grow(&mut driver);
+    driver.shown.clear();
+    driver.restart();
+    let last = driver.shown.iter().rfind(|(name, _)| name == "el-2");
+    assert_eq!(last, Some(&growth));
+}
+
+/// While pods of a job run, a reservation of the job is held; when the job is over, none is.
+#[tokio::test(start_paused = true)]
+async fn in_the_recordings_no_seat_is_given_away_while_pods_run() {
+    for restarts in [false, true] {
+        for recording in recordings("") {
+            let mut driver = Driver::new();
+            let mut running: BTreeSet<&str> = BTreeSet::new();
+            for (step, changes) in &recording.steps {
+                for change in changes {
+                    match change {
+                        Change::Workload(alias, workload) => {
+                            driver.change(alias, workload.as_ref());
+                        }
+                        Change::Pod(name, true) => drop(running.insert(name)),
+                        Change::Pod(name, false) => drop(running.remove(name.as_str())),
+                    }
+                    let finished = driver.states.values().any(|workload| {
+                        let conditions = workload.conditions();
+                        conditions.finished().is_true() && !conditions.replaced
+                    });
+                    if !running.is_empty() && !finished {
+                        assert!(
+                            !driver.allocated.is_empty(),
+                            "{} after {step}: {running:?} run, and all was released: {:?}",
+                            recording.name,
+                            driver.released
+                        );
+                    }
+                }
+                if restarts {
+                    driver.restart();
+                }
+                driver.now.instant += Duration::from_secs(10);
+                driver.feed(Input::Time);
+            }
+            let holds = |workload: &Workload| {
+                workload.holds_quota() && !workload.conditions().finished().is_true()
+            };
+            if !driver.states.values().any(holds) && running.is_empty() {
+                let left = &driver.allocated;
+                assert!(left.is_empty(), "{}: {left:?} are left", recording.name);
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replaced_slice_is_released_when_the_growth_is_admitted() {
+    for restarts in [false, true] {
+        let mut driver = Driver::new();
+        grow(&mut driver);
+        if restarts {
+            driver.restart();
+        }
+        assert_eq!(driver.released, [], "its pods run");
+        driver.put(&with(
+            slice("el-2", Some("el-1"), 4, "Ready"),
+            "Admitted",
+            "Admitted",
+        ));
+        assert_eq!(driver.released_names(), ["el-1"], "restarts: {restarts}");
+        let ReleaseReason::Replaced { by } = &driver.released[0].1 else {
+            panic!("{:?}", driver.released);
+        };
+        assert_eq!((by.name(), by.admission_check()), ("el-2", "c1"));
+        assert_eq!(by.family_key().to_string(), "el");
+        driver.restart();
+        assert_eq!(driver.released.len(), 1, "once");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replaced_slice_is_released_when_an_eviction_of_the_growth_has_stopped_its_pods() {
+    let mut driver = Driver::new();
+    grow(&mut driver);
+    let evicted = with(
+        slice("el-2", Some("el-1"), 4, "Pending"),
+        "Evicted",
+        "Preempted",
+    );
+    driver.put(&evicted);
+    assert_eq!(driver.released, [], "pods end");
+    let mut lost = evicted;
+    lost["status"]["admission"] = Value::Null;
+    lost["status"]["conditions"][0]["status"] = json!("False");
+    driver.put(&lost);
+    let mut released = driver.released.clone();
+    released.sort_by(|a, b| a.0.cmp(&b.0));
+    let expected = |name: &str| (name.to_owned(), ReleaseReason::Evicted);
+    assert_eq!(released, [expected("el-1"), expected("el-2")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replaced_slice_is_kept_when_the_growth_loses_its_quota_without_an_eviction() {
+    let mut driver = Driver::new();
+    grow(&mut driver);
+    let mut lost = slice("el-2", Some("el-1"), 4, "Pending");
+    lost["status"]["admission"] = Value::Null;
+    lost["status"]["conditions"][0]["status"] = json!("False");
+    driver.put(&lost);
+    assert_eq!(driver.released_names(), ["el-2"]);
+    let gone = driver.states["el-1"].clone();
+    driver.change("el-1", None);
+    assert_eq!(driver.released_names(), ["el-2", "el-1"], "{gone}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_evicted_workload_is_released_when_its_quota_is_lost() {
+    for restarts in [false, true] {
+        let mut driver = Driver::new();
+        let admitted = with(slice("el-1", None, 2, "Ready"), "Admitted", "Admitted");
+        driver.put(&admitted);
+        let mut evicted = with(slice("el-1", None, 2, "Pending"), "Admitted", "Admitted");
+        evicted = with(evicted, "Evicted", "Preempted");
+        driver.put(&evicted);
+        if restarts {
+            driver.restart();
+        }
+        assert_eq!(driver.released, [], "its pods end");
+        let mut lost = with(slice("el-1", None, 2, "Pending"), "Evicted", "Preempted");
+        lost["status"]["admission"] = Value::Null;
+        lost["status"]["conditions"][0]["status"] = json!("False");
+        driver.put(&lost);
+        let evicted = ("el-1".to_owned(), ReleaseReason::Evicted);
+        assert_eq!(driver.released, [evicted], "restarts: {restarts}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_variant_is_told_which_sibling_has_started_the_job() {
+    let mut driver = Driver::new();
+    let recorded = recordings("ca-retain-first");
+    let Some(recording) = recorded.first() else {
+        return;
+    };
+    for (_, changes) in &recording.steps {
+        for change in changes {
+            if let Change::Workload(alias, workload) = change {
+                driver.change(alias, workload.as_ref());
+            }
+        }
+    }
+    let won: Vec<_> = driver
+        .released
+        .iter()
+        .filter_map(|(name, why)| match why {
+            ReleaseReason::SiblingWon { by } => Some((name.contains("spot"), by.name())),
+            _ => None,
+        })
+        .collect();
+    let winner = driver.states["j@ondemand"].name();
+    assert_eq!(won, [(true, winner)], "{:?}", driver.released);
+}

@@ -1,0 +1,239 @@
+//! What becomes of the pod set updates of a verdict before it is written.
+
+use std::collections::BTreeMap;
+
+use crate::api::{CheckState, ResourceFlavor, Slice, Workload};
+use crate::check::{
+    Conflicts, ErrorKind, EventNote, Family, FamilyRole, PodSetUpdates, ReadWorkload, Verdict,
+};
+use crate::runtime::decide::Outcome;
+
+/// The reason of the event about updates that the pods do not get.
+const NOT_PASSED_ON: &str = "UpdatesNotPassedOn";
+
+/// What a verdict is about.
+#[derive(Clone, Copy)]
+pub(in crate::runtime) struct About<'a> {
+    pub(in crate::runtime) workload: &'a Workload,
+    pub(in crate::runtime) family: &'a Family,
+    pub(in crate::runtime) check: &'a str,
+    pub(in crate::runtime) flavors: &'a BTreeMap<String, ResourceFlavor>,
+}
+
+/// Returns what comes of `verdict`: with the updates that can be sent, or a failure that says why
+/// they can't. The event says which updates the pods do not get; it is returned with the verdict
+/// that makes the entry Ready, and not again.
+pub(in crate::runtime) async fn fit_updates(
+    mut verdict: Verdict,
+    about: About<'_>,
+    reader: &dyn ReadWorkload,
+) -> (Outcome, Option<EventNote>) {
+    let About {
+        workload, family, ..
+    } = about;
+    if !verdict.is_ready() || verdict.updates.is_empty() {
+        return (Outcome::Verdict(verdict), None);
+    }
+    let lost = if matches!(workload.slice(), Slice::Replaces(_)) {
+        let grows = *family.role() == FamilyRole::Growth || workload.is_admitted();
+        match for_later_slice(&verdict.updates, workload, grows, reader).await {
+            Ok((updates, lost)) => {
+                verdict.updates = updates;
+                lost
+            }
+            Err(failed) => return (failed, None),
+        }
+    } else if matches!(family.role(), FamilyRole::Variant { .. }) {
+        Some(
+            "Kueue up to 0.19 does not pass pod set updates of a variant on to the pods".to_owned(),
+        )
+    } else {
+        None
+    };
+    if let Some(refused) = do_not_fit(&verdict.updates, about, reader).await {
+        return (refused, None);
+    }
+    let entry = workload.check(about.check);
+    let is_ready = entry.is_some_and(|entry| *entry.state() == CheckState::Ready);
+    let event = lost
+        .filter(|_| !is_ready)
+        .map(|lost| EventNote::warning(NOT_PASSED_ON, lost));
+    (Outcome::Verdict(verdict), event)
+}
+
+/// The part of `updates` that a later slice of an elastic job can be given, and a sentence about the
+/// rest. One request.
+async fn for_later_slice(
+    updates: &PodSetUpdates,
+    workload: &Workload,
+    grows: bool,
+    reader: &dyn ReadWorkload,
+) -> Result<(PodSetUpdates, Option<String>), Outcome> {
+    let object = reader
+        .read(workload)
+        .await
+        .map_err(|error| failed(error.kind(), error.to_string()))?;
+    let fitted = updates.for_later_slice(&object, grows).map_err(|error| {
+        let advice = if grows {
+            "; the pods that run have that, so return the same value for a growth, or none"
+        } else {
+            "; the job's template has that since it first ran, so return the same value, or none"
+        };
+        failed(ErrorKind::Permanent, format!("{error}{advice}"))
+    })?;
+    let lost = fitted.lost.join(", ");
+    let sentence = if grows {
+        format!(
+            "The further pods of the job are not given {lost}: Kueue does not pass it on, or the pods that run have another value"
+        )
+    } else {
+        format!(
+            "The pods are not given {lost}: the job's pod template has other values since it first ran"
+        )
+    };
+    Ok((fitted.sent, (!lost.is_empty()).then_some(sentence)))
+}
+
+/// Rule 10: an update that contradicts something else would finish the job as FailedToStart. One
+/// request, and only when there seems to be a conflict.
+async fn do_not_fit(
+    updates: &PodSetUpdates,
+    about: About<'_>,
+    reader: &dyn ReadWorkload,
+) -> Option<Outcome> {
+    let About {
+        workload,
+        check,
+        flavors,
+        ..
+    } = about;
+    match updates.conflicts(workload, check, flavors) {
+        Conflicts::None => None,
+        Conflicts::Certain(error) => Some(failed(ErrorKind::Permanent, error.to_string())),
+        Conflicts::UnknownFlavor(name) => Some(failed(
+            ErrorKind::Transient,
+            format!(
+                "the ResourceFlavor `{name}` is not known, so its node labels cannot be compared with the updates"
+            ),
+        )),
+        Conflicts::Suspected => match reader.read(workload).await {
+            Ok(object) => updates
+                .conflict_in_object(&object, check)
+                .map(|error| failed(ErrorKind::Permanent, error.to_string())),
+            Err(error) => Some(failed(error.kind(), error.to_string())),
+        },
+    }
+}
+
+fn failed(kind: ErrorKind, message: String) -> Outcome {
+    Outcome::Failed {
+        kind,
+        message: message.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::future::BoxFuture;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::check::CheckError;
+
+    struct Stored(Value);
+
+    impl ReadWorkload for Stored {
+        fn read<'a>(&'a self, _: &'a Workload) -> BoxFuture<'a, Result<Value, CheckError>> {
+            Box::pin(async { Ok(self.0.clone()) })
+        }
+    }
+
+    /// The growth of a job that runs with the licence `one` on nodes of the pool `a`.
+    fn growth(state: &str) -> Value {
+        json!({
+            "metadata": {"namespace": "t", "name": "el-2", "uid": "el-2",
+                "annotations": {"kueue.x-k8s.io/workload-slice-replacement-for": "t/el-1"}},
+            "spec": {"podSets": [{"name": "main", "count": 4, "template": {
+                "metadata": {"annotations": {"example.com/licence": "one"}},
+                "spec": {"nodeSelector": {"pool": "a"}},
+            }}]},
+            "status": {
+                "conditions": [{"type": "QuotaReserved", "status": "True"}],
+                "admission": {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 4}]},
+                "admissionChecks": [{"name": "c1", "state": state}],
+            },
+        })
+    }
+
+    /// What is sent, or the message of a failure; and the note of the event.
+    async fn fitted(
+        object: Value,
+        updates: PodSetUpdates,
+    ) -> (Result<usize, String>, Option<String>) {
+        let workload = Workload::from_json(object.clone()).unwrap();
+        let about = About {
+            workload: &workload,
+            family: &Family::of(&workload, []),
+            check: "c1",
+            flavors: &BTreeMap::new(),
+        };
+        let verdict = Verdict::ready("yes").with_updates(updates);
+        let (outcome, event) = fit_updates(verdict, about, &Stored(object)).await;
+        let sent = match outcome {
+            Outcome::Verdict(verdict) => Ok(verdict.updates.as_slice().len()),
+            Outcome::Failed { message, .. } => Err(message.as_str().to_owned()),
+            Outcome::Blocked { .. } => unreachable!(),
+        };
+        (sent, event.map(|event| event.note().to_owned()))
+    }
+
+    fn licence() -> PodSetUpdates {
+        let updates = PodSetUpdates::builder()
+            .pod_set("main", |pods| pods.annotation("example.com/licence", "two"));
+        updates.build().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_growth_does_not_wait_for_ever_for_updates_that_differ_from_those_of_the_running_pods()
+     {
+        let (sent, note) = fitted(growth("Pending"), licence()).await;
+        assert_eq!(sent, Ok(0), "the pods keep the licence that they have");
+        assert_eq!(
+            note.as_deref(),
+            Some(
+                "The further pods of the job are not given annotation `example.com/licence`: Kueue does not pass it on, or the pods that run have another value"
+            )
+        );
+        let (sent, note) = fitted(growth("Ready"), licence()).await;
+        assert_eq!((sent, note), (Ok(0), None), "it is said once");
+    }
+
+    #[tokio::test]
+    async fn a_growth_that_would_run_elsewhere_is_refused_with_what_to_do() {
+        let updates = PodSetUpdates::builder()
+            .pod_set("main", |pods| pods.node_selector("pool", "b"))
+            .build();
+        let (sent, note) = fitted(growth("Pending"), updates.unwrap()).await;
+        assert_eq!(note, None);
+        assert_eq!(
+            sent.unwrap_err(),
+            "pod set `main`: node selector `pool` would be `b`, but the job's pod template sets it to `a`; the pods that run have that, so return the same value for a growth, or none"
+        );
+    }
+
+    #[tokio::test]
+    async fn updates_of_a_variant_come_with_a_warning() {
+        let mut variant = growth("Pending");
+        variant["metadata"]["annotations"] = json!({});
+        variant["metadata"]["ownerReferences"] = json!([
+            {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "name": "j", "uid": "j", "controller": true},
+        ]);
+        let updates = PodSetUpdates::builder().pod_set("main", |pods| pods.label("new", "1"));
+        let (sent, note) = fitted(variant, updates.build().unwrap()).await;
+        assert_eq!(sent, Ok(1));
+        assert_eq!(
+            note.as_deref(),
+            Some("Kueue up to 0.19 does not pass pod set updates of a variant on to the pods")
+        );
+    }
+}
