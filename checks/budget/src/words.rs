@@ -116,9 +116,10 @@ impl Words<'_> {
         let word = self.terms.schedule.word();
         match reason {
             Reason::DoesNotFit { need, balance } => format!(
-                "needs about {}, {} is left of {}'s {} ({} spent, {} committed to {} running or starting jobs); starts when they end cheaper than \
+                "needs about {}{}, {} is left of {}'s {} ({} spent, {} committed to {} running or starting jobs); starts when they end cheaper than \
                  estimated, or after the reset on {}",
                 self.money(*need),
+                self.beyond_what_runs(),
                 balance.remaining().cents_down(),
                 balance.account,
                 self.money(balance.limit),
@@ -153,9 +154,10 @@ impl Words<'_> {
                     }
                 };
                 format!(
-                    "estimate {} ({}) is more than {whose}. Lower maximumExecutionTimeSeconds or the request, then set spec.active=true",
+                    "estimate {} ({}) is more than {whose}. Lower maximumExecutionTimeSeconds or the request{}",
                     self.money(*estimate),
-                    self.terms.prices.describe(self.workload, &self.run.quote)
+                    self.terms.prices.describe(self.workload, &self.run.quote),
+                    self.how_to_ask_again()
                 )
             }
             Reason::Unpriced { resource, flavor } => {
@@ -198,6 +200,26 @@ impl Words<'_> {
                 "the term of Budget {} is over or has not begun",
                 self.terms.budget
             ),
+        }
+    }
+
+    /// What a growth adds to.
+    fn beyond_what_runs(&self) -> String {
+        match self.run.grows {
+            None => String::new(),
+            Some(0) => " more than what runs of the job".to_owned(),
+            Some(1) => " more than the pod that runs".to_owned(),
+            Some(pods) => format!(" more than the {pods} pods that run"),
+        }
+    }
+
+    fn how_to_ask_again(&self) -> &'static str {
+        match &self.run.job {
+            None => ", then set spec.active=true",
+            // Kueue queues no variant again (measured on 0.19.2).
+            Some(job) if job.is_variant => " of the job",
+            Some(_) if self.run.grows.is_some() => ", or scale the job back",
+            Some(_) => ", then set spec.active=true",
         }
     }
 

@@ -201,6 +201,8 @@ impl Families {
             running: running.map(|known| known.member.clone()),
             pods: running.map_or_else(Box::default, |known| known.pods.clone()),
             siblings: Vec::new(),
+            may_have_others: *workload.slice() != Slice::None || workload.variant().is_some(),
+            still_runs: self.fate(workload) == Some(Fate::Runs),
         };
         if workload.is_parent() {
             return family(FamilyRole::Parent, None);

@@ -56,6 +56,9 @@ pub struct Family {
     /// How many pods of which pod set run.
     pub(crate) pods: Box<[(Box<str>, u32)]>,
     pub(crate) siblings: Vec<Member>,
+    /// Whether the Workload is a slice or a variant.
+    pub(crate) may_have_others: bool,
+    pub(crate) still_runs: bool,
 }
 
 /// What a Workload is to the others of its [`Family`].
@@ -112,6 +115,7 @@ impl Family {
     pub fn of<'a>(workload: &Workload, others: impl IntoIterator<Item = &'a Workload>) -> Self {
         let mut families = Families::default();
         others.into_iter().for_each(|other| families.apply(other));
+        families.apply(workload);
         families.of(workload)
     }
 
@@ -153,6 +157,40 @@ impl Family {
         }
     }
 
+    /// Returns true if the job may have several Workloads: it is elastic, or has variants.
+    pub fn may_have_others(&self) -> bool {
+        self.may_have_others
+    }
+
+    /// Returns true if the Workload is finished and its pods run all the same: a growth has replaced
+    /// it and is not admitted. When that is admitted they are its pods.
+    ///
+    /// ```
+    /// # use kueue_check::{Family, api::Workload};
+    /// # let slice = |name: &str, replaces: Option<&str>, conditions: serde_json::Value| {
+    /// #     let mut annotations = serde_json::json!({"kueue.x-k8s.io/elastic-job": "true"});
+    /// #     if let Some(replaces) = replaces {
+    /// #         annotations["kueue.x-k8s.io/workload-slice-replacement-for"] = format!("n/{replaces}").into();
+    /// #     }
+    /// #     Workload::from_json(serde_json::json!({
+    /// #         "metadata": {"namespace": "n", "name": name, "uid": name, "annotations": annotations,
+    /// #             "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j", "controller": true}]},
+    /// #         "status": {"admission": {"clusterQueue": "q"}, "conditions": conditions},
+    /// #     }))
+    /// # };
+    /// let first = slice("first", None, serde_json::json!([
+    ///     {"type": "QuotaReserved", "status": "True"}, {"type": "Admitted", "status": "True"},
+    ///     {"type": "Finished", "status": "True", "reason": "WorkloadSliceReplaced"},
+    /// ]))?;
+    /// let quota = serde_json::json!([{"type": "QuotaReserved", "status": "True"}]);
+    /// let growth = slice("growth", Some("first"), quota)?;
+    /// assert!(Family::of(&first, [&growth]).still_runs());
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn still_runs(&self) -> bool {
+        self.still_runs
+    }
+
     /// Returns the reservations of the other variants of the job that hold quota, as the
     /// AdmissionCheck `check` sees them.
     pub fn siblings(&self, check: &str) -> Vec<Reservation> {
@@ -169,8 +207,9 @@ impl Family {
         inputs(self) == inputs(other) && self.pods == other.pods
     }
 
-    /// Returns how many pods of all pod sets run; `None` if that is not known.
-    pub(crate) fn all_running_pods(&self) -> Option<u32> {
+    /// Returns how many pods of all pod sets run by [`running`](Self::running); `None` if that is
+    /// not known.
+    pub fn all_running_pods(&self) -> Option<u32> {
         self.running.as_ref()?;
         let counts = self.pods.iter().map(|(_, count)| *count);
         Some(counts.fold(0, u32::saturating_add))

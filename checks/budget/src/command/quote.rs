@@ -39,7 +39,7 @@ fn said(
     arguments: &QuoteArguments,
     now: Timestamp,
 ) -> Result<String, Failed> {
-    let run = run_of(workload, terms, ["check"].into_iter())
+    let run = run_of(workload, None, terms, ["check"].into_iter())
         .ok_or_else(|| Failed::new("the job", "it has no pods"))?;
     let mut book = Book::new(Arc::clone(terms));
     book.set_namespaces(BTreeMap::from([(

@@ -1,10 +1,12 @@
 //! `statement`: balances, and who holds what.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client, ResourceExt};
-use kueue_check::api::Workload;
+use kueue_check::Family;
+use kueue_check::api::{Uid, Workload};
 
 use super::{Failed, StatementArguments};
 use crate::controller::{CONTROLLER, VERSIONS, resource};
@@ -128,17 +130,28 @@ fn written(
         "\n{:<40} {:>12} {:>10}  STATE",
         "WORKLOAD", "ESTIMATE", "AN HOUR"
     );
+    let mut jobs: BTreeMap<&Uid, Vec<&Workload>> = BTreeMap::new();
+    for workload in workloads {
+        jobs.entry(workload.family_key())
+            .or_default()
+            .push(workload);
+    }
     for workload in workloads {
         if namespace.is_some_and(|namespace| workload.namespace() != namespace) {
             continue;
         }
-        let Some(run) = run_of(workload, &terms, checks.iter().map(String::as_str)) else {
+        let of_job = jobs.get(workload.family_key()).into_iter().flatten();
+        let family = Family::of(workload, of_job.copied());
+        let checks = checks.iter().map(String::as_str);
+        let Some(run) = run_of(workload, Some(&family), &terms, checks) else {
             continue;
         };
-        let state = match run.state {
-            RunState::Asking => "waits",
-            RunState::Approved(_) => "may start",
-            RunState::Running(_) => "runs",
+        let state = match (run.state, run.grows) {
+            (RunState::Asking, Some(pods)) => &format!("waits to grow; {pods} pods run"),
+            (RunState::Asking, None) => "waits",
+            (RunState::Approved(_), _) => "may start",
+            (RunState::Running(_), _) if run.replaced => "runs until its growth starts",
+            (RunState::Running(_), _) => "runs",
         };
         let _ = writeln!(
             text,

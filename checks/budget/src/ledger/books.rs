@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kueue_check::api::{CheckState, Uid, Workload};
-use kueue_check::{Reservation, Seen};
+use kueue_check::{Family, Reservation, Seen};
 
+use super::run::may_spend;
 use super::{Book, Run, run_of};
 use crate::terms::Terms;
 
@@ -17,6 +18,8 @@ pub struct Books {
     /// Which Budget an AdmissionCheck refers to.
     checks: BTreeMap<String, String>,
     live: BTreeMap<Uid, Workload>,
+    /// The families of those whose jobs may have several Workloads.
+    families: BTreeMap<Uid, Family>,
     /// Workloads that lost their quota with our word, and when that was seen.
     parked: BTreeMap<Uid, (Workload, Timestamp)>,
     listing: Option<BTreeSet<Uid>>,
@@ -78,7 +81,8 @@ impl Books {
     /// The Workload `uid` as the Budget `name` sees it, by what was shown last; `None` if that is nothing to it, or has ended.
     pub fn run(&self, name: &str, uid: &Uid) -> Option<Run> {
         let terms = self.by_name.get(name)?.terms();
-        run_of(self.live.get(uid)?, terms, self.checks_of(name))
+        let (workload, family) = (self.live.get(uid)?, self.families.get(uid));
+        run_of(workload, family, terms, self.checks_of(name))
     }
 
     /// Takes in the terms of a Budget, unless newer ones are known. Whether anything changed.
@@ -136,8 +140,8 @@ impl Books {
         let Some(book) = self.by_name.get_mut(name) else {
             return;
         };
-        for workload in self.live.values() {
-            read(book, &checks, workload, now);
+        for (uid, workload) in &self.live {
+            read(book, &checks, workload, self.families.get(uid), now);
         }
     }
 
@@ -145,11 +149,11 @@ impl Books {
     pub fn see(&mut self, seen: Seen<'_>, now: Timestamp) {
         match seen {
             Seen::Listing => self.listing = Some(BTreeSet::new()),
-            Seen::Workload(workload, _) => {
+            Seen::Workload(workload, family) => {
                 if let Some(listing) = &mut self.listing {
                     listing.insert(workload.uid().clone());
                 }
-                self.apply(workload, now);
+                self.apply(workload, family, now);
             }
             Seen::Gone(workload) => self.gone(workload, now),
             Seen::Listed { unbroken } => {
@@ -174,8 +178,9 @@ impl Books {
         }
     }
 
-    fn apply(&mut self, workload: &Workload, now: Timestamp) {
-        let holds = workload.holds_quota() && !workload.conditions().finished().is_true();
+    fn apply(&mut self, workload: &Workload, family: &Family, now: Timestamp) {
+        let family = family.may_have_others().then_some(family);
+        let holds = may_spend(workload, family);
         if holds && workload.checks().is_empty() && !self.live.contains_key(workload.uid()) {
             return;
         }
@@ -188,12 +193,17 @@ impl Books {
                 .filter(|(_, budget)| *budget == name)
                 .map(|(check, _)| check.as_str())
                 .collect();
-            read(book, &checks, workload, now);
+            read(book, &checks, workload, family, now);
         }
         if holds {
+            match family {
+                Some(family) => self.families.insert(uid.clone(), family.clone()),
+                None => self.families.remove(uid),
+            };
             self.live.insert(uid.clone(), workload.clone());
         } else {
             self.live.remove(uid);
+            self.families.remove(uid);
             if keeps_our_word(workload) {
                 self.parked.insert(uid.clone(), (workload.clone(), now));
             }
@@ -203,6 +213,7 @@ impl Books {
     fn gone(&mut self, workload: &Workload, now: Timestamp) {
         let uid = workload.uid();
         self.live.remove(uid);
+        self.families.remove(uid);
         let evicted = workload.conditions().evicted().is_true();
         for book in self.by_name.values_mut() {
             if evicted {
@@ -288,11 +299,17 @@ fn keeps_our_word(workload: &Workload) -> bool {
 }
 
 /// What `workload` means to one book.
-fn read(book: &mut Book, checks: &[impl AsRef<str>], workload: &Workload, now: Timestamp) {
+fn read(
+    book: &mut Book,
+    checks: &[impl AsRef<str>],
+    workload: &Workload,
+    family: Option<&Family>,
+    now: Timestamp,
+) {
     let (uid, conditions) = (workload.uid(), workload.conditions());
     // The API cuts fractions of a second off.
     let second = |at: Option<Timestamp>| at.map_or(now, |at| at.min(now)).as_second() + 1;
-    if conditions.finished().is_true() {
+    if conditions.finished().is_true() && !may_spend(workload, family) {
         return book.end(uid, second(conditions.finished().at()));
     }
     if !workload.holds_quota() {
@@ -305,7 +322,8 @@ fn read(book: &mut Book, checks: &[impl AsRef<str>], workload: &Workload, now: T
         }
         return;
     }
-    match run_of(workload, book.terms(), checks.iter().map(AsRef::as_ref)) {
+    let checks = checks.iter().map(AsRef::as_ref);
+    match run_of(workload, family, book.terms(), checks) {
         Some(run) => book.see(&run, now),
         None => book.end(uid, now.as_second()),
     }

@@ -21,8 +21,23 @@ pub struct Claim {
     pub bounded: bool,
     /// How far it is.
     pub state: State,
-    /// The Workload of which it is one variant: of these one starts, so that only the largest claim counts.
-    pub variant_of: Option<Box<Uid>>,
+    /// The job, if it may have several Workloads.
+    pub job: Option<Box<Job>>,
+}
+
+/// A job that may have several Workloads.
+///
+/// What its Workloads claim together is not the sum: a growth of an elastic job, and a variant that
+/// takes the place of another one, end what runs when they start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// The key of its [`Family`](kueue_check::Family).
+    pub key: Uid,
+    /// Whether the Workload is a variant, of which only one starts.
+    pub is_variant: bool,
+    /// Whether it starts as soon as it is approved here: no check of another Budget or controller
+    /// is awaited.
+    pub starts_at_once: bool,
 }
 
 /// How far a claim's run is. Times are seconds since 1970.
@@ -121,42 +136,80 @@ pub fn committed<'a>(
         Spending::default(),
         Spending::default(),
     );
-    let mut variants: BTreeMap<&Uid, (Rate, i64)> = BTreeMap::new();
+    let mut jobs: BTreeMap<&Uid, OfJob> = BTreeMap::new();
     let mut sum = Committed::default();
     let mut unbounded = Rate::ZERO;
     for claim in claims {
         let seconds = claim
             .seconds_in(period, watermarks.of(&claim.namespace), now, overrun)
             .max(0);
-        match (claim.state, &claim.variant_of) {
-            (State::Running(_), _) => {
+        match claim.state {
+            State::Running(_) => {
                 running = running.and(claim.rate, seconds);
                 sum.rate = sum.rate + claim.rate;
                 if !claim.bounded {
                     unbounded = unbounded + claim.rate;
                 }
             }
-            (State::Open(_), None) => reserved = reserved.and(claim.rate, seconds),
-            (State::Open(_), Some(of)) => {
-                let largest = variants.entry(of).or_default();
-                if claim.rate.cost(seconds) > largest.0.cost(largest.1) {
-                    *largest = (claim.rate, seconds);
-                }
-            }
-            (State::Ended(..), _) => settling = settling.and(claim.rate, seconds),
+            State::Open(_) if claim.job.is_none() => reserved = reserved.and(claim.rate, seconds),
+            State::Open(_) => {}
+            State::Ended(..) => settling = settling.and(claim.rate, seconds),
         }
-        if !matches!(claim.state, State::Ended(..)) {
+        if matches!(claim.state, State::Ended(..)) {
+            continue;
+        }
+        let Some(job) = &claim.job else {
             sum.jobs = sum.jobs.saturating_add(1);
+            continue;
+        };
+        let of_job = jobs.entry(&job.key).or_default();
+        let cost = claim.rate.cost(seconds);
+        match claim.state {
+            State::Running(_) => {
+                let from_now = claim.seconds_in(period, Some(now), now, overrun).max(0);
+                of_job.running.push(claim.rate.cost(from_now));
+            }
+            _ if job.is_variant => of_job.variant = of_job.variant.max(cost),
+            _ => of_job.growths = of_job.growths + cost,
         }
+        of_job.waits |= !matches!(claim.state, State::Running(_)) && !job.starts_at_once;
     }
-    for (rate, seconds) in variants.into_values() {
-        reserved = reserved.and(rate, seconds);
-    }
+    sum.jobs = sum
+        .jobs
+        .saturating_add(u32::try_from(jobs.len()).unwrap_or(u32::MAX));
+    let of_jobs: Amount = jobs.values().map(OfJob::reserved).sum();
     Committed {
         running: running.total(),
-        reserved: reserved.total(),
+        reserved: reserved.total() + of_jobs,
         settling: settling.total(),
         unbounded: unbounded.per_hour(),
         ..sum
+    }
+}
+
+/// What the Workloads of one job claim.
+#[derive(Default)]
+struct OfJob {
+    /// What each that runs still spends from now on.
+    running: Vec<Amount>,
+    /// The largest of the variants that may start.
+    variant: Amount,
+    /// All growths that may start. Kueue finishes a growth that another one has replaced, so a job
+    /// that is what it says has one.
+    growths: Amount,
+    /// Whether one of those does not start as soon as it is approved here.
+    waits: bool,
+}
+
+impl OfJob {
+    /// What is claimed beyond what runs. That ends when another one starts; but if that may be any
+    /// time later, what runs may have spent all of its claim by then. With several that run it is
+    /// not known which ends, and none is set off.
+    fn reserved(&self) -> Amount {
+        let ends = match *self.running.as_slice() {
+            [one] if !self.waits => one,
+            _ => Amount::ZERO,
+        };
+        (self.variant + self.growths).less(ends)
     }
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::book::{Approval, Live, Said};
 use super::tally::{Place, Tally, place};
-use super::{Awaited, Book, Decision, Reason, Run, RunState, Why, committed};
+use super::{Awaited, Book, Claim, Decision, Reason, Run, RunState, Why, committed};
 use crate::money::Amount;
 use crate::period::Period;
 use crate::resource::{
@@ -261,16 +261,16 @@ impl Book {
         now: Timestamp,
         tally: &mut Tally,
     ) -> Result<(), Reason> {
+        let of_job = self.claims_of_job(run);
+        // What the job has already is not needed twice.
         let own = |period: Period| {
             let claim = Live::of(run, Approval::Given, now.as_second()).claim;
-            committed(
-                std::iter::once(&claim),
-                period,
-                self.spend.watermarks(),
-                now.as_second(),
-                self.terms.overrun,
-            )
-            .total()
+            let (watermarks, overrun) = (self.spend.watermarks(), self.terms.overrun);
+            let total = |own: Option<&Claim>| {
+                let claims = of_job.iter().copied().chain(own);
+                committed(claims, period, watermarks, now.as_second(), overrun).total()
+            };
+            total(Some(&claim)).less(total(None))
         };
         let balance = tally.balance(self, account, period, now);
         if balance.spent > balance.limit {
@@ -300,6 +300,18 @@ impl Book {
             }
         }
         Ok(())
+    }
+
+    /// What other Workloads of the job of `run` claim.
+    fn claims_of_job(&self, run: &Run) -> Vec<&Claim> {
+        let Some(job) = &run.job else {
+            return Vec::new();
+        };
+        let claims = self.live.iter().filter(|(uid, live)| {
+            let same = live.claim.job.as_ref().is_some_and(|of| of.key == job.key);
+            same && live.approval != Approval::None && **uid != run.uid
+        });
+        claims.map(|(_, live)| &live.claim).collect()
     }
 
     /// The first of those that wait for money of `account`.

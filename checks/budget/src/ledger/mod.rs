@@ -15,6 +15,8 @@ mod spend;
 mod tally;
 
 #[cfg(test)]
+mod families;
+#[cfg(test)]
 mod mutants;
 #[cfg(test)]
 mod properties;
@@ -24,7 +26,7 @@ mod tests;
 pub use balance::Balance;
 pub use book::Book;
 pub use books::Books;
-pub use claim::{Claim, Committed, State, Watermarks, committed};
+pub use claim::{Claim, Committed, Job, State, Watermarks, committed};
 pub use decision::{Awaited, Decision, Reason, Why};
 pub use run::{Exemption, Run, RunState, run_of};
 pub use spend::{Observation, Spend, Taken};

@@ -19,6 +19,8 @@ fn each_mutant_passes_a_limit() {
         Mutant::OverWhenEvicted,
         Mutant::LastFigure,
         Mutant::NoParking,
+        Mutant::OverWhenReplaced,
+        Mutant::SetOffAnyway,
     ] {
         let found = caught(mutant);
         println!("{mutant:?}: {found:?}");

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use kueue_check::api::{CheckState, Uid, Workload};
+use kueue_check::api::{CheckEntry, CheckState, Uid, Workload};
+use kueue_check::{Family, FamilyRole};
 
+use super::Job;
 use crate::quote::Quote;
 use crate::terms::{PriorityClass, Terms};
 
@@ -24,8 +26,14 @@ pub struct Run {
     pub state: RunState,
     /// Its priority class, if the Budget exempts that anywhere.
     pub class: Option<Arc<PriorityClass>>,
-    /// The Workload of which it is one variant: of these one runs.
-    pub variant_of: Option<Uid>,
+    /// The job, if it may have several Workloads.
+    pub job: Option<Job>,
+    /// How many pods run that it adds to, if it is a growth of an elastic job; `Some(0)` if that is
+    /// not known.
+    pub grows: Option<u32>,
+    /// Whether a growth has replaced it, and its pods run until that starts: it is not stopped by
+    /// itself.
+    pub replaced: bool,
 }
 
 /// How far a run is.
@@ -48,14 +56,17 @@ pub enum Exemption {
     Namespace(String),
 }
 
-/// `workload` as the Budget with `terms` sees it, whose AdmissionChecks are `checks`; `None` if it has none of them, or no quota.
+/// Returns `workload` as the Budget with `terms` sees it, whose AdmissionChecks are `checks`; `None`
+/// if it has none of them, or no quota. `family` are the Workloads of its job, if it may have
+/// several.
 pub fn run_of<'a>(
     workload: &Workload,
+    family: Option<&Family>,
     terms: &Terms,
     checks: impl Iterator<Item = &'a str>,
 ) -> Option<Run> {
     let conditions = workload.conditions();
-    if !workload.holds_quota() || conditions.finished().is_true() {
+    if !may_spend(workload, family) {
         return None;
     }
     let since = conditions
@@ -63,7 +74,9 @@ pub fn run_of<'a>(
         .at()
         .unwrap_or_default()
         .as_second();
-    let mut entries = checks.filter_map(|check| workload.check(check)).peekable();
+    let checks: Vec<&str> = checks.collect();
+    let is_own = |entry: &&CheckEntry| checks.contains(&entry.name());
+    let mut entries = workload.checks().iter().filter(is_own).peekable();
     entries.peek()?;
     // Kueue starts it when all of them are Ready.
     let approved = entries.try_fold(None, |earliest: Option<i64>, entry| {
@@ -91,11 +104,28 @@ pub fn run_of<'a>(
         quote: terms.prices.quote(workload),
         state,
         class: class(workload, terms),
-        variant_of: workload
-            .owner()
-            .filter(|owner| owner.kind() == "Workload")
-            .map(|owner| owner.uid().clone()),
+        job: family
+            .filter(|family| family.may_have_others())
+            .map(|family| Job {
+                key: family.key().clone(),
+                is_variant: matches!(family.role(), FamilyRole::Variant { .. }),
+                starts_at_once: workload
+                    .checks()
+                    .iter()
+                    .filter(|entry| !is_own(entry))
+                    .all(|entry| *entry.state() == CheckState::Ready),
+            }),
+        grows: family
+            .filter(|family| *family.role() == FamilyRole::Growth)
+            .map(|family| family.all_running_pods().unwrap_or_default()),
+        replaced: conditions.finished().is_true(),
     })
+}
+
+/// Whether `workload` holds quota, and is not finished or its pods run on all the same.
+pub(super) fn may_spend(workload: &Workload, family: Option<&Family>) -> bool {
+    let runs_on = family.is_some_and(Family::still_runs);
+    workload.holds_quota() && (runs_on || !workload.conditions().finished().is_true())
 }
 
 fn class(workload: &Workload, terms: &Terms) -> Option<Arc<PriorityClass>> {
@@ -149,7 +179,7 @@ mod tests {
                     "admissionChecks": entries},
             }))
             .unwrap();
-            let run = run_of(&workload, &terms, ["a", "b"].into_iter());
+            let run = run_of(&workload, None, &terms, ["a", "b"].into_iter());
             assert_eq!(run.map(|run| run.state), expected, "{entries}");
         }
     }
@@ -180,7 +210,7 @@ mod tests {
                     "admission": {"clusterQueue": "cq"}, "admissionChecks": [{"name": "a", "state": "Pending"}]},
             }))
             .unwrap();
-            let run = run_of(&workload, &terms, ["a"].into_iter()).unwrap();
+            let run = run_of(&workload, None, &terms, ["a"].into_iter()).unwrap();
             let read = run.class.map(|class| class.name.to_string());
             assert_eq!(read.as_deref(), expected, "{class}");
         }

@@ -66,7 +66,9 @@ fn run(name: &str, rate: u32) -> Run {
         },
         state: RunState::Asking,
         class: None,
-        variant_of: None,
+        job: None,
+        grows: None,
+        replaced: false,
     }
 }
 
@@ -665,12 +667,20 @@ fn what_is_stale_holds_or_lets_go() {
     }
 }
 
+fn variant() -> Job {
+    Job {
+        key: Uid::new("parent"),
+        is_variant: true,
+        starts_at_once: true,
+    }
+}
+
 #[test]
 fn of_variants_only_one_starts() {
     let mut book = book(&json!({}), "0");
     for (name, rate) in [("a", 30), ("b", 50), ("c", 40)] {
         let variant = Run {
-            variant_of: Some(Uid::new("parent")),
+            job: Some(variant()),
             ..run(name, rate)
         };
         book.see(
@@ -687,15 +697,15 @@ fn of_variants_only_one_starts() {
         "the largest"
     );
     let started = Run {
-        variant_of: Some(Uid::new("parent")),
+        job: Some(variant()),
         state: RunState::Running(NOW),
         ..run("a", 30)
     };
     book.see(&started, time(NOW));
     assert_eq!(
         balance(&book, NOW).committed.total(),
-        Amount::units(30 + 50),
-        "what runs always counts"
+        Amount::units(50),
+        "one that takes its place is charged the difference"
     );
 }
 

@@ -92,7 +92,7 @@ fn told(problem: &SourceError) -> String {
     };
     book.observe(&observation, old);
     book.failed(problem.to_string());
-    let run = run_of(&workload, &terms, ["c"].into_iter()).unwrap();
+    let run = run_of(&workload, None, &terms, ["c"].into_iter()).unwrap();
     let decision = book.decide(&run, now);
     assert!(
         matches!(decision, Decision::Hold(Reason::Stale { .. })),

@@ -58,6 +58,7 @@ pub(super) struct Live {
     pub(super) priority: i32,
     pub(super) claim: Claim,
     pub(super) approval: Approval,
+    /// Whether it runs, and can be stopped.
     pub(super) running: bool,
     pub(super) class: Option<Arc<PriorityClass>>,
 }
@@ -161,10 +162,10 @@ impl Live {
                 seconds: run.quote.seconds,
                 bounded: run.quote.bounded,
                 state,
-                variant_of: run.variant_of.clone().map(Box::new),
+                job: run.job.clone().map(Box::new),
             },
             approval,
-            running,
+            running: running && !run.replaced,
             class: run.class.clone(),
         }
     }

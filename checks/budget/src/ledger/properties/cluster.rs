@@ -28,10 +28,23 @@ impl World<'_> {
     fn job(&mut self, job: usize) {
         let (plan, now) = (self.plan.jobs[job].clone(), self.now);
         let befalls = |since: i64, world: &Self| {
-            plan.mishap
-                .filter(|(after, _)| !world.mishaps[job] && now >= since + after * STEP)
-                .map(|(_, mishap)| mishap)
+            let happens = |after: i64| !world.mishaps[job] && now >= since + after * STEP;
+            let (_, mishap) = plan.mishap.filter(|(after, _)| happens(*after))?;
+            // A growth that waits is only taken back: an eviction would stop the job, which is
+            // another history. What it has replaced is stopped by nobody.
+            let stays = world.is_growth(job) && mishap != Mishap::Deleted;
+            (!stays && !world.is_replaced(job)).then_some(mishap)
         };
+        let base = plan.grows.filter(|_| self.is_growth(job));
+        match (base.map(|base| self.phases[base]), self.phases[job]) {
+            (None | Some(Phase::Running { .. }), _) => {}
+            (_, Phase::Reserved { .. }) => {
+                // The job has ended.
+                self.phases[job] = Phase::Over;
+                return self.tell(&Event::Ended(self.uids[job].clone(), now));
+            }
+            _ => return,
+        }
         match self.phases[job] {
             Phase::Waiting if now >= START + plan.submitted * STEP => {
                 self.phases[job] = Phase::Reserved {
@@ -40,13 +53,17 @@ impl World<'_> {
                     ready_at: 0,
                 };
                 self.tell_run(job);
+                self.tell_base(job);
             }
             Phase::Reserved {
                 since,
                 ready,
                 ready_at,
             } => match befalls(since, self) {
-                Some(Mishap::Deleted) => self.delete(job, since),
+                Some(Mishap::Deleted) => {
+                    self.delete(job, since);
+                    self.tell_base(job);
+                }
                 Some(Mishap::QuotaLost | Mishap::Evicted) => {
                     self.mishaps[job] = true;
                     // Kueue keeps the word, and may admit with it, unless it is withdrawn in time.
@@ -64,9 +81,7 @@ impl World<'_> {
                     ));
                 }
                 None if ready && now >= ready_at + plan.admitted_after * STEP => {
-                    self.phases[job] = Phase::Running { since, at: now };
-                    self.admitted += 1;
-                    self.tell_run(job);
+                    self.admit(job, since);
                 }
                 None => {}
             },
@@ -111,6 +126,34 @@ impl World<'_> {
                 self.tell_run(job);
             }
             _ => {}
+        }
+    }
+
+    /// It starts, and ends what it grows.
+    pub(super) fn admit(&mut self, job: usize, since: i64) {
+        let base = self.plan.jobs[job].grows.filter(|_| self.is_growth(job));
+        self.grown[job] = true;
+        self.phases[job] = Phase::Running {
+            since,
+            at: self.now,
+        };
+        self.admitted += 1;
+        self.tell_run(job);
+        if let Some(base) = base {
+            self.phases[base] = Phase::Over;
+            self.tell(&Event::Ended(self.uids[base].clone(), self.now));
+        }
+    }
+
+    /// What it grows is seen again: it is replaced, or no longer.
+    fn tell_base(&mut self, job: usize) {
+        let Some(base) = self.plan.jobs[job].grows.filter(|_| self.is_growth(job)) else {
+            return;
+        };
+        if self.run(base).is_some() {
+            self.tell_run(base);
+        } else {
+            self.tell(&Event::Ended(self.uids[base].clone(), self.now));
         }
     }
 

@@ -256,12 +256,7 @@ impl World<'_> {
         if let Phase::Reserved { since, .. } = self.phases[job]
             && lands
         {
-            self.phases[job] = Phase::Reserved {
-                since,
-                ready: true,
-                ready_at: self.now,
-            };
-            self.tell_run(job);
+            self.approved(job, since);
         } else {
             // Asked again: it was given money, and keeps it.
             if let Some(run) = self.run(job).filter(|run| run.state == RunState::Asking) {
@@ -271,15 +266,24 @@ impl World<'_> {
                     "{decision:?}"
                 );
                 if let Phase::Reserved { since, .. } = self.phases[job] {
-                    self.phases[job] = Phase::Reserved {
-                        since,
-                        ready: true,
-                        ready_at: self.now,
-                    };
-                    self.tell_run(job);
+                    self.approved(job, since);
                 }
             }
         }
+    }
+
+    /// Its Ready is written. A growth that waits for nothing else starts at once, since Kueue takes
+    /// milliseconds; other jobs spend nothing meanwhile.
+    fn approved(&mut self, job: usize, since: i64) {
+        if self.is_growth(job) && self.plan.jobs[job].admitted_after == 0 {
+            return self.admit(job, since);
+        }
+        self.phases[job] = Phase::Reserved {
+            since,
+            ready: true,
+            ready_at: self.now,
+        };
+        self.tell_run(job);
     }
 
     /// Walking again changes nothing and tells nobody anything.

@@ -46,6 +46,10 @@ pub(super) enum Mutant {
     LastFigure,
     /// What lost its quota without an eviction is forgotten.
     NoParking,
+    /// A Workload that a growth has replaced counts as over, while its pods run.
+    OverWhenReplaced,
+    /// What a growth will end is set off, also while the growth may start much later.
+    SetOffAnyway,
 }
 
 /// Where a job really is.
@@ -100,6 +104,8 @@ pub(super) struct World<'a> {
     /// What of that was in earlier runs, which counts against the maximum.
     past: Vec<i64>,
     mishaps: Vec<bool>,
+    /// Whether the growth was admitted.
+    grown: Vec<bool>,
     /// What was really spent up to the end of each step, by namespace, in billionths of the unit.
     bills: Vec<[i128; NAMES.len()]>,
     uids: Vec<Uid>,
@@ -155,6 +161,7 @@ impl<'a> World<'a> {
             ran: vec![0; plan.jobs.len()],
             past: vec![0; plan.jobs.len()],
             mishaps: vec![false; plan.jobs.len()],
+            grown: vec![false; plan.jobs.len()],
             bills: Vec::new(),
             uids: (0..plan.jobs.len()).map(uid).collect(),
             names: NAMES.map(Into::into),
@@ -203,6 +210,10 @@ impl<'a> World<'a> {
     /// The job as the API shows it, if it has quota.
     fn run(&self, job: usize) -> Option<Run> {
         let plan = &self.plan.jobs[job];
+        let replaced = self.is_replaced(job);
+        if replaced && self.mutant == Mutant::OverWhenReplaced {
+            return None;
+        }
         let (since, state) = match self.phases[job] {
             Phase::Reserved {
                 since,
@@ -232,8 +243,37 @@ impl<'a> World<'a> {
             },
             state,
             class: None,
-            variant_of: None,
+            job: self.family(job),
+            grows: self.is_growth(job).then_some(1),
+            replaced,
         })
+    }
+
+    fn family(&self, job: usize) -> Option<Job> {
+        let plan = &self.plan.jobs[job];
+        let grows = self.plan.jobs.iter().any(|plan| plan.grows == Some(job));
+        let first = plan.grows.or_else(|| grows.then_some(job))?;
+        Some(Job {
+            key: self.uids[first].clone(),
+            is_variant: false,
+            starts_at_once: plan.admitted_after == 0 || self.mutant == Mutant::SetOffAnyway,
+        })
+    }
+
+    /// Whether it asks for more for a job that runs.
+    fn is_growth(&self, job: usize) -> bool {
+        self.plan.jobs[job].grows.is_some() && !self.grown[job]
+    }
+
+    /// The growth of `job` that has quota and was not admitted.
+    fn growth_of(&self, job: usize) -> Option<usize> {
+        let mut growths = (0..self.phases.len())
+            .filter(|growth| self.plan.jobs[*growth].grows == Some(job) && !self.grown[*growth]);
+        growths.find(|growth| matches!(self.phases[*growth], Phase::Reserved { .. }))
+    }
+
+    fn is_replaced(&self, job: usize) -> bool {
+        self.growth_of(job).is_some()
     }
 
     fn tell(&mut self, event: &Event) {

@@ -40,6 +40,9 @@ pub(super) struct Job {
     pub(super) mishap: Option<(i64, Mishap)>,
     /// How long Kueue takes to admit it.
     pub(super) admitted_after: i64,
+    /// The job that it is a growth of: it asks for quota once that runs, with what that has, and
+    /// ends it when it is admitted.
+    pub(super) grows: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -92,6 +95,7 @@ impl Plan {
         let jobs: Vec<Job> = (0..12 + random.below(30))
             .map(|_| Self::job(&mut random, burst))
             .collect();
+        let jobs = Self::with_growths(&mut random, jobs);
         let faults = (0..random.below(if stress { 10 } else { 4 })).map(|_| {
             let at = random.below(STEPS);
             let fault = match random.below(8) {
@@ -153,7 +157,26 @@ impl Plan {
             },
             mishap,
             admitted_after: random.below(4),
+            grows: None,
         }
+    }
+
+    /// Makes some of `jobs` growths of earlier ones, of which none grows twice.
+    fn with_growths(random: &mut Random, mut jobs: Vec<Job>) -> Vec<Job> {
+        for growth in 1..jobs.len() {
+            let base = usize::try_from(random.below(i64::try_from(growth).unwrap())).unwrap();
+            let grown = jobs.iter().any(|job| job.grows == Some(base));
+            if !random.one_in(4) || grown || jobs[base].grows.is_some() {
+                continue;
+            }
+            let (namespace, rate) = (jobs[base].namespace, jobs[base].rate);
+            let job = &mut jobs[growth];
+            job.grows = Some(base);
+            job.namespace = namespace;
+            job.rate += rate;
+            job.admitted_after = (job.admitted_after - 1).max(0);
+        }
+        jobs
     }
 
     pub(super) fn relaxed(mut self) -> Self {
@@ -164,6 +187,13 @@ impl Plan {
     fn without_job(&self, at: usize) -> Self {
         let mut plan = self.clone();
         plan.jobs.remove(at);
+        for job in &mut plan.jobs {
+            job.grows = match job.grows {
+                Some(base) if base == at => None,
+                Some(base) if base > at => Some(base - 1),
+                base => base,
+            };
+        }
         plan
     }
 

@@ -1,0 +1,257 @@
+//! Jobs with several Workloads: elastic jobs that grow, and variants.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use kueue_check::api::{Uid, Workload};
+use kueue_check::{Family, Seen};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::money::Amount;
+use crate::terms::{Account, Terms};
+use crate::words::Words;
+
+const NOW: &str = "2026-11-21T09:00:00Z";
+
+/// A ledger in which a CPU costs 1 an hour, and jobs run for four.
+struct Cluster {
+    books: Books,
+    workloads: BTreeMap<String, Workload>,
+}
+
+fn now() -> Timestamp {
+    NOW.parse().unwrap()
+}
+
+impl Cluster {
+    fn new(limit: &str) -> Self {
+        let spec = json!({
+            "unit": "USD", "period": {"calendar": "Week"}, "source": {"fixed": {}},
+            "namespaceLimits": {"default": limit}, "onTooLarge": "Hold",
+            "prices": [{"flavor": "*", "resources": {"cpu": "1"}}],
+            "estimate": {"safetyFactor": "1", "defaultDuration": "4h"},
+        });
+        let terms = Terms::of_spec("b", &serde_json::from_value(spec).unwrap()).unwrap();
+        let mut books = Books::default();
+        books.adopt(terms.into(), now());
+        books.refer("check", Some("b"), now());
+        books.see(Seen::Listing, now());
+        books.see(Seen::Listed { unbroken: false }, now());
+        let book = books.book_mut("b").unwrap();
+        book.set_own_limits(BTreeMap::new());
+        let observation = Observation {
+            period: book.period(now()).unwrap(),
+            as_of: now(),
+            spent: BTreeMap::from([("n".into(), Amount::ZERO)]),
+            unknown: BTreeSet::new(),
+        };
+        book.observe(&observation, now());
+        let workloads = BTreeMap::new();
+        Self { books, workloads }
+    }
+
+    /// The API server shows `workload`; all of its family are shown, as the runtime does.
+    fn show(&mut self, workload: Workload) {
+        let key = workload.family_key().clone();
+        self.workloads.insert(workload.name().to_owned(), workload);
+        let all: Vec<&Workload> = self.workloads.values().collect();
+        for workload in &all {
+            if *workload.family_key() == key {
+                let family = Family::of(workload, all.iter().copied());
+                self.books.see(Seen::Workload(workload, &family), now());
+            }
+        }
+    }
+
+    /// What the check says of the Workload `name`.
+    fn ask(&mut self, name: &str) -> (&'static str, String) {
+        let workload = &self.workloads[name];
+        let run = self.books.run("b", workload.uid()).unwrap();
+        let book = self.books.book_mut("b").unwrap();
+        let terms = book.terms().clone();
+        let decision = book.decide(&run, now());
+        let words = Words {
+            terms: &terms,
+            workload,
+            run: &run,
+        };
+        let verdict = words.verdict(&decision);
+        let word = match verdict.is_ready() {
+            true => "Ready",
+            false if verdict.is_pending() => "Pending",
+            false => "other",
+        };
+        (word, verdict.message().to_owned())
+    }
+
+    fn committed(&self) -> Committed {
+        let book = self.books.book("b").unwrap();
+        let period = book.period(now()).unwrap();
+        let account = Account::Namespace("n".into());
+        book.balance(&account, period, now()).committed
+    }
+
+    fn total(&self) -> Amount {
+        self.committed().total()
+    }
+}
+
+/// A Workload of the job `job` with `pods` pods of one CPU. `states` are conditions, `Ready` for the
+/// check's answer, and `Waits` if another check has not answered.
+fn workload(job: &str, name: &str, pods: u32, states: &[&str], metadata: &Value) -> Workload {
+    let mut conditions = vec!["QuotaReserved"];
+    let is_condition = |state: &&&str| !matches!(**state, "Ready" | "Waits");
+    conditions.extend(states.iter().filter(is_condition));
+    let condition = |kind: &&str| {
+        let reason = if *kind == "Finished" {
+            "WorkloadSliceReplaced"
+        } else {
+            "Tested"
+        };
+        json!({"type": kind, "status": "True", "reason": reason, "lastTransitionTime": NOW})
+    };
+    let ready = states.contains(&"Ready");
+    let mut object = json!({
+        "metadata": {"namespace": "n", "name": name, "uid": name,
+            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": job, "controller": true}]},
+        "spec": {"podSets": [{"name": "main", "count": pods}]},
+        "status": {
+            "conditions": conditions.iter().map(condition).collect::<Vec<_>>(),
+            "admission": {"clusterQueue": "cq", "podSetAssignments": [{
+                "name": "main", "count": pods, "flavors": {"cpu": "default"},
+                "resourceUsage": {"cpu": pods.to_string()}}]},
+            "admissionChecks": [
+                {"name": "check", "state": if ready { "Ready" } else { "Pending" }, "lastTransitionTime": NOW},
+                {"name": "foreign", "state": if states.contains(&"Waits") { "Pending" } else { "Ready" }},
+            ],
+        },
+    });
+    for (key, value) in metadata.as_object().unwrap() {
+        object["metadata"][key] = value.clone();
+    }
+    Workload::from_json(object).unwrap()
+}
+
+fn slice(name: &str, pods: u32, replaces: Option<&str>, states: &[&str]) -> Workload {
+    let mut annotations = json!({"kueue.x-k8s.io/elastic-job": "true"});
+    if let Some(replaces) = replaces {
+        let key = "kueue.x-k8s.io/workload-slice-replacement-for";
+        annotations[key] = format!("n/{replaces}").into();
+    }
+    workload(
+        "el",
+        name,
+        pods,
+        states,
+        &json!({"annotations": annotations}),
+    )
+}
+
+fn whole(job: &str, pods: u32, states: &[&str]) -> Workload {
+    workload(job, job, pods, states, &json!({}))
+}
+
+const RUNS: [&str; 2] = ["Admitted", "Ready"];
+const REPLACED: [&str; 3] = ["Admitted", "Ready", "Finished"];
+
+/// Before there were families, 11 pods worth 44 ran on a limit of 30: what a growth had replaced was
+/// taken for ended while its pods ran.
+#[test]
+fn what_an_elastic_job_runs_is_counted_while_it_grows() {
+    let mut cluster = Cluster::new("30");
+    cluster.show(slice("el-1", 4, None, &[]));
+    assert_eq!(cluster.ask("el-1").0, "Ready");
+    cluster.show(slice("el-1", 4, None, &RUNS));
+    cluster.show(whole("other", 3, &[]));
+    assert_eq!(cluster.ask("other").0, "Ready");
+    cluster.show(whole("other", 3, &RUNS));
+    assert_eq!(cluster.total(), Amount::units(28));
+
+    // Both orders of "replaced" and "asked" occur.
+    cluster.show(slice("el-2", 6, Some("el-1"), &[]));
+    let (said, message) = cluster.ask("el-2");
+    assert_eq!(said, "Pending");
+    assert!(
+        message.starts_with("needs about 8.00 USD more than the 4 pods that run, 2.00 is left of"),
+        "{message}"
+    );
+    cluster.show(slice("el-1", 4, None, &REPLACED));
+    assert_eq!(cluster.ask("el-2").0, "Pending");
+    assert_eq!(cluster.total(), Amount::units(28), "four pods run on");
+    cluster.show(whole("third", 1, &[]));
+    assert_eq!(cluster.ask("third").0, "Pending");
+    assert_eq!(cluster.total(), Amount::units(28));
+
+    // It is scaled back: the growth asks for less.
+    cluster.show(slice("el-2", 4, Some("el-1"), &[]));
+    assert_eq!(cluster.ask("el-2").0, "Ready", "nothing more is needed");
+}
+
+#[test]
+fn a_growth_is_charged_what_it_adds_and_then_the_whole() {
+    let mut cluster = Cluster::new("32");
+    cluster.show(slice("el-1", 4, None, &RUNS));
+    cluster.show(slice("el-2", 8, Some("el-1"), &[]));
+    cluster.show(slice("el-1", 4, None, &REPLACED));
+    assert_eq!(cluster.ask("el-2").0, "Ready", "16 run, 16 more");
+    let both = cluster.committed();
+    assert_eq!(
+        (both.running, both.reserved, both.jobs),
+        (Amount::units(16), Amount::units(16), 1)
+    );
+    cluster.show(slice("el-2", 8, Some("el-1"), &["Ready"]));
+    assert_eq!(cluster.total(), Amount::units(32));
+    cluster.show(slice("el-2", 8, Some("el-1"), &RUNS));
+    let grown = cluster.committed();
+    assert_eq!(
+        (grown.running, grown.reserved),
+        (Amount::units(32), Amount::ZERO),
+        "the pods of the first are the second's"
+    );
+}
+
+/// What is known after a restart is what the list names.
+#[test]
+fn what_was_replaced_counts_after_a_restart() {
+    let mut cluster = Cluster::new("30");
+    let growth = slice("el-2", 6, Some("el-1"), &[]);
+    cluster.workloads.insert("el-2".to_owned(), growth);
+    cluster.show(slice("el-1", 4, None, &REPLACED));
+    assert_eq!(cluster.total(), Amount::units(16));
+    let run = cluster.books.run("b", &Uid::new("el-1")).unwrap();
+    assert!(run.replaced, "it is not stopped by itself");
+}
+
+/// A growth for which another check is awaited may start when what runs has spent all of its claim.
+#[test]
+fn a_growth_that_may_start_later_needs_its_whole_estimate() {
+    let annotations = json!({
+        "kueue.x-k8s.io/elastic-job": "true",
+        "kueue.x-k8s.io/workload-slice-replacement-for": "n/el-1",
+    });
+    let metadata = json!({"annotations": annotations});
+    let mut cluster = Cluster::new("40");
+    cluster.show(slice("el-1", 4, None, &RUNS));
+    cluster.show(workload("el", "el-2", 8, &["Waits"], &metadata));
+    let (said, message) = cluster.ask("el-2");
+    assert_eq!(said, "Pending", "16 and 32 are more than 40: {message}");
+}
+
+#[test]
+fn a_variant_that_takes_the_place_of_another_is_charged_the_difference() {
+    let variant = |flavor: &str, pods: u32, states: &[&str]| {
+        let metadata = json!({
+            "annotations": {"kueue.x-k8s.io/workload-allowed-resource-flavors": flavor},
+            "ownerReferences": [{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload",
+                "name": "parent", "uid": "parent", "controller": true}],
+        });
+        workload("job", flavor, pods, states, &metadata)
+    };
+    let mut cluster = Cluster::new("20");
+    cluster.show(variant("spot", 3, &RUNS));
+    assert_eq!(cluster.total(), Amount::units(12));
+    cluster.show(variant("reserved", 5, &[]));
+    assert_eq!(cluster.ask("reserved").0, "Ready", "8 more");
+    assert_eq!(cluster.total(), Amount::units(20));
+}
