@@ -208,6 +208,8 @@ pub struct Terms {
     pub on_too_large: OnTooLarge,
     /// When a job has no price.
     pub on_unpriced: OnUnpriced,
+    /// When no limit applies to a job.
+    pub on_ungoverned: HoldOrAdmit,
     /// What becomes of the quota of held jobs.
     pub quota: Quota,
     /// With Yield: the first and the longest pause, in seconds.
@@ -306,6 +308,7 @@ impl Terms {
             on_stale: spec.on_stale,
             on_too_large: spec.on_too_large,
             on_unpriced: spec.on_unpriced,
+            on_ungoverned: spec.on_ungoverned,
             quota: spec.on_exhausted.quota,
             yields: (
                 seconds(spec.on_exhausted.every, 600),

@@ -69,7 +69,7 @@ fn budget() -> Value {
     json!({"apiVersion": "budget.kueue-check.dev/v1alpha1", "kind": "Budget", "metadata": {"name": "weekly"}, "spec": {
         "unit": "USD", "period": {"calendar": "Week"}, "source": {"fixed": {}, "settleDelay": "1s", "stalenessBound": "3h"},
         "namespaceLimits": {"default": "100"}, "prices": [{"flavor": "*", "resources": {"cpu": "1"}}],
-        "estimate": {"safetyFactor": "1", "defaultDuration": "4h"},
+        "estimate": {"safetyFactor": "1", "defaultDuration": "3h59m30s"},
     }})
 }
 

@@ -26,10 +26,7 @@ pub(super) fn conditions(
     before: &[Condition],
     now: Timestamp,
 ) -> Vec<Condition> {
-    let unpriced = book
-        .unpriced()
-        .next()
-        .and_then(|run| run.quote.unpriced.clone());
+    let unpriced = book.unpriced().next();
     let names = |matches: &dyn Fn(&Balance) -> bool| {
         let all: Vec<String> = balances
             .iter()

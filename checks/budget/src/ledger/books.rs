@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kueue_check::api::{CheckState, Uid, Workload};
+use kueue_check::api::{CheckState, Owner, Uid, Workload};
 use kueue_check::{Reservation, Seen};
 
 use super::{Book, Run, run_of};
@@ -206,7 +206,7 @@ impl Books {
         let evicted = workload.conditions().evicted().is_true();
         for book in self.by_name.values_mut() {
             if evicted {
-                book.end(uid, now.as_second());
+                book.stop(uid, now.as_second());
             } else {
                 book.lose(uid, now.as_second());
             }
@@ -293,15 +293,24 @@ fn read(book: &mut Book, checks: &[impl AsRef<str>], workload: &Workload, now: T
     // The API cuts fractions of a second off.
     let second = |at: Option<Timestamp>| at.map_or(now, |at| at.min(now)).as_second() + 1;
     if conditions.finished().is_true() {
-        return book.end(uid, second(conditions.finished().at()));
+        let at = second(conditions.finished().at());
+        // Kubernetes 1.31 and later finish a Job when its last pod has terminated; of other kinds
+        // that is not known.
+        let is_job = |owner: &Owner| owner.kind() == "Job" && owner.api_version() == "batch/v1";
+        return if workload.owner().is_some_and(is_job) {
+            book.end(uid, at)
+        } else {
+            book.stop(uid, at)
+        };
     }
     if !workload.holds_quota() {
-        // The quota goes when the last pod has stopped, later than `Evicted`.
+        // The quota goes when no pod is active, later than `Evicted`. Pods that terminate are not
+        // active (Kueue 0.19.2, `job_controller.go`).
         let at = second(conditions.quota_reserved().at());
         if keeps_our_word(workload) {
             book.lose(uid, at);
         } else {
-            book.end(uid, at);
+            book.stop(uid, at);
         }
         return;
     }

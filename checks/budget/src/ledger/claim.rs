@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kueue_check::api::Uid;
-
 use crate::money::{Amount, Rate, Spending};
 use crate::period::Period;
 
@@ -19,10 +17,10 @@ pub struct Claim {
     pub seconds: u32,
     /// Whether Kueue ends it then.
     pub bounded: bool,
+    /// For how many seconds more its pods may spend after they were told to stop.
+    pub grace: u32,
     /// How far it is.
     pub state: State,
-    /// The Workload of which it is one variant: of these one starts, so that only the largest claim counts.
-    pub variant_of: Option<Box<Uid>>,
 }
 
 /// How far a claim's run is. Times are seconds since 1970.
@@ -32,7 +30,7 @@ pub enum State {
     Open(i64),
     /// It runs since then.
     Running(i64),
-    /// It ran from then on for so many seconds, and that is not all known to the source yet.
+    /// It ran from then on for so many seconds at most, and that is not all known to the source yet.
     Ended(i64, u32),
 }
 
@@ -77,15 +75,20 @@ impl Committed {
 }
 
 impl Claim {
+    /// For how many seconds it may spend, from its start.
+    pub fn longest(&self) -> i64 {
+        i64::from(self.seconds) + i64::from(self.grace)
+    }
+
     /// When it is expected to spend, from and to, seen at `now`.
     pub fn window(&self, now: i64, overrun: i64) -> (i64, i64) {
-        let length = i64::from(self.seconds);
+        let (length, grace) = (i64::from(self.seconds), i64::from(self.grace));
         match self.state {
-            State::Open(since) => (since.min(now), now + length),
+            State::Open(since) => (since.min(now), now + length + grace),
             State::Running(since) => {
                 let end = since + length;
                 let late = if self.bounded { now } else { now + overrun };
-                (since, if now < end { end } else { late })
+                (since, grace + if now < end { end } else { late })
             }
             State::Ended(since, ran) => (since, since + i64::from(ran)),
         }
@@ -93,15 +96,16 @@ impl Claim {
 
     /// For how many seconds it claims money of `period` beyond the watermark.
     fn seconds_in(&self, period: Period, watermark: Option<i64>, now: i64, overrun: i64) -> i64 {
+        let longest = self.longest();
         if matches!(self.state, State::Open(_)) && period.start.as_second() > now {
             // It may start as late as that.
-            return i64::from(self.seconds).min(period.end.as_second() - period.start.as_second());
+            return longest.min(period.end.as_second() - period.start.as_second());
         }
         let (start, end) = self.window(now, overrun);
         let known = watermark.unwrap_or(i64::MIN).max(period.start.as_second());
         let seconds = end.min(period.end.as_second()) - start.max(known);
         if matches!(self.state, State::Open(_)) {
-            seconds.min(self.seconds.into())
+            seconds.min(longest)
         } else {
             seconds
         }
@@ -121,36 +125,26 @@ pub fn committed<'a>(
         Spending::default(),
         Spending::default(),
     );
-    let mut variants: BTreeMap<&Uid, (Rate, i64)> = BTreeMap::new();
     let mut sum = Committed::default();
     let mut unbounded = Rate::ZERO;
     for claim in claims {
         let seconds = claim
             .seconds_in(period, watermarks.of(&claim.namespace), now, overrun)
             .max(0);
-        match (claim.state, &claim.variant_of) {
-            (State::Running(_), _) => {
+        match claim.state {
+            State::Running(_) => {
                 running = running.and(claim.rate, seconds);
                 sum.rate = sum.rate + claim.rate;
                 if !claim.bounded {
                     unbounded = unbounded + claim.rate;
                 }
             }
-            (State::Open(_), None) => reserved = reserved.and(claim.rate, seconds),
-            (State::Open(_), Some(of)) => {
-                let largest = variants.entry(of).or_default();
-                if claim.rate.cost(seconds) > largest.0.cost(largest.1) {
-                    *largest = (claim.rate, seconds);
-                }
-            }
-            (State::Ended(..), _) => settling = settling.and(claim.rate, seconds),
+            State::Open(_) => reserved = reserved.and(claim.rate, seconds),
+            State::Ended(..) => settling = settling.and(claim.rate, seconds),
         }
         if !matches!(claim.state, State::Ended(..)) {
             sum.jobs = sum.jobs.saturating_add(1);
         }
-    }
-    for (rate, seconds) in variants.into_values() {
-        reserved = reserved.and(rate, seconds);
     }
     Committed {
         running: running.total(),

@@ -11,7 +11,7 @@ use crate::terms::Account;
 pub enum Decision {
     /// What it was told before still holds.
     Unchanged,
-    /// No limit applies to it.
+    /// No limit applies to it, and the Budget lets such jobs start.
     NotGoverned,
     /// It may start.
     Admit(Why),
@@ -89,6 +89,8 @@ pub enum Reason {
     },
     /// The term is over, or has not begun.
     NoPeriod,
+    /// Its namespace has no limit, and is in no pool.
+    NotGoverned,
 }
 
 /// What a decision cannot be made without.
@@ -143,6 +145,7 @@ impl Reason {
             Self::ColdStart { .. } => "cold_start",
             Self::Stale { .. } => "stale",
             Self::NoPeriod => "no_period",
+            Self::NotGoverned => "not_governed",
         }
     }
 

@@ -19,6 +19,7 @@ fn each_mutant_passes_a_limit() {
         Mutant::OverWhenEvicted,
         Mutant::LastFigure,
         Mutant::NoParking,
+        Mutant::OverWithoutQuota,
     ] {
         let found = caught(mutant);
         println!("{mutant:?}: {found:?}");

@@ -24,8 +24,6 @@ pub struct Run {
     pub state: RunState,
     /// Its priority class, if the Budget exempts that anywhere.
     pub class: Option<Arc<PriorityClass>>,
-    /// The Workload of which it is one variant: of these one runs.
-    pub variant_of: Option<Uid>,
 }
 
 /// How far a run is.
@@ -91,10 +89,6 @@ pub fn run_of<'a>(
         quote: terms.prices.quote(workload),
         state,
         class: class(workload, terms),
-        variant_of: workload
-            .owner()
-            .filter(|owner| owner.kind() == "Workload")
-            .map(|owner| owner.uid().clone()),
     })
 }
 

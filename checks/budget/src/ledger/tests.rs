@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use kueue_check::Seen;
 use kueue_check::api::PriorityClassKind::{self, PriorityClass, WorkloadPriorityClass};
-use kueue_check::api::Uid;
+use kueue_check::api::{Uid, Workload};
 use serde_json::{Value, json};
 
 use super::*;
@@ -62,11 +63,11 @@ fn run(name: &str, rate: u32) -> Run {
             rate: Rate::of(i128::from(rate) * 1000, Amount::units(1), 1),
             seconds: 3600,
             bounded: true,
+            grace: 0,
             unpriced: None,
         },
         state: RunState::Asking,
         class: None,
-        variant_of: None,
     }
 }
 
@@ -375,7 +376,20 @@ fn each_case_has_its_decision() {
             json!({"namespaceLimits": {}}),
             "0",
             run("a", 1),
-            "not governed",
+            "not_governed",
+        ),
+        (
+            "unpriced in part, admitted",
+            json!({"onUnpriced": "Admit"}),
+            "99",
+            Run {
+                quote: Quote {
+                    unpriced: Some(("gpu".to_owned(), "h100".to_owned())),
+                    ..run("a", 5).quote
+                },
+                ..run("a", 0)
+            },
+            "does_not_fit",
         ),
     ] {
         let mut book = book(&patch, spent);
@@ -429,7 +443,7 @@ fn a_job_is_not_judged_by_a_limit_that_is_not_known_yet() {
         (json!({"default": "500"}), limit("900"), "rejected"),
         (json!({"default": "500"}), BTreeMap::new(), "rejected"),
         (json!({"max": "5000"}), limit("2500"), "fits"),
-        (json!({"max": "5000"}), BTreeMap::new(), "not governed"),
+        (json!({"max": "5000"}), BTreeMap::new(), "not_governed"),
     ] {
         let mut book = Book::new(terms(&json!({"namespaceLimits": limits})));
         let asked = |book: &mut Book| word(&book.decide(&run("a", 1200), time(NOW)));
@@ -614,7 +628,7 @@ fn a_namespace_that_has_not_been_seen_is_not_one_without_labels() {
     let labels = |org: &str| BTreeMap::from([("org".to_owned(), org.to_owned())]);
     for (seen, expected) in [
         (("m", "x"), "cold_start"),
-        (("n", "y"), "not governed"),
+        (("n", "y"), "not_governed"),
         (("n", "x"), "fits"),
     ] {
         book.set_namespaces(BTreeMap::from([(seen.0.to_owned(), labels(seen.1))]));
@@ -666,37 +680,196 @@ fn what_is_stale_holds_or_lets_go() {
 }
 
 #[test]
-fn of_variants_only_one_starts() {
+fn no_owner_makes_several_workloads_count_as_one() {
+    let owner = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "name": "made-up", "uid": "0"});
+    let terms = terms(&json!({}));
     let mut book = book(&json!({}), "0");
-    for (name, rate) in [("a", 30), ("b", 50), ("c", 40)] {
-        let variant = Run {
-            variant_of: Some(Uid::new("parent")),
-            ..run(name, rate)
-        };
-        book.see(
-            &Run {
-                state: RunState::Approved(NOW),
-                ..variant
+    let admitted = (0..12).filter(|number| {
+        let workload = Workload::from_json(json!({
+            "metadata": {"namespace": "n", "name": "w", "uid": number.to_string(), "ownerReferences": [owner]},
+            "spec": {"maximumExecutionTimeSeconds": 3600, "podSets": [{"name": "main", "count": 1,
+                "template": {"spec": {"terminationGracePeriodSeconds": 0}}}]},
+            "status": {
+                "conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": time(NOW - 10).to_string()}],
+                "admission": {"clusterQueue": "cq", "podSetAssignments": [
+                    {"name": "main", "count": 1, "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "10"}}]},
+                "admissionChecks": [{"name": "check", "state": "Pending"}],
             },
-            time(NOW),
-        );
-    }
+        }));
+        let run = run_of(&workload.unwrap(), &terms, ["check"].into_iter()).unwrap();
+        matches!(book.decide(&run, time(NOW)), Decision::Admit(_))
+    });
+    assert_eq!(admitted.count(), 10, "of 10 each, 100 are there");
     assert_eq!(
         balance(&book, NOW).committed.reserved,
-        Amount::units(50),
-        "the largest"
+        Amount::units(100),
+        "each may start"
     );
-    let started = Run {
-        variant_of: Some(Uid::new("parent")),
-        state: RunState::Running(NOW),
-        ..run("a", 30)
+}
+
+#[test]
+fn what_was_approved_is_decided_again_when_it_costs_more_before_it_is_admitted() {
+    let longer = |run: Run, seconds| Run {
+        quote: Quote {
+            seconds,
+            ..run.quote.clone()
+        },
+        ..run
     };
-    book.see(&started, time(NOW));
-    assert_eq!(
-        balance(&book, NOW).committed.total(),
-        Amount::units(30 + 50),
-        "what runs always counts"
-    );
+    for (case, state, spent, at, seconds, expected) in [
+        (
+            "the same",
+            RunState::Approved(NOW),
+            "80",
+            NOW,
+            3600,
+            "unchanged",
+        ),
+        (
+            "shorter",
+            RunState::Approved(NOW),
+            "80",
+            NOW,
+            60,
+            "unchanged",
+        ),
+        (
+            "longer, and fits",
+            RunState::Approved(NOW),
+            "80",
+            NOW,
+            7200,
+            "unchanged",
+        ),
+        (
+            "too long",
+            RunState::Approved(NOW),
+            "80",
+            NOW,
+            7201,
+            "does_not_fit",
+        ),
+        (
+            "and runs",
+            RunState::Running(NOW),
+            "80",
+            NOW,
+            7201,
+            "unchanged",
+        ),
+        (
+            "spending is stale",
+            RunState::Approved(NOW),
+            "80",
+            NOW + 1801,
+            7201,
+            "unchanged",
+        ),
+        (
+            "the same, and nothing is left",
+            RunState::Approved(NOW),
+            "150",
+            NOW,
+            3600,
+            "unchanged",
+        ),
+    ] {
+        let mut book = book(&json!({}), "80");
+        assert_eq!(word(&book.decide(&run("a", 10), time(NOW))), "fits");
+        let approved = Run {
+            state: RunState::Approved(NOW),
+            ..run("a", 10)
+        };
+        book.see(&approved, time(NOW));
+        know(&mut book, spent, NOW);
+        let changed = longer(Run { state, ..approved }, seconds);
+        book.see(&changed, time(at));
+        let walked = book.walk(time(at));
+        let decision = book.decide(&changed, time(at));
+        assert_eq!(word(&decision), expected, "{case}: {decision:?}");
+        if expected == "does_not_fit" {
+            assert_eq!(walked.retold.len(), 1, "{case}: it is asked for");
+            // A write that is lost is made again, and until it lands the job may start.
+            assert_eq!(book.decide(&changed, time(at)), decision, "{case}");
+            let committed = balance(&book, at).committed.reserved;
+            assert_eq!(committed, changed.quote.total(), "{case}");
+            // Once the cluster shows it, it waits like others.
+            let asking = Run {
+                state: RunState::Asking,
+                ..changed
+            };
+            assert_eq!(word(&book.decide(&asking, time(at))), "does_not_fit");
+            assert_eq!(balance(&book, at).committed.reserved, Amount::ZERO);
+        } else {
+            assert_eq!(walked.retold.len(), 0, "{case}");
+        }
+    }
+    // Prices are what a job was priced from too.
+    let mut book = book(&json!({}), "80");
+    book.decide(&run("a", 10), time(NOW));
+    let approved = Run {
+        state: RunState::Approved(NOW),
+        ..run("a", 10)
+    };
+    book.see(&approved, time(NOW));
+    let dearer = Run {
+        quote: run("a", 30).quote,
+        ..approved
+    };
+    book.see(&dearer, time(NOW));
+    assert_eq!(word(&book.decide(&dearer, time(NOW))), "does_not_fit");
+}
+
+#[test]
+fn who_is_in_no_account_waits_unless_the_budget_says_otherwise() {
+    for (patch, expected) in [
+        (json!({"namespaceLimits": {}}), "not_governed"),
+        (
+            json!({"namespaceLimits": {}, "onUngoverned": "Hold"}),
+            "not_governed",
+        ),
+        (
+            json!({"namespaceLimits": {}, "onUngoverned": "Admit"}),
+            "not governed",
+        ),
+        (
+            json!({"namespaceLimits": {}, "enforcement": "ReportOnly"}),
+            "not_governed",
+        ),
+        (
+            json!({"namespaceLimits": {}, "exempt": {"namespaces": ["n"]}}),
+            "exempt",
+        ),
+    ] {
+        let mut book = book(&patch, "0");
+        let decision = book.decide(&run("a", 10), time(NOW));
+        assert_eq!(word(&decision), expected, "{patch}");
+        if let Decision::Hold(_) = decision {
+            assert_eq!(book.walk(time(NOW)), Walked::default(), "{patch}");
+            // It waits for an account, and starts when it has one.
+            book.set_own_limits(own(&json!({"limit": "10"})));
+            assert_eq!(book.walk(time(NOW)).granted.len(), 1, "{patch}");
+        }
+    }
+    // A namespace that leaves its pool does not leave the budget.
+    let pools = json!({
+        "namespaceLimits": {},
+        "pools": [{"name": "all", "limit": "15", "namespaceSelector": {"matchLabels": {"org": "x"}}}],
+    });
+    let mut book = book(&pools, "0");
+    for (labels, expected) in [
+        (json!({"org": "x"}), "does_not_fit"),
+        (json!({}), "not_governed"),
+    ] {
+        book.set_namespaces(namespaces(&labels));
+        let asked = Run {
+            namespace: "n".into(),
+            ..run("a", 10)
+        };
+        let mut book = book.clone();
+        know(&mut book, "10", NOW);
+        assert_eq!(word(&book.decide(&asked, time(NOW))), expected, "{labels}");
+    }
 }
 
 #[test]
@@ -1020,4 +1193,80 @@ fn a_decision_among_ten_thousand_takes_less_than_a_millisecond() {
         "a decision among 10,000 committed Workloads: {median:?} in the median, one in twenty {best:?} or less"
     );
     assert!(best < std::time::Duration::from_millis(1), "{best:?}");
+}
+
+/// A Workload with a reservation, and what `patch` adds to its metadata, spec and status.
+fn workload(owner: &Value, grace: i64, conditions: &Value, reserved: bool) -> Workload {
+    let mut all = conditions.as_array().unwrap().clone();
+    all.push(
+        json!({"type": "QuotaReserved", "status": if reserved { "True" } else { "False" },
+        "lastTransitionTime": time(if reserved { NOW - 10 } else { NOW }).to_string()}),
+    );
+    let mut status =
+        json!({"conditions": all, "admissionChecks": [{"name": "check", "state": "Ready"}]});
+    if reserved {
+        status["admission"] = json!({"clusterQueue": "cq", "podSetAssignments": [
+            {"name": "main", "count": 1, "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "10"}}]});
+    }
+    let template = json!({"spec": {"terminationGracePeriodSeconds": grace}});
+    Workload::from_json(json!({
+        "metadata": {"namespace": "n", "name": "w", "uid": "u", "ownerReferences": [owner]},
+        "spec": {"maximumExecutionTimeSeconds": 3600, "podSets": [{"name": "main", "count": 1, "template": template}]},
+        "status": status,
+    }))
+    .unwrap()
+}
+
+#[test]
+fn a_claim_ends_when_its_pods_do_and_not_when_its_quota_does() {
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j", "controller": true});
+    let set = json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "s", "uid": "s", "controller": true});
+    let is = |kind: &str, at: i64| json!({"type": kind, "status": "True", "lastTransitionTime": time(at).to_string()});
+    let admitted = is("Admitted", NOW - 5);
+    let (finished, evicted) = (is("Finished", NOW), is("Evicted", NOW));
+    let (eviction, end) = (json!([admitted, evicted]), json!([admitted, finished]));
+    // Ten units an hour for so long after the end: five seconds of the run, the second that the API
+    // cuts off, and the pods' grace.
+    let (stays, goes) = (3600 + 6, 6);
+    for (case, owner, next, gone, seconds) in [
+        ("evicted", &job, Some((&eviction, false)), false, stays),
+        (
+            "evicted and deleted",
+            &job,
+            Some((&eviction, true)),
+            true,
+            stays - 1,
+        ),
+        ("deleted", &job, None, true, stays - 1),
+        // Kubernetes says so of a Job when its last pod has terminated.
+        ("a Job has finished", &job, Some((&end, true)), false, goes),
+        (
+            "a JobSet has finished",
+            &set,
+            Some((&end, true)),
+            false,
+            stays,
+        ),
+    ] {
+        let mut books = Books::default();
+        books.adopt(terms(&json!({})), time(NOW - 60));
+        books.refer("check", Some("b"), time(NOW - 60));
+        books.book_mut("b").unwrap().set_own_limits(BTreeMap::new());
+        let running = workload(owner, 3600, &json!([admitted]), true);
+        books.see(Seen::Workload(&running), time(NOW - 5));
+        let mut last = running;
+        if let Some((conditions, reserved)) = next {
+            last = workload(owner, 3600, conditions, reserved);
+            books.see(Seen::Workload(&last), time(NOW));
+        }
+        if gone {
+            books.see(Seen::Gone(&last), time(NOW));
+        }
+        let account = Account::Namespace("n".into());
+        let book = books.book("b").unwrap();
+        let period = book.period(time(NOW)).unwrap();
+        let settling = book.balance(&account, period, time(NOW)).committed.settling;
+        let rate = Rate::of(10_000, Amount::units(1), 1);
+        assert_eq!(settling, rate.cost(seconds), "{case}");
+    }
 }

@@ -66,7 +66,7 @@ pub(crate) fn server(spent: &Value) -> (ApiServer, Clock) {
     server.install(vec![Budget::crd(), NamespaceBudget::crd()]);
     let spec = json!({
         "unit": "USD", "period": {"calendar": "Month"}, "source": {"fixed": {"spent": spent}, "interval": "15s"}, "namespaceLimits": {"default": "10"},
-        "prices": [{"flavor": "*", "resources": {"cpu": "1"}}], "estimate": {"safetyFactor": "1", "defaultDuration": "1h", "overrunHorizon": "1h"},
+        "prices": [{"flavor": "*", "resources": {"cpu": "1"}}], "estimate": {"safetyFactor": "1", "defaultDuration": "59m30s", "overrunHorizon": "1h"},
     });
     let budgets = Resource::new("budget.kueue-check.dev", "v1alpha1", "budgets");
     let made = server.call(&Call::new(Verb::Create, &budgets).body(budget("budget", &spec)));

@@ -56,9 +56,10 @@ impl World<'_> {
                 fresh.balance(&account, period, now),
                 self.leader.book.balance(&account, period, now),
             );
-            assert_eq!(
-                rebuilt.used(),
-                kept.used(),
+            // Only who has seen a run knows of its pods that terminate.
+            let terminating = self.plan.jobs.iter().any(|job| job.grace > 0);
+            assert!(
+                rebuilt.used() == kept.used() || terminating && rebuilt.used() < kept.used(),
                 "{account}: rebuilt {rebuilt:?}, kept {kept:?}"
             );
             assert!(kept.remaining() <= kept.limit);

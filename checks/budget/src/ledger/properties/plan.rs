@@ -40,6 +40,8 @@ pub(super) struct Job {
     pub(super) mishap: Option<(i64, Mishap)>,
     /// How long Kueue takes to admit it.
     pub(super) admitted_after: i64,
+    /// How long its pods may go on once they are told to stop, in steps.
+    pub(super) grace: i64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -89,7 +91,7 @@ impl Plan {
             1 + random.below(6)
         };
         let burst = random.below(STEPS / 2);
-        let jobs: Vec<Job> = (0..12 + random.below(30))
+        let mut jobs: Vec<Job> = (0..12 + random.below(30))
             .map(|_| Self::job(&mut random, burst))
             .collect();
         let faults = (0..random.below(if stress { 10 } else { 4 })).map(|_| {
@@ -105,6 +107,13 @@ impl Plan {
             (at, fault)
         });
         let faults: Vec<(i64, Fault)> = faults.collect();
+        // A process that begins knows nothing of pods that terminate, until the source does.
+        let begun = |(_, fault): &&(i64, Fault)| matches!(fault, Fault::Crash | Fault::Failover);
+        if faults.iter().filter(begun).count() == 0 {
+            for job in &mut jobs {
+                job.grace = random.below(3) * random.below(20);
+            }
+        }
         Self {
             limit: 60 + u32::try_from(random.below(200)).unwrap(),
             pool: 100 + u32::try_from(random.below(300)).unwrap(),
@@ -153,6 +162,7 @@ impl Plan {
             },
             mishap,
             admitted_after: random.below(4),
+            grace: 0,
         }
     }
 
