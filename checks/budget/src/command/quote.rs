@@ -52,10 +52,8 @@ fn said(
         let spent = BTreeMap::from([(Arc::from(workload.namespace()), arguments.spent)]);
         book.observe(
             &Observation {
-                period,
-                as_of: now,
                 spent,
-                unknown: std::collections::BTreeSet::new(),
+                ..Observation::of(period, now)
             },
             now,
         );

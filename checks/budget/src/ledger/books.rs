@@ -87,13 +87,16 @@ impl Books {
         match self.by_name.get_mut(&name) {
             Some(book) if book.terms().uid == terms.uid => {
                 if book.terms().generation >= terms.generation {
+                    book.remember(&terms, now);
                     return false;
                 }
-                book.change_terms(terms);
+                book.change_terms(Arc::clone(&terms));
+                book.remember(&terms, now);
             }
             // Another Budget of the same name begins anew.
             _ => {
-                let mut book = Book::new(terms);
+                let mut book = Book::new(Arc::clone(&terms));
+                book.remember(&terms, now);
                 if self.watched_since.is_some() {
                     book.watched_since(now);
                 }

@@ -281,6 +281,9 @@ impl Book {
         if known_at < watched && self.terms.takeover == Takeover::WaitForSource {
             return Err(cold(Awaited::Spend(at(watched))));
         }
+        if !self.spend.is_covered() && self.terms.on_uncovered == HoldOrAdmit::Hold {
+            return Err(Reason::NotCovered);
+        }
         if now.as_second() - known_at > self.terms.staleness {
             return Err(Reason::Stale {
                 account: account.clone(),

@@ -87,6 +87,8 @@ pub enum Reason {
         /// Why.
         problem: Option<String>,
     },
+    /// The source has nothing about the beginning of the period.
+    NotCovered,
     /// The term is over, or has not begun.
     NoPeriod,
     /// Its namespace has no limit, and is in no pool.
@@ -144,6 +146,7 @@ impl Reason {
             Self::Unpriced { .. } => "unpriced",
             Self::ColdStart { .. } => "cold_start",
             Self::Stale { .. } => "stale",
+            Self::NotCovered => "not_covered",
             Self::NoPeriod => "no_period",
             Self::NotGoverned => "not_governed",
         }

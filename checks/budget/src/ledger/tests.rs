@@ -1,6 +1,6 @@
 //! The ledger's rules, one by one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -22,7 +22,7 @@ fn time(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-fn terms(patch: &Value) -> Arc<Terms> {
+fn spec(patch: &Value) -> Value {
     let mut spec = json!({
         "unit": "USD", "period": {"calendar": "Week"}, "source": {"fixed": {}}, "namespaceLimits": {"default": "100"},
         "prices": [{"flavor": "*", "resources": {"cpu": "1"}}], "estimate": {"safetyFactor": "1"},
@@ -30,7 +30,12 @@ fn terms(patch: &Value) -> Arc<Terms> {
     for (key, value) in patch.as_object().unwrap() {
         spec[key] = value.clone();
     }
-    Arc::new(Terms::of_spec("b", &serde_json::from_value(spec).unwrap()).unwrap())
+    spec
+}
+
+fn terms(patch: &Value) -> Arc<Terms> {
+    let spec = serde_json::from_value(spec(patch)).unwrap();
+    Arc::new(Terms::of_spec("b", &spec).unwrap())
 }
 
 /// A book that knows that `spent` has been spent in the namespace `n`.
@@ -44,10 +49,8 @@ fn book(patch: &Value, spent: &str) -> Book {
 
 fn know(book: &mut Book, spent: &str, at: i64) -> Taken {
     let observation = Observation {
-        period: book.period(time(at)).unwrap(),
-        as_of: time(at),
         spent: BTreeMap::from([("n".into(), spent.parse().unwrap())]),
-        unknown: BTreeSet::new(),
+        ..Observation::of(book.period(time(at)).unwrap(), time(at))
     };
     book.observe(&observation, time(at))
 }
@@ -1054,6 +1057,96 @@ fn a_warning_is_not_money_and_less_than_before_is_not_believed() {
         Some(NOW + 60),
         "and what came after is not known"
     );
+}
+
+#[test]
+fn a_period_whose_beginning_the_source_does_not_know_holds_jobs() {
+    for (patch, covered, expected) in [
+        (json!({}), false, "not_covered"),
+        (json!({"onUncovered": "Hold"}), false, "not_covered"),
+        (json!({"onUncovered": "Admit"}), false, "fits"),
+        (json!({"enforcement": "ReportOnly"}), false, "not_covered"),
+        (json!({}), true, "fits"),
+    ] {
+        let mut book = book(&patch, "0");
+        let observation = Observation {
+            covered,
+            ..Observation::of(book.period(time(NOW)).unwrap(), time(NOW))
+        };
+        book.observe(&observation, time(NOW));
+        let decision = book.decide(&run("a", 10), time(NOW));
+        assert_eq!(word(&decision), expected, "{patch} {covered}");
+        // History that is back lets it start.
+        know(&mut book, "0", NOW + 60);
+        if let Decision::Hold(_) = decision {
+            assert_eq!(book.walk(time(NOW + 60)).granted.len(), 1);
+        }
+    }
+    // Nothing that is too large is rejected by figures that are not whole.
+    let mut book = book(&json!({}), "0");
+    let observation = Observation {
+        covered: false,
+        ..Observation::of(book.period(time(NOW)).unwrap(), time(NOW))
+    };
+    book.observe(&observation, time(NOW));
+    assert_eq!(
+        word(&book.decide(&run("a", 1000), time(NOW))),
+        "not_covered"
+    );
+}
+
+/// The Budget with `patch`, whose status was written when it had `before`, when 90 were spent.
+fn published(before: &Value, patch: &Value) -> Terms {
+    let wrote = terms(before);
+    let period = wrote.schedule.at(time(NOW)).unwrap();
+    let (start, end) = (period.start.to_string(), period.end.to_string());
+    let budget = json!({
+        "apiVersion": "budget.kueue-check.dev/v1alpha1", "kind": "Budget",
+        "metadata": {"name": "b", "uid": "u", "generation": 7}, "spec": spec(patch),
+        "status": {"period": {"start": start, "end": end}, "asOf": time(NOW - 600).to_string(),
+            "spent": {"n": "90"}, "measured": wrote.measured},
+    });
+    Terms::of(&serde_json::from_value(budget).unwrap()).unwrap()
+}
+
+#[test]
+fn what_was_published_is_a_floor_for_the_same_source_and_period() {
+    let other = json!({"source": {"fixed": {"spent": {"x": "1"}}}});
+    let limits = json!({"namespaceLimits": {"default": "95"}});
+    let hour = json!({"period": {"every": "1h", "anchor": time(NOW - 1800).to_string()}});
+    for (case, before, patch, began, expected) in [
+        ("the same", json!({}), json!({}), NOW, "90"),
+        ("another limit", json!({}), limits, NOW, "90"),
+        ("another source", json!({}), other, NOW, "0"),
+        ("another unit", json!({}), json!({"unit": "EUR"}), NOW, "0"),
+        ("the same hour", hour.clone(), hour.clone(), NOW, "90"),
+        ("the next hour", hour.clone(), hour, NOW + 3600, "0"),
+    ] {
+        let mut books = Books::default();
+        books.adopt(Arc::new(published(&before, &patch)), time(began));
+        let book = books.book("b").unwrap();
+        let spent = book.spend().spent("n", book.period(time(began)).unwrap());
+        assert_eq!(spent, expected.parse().unwrap(), "{case}");
+    }
+
+    // A source that has lost its history does not make jobs free.
+    let mut books = Books::default();
+    let known = published(&json!({}), &json!({}));
+    books.adopt(Arc::new(known), time(NOW - 60));
+    books.see(Seen::Listing, time(NOW - 60));
+    books.see(Seen::Listed { unbroken: false }, time(NOW - 60));
+    let book = books.book_mut("b").unwrap();
+    book.set_own_limits(BTreeMap::new());
+    let taken = know(book, "0", NOW);
+    assert_eq!(taken.decreased, ["n".into()]);
+    assert_eq!(word(&book.decide(&run("a", 20), time(NOW))), "cold_start");
+    // One that says more is believed.
+    know(book, "91", NOW + 60);
+    assert_eq!(
+        word(&book.decide(&run("a", 20), time(NOW + 60))),
+        "does_not_fit"
+    );
+    assert_eq!(word(&book.decide(&run("b", 9), time(NOW + 60))), "fits");
 }
 
 #[test]

@@ -64,6 +64,12 @@ pub struct PrometheusSource {
     /// The raw metric by whose newest sample it is known that spending is measured at all; never that of a recording rule.
     #[schemars(length(min = 1, max = 1024))]
     pub freshness: String,
+    /// Further raw metrics from which spending is computed. Spending is known up to the newest sample
+    /// of the one that is furthest behind, so that the part of an exporter that has failed does not
+    /// count as nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), inner(length(min = 1, max = 1024)))]
+    pub also_fresh: Vec<String>,
     /// With several clusters or cost exporters: the label that tells them apart, so that one that is dead does not hide behind another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(

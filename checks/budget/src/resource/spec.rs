@@ -76,6 +76,10 @@ pub struct BudgetSpec {
     /// When it has not been known for too long what is spent. Default: Hold.
     #[serde(default)]
     pub on_stale: HoldOrAdmit,
+    /// When the source has no figures of the period's beginning, because its history is shorter or
+    /// was lost: what was spent then does not count. Default: Hold.
+    #[serde(default)]
+    pub on_uncovered: HoldOrAdmit,
     /// When one job costs more than a job may, or than the whole limit. Default: Reject.
     #[serde(default)]
     pub on_too_large: OnTooLarge,

@@ -1,6 +1,6 @@
 //! Datadog's metrics API, as its documentation describes it. It has not been tried on the live service.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -136,12 +136,7 @@ impl Datadog {
     }
 
     async fn answer(&self, question: Question) -> Result<Answer, SourceError> {
-        let mut observation = Observation {
-            period: question.period,
-            as_of: question.at,
-            spent: BTreeMap::new(),
-            unknown: BTreeSet::new(),
-        };
+        let mut observation = Observation::of(question.period, question.at);
         if question.at <= question.period.start {
             return Ok(Answer {
                 observation,
@@ -153,8 +148,12 @@ impl Datadog {
             .series(&summed(&self.spec.freshness, PROBED), from, question.at)
             .await?;
         let newest = probe.iter().filter_map(Series::newest).max();
-        let newest = newest
-            .ok_or_else(|| SourceError::NotMeasured(format!("is older than {} h", PROBE / 3600)))?;
+        let newest = newest.ok_or_else(|| {
+            SourceError::NotMeasured(format!(
+                "the freshness metric is older than {} h",
+                PROBE / 3600
+            ))
+        })?;
         observation.as_of = newest.min(question.at);
         let scalar = if self.only_v1.load(Ordering::Relaxed) {
             None

@@ -54,8 +54,6 @@ pub enum Note {
     NotANumber(String),
     /// The source's clock is ahead of ours by this many seconds.
     ClockSkew(i64),
-    /// The source has nothing about the period's beginning: what was spent then is not counted.
-    PeriodNotCovered,
     /// The source measures, and has no figure for any namespace.
     NoSpendMatched,
     /// Names that no namespace can have, which were left out.
@@ -150,7 +148,7 @@ pub enum SourceError {
     #[error("{0} warned that the answer may be incomplete: {1}")]
     Incomplete(&'static str, String),
     /// The probe says that spending is not measured.
-    #[error("nothing is measured: the newest sample of the freshness metric {0}")]
+    #[error("nothing is measured: the newest sample of {0}")]
     NotMeasured(String),
 }
 

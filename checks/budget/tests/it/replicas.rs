@@ -10,7 +10,7 @@ use kube::CustomResourceExt;
 use kueue_check::{AdmissionCheckController, Background, Clock, Seen};
 use kueue_check_budget::controller::BudgetCheck;
 use kueue_check_budget::resource::{Budget, NamespaceBudget};
-use kueue_check_budget::source::{Answer, Credentials, Question, Source, SourceError};
+use kueue_check_budget::source::{Answer, Credentials, Fixed, Question, Source, SourceError};
 use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb};
 use kueue_check_testenv::exposition::{Sample, parse};
 use serde_json::{Value, json};
@@ -194,4 +194,37 @@ async fn names_of_the_source_are_no_accounts_unless_a_namespace_can_have_them() 
         message.contains("names that no namespace can have"),
         "{message}"
     );
+}
+
+/// A source that says that so much has been spent in `default`.
+fn says(spent: &str) -> BudgetCheck {
+    let spent = serde_json::from_value(json!({"spent": {"default": spent}})).unwrap();
+    let source: Arc<dyn Source> = Arc::new(Fixed::new(spent));
+    BudgetCheck::with_sources(move |_| Arc::clone(&source))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_spent_is_not_forgotten_with_the_source_and_the_process() {
+    let (server, clock) = server(&json!({}));
+    let spent = |replica: &Replica| replica.shows()[&series("budget_spent", "default")];
+    let first = Replica::new(says("9"), &server, &clock, true);
+    sleep(Duration::from_secs(60)).await;
+    assert!((spent(&first) - 9.0).abs() < 1e-9);
+    first.session.abort();
+    // Prometheus has lost its disk, and a node was drained.
+    let second = Replica::new(says("0"), &server, &clock, true);
+    sleep(Duration::from_secs(60)).await;
+    assert!((spent(&second) - 9.0).abs() < 1e-9, "{}", spent(&second));
+    // A replica that has stood by for long has no older figure.
+    let standby = Replica::new(says("0"), &server, &clock, false);
+    second.session.abort();
+    let third = Replica::new(says("9.5"), &server, &clock, true);
+    sleep(Duration::from_secs(1200)).await;
+    third.session.abort();
+    standby.leads.send_replace(true);
+    sleep(Duration::from_secs(60)).await;
+    assert!((spent(&standby) - 9.5).abs() < 1e-9, "{}", spent(&standby));
+    // Next month begins with nothing.
+    sleep(Duration::from_secs(11 * 86_400)).await;
+    assert!(spent(&standby).abs() < 1e-9, "{}", spent(&standby));
 }
