@@ -232,22 +232,29 @@ fn fresh(book: &Book, asked: Option<&Asked>, now: Timestamp) -> Says {
                     "Stale",
                     "the newest known spending is older than stalenessBound".to_owned(),
                 ),
-                None => says(true, "Fresh", odd_names(notes)),
+                None => says(true, "Fresh", remarks(notes).join("; ")),
             }
         }
     }
 }
 
-/// What is wrong with an answer that is of use all the same.
-fn odd_names(notes: &[Note]) -> String {
-    let odd = notes
-        .iter()
-        .any(|note| matches!(note, Note::InvalidNames { .. }));
-    if odd {
-        "the source reports names that no namespace can have; they are left out, and the log names one".to_owned()
-    } else {
-        String::new()
+/// What there is to say of an answer that is of use all the same.
+fn remarks(notes: &[Note]) -> Vec<String> {
+    let remark = |note: &Note| {
+        match note {
+        Note::InvalidNames { .. } => Some(
+            "the source reports names that no namespace can have; they are left out, and the log names one"
+                .to_owned(),
+        ),
+        Note::Corrected {
+            namespace,
+            overstated,
+            by,
+        } => Some(format!("corrected by {by}: {namespace} has spent {overstated} less")),
+        _ => None,
     }
+    };
+    notes.iter().filter_map(remark).collect()
 }
 
 fn noted(note: &Note, book: &Book, now: Timestamp) -> Option<(&'static str, String)> {
@@ -265,9 +272,11 @@ fn noted(note: &Note, book: &Book, now: Timestamp) -> Option<(&'static str, Stri
             "jobs run, and the source has no figure for any namespace: see the query and its label"
                 .to_owned(),
         )),
-        Note::NoSpendMatched | Note::Duplicate(_) | Note::InvalidNames { .. } | Note::SlowDown => {
-            None
-        }
+        Note::NoSpendMatched
+        | Note::Duplicate(_)
+        | Note::InvalidNames { .. }
+        | Note::Corrected { .. }
+        | Note::SlowDown => None,
     }
 }
 

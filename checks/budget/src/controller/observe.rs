@@ -174,6 +174,7 @@ fn take(
     let pause = match result {
         Ok(answer) => {
             let answer = answer.without_invalid_names();
+            let answer = answer.corrected(&terms.source.corrections);
             for note in &answer.notes {
                 if let Note::InvalidNames { count, example } = note {
                     tracing::warn!(

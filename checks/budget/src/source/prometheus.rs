@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::http::{Ask, Http, Reply, check_status, secret_header};
+use super::samples::{self, Sample};
 use super::{Answer, Note, Question, Source, SourceError, brief};
 use crate::ledger::Observation;
 use crate::money::Amount;
@@ -25,7 +26,7 @@ const NAMED: usize = 200;
 /// For how long Prometheus looks back for a sample.
 const LOOK_BACK: u64 = 300;
 /// The mark on the parts of the probe's answer that are not about the freshness metric.
-const MARK: &str = "budget_check_probe";
+pub(super) const MARK: &str = "budget_check_probe";
 /// Its value on what is about the period's beginning,
 const START: &str = "start";
 /// and on what is about the namespaces that have a sample now.
@@ -36,13 +37,6 @@ pub struct Prometheus {
     spec: PrometheusSource,
     label: String,
     http: Http,
-}
-
-/// One element of a vector.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Sample {
-    pub(crate) labels: BTreeMap<String, String>,
-    pub(crate) value: f64,
 }
 
 impl Prometheus {
@@ -61,6 +55,7 @@ impl Prometheus {
         let reply = self.post(query, at).await?;
         // A token may have been rotated between its reading and its use.
         if matches!(reply.status.as_u16(), 401 | 403) && self.spec.auth.is_some() {
+            drop(reply);
             let again = self.post(query, at).await?;
             return vector(&again, &self.label, &self.spec.allow_warnings);
         }
@@ -131,7 +126,7 @@ impl Prometheus {
         }
         let probe = probe(&self.spec, &self.label, &question, elapsed);
         let probe = self.query(&probe, question.at).await?;
-        let freshness = Freshness::read(&probe, &self.spec, &self.label, question.at)?;
+        let freshness = Freshness::read(&probe, &self.spec, question.at)?;
         let spent = self
             .query(
                 &spend(&self.spec, &self.label, &question, elapsed),
@@ -226,6 +221,7 @@ fn accounts(namespaces: &[String]) -> String {
     namespaces.iter().map(escape).collect::<Vec<_>>().join("|")
 }
 
+/// An answer without its samples.
 #[derive(Deserialize)]
 struct Body {
     status: String,
@@ -235,7 +231,7 @@ struct Body {
     error_type: String,
     #[serde(default)]
     error: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "samples::at_most::<64, _, _>")]
     warnings: Vec<String>,
 }
 
@@ -243,13 +239,6 @@ struct Body {
 #[serde(rename_all = "camelCase")]
 struct Data {
     result_type: String,
-    result: serde_json::Value,
-}
-
-#[derive(Deserialize)]
-struct Element {
-    metric: BTreeMap<String, String>,
-    value: (f64, String),
 }
 
 /// The vector in `reply`.
@@ -301,20 +290,8 @@ pub(crate) fn vector(
             label.to_owned(),
         ));
     }
-    let elements: Vec<Element> = serde_json::from_value(data.result)
-        .map_err(|error| SourceError::BadResponse(WHO, brief(&error.to_string())))?;
-    elements
-        .into_iter()
-        .map(|element| {
-            let value = element.value.1.parse().map_err(|_| {
-                SourceError::BadResponse(WHO, brief(&format!("`{}` is no number", element.value.1)))
-            })?;
-            Ok(Sample {
-                labels: element.metric,
-                value,
-            })
-        })
-        .collect()
+    samples::read(&reply.body, label)
+        .map_err(|error| SourceError::BadResponse(WHO, brief(&error.to_string())))
 }
 
 /// What the probe says.
@@ -328,19 +305,15 @@ struct Freshness {
 
 impl Freshness {
     /// `at` is the moment that was asked about.
-    fn read(
-        probe: &[Sample],
-        spec: &PrometheusSource,
-        label: &str,
-        at: Timestamp,
-    ) -> Result<Self, SourceError> {
+    fn read(probe: &[Sample], spec: &PrometheusSource, at: Timestamp) -> Result<Self, SourceError> {
         let mut newest = newest_of(&spec.freshness, probe, None)?;
         for (number, metric) in spec.also_fresh.iter().enumerate() {
             let of_metric = newest_of(metric, probe, Some(&number.to_string()))?;
             newest = newest.min(of_metric);
         }
-        let namespaces = marked(probe, Some(CURRENT)).filter_map(|sample| sample.labels.get(label));
-        let current = namespaces.map(|name| name.as_str().into()).collect();
+        let namespaces =
+            marked(probe, Some(CURRENT)).filter_map(|sample| sample.namespace.as_ref());
+        let current = namespaces.cloned().collect();
         let ahead = newest.as_second() - at.as_second();
         Ok(Self {
             as_of: newest.min(at),
@@ -353,7 +326,7 @@ impl Freshness {
 
 /// The samples that have this mark, or none.
 fn marked<'a>(probe: &'a [Sample], mark: Option<&'a str>) -> impl Iterator<Item = &'a Sample> {
-    let is = move |sample: &&Sample| sample.labels.get(MARK).map(String::as_str) == mark;
+    let is = move |sample: &&Sample| sample.mark.as_deref() == mark;
     probe.iter().filter(is)
 }
 
@@ -385,16 +358,11 @@ fn read(
     let mut notes = BTreeMap::new();
     let mut unlabelled = false;
     for sample in spent {
-        let Some(namespace) = sample
-            .labels
-            .get(label)
-            .filter(|namespace| !namespace.is_empty())
-        else {
+        let Some(namespace) = sample.namespace.clone() else {
             // Pods outside of any namespace cost somebody else; a lone value comes from `or vector(0)` or a forgotten grouping.
             unlabelled = true;
             continue;
         };
-        let namespace: Arc<str> = namespace.as_str().into();
         let Some(amount) = Amount::measured(sample.value) else {
             notes.insert(
                 format!("nan/{namespace}"),
