@@ -1,7 +1,9 @@
 //! What a job will cost: its price in an hour, and for how long.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use kueue_check::HumanDuration;
 use kueue_check::api::{PodSet, Quantity, Workload};
 
 use crate::money::{Amount, Rate};
@@ -16,14 +18,30 @@ pub struct Quote {
     pub seconds: u32,
     /// Whether Kueue ends it then; otherwise the time is a guess.
     pub bounded: bool,
-    /// A resource and its flavor for which there is no price, if there is one for none.
+    /// For how many seconds its pods may go on once they are told to stop.
+    pub grace: u32,
+    /// A resource that it uses, and its flavor, for which there is no price.
     pub unpriced: Option<(String, String)>,
 }
 
 impl Quote {
     /// What it spends in all.
     pub fn total(&self) -> Amount {
-        self.rate.cost(self.seconds.into())
+        self.rate.cost(self.longest())
+    }
+
+    /// The same in words: `4h and 30s to terminate`.
+    pub fn time(&self) -> String {
+        let human = |seconds: u32| HumanDuration::from(Duration::from_secs(seconds.into()));
+        match self.grace {
+            0 => human(self.seconds).to_string(),
+            grace => format!("{} and {} to terminate", human(self.seconds), human(grace)),
+        }
+    }
+
+    /// For how many seconds its pods may use their resources.
+    pub fn longest(&self) -> i64 {
+        i64::from(self.seconds) + i64::from(self.grace)
     }
 }
 
@@ -39,7 +57,7 @@ pub struct PriceBook {
 const GIB: u64 = 1 << 30;
 
 impl PriceBook {
-    /// The book with `prices`, of which the first that fits a flavor counts.
+    /// The book with `prices`, of which the first counts that fits a flavor and names the resource.
     pub fn new(prices: Vec<Price>, safety: Amount, default_seconds: u32) -> Self {
         Self {
             prices,
@@ -48,9 +66,10 @@ impl PriceBook {
         }
     }
 
-    fn of_flavor(&self, flavor: &str) -> Option<&BTreeMap<String, Amount>> {
+    fn price(&self, flavor: &str, resource: &str) -> Option<Amount> {
         let fits = |price: &&Price| price.flavor == "*" || price.flavor == flavor;
-        self.prices.iter().find(fits).map(|price| &price.resources)
+        let mut fitting = self.prices.iter().filter(fits);
+        fitting.find_map(|price| price.resources.get(resource).copied())
     }
 
     /// Returns what `workload` will cost in its current reservation. Rounded up throughout.
@@ -59,12 +78,11 @@ impl PriceBook {
     /// defaults.
     pub fn quote(&self, workload: &Workload) -> Quote {
         let mut rate = Rate::ZERO;
-        let (mut priced, mut unpriced) = (false, None);
+        let mut unpriced = None;
         for pods in workload.pod_sets() {
             for (resource, flavor, price) in self.lines(pods) {
                 match price {
                     Some(price) => {
-                        priced = true;
                         let used = pods
                             .resource(resource)
                             .map(|resource| resource.usage())
@@ -82,13 +100,16 @@ impl PriceBook {
         let limit = workload
             .max_execution_time()
             .map(|limit| limit.saturating_sub(past));
+        let pod_sets = workload.pod_sets().iter();
+        let graces = pod_sets.map(|pods| pods.termination_grace().as_secs());
         Quote {
             rate: rate.times(self.safety),
             seconds: limit.map_or(self.default_seconds, |limit| {
                 u32::try_from(limit.as_secs()).unwrap_or(u32::MAX)
             }),
             bounded: limit.is_some(),
-            unpriced: unpriced.filter(|_| !priced),
+            grace: u32::try_from(graces.max().unwrap_or_default()).unwrap_or(u32::MAX),
+            unpriced,
         }
     }
 
@@ -101,16 +122,13 @@ impl PriceBook {
             .filter(|resource| !resource.usage().is_zero())
             .filter_map(|resource| {
                 let flavor = resource.flavor()?;
-                let prices = self.of_flavor(flavor);
-                Some((
-                    resource.name(),
-                    flavor,
-                    prices.and_then(|prices| prices.get(resource.name()).copied()),
-                ))
+                let price = self.price(flavor, resource.name());
+                Some((resource.name(), flavor, price))
             })
     }
 
-    /// `workload`'s costly resources in words: `8× nvidia.com/gpu a100-spot for 24h`.
+    /// `workload`'s costly resources in words: `8× nvidia.com/gpu a100-spot for 24h and 30s to
+    /// terminate`.
     pub fn describe(&self, workload: &Workload, quote: &Quote) -> String {
         let mut totals: BTreeMap<(&str, &str), (Quantity, Rate)> = BTreeMap::new();
         for pods in workload.pod_sets() {
@@ -129,8 +147,7 @@ impl PriceBook {
             }
         }
         let most = totals.into_iter().max_by_key(|(_, (_, rate))| *rate);
-        let time =
-            kueue_check::HumanDuration::from(std::time::Duration::from_secs(quote.seconds.into()));
+        let time = quote.time();
         match most {
             None => format!("nothing for {time}"),
             Some(((resource, flavor), (used, _))) if divisor(resource) == GIB => {
@@ -171,7 +188,8 @@ mod tests {
     fn book() -> PriceBook {
         let prices = json!([
             {"flavor": "a100-spot", "resources": {"nvidia.com/gpu": "1.20", "cpu": "0.012", "memory": "0.0016"}},
-            {"flavor": "free", "resources": {"nvidia.com/gpu": "0"}},
+            {"flavor": "free", "resources": {"nvidia.com/gpu": "0", "cpu": "0", "memory": "0"}},
+            {"flavor": "tpus-free", "resources": {"tpu": "0"}},
             {"flavor": "*", "resources": {"nvidia.com/gpu": "2.90"}},
         ]);
         PriceBook::new(
@@ -211,7 +229,7 @@ mod tests {
         let usage = json!({"nvidia.com/gpu": "8", "cpu": "64", "memory": "512Gi"});
         for (flavor, expected, unpriced) in [
             ("a100-spot", "11.1872", false), // 9.6 + 0.768 + 0.8192
-            ("a100", "23.2", false),
+            ("a100", "23.2", true),
             ("free", "0", false),
         ] {
             let quote = book().quote(&workload(&json!({}), &assigned(&all(flavor), &usage)));
@@ -231,15 +249,26 @@ mod tests {
             &assigned(&json!({"tpu": "a100"}), &json!({"tpu": "4"})),
         ));
         assert_eq!(quote.unpriced, Some(("tpu".to_owned(), "a100".to_owned())));
-        // Beside a priced resource it counts nothing: a price for GPUs alone gives GPU-hours.
-        let both = assigned(
-            &json!({"tpu": "a100", "nvidia.com/gpu": "a100"}),
-            &json!({"tpu": "4", "nvidia.com/gpu": "1"}),
-        );
-        let quote = book().quote(&workload(&json!({}), &both));
+        // Beside a priced resource too: a price of 0 says what is meant to be free.
+        let both = |tpu: &str| {
+            assigned(
+                &json!({"tpu": tpu, "nvidia.com/gpu": tpu}),
+                &json!({"tpu": "4", "nvidia.com/gpu": "1"}),
+            )
+        };
+        let quote = book().quote(&workload(&json!({}), &both("a100")));
         assert_eq!(
             (quote.unpriced, quote.rate.per_hour()),
-            (None, "2.9".parse().unwrap())
+            (
+                Some(("tpu".to_owned(), "a100".to_owned())),
+                "2.9".parse().unwrap()
+            )
+        );
+        let quote = book().quote(&workload(&json!({}), &both("tpus-free")));
+        assert_eq!(
+            (quote.unpriced, quote.rate.per_hour()),
+            (None, "2.9".parse().unwrap()),
+            "what a flavor's own prices leave out has that of the next that fits"
         );
         // Nothing requested is nothing to price.
         assert_eq!(
@@ -277,8 +306,8 @@ mod tests {
             );
             let described = book().describe(&workload, &quote);
             let expected = match pods {
-                0 => "nothing for 4h".to_owned(),
-                _ => format!("{pods}× nvidia.com/gpu a100 for 4h"),
+                0 => "nothing for 4h and 30s to terminate".to_owned(),
+                _ => format!("{pods}× nvidia.com/gpu a100 for 4h and 30s to terminate"),
             };
             assert_eq!(described, expected, "{case}");
         }
@@ -304,6 +333,28 @@ mod tests {
     }
 
     #[test]
+    fn pods_cost_until_they_have_terminated() {
+        let gpu = assigned(
+            &json!({"nvidia.com/gpu": "a100"}),
+            &json!({"nvidia.com/gpu": "1"}),
+        );
+        for (template, seconds) in [
+            (json!({}), 31),
+            (json!({"terminationGracePeriodSeconds": 0}), 1),
+            (json!({"terminationGracePeriodSeconds": 86_400}), 86_401),
+            (
+                json!({"terminationGracePeriodSeconds": 1_000_000_000_000_i64}),
+                i64::from(u32::MAX) + 1,
+            ),
+        ] {
+            let pods = json!([{"name": "main", "count": 8, "template": {"spec": template}}]);
+            let spec = json!({"maximumExecutionTimeSeconds": 1, "podSets": pods});
+            let quote = book().quote(&workload(&spec, &gpu));
+            assert_eq!(quote.total(), quote.rate.cost(seconds), "{template}");
+        }
+    }
+
+    #[test]
     fn the_safety_factor_applies_to_the_rate() {
         let book = PriceBook {
             safety: "1.1".parse().unwrap(),
@@ -313,10 +364,8 @@ mod tests {
             &json!({"nvidia.com/gpu": "a100"}),
             &json!({"nvidia.com/gpu": "1"}),
         );
-        assert_eq!(
-            book.quote(&workload(&json!({}), &one)).total(),
-            "12.76".parse().unwrap()
-        );
+        let quote = book.quote(&workload(&json!({}), &one));
+        assert_eq!(quote.rate.per_hour(), "3.19".parse().unwrap());
     }
 
     #[test]
@@ -327,7 +376,7 @@ mod tests {
         assert_eq!(quote.rate.per_hour(), "14.5".parse().unwrap());
         assert_eq!(
             book().describe(&workload, &quote),
-            "5× nvidia.com/gpu a100 for 4h"
+            "5× nvidia.com/gpu a100 for 4h and 30s to terminate"
         );
     }
 }

@@ -10,8 +10,9 @@ use kube::core::SelectorExt;
 use kueue_check::HumanDuration;
 use kueue_check::api::PriorityClassKind;
 
+use crate::ledger::Floor;
 use crate::money::Amount;
-use crate::period::Schedule;
+use crate::period::{Period, Schedule};
 use crate::quote::PriceBook;
 use crate::resource::{
     AdmitOrder, Budget, BudgetSpec, Enforcement, Exempt, ExemptPriorityClass, HoldOrAdmit, Invalid,
@@ -204,10 +205,14 @@ pub struct Terms {
     pub exempt: ExemptTerms,
     /// When spending is stale.
     pub on_stale: HoldOrAdmit,
+    /// When the source has no figures of the period's beginning.
+    pub on_uncovered: HoldOrAdmit,
     /// When a job is too large.
     pub on_too_large: OnTooLarge,
     /// When a job has no price.
     pub on_unpriced: OnUnpriced,
+    /// When no limit applies to a job.
+    pub on_ungoverned: HoldOrAdmit,
     /// What becomes of the quota of held jobs.
     pub quota: Quota,
     /// With Yield: the first and the longest pause, in seconds.
@@ -218,8 +223,10 @@ pub struct Terms {
     pub mark_pods: bool,
     /// How a process that knows no history begins.
     pub takeover: Takeover,
-    /// What of the spec a change of which begins the observation anew.
-    measured: (String, String, String),
+    /// Which source measures what: a change begins the observation anew.
+    pub measured: String,
+    /// What was published of spending, if the same measured it.
+    pub floor: Option<Floor>,
 }
 
 /// A namespace's own limit.
@@ -235,6 +242,35 @@ fn seconds(duration: Option<HumanDuration>, default: i64) -> i64 {
     })
 }
 
+/// 64 bits of FNV-1a: it is compared by programs of other versions.
+fn digest(value: &serde_json::Value) -> String {
+    let text = value.to_string();
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}
+
+/// What the status of `budget` says was spent, if that is about what `terms` measure.
+fn floor(budget: &Budget, terms: &Terms) -> Option<Floor> {
+    let status = budget.status.as_ref();
+    let status = status.filter(|status| status.measured.as_deref() == Some(&*terms.measured))?;
+    let period = status.period.as_ref()?;
+    let (start, end) = (period.start.parse().ok()?, period.end.parse().ok()?);
+    let as_of = status
+        .as_of
+        .as_ref()
+        .and_then(|at| at.parse::<Timestamp>().ok());
+    let spent = status.spent.iter();
+    Some(Floor {
+        period: Period { start, end },
+        spent: spent
+            .map(|(name, spent)| (name.as_str().into(), *spent))
+            .collect(),
+        as_of: as_of.map(Timestamp::as_second),
+    })
+}
+
 impl Terms {
     /// The terms of `budget`.
     ///
@@ -245,6 +281,7 @@ impl Terms {
         Ok(Self {
             uid: budget.uid().unwrap_or_default(),
             generation: budget.metadata.generation.unwrap_or_default(),
+            floor: floor(budget, &terms),
             ..terms
         })
     }
@@ -278,7 +315,6 @@ impl Terms {
             .unwrap_or_default();
         let default_seconds =
             u32::try_from(seconds(estimate.default_duration, 4 * 3600)).unwrap_or(u32::MAX);
-        let text = |value: &dyn std::fmt::Debug| format!("{value:?}");
         Ok(Self {
             budget: name.into(),
             uid: String::new(),
@@ -304,8 +340,10 @@ impl Terms {
             warn_at,
             exempt: ExemptTerms::new(&spec.exempt)?,
             on_stale: spec.on_stale,
+            on_uncovered: spec.on_uncovered,
             on_too_large: spec.on_too_large,
             on_unpriced: spec.on_unpriced,
+            on_ungoverned: spec.on_ungoverned,
             quota: spec.on_exhausted.quota,
             yields: (
                 seconds(spec.on_exhausted.every, 600),
@@ -317,7 +355,8 @@ impl Terms {
             ),
             mark_pods: spec.mark_pods,
             takeover: spec.takeover,
-            measured: (text(&spec.source), spec.unit.clone(), text(&spec.period)),
+            measured: digest(&serde_json::json!([spec.source, spec.unit, spec.period])),
+            floor: None,
         })
     }
 

@@ -196,6 +196,15 @@ impl Words<'_> {
                 self.at(*since).strftime("%H:%M"),
                 problem.as_deref().unwrap_or("no newer data")
             ),
+            Reason::NotCovered => format!(
+                "the source has nothing about the beginning of the {word}, so what was spent then is unknown; jobs wait unless Budget {} has onUncovered: Admit",
+                self.terms.budget
+            ),
+            Reason::NotGoverned => format!(
+                "namespace {} has no limit in Budget {} and is in no pool of it; jobs there wait unless the Budget has onUngoverned: Admit",
+                self.workload.namespace(),
+                self.terms.budget
+            ),
             Reason::NoPeriod => format!(
                 "the term of Budget {} is over or has not begun",
                 self.terms.budget

@@ -1,23 +1,31 @@
-//! What a committed Workload costs the ledger in memory, counted by the allocator. A binary of its own, because it counts everything.
+//! What a committed Workload costs the ledger in memory, and an answer the process, counted by the
+//! allocator. A binary of its own, because it counts everything.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use kueue_check::api::Workload;
 use kueue_check::{Family, Seen};
 use kueue_check_budget::ledger::Books;
+use kueue_check_budget::period::Period;
+use kueue_check_budget::source::{AllowedServer, Credentials, Http, Question, SourceError, source};
 use kueue_check_budget::terms::Terms;
 use peak_alloc::PeakAlloc;
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 const WORKLOADS: usize = 10_000;
 /// What the ledger may keep of a Workload besides the runtime's own view of it, which it shares.
-/// A priority class with its kind, by which exemptions are decided, takes a pointer of it.
-const BAR: usize = 208;
+/// A priority class with its kind, by which exemptions are decided, takes a pointer of it, and so does
+/// the job, if it may have several Workloads.
+const BAR: usize = 216;
 
 /// A job that runs, in one of fifty namespaces. Uids are random, as a cluster's are.
 fn workload(number: usize) -> Workload {
@@ -36,8 +44,152 @@ fn workload(number: usize) -> Workload {
     .unwrap()
 }
 
+/// One test at a time: the allocator counts all of them.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// The size of an answer that is too large, and of one that is read.
+const SIZES: [usize; 2] = [8 << 20, (4 << 20) - 8192];
+/// What either may cost at most, at any moment.
+const MOST: usize = 16 << 20;
+
+/// What Datadog answers to the first of its two questions.
+const PROBE: &str = "{\"status\":\"ok\",\"series\":[{\"pointlist\":[[1795251000000,1]]}]}";
+
+/// Answers each question with `head`, `item` so often that it is `size` bytes, and `tail`; and says how
+/// long that is, or not.
+async fn server([head, item, tail]: [&'static str; 3], size: usize, says_length: bool) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut asked = [0; 4096];
+            let read = stream.read(&mut asked).await.unwrap_or_default();
+            if head.contains("columns") && asked[..read].starts_with(b"GET") {
+                let length = PROBE.len();
+                let probe = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{PROBE}");
+                let _ = stream.write_all(probe.as_bytes()).await;
+                continue;
+            }
+            let times = size / item.len();
+            let length = head.len() + times * item.len() + tail.len();
+            let length = if says_length {
+                format!("content-length: {length}")
+            } else {
+                "connection: close".to_owned()
+            };
+            let start = format!("HTTP/1.1 200 OK\r\n{length}\r\n\r\n{head}");
+            let _ = stream.write_all(start.as_bytes()).await;
+            let together = 65_536_usize.div_ceil(item.len());
+            let chunk = item.repeat(together);
+            for _ in 0..times / together {
+                if stream.write_all(chunk.as_bytes()).await.is_err() {
+                    break;
+                }
+            }
+            let rest = item.repeat(times % together) + tail;
+            let _ = stream.write_all(rest.as_bytes()).await;
+        }
+    });
+    url
+}
+
+/// What the answer of the server at `url` costs at most, and what it was.
+fn cost(runtime: &Runtime, case: &str, url: &str, folder: &Path) -> (usize, Option<SourceError>) {
+    let spec = if case.ends_with("Datadog") {
+        json!({"datadog": {"site": "datadoghq.eu", "url": url, "query": "x by {kube_namespace}", "freshness": "x",
+            "apiKeyFile": "key", "appKeyFile": "key"}})
+    } else {
+        json!({"prometheus": {"url": url, "query": "rule", "sampleInterval": "1m", "freshness": "raw"}})
+    };
+    let credentials = Credentials {
+        folder: folder.to_owned(),
+        servers: vec![AllowedServer {
+            origin: url.parse().unwrap(),
+            credentials: Some(".".into()),
+            allow_insecure: true,
+        }],
+    };
+    let source = source(
+        &serde_json::from_value(spec).unwrap(),
+        &Http::new(credentials),
+    );
+    let second = |second| jiff::Timestamp::from_second(second).unwrap();
+    let question = Question {
+        period: Period {
+            start: second(1_795_000_000),
+            end: second(1_796_000_000),
+        },
+        at: second(1_795_251_600),
+        namespaces: Vec::new(),
+    };
+    ALLOCATOR.reset_peak_usage();
+    let before = ALLOCATOR.current_usage();
+    let answer = runtime.block_on(source.ask(question));
+    let cost = ALLOCATOR.peak_usage().saturating_sub(before);
+    (cost, answer.err())
+}
+
+#[test]
+fn an_answer_of_any_size_costs_at_most_16_mib() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let vector = "{\"status\":\"success\",\"data\":{\"resultType\":\"vector\",\"result\":[";
+    let columns = "{\"data\":{\"attributes\":{\"columns\":[{\"type\":\"group\",\"name\":\"kube_namespace\",\"values\":[";
+    let series = "{\"status\":\"ok\",\"series\":[{\"tag_set\":[],\"scope\":\"\",\"pointlist\":[";
+    let labels = "{\"status\":\"success\",\"data\":{\"resultType\":\"vector\",\"result\":[{\"metric\":{\"namespace\":\"n\"";
+    let full = format!("{{\"pointlist\":[{}[1,1]]}},", "[1,1],".repeat(1999));
+    let folder = std::env::temp_dir().join(format!("budget-check-heap-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("key"), "k").unwrap();
+    for (case, head, item, tail) in [
+        (
+            "short series",
+            vector,
+            "{\"metric\":{\"namespace\":\"a\"},\"value\":[1,\"1\"]},",
+            "{\"metric\":{},\"value\":[1,\"1\"]}]}}",
+        ),
+        (
+            "many labels",
+            labels,
+            ",\"a\":\"b\"",
+            "},\"value\":[1,\"1\"]}]}}",
+        ),
+        ("no JSON of a query", "[", "1,", "1]"),
+        ("names of Datadog", columns, "[\"a\"],", "[\"a\"]]}]}}}"),
+        ("points of Datadog", series, "[1,1],", "[1,1]]}]}"),
+        (
+            "series of Datadog",
+            "{\"status\":\"ok\",\"series\":[",
+            full.leak(),
+            "{\"pointlist\":[]}]}",
+        ),
+    ] {
+        for (size, says_length) in SIZES
+            .into_iter()
+            .flat_map(|size| [(size, true), (size, false)])
+        {
+            let url = runtime.block_on(server([head, item, tail], size, says_length));
+            let (cost, error) = cost(&runtime, case, &url, &folder);
+            println!(
+                "{case}, {} KiB: {} KiB at most, {error:?}",
+                size >> 10,
+                cost >> 10
+            );
+            assert!(cost <= MOST, "{case}: {} MiB", cost >> 20);
+            let is_read = !error.is_some_and(|error| error.to_string().contains("larger than"));
+            assert_eq!(is_read, size == SIZES[1], "{case}");
+        }
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 #[test]
 fn a_committed_workload_costs_little() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let spec = json!({"unit": "USD", "period": {"calendar": "Week"}, "source": {"fixed": {}}, "namespaceLimits": {"default": "10"},
         "prices": [{"flavor": "*", "resources": {"cpu": "1"}}]});
     let terms = Terms::of_spec("b", &serde_json::from_value(spec).unwrap()).unwrap();

@@ -101,6 +101,7 @@ pub(super) struct PodSpec {
     pub(super) node_selector: Map,
     pub(super) containers: List<Container>,
     pub(super) init_containers: List<Container>,
+    pub(super) termination_grace_period_seconds: Lenient<Option<i64>>,
     pub(super) overhead: Amounts,
     pub(super) resources: Lenient<Resources>,
 }

@@ -1,6 +1,7 @@
 //! A pod set: pods of one template.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::api::quantity::Compact;
 use crate::api::{Fingerprint, Name, Quantity};
@@ -66,6 +67,8 @@ pub(super) struct Shape {
     pub(super) name: Name,
     pub(super) resources: Box<[ShapeResource]>,
     pub(super) template: Box<[Fingerprint]>,
+    /// In seconds.
+    pub(super) termination_grace: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -156,6 +159,27 @@ impl PodSet {
         self.resource(resource)
             .map(|resource| resource.per_pod())
             .unwrap_or_default()
+    }
+
+    /// Returns how long a pod may go on after it is told to stop: `terminationGracePeriodSeconds` of
+    /// the template, or Kubernetes' default of 30 s. Users choose it, without a bound.
+    ///
+    /// A pod that is terminating counts neither in a Job's `status.active` nor in Kueue's quota, and
+    /// uses its resources all the same (Kueue 0.19.2 releases quota once no pod is active).
+    ///
+    /// ```
+    /// # use kueue_check::api::Workload;
+    /// let workload = Workload::from_json(serde_json::json!({
+    ///     "metadata": {"name": "train"},
+    ///     "spec": {"podSets": [
+    ///         {"name": "main", "count": 4, "template": {"spec": {"terminationGracePeriodSeconds": 3600}}},
+    ///     ]},
+    /// }))?;
+    /// assert_eq!(workload.pod_sets()[0].termination_grace().as_secs(), 3600);
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn termination_grace(&self) -> Duration {
+        Duration::from_secs(self.shape.termination_grace.into())
     }
 
     /// Every resource that is requested or assigned, by name.

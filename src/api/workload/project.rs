@@ -229,6 +229,7 @@ impl Projection {
             name: self.names.intern(name),
             resources,
             template: template_fingerprints(spec),
+            termination_grace: termination_grace(spec),
         };
         PodSet {
             shape: self.shapes.intern(shape),
@@ -352,6 +353,16 @@ fn plain(map: &Map) -> BTreeMap<String, String> {
         .iter()
         .map(|(key, value)| (key.clone(), value.0.clone()))
         .collect()
+}
+
+/// Kubernetes' default, which templates in custom resources may leave out.
+const TERMINATION_GRACE: i64 = 30;
+
+/// In seconds. What is too large for the field is the largest, not the default.
+fn termination_grace(spec: &SpecPodSet) -> u32 {
+    let grace = spec.template.0.spec.0.termination_grace_period_seconds.0;
+    let grace = grace.unwrap_or(TERMINATION_GRACE).max(0);
+    u32::try_from(grace).unwrap_or(u32::MAX)
 }
 
 fn template_fingerprints(spec: &SpecPodSet) -> Box<[Fingerprint]> {
@@ -595,6 +606,26 @@ mod tests {
             assert_eq!(workload.usage("cpu").millis(), used, "{case}");
             let requested = i64::from(left) * 500;
             assert_eq!(workload.requests("cpu").millis(), requested, "{case}");
+        }
+    }
+
+    #[test]
+    fn a_pod_may_go_on_for_as_long_as_its_template_says() {
+        for (spec, seconds) in [
+            (json!({}), 30),
+            (json!({"terminationGracePeriodSeconds": 0}), 0),
+            (json!({"terminationGracePeriodSeconds": 86_400}), 86_400),
+            (json!({"terminationGracePeriodSeconds": -1}), 0),
+            (
+                json!({"terminationGracePeriodSeconds": i64::MAX}),
+                u64::from(u32::MAX),
+            ),
+        ] {
+            let pods = json!({"name": "main", "count": 1, "template": {"spec": spec}});
+            let object = json!({"metadata": {"name": "w"}, "spec": {"podSets": [pods]}});
+            let workload = Workload::from_json(object).unwrap();
+            let grace = workload.pod_sets()[0].termination_grace();
+            assert_eq!(grace.as_secs(), seconds, "{spec}");
         }
     }
 

@@ -1,5 +1,5 @@
-//! The policy of `checks/budget/deploy/exemptions.yaml` on a real API server: a class that is
-//! exempt from budgets is refused where it is not allowed, to every user.
+//! The policies of `checks/budget/deploy` on a real API server: a class that is exempt from budgets is
+//! refused where it is not allowed, and pods that may terminate for long are, to every user.
 
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::client::ClientBuilder;
@@ -11,6 +11,7 @@ use crate::stage::{Stage, eventually, stage, workload};
 
 const POLICY: &str = include_str!("../../../../checks/budget/deploy/exemptions.yaml");
 const EXAMPLE: &str = include_str!("../../../../checks/budget/deploy/example.yaml");
+const TERMINATION: &str = include_str!("../../../../checks/budget/deploy/termination.yaml");
 /// The class and its namespace, in the policy and in the example.
 const CLASS: &str = "sla-critical";
 const ALLOWED: &str = "serving";
@@ -190,6 +191,68 @@ async fn an_exempt_class_is_refused_to_every_user_where_it_is_not_allowed() {
 
     // The other tests of this binary share the server.
     for document in documents(POLICY) {
+        team.delete(&document).await;
+    }
+}
+
+#[tokio::test]
+async fn pods_that_may_terminate_for_long_are_refused() {
+    let Some(team) = stage("slow-team").await else {
+        return;
+    };
+    let with = |name: &str, graces: &[Option<i64>]| {
+        let mut object = workload("slow-team", name);
+        let pods = object["spec"]["podSets"][0].clone();
+        let of = |(number, grace): (usize, &Option<i64>)| {
+            let mut pods = pods.clone();
+            pods["name"] = json!(format!("set{number}"));
+            if let Some(grace) = grace {
+                pods["template"]["spec"]["terminationGracePeriodSeconds"] = json!(grace);
+            }
+            pods
+        };
+        let sets: Vec<Value> = graces.iter().enumerate().map(of).collect();
+        object["spec"]["podSets"] = json!(sets);
+        object
+    };
+    team.apply(&with("before", &[Some(86_400)])).await;
+    for document in documents(TERMINATION) {
+        team.apply(&document).await;
+    }
+    let trial = with("trial", &[Some(601)]);
+    eventually("the policy is in force", async || {
+        let refused = refusal(create(&team.client, &trial).await);
+        team.delete(&trial).await;
+        (refused.is_some(), refused)
+    })
+    .await;
+    for (graces, refused) in [
+        (&[None][..], None),
+        (&[Some(0)], None),
+        (&[Some(600), None], None),
+        (&[Some(601)], Some("set0")),
+        (&[None, Some(2_592_000)], Some("set1")),
+    ] {
+        let object = with("job", graces);
+        let said = refusal(create(&team.client, &object).await);
+        let expected = refused
+            .map(|set| format!("terminationGracePeriodSeconds is more than 600 in pod set {set}"));
+        match (&said, expected) {
+            (None, None) => team.delete(&object).await,
+            (Some(said), Some(expected)) if said.contains(&expected) => {}
+            (_, expected) => panic!("{graces:?}: {said:?}, not {expected:?}"),
+        }
+    }
+    // Kueue ends what was there before.
+    workloads(&team.client, "slow-team")
+        .patch(
+            "before",
+            &PatchParams::default(),
+            &Patch::Merge(&json!({"spec": {"active": false}})),
+        )
+        .await
+        .unwrap();
+    for document in documents(TERMINATION) {
         team.delete(&document).await;
     }
 }

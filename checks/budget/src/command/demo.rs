@@ -1,6 +1,6 @@
 //! `demo`: a week of two teams in a simulated cluster, in seconds. One runs out of money on Thursday and gets a top-up on Friday.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -52,10 +52,8 @@ impl Source for Meter {
         let (at, spent) = self.read();
         let as_of = at.max(question.period.start).min(question.at);
         let observation = Observation {
-            period: question.period,
-            as_of,
             spent,
-            unknown: BTreeSet::new(),
+            ..Observation::of(question.period, as_of)
         };
         futures::future::ready(Ok(Answer {
             observation,
@@ -69,7 +67,7 @@ fn budget() -> Value {
     json!({"apiVersion": "budget.kueue-check.dev/v1alpha1", "kind": "Budget", "metadata": {"name": "weekly"}, "spec": {
         "unit": "USD", "period": {"calendar": "Week"}, "source": {"fixed": {}, "settleDelay": "1s", "stalenessBound": "3h"},
         "namespaceLimits": {"default": "100"}, "prices": [{"flavor": "*", "resources": {"cpu": "1"}}],
-        "estimate": {"safetyFactor": "1", "defaultDuration": "4h"},
+        "estimate": {"safetyFactor": "1", "defaultDuration": "3h59m30s"},
     }})
 }
 

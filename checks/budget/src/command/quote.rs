@@ -52,10 +52,8 @@ fn said(
         let spent = BTreeMap::from([(Arc::from(workload.namespace()), arguments.spent)]);
         book.observe(
             &Observation {
-                period,
-                as_of: now,
                 spent,
-                unknown: std::collections::BTreeSet::new(),
+                ..Observation::of(period, now)
             },
             now,
         );
@@ -76,7 +74,7 @@ fn said(
         "{} {} an hour for {}{}: {} {}\n{word}: {}\n",
         run.quote.rate.per_hour().cents(),
         terms.unit,
-        kueue_check::HumanDuration::from(std::time::Duration::from_secs(run.quote.seconds.into())),
+        run.quote.time(),
         if run.quote.bounded {
             ""
         } else {
@@ -154,12 +152,12 @@ mod tests {
             (
                 "100",
                 "0",
-                "Ready: estimate 32.00 USD committed to namespace vision (100.00 USD per week); 68.00 left until Mon 23 Nov 00:00 UTC",
+                "Ready: estimate 32.13 USD committed to namespace vision (100.00 USD per week); 67.86 left until Mon 23 Nov 00:00 UTC",
             ),
             (
                 "100",
                 "80",
-                "Pending: needs about 32.00 USD, 20.00 is left of namespace vision's 100.00 USD",
+                "Pending: needs about 32.13 USD, 20.00 is left of namespace vision's 100.00 USD",
             ),
             (
                 "100",
@@ -169,7 +167,7 @@ mod tests {
             (
                 "10",
                 "0",
-                "Rejected: estimate 32.00 USD (8× nvidia.com/gpu a100 for 2h) is more than the whole limit of namespace vision (10.00 USD)",
+                "Rejected: estimate 32.13 USD (8× nvidia.com/gpu a100 for 2h and 30s to terminate) is more than the whole limit of namespace vision (10.00 USD)",
             ),
         ] {
             let arguments = QuoteArguments {
@@ -180,7 +178,7 @@ mod tests {
             };
             let text = said(&terms(limit), &workload, &arguments, now).unwrap();
             assert!(
-                text.starts_with("16.00 USD an hour for 2h: 32.00 USD\n")
+                text.starts_with("16.00 USD an hour for 2h and 30s to terminate: 32.13 USD\n")
                     && text.contains(expected),
                 "{text}"
             );

@@ -26,10 +26,7 @@ pub(super) fn conditions(
     before: &[Condition],
     now: Timestamp,
 ) -> Vec<Condition> {
-    let unpriced = book
-        .unpriced()
-        .next()
-        .and_then(|run| run.quote.unpriced.clone());
+    let unpriced = book.unpriced().next();
     let names = |matches: &dyn Fn(&Balance) -> bool| {
         let all: Vec<String> = balances
             .iter()
@@ -200,13 +197,26 @@ fn fresh(book: &Book, asked: Option<&Asked>, now: Timestamp) -> Says {
     };
     match &asked.result {
         Err(error) => says(false, error.reason(), error.to_string()),
-        Ok(_) if !asked.decreased.is_empty() => says(
+        Ok(_) if !asked.taken.decreased.is_empty() => says(
             false,
             "SpendDecreased",
             format!(
                 "less was reported than before, and the higher figure stays: {}",
-                asked.decreased.join(", ")
+                asked.taken.decreased.join(", ")
             ),
+        ),
+        Ok(_) if !asked.taken.unmeasured.is_empty() => says(
+            false,
+            "JobsNotMeasured",
+            format!(
+                "jobs run in these namespaces, and the query has no current sample of them: {}",
+                asked.taken.unmeasured.join(", ")
+            ),
+        ),
+        Ok(_) if !book.spend().is_covered() => says(
+            false,
+            "PeriodNotCovered",
+            "the source has nothing about the beginning of the period: what was spent then is unknown, and onUncovered applies".to_owned(),
         ),
         Ok(notes) => {
             let stale = book
@@ -222,33 +232,51 @@ fn fresh(book: &Book, asked: Option<&Asked>, now: Timestamp) -> Says {
                     "Stale",
                     "the newest known spending is older than stalenessBound".to_owned(),
                 ),
-                None => says(true, "Fresh", odd_names(notes)),
+                None => says(true, "Fresh", remarks(notes).join("; ")),
             }
         }
     }
 }
 
-/// What is wrong with an answer that is of use all the same.
-fn odd_names(notes: &[Note]) -> String {
-    let odd = notes
-        .iter()
-        .any(|note| matches!(note, Note::InvalidNames { .. }));
-    if odd {
-        "the source reports names that no namespace can have; they are left out, and the log names one".to_owned()
-    } else {
-        String::new()
+/// What there is to say of an answer that is of use all the same.
+fn remarks(notes: &[Note]) -> Vec<String> {
+    let remark = |note: &Note| {
+        match note {
+        Note::InvalidNames { .. } => Some(
+            "the source reports names that no namespace can have; they are left out, and the log names one"
+                .to_owned(),
+        ),
+        Note::Corrected {
+            namespace,
+            overstated,
+            by,
+        } => Some(format!("corrected by {by}: {namespace} has spent {overstated} less")),
+        _ => None,
     }
+    };
+    notes.iter().filter_map(remark).collect()
 }
 
 fn noted(note: &Note, book: &Book, now: Timestamp) -> Option<(&'static str, String)> {
     match note {
-        Note::NotANumber(namespace) => Some(("NotANumber", format!("the figure of namespace {namespace} is no amount of money"))),
-        Note::ClockSkew(seconds) => Some(("ClockSkew", format!("the source's samples are {seconds} s ahead of this clock"))),
-        Note::PeriodNotCovered => Some(("PeriodNotCovered", "the source has nothing about the beginning of the period: what was spent then is not counted".to_owned())),
-        Note::NoSpendMatched if book.has_run_for(UNMATCHED, now) => Some(("NoSpendMatched", "jobs run, and the source has no figure for any namespace: see the query and its label".to_owned())),
-        Note::NoSpendMatched | Note::Duplicate(_) | Note::InvalidNames { .. } | Note::SlowDown => {
-            None
-        }
+        Note::NotANumber(namespace) => Some((
+            "NotANumber",
+            format!("the figure of namespace {namespace} is no amount of money"),
+        )),
+        Note::ClockSkew(seconds) => Some((
+            "ClockSkew",
+            format!("the source's samples are {seconds} s ahead of this clock"),
+        )),
+        Note::NoSpendMatched if book.has_run_for(UNMATCHED, now) => Some((
+            "NoSpendMatched",
+            "jobs run, and the source has no figure for any namespace: see the query and its label"
+                .to_owned(),
+        )),
+        Note::NoSpendMatched
+        | Note::Duplicate(_)
+        | Note::InvalidNames { .. }
+        | Note::Corrected { .. }
+        | Note::SlowDown => None,
     }
 }
 

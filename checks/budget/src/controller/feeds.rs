@@ -301,36 +301,46 @@ pub(super) async fn admission_checks(shared: &Arc<Shared>, context: &Background)
     .await;
 }
 
-/// How many Workloads wait in each ClusterQueue, where a Budget asks held ones to give quota back.
+/// How many Workloads wait in each ClusterQueue, where a Budget asks held ones to give quota back;
+/// and in which of them Kueue makes variants, once there are some.
 pub(super) async fn cluster_queues(shared: &Arc<Shared>, context: &Background) {
-    while !shared
-        .books()
-        .all()
-        .any(|(_, book)| book.terms().quota == Quota::Yield)
-    {
+    let is_needed = || {
+        let books = shared.books();
+        let mut all = books.all();
+        all.any(|(_, book)| book.terms().quota == Quota::Yield) || books.has_variants()
+    };
+    while !is_needed() {
         sleep(LATER).await;
     }
-    let pending = |queue: &DynamicObject| {
-        queue.data["status"]["pendingWorkloads"]
-            .as_u64()
-            .unwrap_or(0)
-    };
     follow_dynamic(
         context.client(),
         "ClusterQueue",
         "clusterqueues",
         |change| match change {
-            Change::Is(queue) => shared.set_pending(&queue.name_any(), Some(pending(&queue))),
-            Change::Gone(queue) => shared.set_pending(&queue.name_any(), None),
+            Change::Is(queue) => shared.set_queue(&queue.name_any(), Some(&queue)),
+            Change::Gone(queue) => shared.set_queue(&queue.name_any(), None),
             Change::Complete(queues) => queues
                 .iter()
-                .for_each(|queue| shared.set_pending(&queue.name_any(), Some(pending(queue)))),
+                .for_each(|queue| shared.set_queue(&queue.name_any(), Some(queue))),
         },
     )
     .await;
 }
 
 impl Shared {
+    /// The ClusterQueue `name` is `queue`, or gone.
+    fn set_queue(&self, name: &str, queue: Option<&DynamicObject>) {
+        let waits = |queue: &DynamicObject| queue.data["status"]["pendingWorkloads"].as_u64();
+        let policy = queue.map(|queue| &queue.data["spec"]["concurrentAdmissionPolicy"]);
+        let concurrent = policy.is_some_and(serde_json::Value::is_object);
+        self.set_pending(name, queue.map(|queue| waits(queue).unwrap_or(0)));
+        let now = self.now();
+        let changed = self.books().set_concurrent(name, concurrent, now);
+        if changed {
+            self.changed();
+        }
+    }
+
     fn set_own_limits(&self, known: &OwnLimits) {
         self.keep_own_limits(known.clone());
         self.apply_own_limits();

@@ -30,6 +30,10 @@ struct OfBudget {
     /// then no source is asked.
     source: Option<(i64, bool)>,
     limits_are_known: bool,
+    /// Whether the source has figures of the period's beginning; `None` while it has not answered.
+    is_covered: Option<bool>,
+    /// Of how many namespaces the last figures were unusable.
+    unknown: usize,
     unsanctioned: u64,
     invalid_names: u64,
 }
@@ -77,6 +81,8 @@ impl Shown {
                     (age, is_up)
                 }),
                 limits_are_known,
+                is_covered: known.map(|_| book.spend().is_covered()),
+                unknown: book.spend().watermarks().behind.len(),
                 unsanctioned: book.unsanctioned(),
                 invalid_names: invalid.get(name).copied().unwrap_or_default(),
             });
@@ -178,6 +184,23 @@ impl Shown {
         );
         for budget in &self.budgets {
             family.count(&[("budget", &budget.name)], budget.limits_are_known.into());
+        }
+        let mut family = text.gauge(
+            "budget_period_covered",
+            "Whether the source has figures of the period's beginning",
+        );
+        for budget in &self.budgets {
+            if let Some(is_covered) = budget.is_covered {
+                family.count(&[("budget", &budget.name)], is_covered.into());
+            }
+        }
+        let mut family = text.gauge(
+            "budget_unknown_namespaces",
+            "Namespaces whose last figure was unusable, lower than before, or missing while jobs run",
+        );
+        for budget in &self.budgets {
+            let unknown = u64::try_from(budget.unknown).unwrap_or(u64::MAX);
+            family.count(&[("budget", &budget.name)], unknown);
         }
         let mut family = text.counter(
             "budget_unsanctioned",

@@ -230,7 +230,8 @@ impl AdmissionCheckController for BudgetCheck {
             ),
             // Pools and exemptions choose namespaces by their labels.
             rule("", &["namespaces"], &["list", "watch"]),
-            // With `onExhausted.quota: Yield`: whether anybody waits for quota.
+            // With `onExhausted.quota: Yield`: whether anybody waits for quota. Where there are variants:
+            // whether Kueue makes them.
             rule("kueue.x-k8s.io", &["clusterqueues"], &["list", "watch"]),
             // With `onExhausted.quota: CloseLocalQueues`.
             rule("kueue.x-k8s.io", &["localqueues"], &["list", "patch"]),

@@ -11,6 +11,7 @@ use kueue_check::Background;
 use tokio::time::{Instant, sleep_until};
 
 use super::shared::Shared;
+use crate::ledger::Taken;
 use crate::source::{Answer, Note, Question, Source, SourceError, moment};
 use crate::terms::Terms;
 
@@ -134,7 +135,7 @@ fn ask(shared: &Shared, name: &str, pace: &Pace) -> BoxFuture<'static, Outcome> 
         let result = match question {
             Some(question) => source.ask(question).await,
             None => Err(SourceError::NotMeasured(
-                "is not asked for: there is no period now".to_owned(),
+                "the freshness metric is not asked for: there is no period now".to_owned(),
             )),
         };
         (name, terms, result)
@@ -173,6 +174,7 @@ fn take(
     let pause = match result {
         Ok(answer) => {
             let answer = answer.without_invalid_names();
+            let answer = answer.corrected(&terms.source.corrections);
             for note in &answer.notes {
                 if let Note::InvalidNames { count, example } = note {
                     tracing::warn!(
@@ -194,8 +196,7 @@ fn take(
                 .and_then(|seconds| u64::try_from(seconds).ok());
             drop(books);
             let slow = answer.notes.contains(&Note::SlowDown);
-            let decreased = taken.decreased.iter().map(ToString::to_string).collect();
-            shared.answered(name, terms.generation, Ok(answer.notes), decreased);
+            shared.answered(name, terms.generation, Ok(answer.notes), taken);
             Pause {
                 length: match cold {
                     Some(seconds) => interval.min(Duration::from_secs(seconds)),
@@ -219,7 +220,7 @@ fn take(
                 .unwrap_or(0),
             ) / 100.0;
             let length = error.pause(failures, jitter);
-            shared.answered(name, terms.generation, Err(error), Vec::new());
+            shared.answered(name, terms.generation, Err(error), Taken::default());
             Pause {
                 length,
                 failed: true,

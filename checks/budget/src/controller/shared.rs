@@ -11,7 +11,7 @@ use kueue_check::{CheckError, Clock};
 use tokio::sync::{Notify, broadcast, watch};
 
 use super::MakeSource;
-use crate::ledger::{Book, Books, Decision, Listed};
+use crate::ledger::{Book, Books, Decision, Listed, Taken};
 use crate::resource::{Budget, NamespaceBudgetSpec};
 use crate::source::{Note, SourceError};
 use crate::terms::Terms;
@@ -66,8 +66,8 @@ pub(super) struct Asked {
     /// Of the Budget by which it was asked.
     pub(super) generation: i64,
     pub(super) result: Result<Vec<Note>, SourceError>,
-    /// Namespaces of which less was reported than before.
-    pub(super) decreased: Vec<String>,
+    /// What was odd about the figures.
+    pub(super) taken: Taken,
     pub(super) number: u64,
 }
 
@@ -295,7 +295,7 @@ impl Shared {
         budget: &str,
         generation: i64,
         result: Result<Vec<Note>, SourceError>,
-        decreased: Vec<String>,
+        taken: Taken,
     ) {
         let word = match &result {
             Ok(_) => "ok",
@@ -311,7 +311,7 @@ impl Shared {
             Asked {
                 generation,
                 result,
-                decreased,
+                taken,
                 number,
             },
         );

@@ -23,6 +23,8 @@ use crate::terms::Account;
 const MANAGER: &str = "budget-check";
 /// How many accounts a Budget shows.
 const ACCOUNTS: usize = 128;
+/// Of how many namespaces a Budget shows what they have spent.
+const NAMESPACES: usize = 4096;
 /// How soon figures are shown again, in seconds, of which one has moved by a hundredth of its limit.
 const FIGURES: i64 = 30;
 /// How soon it is shown that they have moved by less, or that nothing but time has passed.
@@ -221,6 +223,19 @@ pub(crate) fn account_status(book: &Book, balance: &Balance) -> AccountStatus {
     }
 }
 
+/// What is known to have been spent, for a process that will know nothing else.
+fn spent(book: &Book, now: Timestamp) -> BTreeMap<String, crate::money::Amount> {
+    let period = book.period(now).into_iter();
+    let known = period.flat_map(|period| book.spend().by_namespace(period));
+    let mut most: Vec<_> = known
+        .filter(|(_, spent)| *spent > crate::money::Amount::ZERO)
+        .collect();
+    most.sort_by_key(|(_, spent)| std::cmp::Reverse(*spent));
+    let most = most.into_iter().take(NAMESPACES);
+    most.map(|(name, spent)| (name.to_string(), spent))
+        .collect()
+}
+
 fn budget_status(
     book: &Book,
     asked: Option<&super::shared::Asked>,
@@ -280,6 +295,8 @@ fn budget_status(
     BudgetStatus {
         observed_generation: book.terms().generation,
         period: period_status(book, now),
+        spent: spent(book, now),
+        measured: Some(book.terms().measured.clone()),
         as_of: book
             .spend()
             .watermarks()

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kueue_check::api::{CheckState, Uid, Workload};
-use kueue_check::{Family, Reservation, Seen};
+use kueue_check::api::{CheckState, Owner, Uid, Workload};
+use kueue_check::{Family, FamilyRole, Reservation, Seen};
 
 use super::run::may_spend;
 use super::{Book, Run, run_of};
@@ -20,6 +20,8 @@ pub struct Books {
     live: BTreeMap<Uid, Workload>,
     /// The families of those whose jobs may have several Workloads.
     families: BTreeMap<Uid, Family>,
+    /// The ClusterQueues in which Kueue makes variants and starts one of them.
+    concurrent: BTreeSet<String>,
     /// Workloads that lost their quota with our word, and when that was seen.
     parked: BTreeMap<Uid, (Workload, Timestamp)>,
     listing: Option<BTreeSet<Uid>>,
@@ -81,7 +83,8 @@ impl Books {
     /// The Workload `uid` as the Budget `name` sees it, by what was shown last; `None` if that is nothing to it, or has ended.
     pub fn run(&self, name: &str, uid: &Uid) -> Option<Run> {
         let terms = self.by_name.get(name)?.terms();
-        let (workload, family) = (self.live.get(uid)?, self.families.get(uid));
+        let workload = self.live.get(uid)?;
+        let family = believed(&self.concurrent, workload, self.families.get(uid));
         run_of(workload, family, terms, self.checks_of(name))
     }
 
@@ -91,13 +94,16 @@ impl Books {
         match self.by_name.get_mut(&name) {
             Some(book) if book.terms().uid == terms.uid => {
                 if book.terms().generation >= terms.generation {
+                    book.remember(&terms, now);
                     return false;
                 }
-                book.change_terms(terms);
+                book.change_terms(Arc::clone(&terms));
+                book.remember(&terms, now);
             }
             // Another Budget of the same name begins anew.
             _ => {
-                let mut book = Book::new(terms);
+                let mut book = Book::new(Arc::clone(&terms));
+                book.remember(&terms, now);
                 if self.watched_since.is_some() {
                     book.watched_since(now);
                 }
@@ -134,6 +140,25 @@ impl Books {
         }
     }
 
+    /// Whether a variant has quota.
+    pub fn has_variants(&self) -> bool {
+        self.families.values().any(is_variant)
+    }
+
+    /// Whether Kueue makes variants in the ClusterQueue `queue`, and starts one of them. Returns true
+    /// if that is new.
+    pub fn set_concurrent(&mut self, queue: &str, concurrent: bool, now: Timestamp) -> bool {
+        let changed = match concurrent {
+            true => self.concurrent.insert(queue.to_owned()),
+            false => self.concurrent.remove(queue),
+        };
+        if changed {
+            let names: Vec<String> = self.by_name.keys().cloned().collect();
+            names.iter().for_each(|name| self.rebuild(name, now));
+        }
+        changed
+    }
+
     /// Reads all Workloads again with the eyes of one book.
     fn rebuild(&mut self, name: &str, now: Timestamp) {
         let checks: Vec<String> = self.checks_of(name).map(str::to_owned).collect();
@@ -141,7 +166,8 @@ impl Books {
             return;
         };
         for (uid, workload) in &self.live {
-            read(book, &checks, workload, self.families.get(uid), now);
+            let family = believed(&self.concurrent, workload, self.families.get(uid));
+            read(book, &checks, workload, family, now);
         }
     }
 
@@ -181,6 +207,7 @@ impl Books {
     fn apply(&mut self, workload: &Workload, family: &Family, now: Timestamp) {
         let family = family.may_have_others().then_some(family);
         let holds = may_spend(workload, family);
+        let is_believed = believed(&self.concurrent, workload, family);
         if holds && workload.checks().is_empty() && !self.live.contains_key(workload.uid()) {
             return;
         }
@@ -193,7 +220,7 @@ impl Books {
                 .filter(|(_, budget)| *budget == name)
                 .map(|(check, _)| check.as_str())
                 .collect();
-            read(book, &checks, workload, family, now);
+            read(book, &checks, workload, is_believed, now);
         }
         if holds {
             match family {
@@ -217,7 +244,7 @@ impl Books {
         let evicted = workload.conditions().evicted().is_true();
         for book in self.by_name.values_mut() {
             if evicted {
-                book.end(uid, now.as_second());
+                book.stop(uid, now.as_second());
             } else {
                 book.lose(uid, now.as_second());
             }
@@ -288,6 +315,22 @@ impl Books {
     }
 }
 
+fn is_variant(family: &Family) -> bool {
+    matches!(family.role(), FamilyRole::Variant { .. })
+}
+
+/// Returns `family` as far as it is believed. Users write the annotations and owners that make
+/// variants, so that of several of them one starts is sure only where the ClusterQueue says so; of
+/// slices, Kueue finishes the one that is replaced, whoever wrote the annotation.
+fn believed<'a>(
+    concurrent: &BTreeSet<String>,
+    workload: &Workload,
+    family: Option<&'a Family>,
+) -> Option<&'a Family> {
+    let queue = workload.cluster_queue().unwrap_or_default();
+    family.filter(|family| !is_variant(family) || concurrent.contains(queue))
+}
+
 fn keeps_our_word(workload: &Workload) -> bool {
     let conditions = workload.conditions();
     let over = conditions.finished().is_true() || conditions.evicted().is_true();
@@ -310,15 +353,28 @@ fn read(
     // The API cuts fractions of a second off.
     let second = |at: Option<Timestamp>| at.map_or(now, |at| at.min(now)).as_second() + 1;
     if conditions.finished().is_true() && !may_spend(workload, family) {
-        return book.end(uid, second(conditions.finished().at()));
+        // What a growth has replaced was finished then, and its pods ran on until now.
+        let at = match family {
+            Some(_) => now.as_second() + 1,
+            None => second(conditions.finished().at()),
+        };
+        // Kubernetes 1.31 and later finish a Job when its last pod has terminated; of other kinds
+        // that is not known.
+        let is_job = |owner: &Owner| owner.kind() == "Job" && owner.api_version() == "batch/v1";
+        return if workload.owner().is_some_and(is_job) {
+            book.end(uid, at)
+        } else {
+            book.stop(uid, at)
+        };
     }
     if !workload.holds_quota() {
-        // The quota goes when the last pod has stopped, later than `Evicted`.
+        // The quota goes when no pod is active, later than `Evicted`. Pods that terminate are not
+        // active (Kueue 0.19.2, `job_controller.go`).
         let at = second(conditions.quota_reserved().at());
         if keeps_our_word(workload) {
             book.lose(uid, at);
         } else {
-            book.end(uid, at);
+            book.stop(uid, at);
         }
         return;
     }

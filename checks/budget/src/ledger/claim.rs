@@ -19,6 +19,8 @@ pub struct Claim {
     pub seconds: u32,
     /// Whether Kueue ends it then.
     pub bounded: bool,
+    /// For how many seconds more its pods may spend after they were told to stop.
+    pub grace: u32,
     /// How far it is.
     pub state: State,
     /// The job, if it may have several Workloads.
@@ -47,7 +49,7 @@ pub enum State {
     Open(i64),
     /// It runs since then.
     Running(i64),
-    /// It ran from then on for so many seconds, and that is not all known to the source yet.
+    /// It ran from then on for so many seconds at most, and that is not all known to the source yet.
     Ended(i64, u32),
 }
 
@@ -92,15 +94,20 @@ impl Committed {
 }
 
 impl Claim {
+    /// For how many seconds it may spend, from its start.
+    pub fn longest(&self) -> i64 {
+        i64::from(self.seconds) + i64::from(self.grace)
+    }
+
     /// When it is expected to spend, from and to, seen at `now`.
     pub fn window(&self, now: i64, overrun: i64) -> (i64, i64) {
-        let length = i64::from(self.seconds);
+        let (length, grace) = (i64::from(self.seconds), i64::from(self.grace));
         match self.state {
-            State::Open(since) => (since.min(now), now + length),
+            State::Open(since) => (since.min(now), now + length + grace),
             State::Running(since) => {
                 let end = since + length;
                 let late = if self.bounded { now } else { now + overrun };
-                (since, if now < end { end } else { late })
+                (since, grace + if now < end { end } else { late })
             }
             State::Ended(since, ran) => (since, since + i64::from(ran)),
         }
@@ -108,15 +115,16 @@ impl Claim {
 
     /// For how many seconds it claims money of `period` beyond the watermark.
     fn seconds_in(&self, period: Period, watermark: Option<i64>, now: i64, overrun: i64) -> i64 {
+        let longest = self.longest();
         if matches!(self.state, State::Open(_)) && period.start.as_second() > now {
             // It may start as late as that.
-            return i64::from(self.seconds).min(period.end.as_second() - period.start.as_second());
+            return longest.min(period.end.as_second() - period.start.as_second());
         }
         let (start, end) = self.window(now, overrun);
         let known = watermark.unwrap_or(i64::MIN).max(period.start.as_second());
         let seconds = end.min(period.end.as_second()) - start.max(known);
         if matches!(self.state, State::Open(_)) {
-            seconds.min(self.seconds.into())
+            seconds.min(longest)
         } else {
             seconds
         }
@@ -166,8 +174,11 @@ pub fn committed<'a>(
         let cost = claim.rate.cost(seconds);
         match claim.state {
             State::Running(_) => {
-                let from_now = claim.seconds_in(period, Some(now), now, overrun).max(0);
-                of_job.running.push(claim.rate.cost(from_now));
+                let from_now = claim.seconds_in(period, Some(now), now, overrun);
+                // The pods of a variant terminate; those that a growth adds to are its own.
+                let grace = if job.is_variant { claim.grace } else { 0 };
+                let ends = (from_now - i64::from(grace)).max(0);
+                of_job.running.push(claim.rate.cost(ends));
             }
             _ if job.is_variant => of_job.variant = of_job.variant.max(cost),
             _ => of_job.growths = of_job.growths + cost,
@@ -190,7 +201,7 @@ pub fn committed<'a>(
 /// What the Workloads of one job claim.
 #[derive(Default)]
 struct OfJob {
-    /// What each that runs still spends from now on.
+    /// What of each that runs is not spent if another one starts now.
     running: Vec<Amount>,
     /// The largest of the variants that may start.
     variant: Amount,

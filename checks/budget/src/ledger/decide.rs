@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::book::{Approval, Live, Said};
 use super::tally::{Place, Tally, place};
 use super::{Awaited, Book, Claim, Decision, Reason, Run, RunState, Why, committed};
-use crate::money::Amount;
+use crate::money::{Amount, Rate};
 use crate::period::Period;
 use crate::resource::{
     AdmitOrder, Enforcement, HoldOrAdmit, OnTooLarge, OnUnpriced, Running, Takeover,
@@ -27,7 +27,13 @@ impl Book {
         }
         if let RunState::Approved(_) = run.state {
             self.see(run, now);
-            return Decision::Unchanged;
+            return match self.taken_back(run, now) {
+                Some(reason) => self.refuse(run, reason, now),
+                None => {
+                    self.grown.remove(&run.uid);
+                    Decision::Unchanged
+                }
+            };
         }
         // What was given money once keeps it: the answer may be on its way.
         self.see(run, now);
@@ -37,6 +43,7 @@ impl Book {
             .is_some_and(|live| live.approval == Approval::Given);
         self.unlien(&run.uid);
         if !matches!(self.exemption(run), Ok(Some(_)))
+            && self.terms.on_ungoverned == HoldOrAdmit::Admit
             && self.limits_of_are_known(&run.namespace).is_ok()
             && self.accounts(&run.namespace, now).is_empty()
         {
@@ -58,6 +65,32 @@ impl Book {
             }
             Err(reason) => self.refuse(run, reason, now),
         }
+    }
+
+    /// Why our word is taken back from `run`, which is approved and not admitted: it costs more than
+    /// when it got it, and that does not fit. What is unknown for a while takes nothing back.
+    pub(super) fn taken_back(&mut self, run: &Run, now: Timestamp) -> Option<Reason> {
+        if !self.grown.contains_key(&run.uid) {
+            return None;
+        }
+        let approval = |book: &mut Self, approval| {
+            if let Some(live) = book.live.get_mut(&run.uid) {
+                live.approval = approval;
+            }
+        };
+        // It counts until the cluster shows that it no longer may start, but not against itself.
+        approval(self, Approval::None);
+        let judged = self.judge(run, now, &mut Tally::default());
+        approval(self, Approval::Shown);
+        judged.err().filter(|reason| {
+            matches!(
+                reason,
+                Reason::DoesNotFit { .. }
+                    | Reason::Overspent(_)
+                    | Reason::TooLarge { .. }
+                    | Reason::Unpriced { .. }
+            )
+        })
     }
 
     fn refuse(&mut self, run: &Run, reason: Reason, now: Timestamp) -> Decision {
@@ -115,15 +148,20 @@ impl Book {
         // Before anything that could reject it.
         unexempt?;
         if let Some((resource, flavor)) = &run.quote.unpriced {
-            match self.terms.on_unpriced {
-                OnUnpriced::Admit => return Ok(Why::Unpriced),
-                OnUnpriced::Reject => self.no_cold_start(run, now)?,
-                OnUnpriced::Hold => {}
-            }
-            return Err(Reason::Unpriced {
+            let unpriced = Reason::Unpriced {
                 resource: resource.clone(),
                 flavor: flavor.clone(),
-            });
+            };
+            match self.terms.on_unpriced {
+                OnUnpriced::Admit if run.quote.rate == Rate::ZERO => return Ok(Why::Unpriced),
+                // What has a price must fit.
+                OnUnpriced::Admit => {}
+                OnUnpriced::Reject => {
+                    self.no_cold_start(run, now)?;
+                    return Err(unpriced);
+                }
+                OnUnpriced::Hold => return Err(unpriced),
+            }
         }
         match self.strictly(run, now, tally) {
             Ok(()) => Ok(Why::Fits(Vec::new())),
@@ -139,6 +177,9 @@ impl Book {
     fn strictly(&self, run: &Run, now: Timestamp, tally: &mut Tally) -> Result<(), Reason> {
         let period = self.period(now).ok_or(Reason::NoPeriod)?;
         let accounts = self.all_is_known(run, now)?;
+        if accounts.is_empty() {
+            return Err(Reason::NotGoverned);
+        }
         // A rejection is final, so limits and spending come first.
         self.not_too_large(run, &accounts, now)?;
         for account in &accounts {
@@ -163,10 +204,7 @@ impl Book {
         let longest = self.period(now).map_or(0, |period| {
             period.end.as_second() - period.start.as_second()
         });
-        let at_once = run
-            .quote
-            .rate
-            .cost(i64::from(run.quote.seconds).min(longest));
+        let at_once = run.quote.rate.cost(run.quote.longest().min(longest));
         for account in accounts {
             let limit = self.limit(account, now);
             if at_once > limit {
@@ -242,6 +280,9 @@ impl Book {
         let known_at = known.ok_or_else(|| cold(Awaited::Spend(at(watched))))?;
         if known_at < watched && self.terms.takeover == Takeover::WaitForSource {
             return Err(cold(Awaited::Spend(at(watched))));
+        }
+        if !self.spend.is_covered() && self.terms.on_uncovered == HoldOrAdmit::Hold {
+            return Err(Reason::NotCovered);
         }
         if now.as_second() - known_at > self.terms.staleness {
             return Err(Reason::Stale {

@@ -11,7 +11,7 @@ use crate::terms::Account;
 pub enum Decision {
     /// What it was told before still holds.
     Unchanged,
-    /// No limit applies to it.
+    /// No limit applies to it, and the Budget lets such jobs start.
     NotGoverned,
     /// It may start.
     Admit(Why),
@@ -87,8 +87,12 @@ pub enum Reason {
         /// Why.
         problem: Option<String>,
     },
+    /// The source has nothing about the beginning of the period.
+    NotCovered,
     /// The term is over, or has not begun.
     NoPeriod,
+    /// Its namespace has no limit, and is in no pool.
+    NotGoverned,
 }
 
 /// What a decision cannot be made without.
@@ -142,7 +146,9 @@ impl Reason {
             Self::Unpriced { .. } => "unpriced",
             Self::ColdStart { .. } => "cold_start",
             Self::Stale { .. } => "stale",
+            Self::NotCovered => "not_covered",
             Self::NoPeriod => "no_period",
+            Self::NotGoverned => "not_governed",
         }
     }
 

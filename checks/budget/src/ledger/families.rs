@@ -1,6 +1,6 @@
 //! Jobs with several Workloads: elastic jobs that grow, and variants.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kueue_check::api::{Uid, Workload};
@@ -41,10 +41,8 @@ impl Cluster {
         let book = books.book_mut("b").unwrap();
         book.set_own_limits(BTreeMap::new());
         let observation = Observation {
-            period: book.period(now()).unwrap(),
-            as_of: now(),
             spent: BTreeMap::from([("n".into(), Amount::ZERO)]),
-            unknown: BTreeSet::new(),
+            ..Observation::of(book.period(now()).unwrap(), now())
         };
         book.observe(&observation, now());
         let workloads = BTreeMap::new();
@@ -115,7 +113,8 @@ fn workload(job: &str, name: &str, pods: u32, states: &[&str], metadata: &Value)
     let mut object = json!({
         "metadata": {"namespace": "n", "name": name, "uid": name,
             "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": job, "controller": true}]},
-        "spec": {"podSets": [{"name": "main", "count": pods}]},
+        "spec": {"podSets": [{"name": "main", "count": pods,
+            "template": {"spec": {"terminationGracePeriodSeconds": 0}}}]},
         "status": {
             "conditions": conditions.iter().map(condition).collect::<Vec<_>>(),
             "admission": {"clusterQueue": "cq", "podSetAssignments": [{
@@ -238,20 +237,40 @@ fn a_growth_that_may_start_later_needs_its_whole_estimate() {
     assert_eq!(said, "Pending", "16 and 32 are more than 40: {message}");
 }
 
+fn variant(flavor: &str, pods: u32, states: &[&str]) -> Workload {
+    let metadata = json!({
+        "annotations": {"kueue.x-k8s.io/workload-allowed-resource-flavors": flavor},
+        "ownerReferences": [{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload",
+            "name": "parent", "uid": "parent", "controller": true}],
+    });
+    workload("job", flavor, pods, states, &metadata)
+}
+
 #[test]
 fn a_variant_that_takes_the_place_of_another_is_charged_the_difference() {
-    let variant = |flavor: &str, pods: u32, states: &[&str]| {
-        let metadata = json!({
-            "annotations": {"kueue.x-k8s.io/workload-allowed-resource-flavors": flavor},
-            "ownerReferences": [{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload",
-                "name": "parent", "uid": "parent", "controller": true}],
-        });
-        workload("job", flavor, pods, states, &metadata)
-    };
     let mut cluster = Cluster::new("20");
+    cluster.books.set_concurrent("cq", true, now());
     cluster.show(variant("spot", 3, &RUNS));
     assert_eq!(cluster.total(), Amount::units(12));
     cluster.show(variant("reserved", 5, &[]));
     assert_eq!(cluster.ask("reserved").0, "Ready", "8 more");
     assert_eq!(cluster.total(), Amount::units(20));
+}
+
+/// Users write what makes a Workload a variant. That one of them starts is sure only where the
+/// ClusterQueue has a policy for it.
+#[test]
+fn variants_count_as_one_only_where_kueue_starts_one() {
+    let mut cluster = Cluster::new("20");
+    for flavor in ["a", "b"] {
+        cluster.show(variant(flavor, 3, &[]));
+    }
+    assert!(cluster.books.has_variants());
+    assert_eq!(cluster.ask("a").0, "Ready");
+    assert_eq!(cluster.ask("b").0, "Pending", "24 are more than 20");
+    cluster.books.set_concurrent("cq", true, now());
+    assert_eq!(cluster.ask("b").0, "Ready");
+    assert_eq!(cluster.total(), Amount::units(12));
+    cluster.books.set_concurrent("cq", false, now());
+    assert_eq!(cluster.total(), Amount::units(24));
 }

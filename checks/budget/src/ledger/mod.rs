@@ -29,7 +29,7 @@ pub use books::Books;
 pub use claim::{Claim, Committed, Job, State, Watermarks, committed};
 pub use decision::{Awaited, Decision, Reason, Why};
 pub use run::{Exemption, Run, RunState, run_of};
-pub use spend::{Observation, Spend, Taken};
+pub use spend::{Floor, Observation, Spend, Taken};
 
 pub(crate) use book::Listed;
 #[cfg(test)]

@@ -21,6 +21,7 @@ fn each_mutant_passes_a_limit() {
         Mutant::NoParking,
         Mutant::OverWhenReplaced,
         Mutant::SetOffAnyway,
+        Mutant::OverWithoutQuota,
     ] {
         let found = caught(mutant);
         println!("{mutant:?}: {found:?}");

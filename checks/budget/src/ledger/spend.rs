@@ -20,6 +20,35 @@ pub struct Observation {
     pub spent: BTreeMap<Arc<str>, Amount>,
     /// Namespaces whose figure was unusable.
     pub unknown: BTreeSet<Arc<str>>,
+    /// Whether the source has figures of the period's beginning.
+    pub covered: bool,
+    /// The namespaces of which something is measured now; `None` if the source cannot tell.
+    pub current: Option<BTreeSet<Arc<str>>>,
+}
+
+impl Observation {
+    /// That nothing was spent in `period` up to `as_of`.
+    pub fn of(period: Period, as_of: Timestamp) -> Self {
+        Self {
+            period,
+            as_of,
+            spent: BTreeMap::new(),
+            unknown: BTreeSet::new(),
+            covered: true,
+            current: None,
+        }
+    }
+}
+
+/// What was published of spending: a process that knows nothing else does not believe less.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Floor {
+    /// In which period.
+    pub period: Period,
+    /// What was known to be spent, by namespace.
+    pub spent: BTreeMap<Arc<str>, Amount>,
+    /// Up to when, in seconds since 1970.
+    pub as_of: Option<i64>,
 }
 
 /// What is known of spending.
@@ -28,6 +57,10 @@ pub struct Spend {
     period: Option<Period>,
     spent: BTreeMap<Arc<str>, Amount>,
     watermarks: Watermarks,
+    /// Up to when the [`Floor`] was known.
+    published: Option<i64>,
+    /// Whether the last observation had nothing of the period's beginning.
+    uncovered: bool,
 }
 
 /// What was odd about an observation.
@@ -35,13 +68,38 @@ pub struct Spend {
 pub struct Taken {
     /// Namespaces of which less was reported than before: the higher figure stays.
     pub decreased: Vec<Arc<str>>,
+    /// Namespaces of which nothing is measured, though jobs run there.
+    pub unmeasured: Vec<Arc<str>>,
     /// Whether the observation was of use: it is not if it is about an earlier period.
     pub used: bool,
 }
 
 impl Spend {
-    /// Takes in `observation`, seen at `now`. What is known never becomes less within a period, and the watermark never goes back.
-    pub fn take(&mut self, observation: &Observation, now: Timestamp) -> Taken {
+    /// Takes in what was published, of the current period.
+    pub fn at_least(&mut self, floor: &Floor) {
+        match self.period {
+            Some(known) if known.start > floor.period.start => return,
+            Some(known) if known == floor.period => {}
+            _ => {
+                self.period = Some(floor.period);
+                self.spent.clear();
+            }
+        }
+        self.published = self.published.max(floor.as_of);
+        for (namespace, spent) in &floor.spent {
+            let known = self.spent.entry(Arc::clone(namespace)).or_default();
+            *known = (*known).max(*spent);
+        }
+    }
+
+    /// Takes in `observation`, seen at `now`. What is known never becomes less within a period, and
+    /// the watermark never goes back. In `working` jobs have run for long enough to be measured.
+    pub fn take(
+        &mut self,
+        observation: &Observation,
+        working: &BTreeSet<Arc<str>>,
+        now: Timestamp,
+    ) -> Taken {
         let mut taken = Taken::default();
         match self.period {
             Some(known) if known == observation.period => {}
@@ -52,6 +110,10 @@ impl Spend {
             }
         }
         taken.used = true;
+        self.uncovered = !observation.covered;
+        if let Some(current) = &observation.current {
+            taken.unmeasured = working.difference(current).cloned().collect();
+        }
         let as_of = observation.as_of.min(now).as_second();
         for (namespace, spent) in &observation.spent {
             let known = self.spent.entry(Arc::clone(namespace)).or_default();
@@ -68,10 +130,12 @@ impl Spend {
         taken
             .decreased
             .extend(missing.map(|(namespace, _)| Arc::clone(namespace)));
-        // What became less is as unusable as what is no number: since the last good figure, only estimates are known.
-        let before = self.watermarks.common.unwrap_or(i64::MIN);
-        let unusable: BTreeSet<&Arc<str>> =
-            observation.unknown.iter().chain(&taken.decreased).collect();
+        // What became less, or stands still while jobs run, is as unusable as what is no number:
+        // since the last good figure, only estimates are known.
+        let before = self.watermarks.common.or(self.published);
+        let before = before.unwrap_or(i64::MIN);
+        let unknown = observation.unknown.iter().chain(&taken.decreased);
+        let unusable: BTreeSet<&Arc<str>> = unknown.chain(&taken.unmeasured).collect();
         self.watermarks
             .behind
             .retain(|namespace, _| unusable.contains(namespace));
@@ -92,6 +156,20 @@ impl Spend {
         } else {
             Amount::ZERO
         }
+    }
+
+    /// Whether the source has figures of the period's beginning.
+    pub fn is_covered(&self) -> bool {
+        !self.uncovered
+    }
+
+    /// What is known in `period`, by namespace.
+    pub fn by_namespace(&self, period: Period) -> impl Iterator<Item = (&Arc<str>, Amount)> {
+        let all = self
+            .spent
+            .iter()
+            .filter(move |_| self.period == Some(period));
+        all.map(|(namespace, spent)| (namespace, *spent))
     }
 
     /// Up to when that is known.

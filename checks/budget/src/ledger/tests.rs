@@ -1,11 +1,12 @@
 //! The ledger's rules, one by one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use kueue_check::api::PriorityClassKind::{self, PriorityClass, WorkloadPriorityClass};
-use kueue_check::api::Uid;
+use kueue_check::api::{Uid, Workload};
+use kueue_check::{Family, Seen};
 use serde_json::{Value, json};
 
 use super::*;
@@ -21,7 +22,7 @@ fn time(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-fn terms(patch: &Value) -> Arc<Terms> {
+fn spec(patch: &Value) -> Value {
     let mut spec = json!({
         "unit": "USD", "period": {"calendar": "Week"}, "source": {"fixed": {}}, "namespaceLimits": {"default": "100"},
         "prices": [{"flavor": "*", "resources": {"cpu": "1"}}], "estimate": {"safetyFactor": "1"},
@@ -29,7 +30,12 @@ fn terms(patch: &Value) -> Arc<Terms> {
     for (key, value) in patch.as_object().unwrap() {
         spec[key] = value.clone();
     }
-    Arc::new(Terms::of_spec("b", &serde_json::from_value(spec).unwrap()).unwrap())
+    spec
+}
+
+fn terms(patch: &Value) -> Arc<Terms> {
+    let spec = serde_json::from_value(spec(patch)).unwrap();
+    Arc::new(Terms::of_spec("b", &spec).unwrap())
 }
 
 /// A book that knows that `spent` has been spent in the namespace `n`.
@@ -43,10 +49,8 @@ fn book(patch: &Value, spent: &str) -> Book {
 
 fn know(book: &mut Book, spent: &str, at: i64) -> Taken {
     let observation = Observation {
-        period: book.period(time(at)).unwrap(),
-        as_of: time(at),
         spent: BTreeMap::from([("n".into(), spent.parse().unwrap())]),
-        unknown: BTreeSet::new(),
+        ..Observation::of(book.period(time(at)).unwrap(), time(at))
     };
     book.observe(&observation, time(at))
 }
@@ -62,6 +66,7 @@ fn run(name: &str, rate: u32) -> Run {
             rate: Rate::of(i128::from(rate) * 1000, Amount::units(1), 1),
             seconds: 3600,
             bounded: true,
+            grace: 0,
             unpriced: None,
         },
         state: RunState::Asking,
@@ -377,7 +382,20 @@ fn each_case_has_its_decision() {
             json!({"namespaceLimits": {}}),
             "0",
             run("a", 1),
-            "not governed",
+            "not_governed",
+        ),
+        (
+            "unpriced in part, admitted",
+            json!({"onUnpriced": "Admit"}),
+            "99",
+            Run {
+                quote: Quote {
+                    unpriced: Some(("gpu".to_owned(), "h100".to_owned())),
+                    ..run("a", 5).quote
+                },
+                ..run("a", 0)
+            },
+            "does_not_fit",
         ),
     ] {
         let mut book = book(&patch, spent);
@@ -431,7 +449,7 @@ fn a_job_is_not_judged_by_a_limit_that_is_not_known_yet() {
         (json!({"default": "500"}), limit("900"), "rejected"),
         (json!({"default": "500"}), BTreeMap::new(), "rejected"),
         (json!({"max": "5000"}), limit("2500"), "fits"),
-        (json!({"max": "5000"}), BTreeMap::new(), "not governed"),
+        (json!({"max": "5000"}), BTreeMap::new(), "not_governed"),
     ] {
         let mut book = Book::new(terms(&json!({"namespaceLimits": limits})));
         let asked = |book: &mut Book| word(&book.decide(&run("a", 1200), time(NOW)));
@@ -616,7 +634,7 @@ fn a_namespace_that_has_not_been_seen_is_not_one_without_labels() {
     let labels = |org: &str| BTreeMap::from([("org".to_owned(), org.to_owned())]);
     for (seen, expected) in [
         (("m", "x"), "cold_start"),
-        (("n", "y"), "not governed"),
+        (("n", "y"), "not_governed"),
         (("n", "x"), "fits"),
     ] {
         book.set_namespaces(BTreeMap::from([(seen.0.to_owned(), labels(seen.1))]));
@@ -707,6 +725,199 @@ fn of_variants_only_one_starts() {
         Amount::units(50),
         "one that takes its place is charged the difference"
     );
+}
+
+#[test]
+fn no_owner_makes_several_workloads_count_as_one() {
+    let owner = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "name": "made-up", "uid": "0"});
+    let terms = terms(&json!({}));
+    let mut book = book(&json!({}), "0");
+    let admitted = (0..12).filter(|number| {
+        let workload = Workload::from_json(json!({
+            "metadata": {"namespace": "n", "name": "w", "uid": number.to_string(), "ownerReferences": [owner]},
+            "spec": {"maximumExecutionTimeSeconds": 3600, "podSets": [{"name": "main", "count": 1,
+                "template": {"spec": {"terminationGracePeriodSeconds": 0}}}]},
+            "status": {
+                "conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": time(NOW - 10).to_string()}],
+                "admission": {"clusterQueue": "cq", "podSetAssignments": [
+                    {"name": "main", "count": 1, "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "10"}}]},
+                "admissionChecks": [{"name": "check", "state": "Pending"}],
+            },
+        }));
+        let run = run_of(&workload.unwrap(), None, &terms, ["check"].into_iter()).unwrap();
+        matches!(book.decide(&run, time(NOW)), Decision::Admit(_))
+    });
+    assert_eq!(admitted.count(), 10, "of 10 each, 100 are there");
+    assert_eq!(
+        balance(&book, NOW).committed.reserved,
+        Amount::units(100),
+        "each may start"
+    );
+}
+
+#[test]
+fn what_was_approved_is_decided_again_when_it_costs_more_before_it_is_admitted() {
+    let longer = |run: Run, seconds| Run {
+        quote: Quote {
+            seconds,
+            ..run.quote.clone()
+        },
+        ..run
+    };
+    for (case, state, spent, at, seconds, expected) in [
+        (
+            "the same",
+            RunState::Approved(NOW),
+            "80",
+            NOW,
+            3600,
+            "unchanged",
+        ),
+        (
+            "shorter",
+            RunState::Approved(NOW),
+            "80",
+            NOW,
+            60,
+            "unchanged",
+        ),
+        (
+            "longer, and fits",
+            RunState::Approved(NOW),
+            "80",
+            NOW,
+            7200,
+            "unchanged",
+        ),
+        (
+            "too long",
+            RunState::Approved(NOW),
+            "80",
+            NOW,
+            7201,
+            "does_not_fit",
+        ),
+        (
+            "and runs",
+            RunState::Running(NOW),
+            "80",
+            NOW,
+            7201,
+            "unchanged",
+        ),
+        (
+            "spending is stale",
+            RunState::Approved(NOW),
+            "80",
+            NOW + 1801,
+            7201,
+            "unchanged",
+        ),
+        (
+            "the same, and nothing is left",
+            RunState::Approved(NOW),
+            "150",
+            NOW,
+            3600,
+            "unchanged",
+        ),
+    ] {
+        let mut book = book(&json!({}), "80");
+        assert_eq!(word(&book.decide(&run("a", 10), time(NOW))), "fits");
+        let approved = Run {
+            state: RunState::Approved(NOW),
+            ..run("a", 10)
+        };
+        book.see(&approved, time(NOW));
+        know(&mut book, spent, NOW);
+        let changed = longer(Run { state, ..approved }, seconds);
+        book.see(&changed, time(at));
+        let walked = book.walk(time(at));
+        let decision = book.decide(&changed, time(at));
+        assert_eq!(word(&decision), expected, "{case}: {decision:?}");
+        if expected == "does_not_fit" {
+            assert_eq!(walked.retold.len(), 1, "{case}: it is asked for");
+            // A write that is lost is made again, and until it lands the job may start.
+            assert_eq!(book.decide(&changed, time(at)), decision, "{case}");
+            let committed = balance(&book, at).committed.reserved;
+            assert_eq!(committed, changed.quote.total(), "{case}");
+            // Once the cluster shows it, it waits like others.
+            let asking = Run {
+                state: RunState::Asking,
+                ..changed
+            };
+            assert_eq!(word(&book.decide(&asking, time(at))), "does_not_fit");
+            assert_eq!(balance(&book, at).committed.reserved, Amount::ZERO);
+        } else {
+            assert_eq!(walked.retold.len(), 0, "{case}");
+        }
+    }
+    // Prices are what a job was priced from too.
+    let mut book = book(&json!({}), "80");
+    book.decide(&run("a", 10), time(NOW));
+    let approved = Run {
+        state: RunState::Approved(NOW),
+        ..run("a", 10)
+    };
+    book.see(&approved, time(NOW));
+    let dearer = Run {
+        quote: run("a", 30).quote,
+        ..approved
+    };
+    book.see(&dearer, time(NOW));
+    assert_eq!(word(&book.decide(&dearer, time(NOW))), "does_not_fit");
+}
+
+#[test]
+fn who_is_in_no_account_waits_unless_the_budget_says_otherwise() {
+    for (patch, expected) in [
+        (json!({"namespaceLimits": {}}), "not_governed"),
+        (
+            json!({"namespaceLimits": {}, "onUngoverned": "Hold"}),
+            "not_governed",
+        ),
+        (
+            json!({"namespaceLimits": {}, "onUngoverned": "Admit"}),
+            "not governed",
+        ),
+        (
+            json!({"namespaceLimits": {}, "enforcement": "ReportOnly"}),
+            "not_governed",
+        ),
+        (
+            json!({"namespaceLimits": {}, "exempt": {"namespaces": ["n"]}}),
+            "exempt",
+        ),
+    ] {
+        let mut book = book(&patch, "0");
+        let decision = book.decide(&run("a", 10), time(NOW));
+        assert_eq!(word(&decision), expected, "{patch}");
+        if let Decision::Hold(_) = decision {
+            assert_eq!(book.walk(time(NOW)), Walked::default(), "{patch}");
+            // It waits for an account, and starts when it has one.
+            book.set_own_limits(own(&json!({"limit": "10"})));
+            assert_eq!(book.walk(time(NOW)).granted.len(), 1, "{patch}");
+        }
+    }
+    // A namespace that leaves its pool does not leave the budget.
+    let pools = json!({
+        "namespaceLimits": {},
+        "pools": [{"name": "all", "limit": "15", "namespaceSelector": {"matchLabels": {"org": "x"}}}],
+    });
+    let mut book = book(&pools, "0");
+    for (labels, expected) in [
+        (json!({"org": "x"}), "does_not_fit"),
+        (json!({}), "not_governed"),
+    ] {
+        book.set_namespaces(namespaces(&labels));
+        let asked = Run {
+            namespace: "n".into(),
+            ..run("a", 10)
+        };
+        let mut book = book.clone();
+        know(&mut book, "10", NOW);
+        assert_eq!(word(&book.decide(&asked, time(NOW))), expected, "{labels}");
+    }
 }
 
 #[test]
@@ -894,6 +1105,96 @@ fn a_warning_is_not_money_and_less_than_before_is_not_believed() {
 }
 
 #[test]
+fn a_period_whose_beginning_the_source_does_not_know_holds_jobs() {
+    for (patch, covered, expected) in [
+        (json!({}), false, "not_covered"),
+        (json!({"onUncovered": "Hold"}), false, "not_covered"),
+        (json!({"onUncovered": "Admit"}), false, "fits"),
+        (json!({"enforcement": "ReportOnly"}), false, "not_covered"),
+        (json!({}), true, "fits"),
+    ] {
+        let mut book = book(&patch, "0");
+        let observation = Observation {
+            covered,
+            ..Observation::of(book.period(time(NOW)).unwrap(), time(NOW))
+        };
+        book.observe(&observation, time(NOW));
+        let decision = book.decide(&run("a", 10), time(NOW));
+        assert_eq!(word(&decision), expected, "{patch} {covered}");
+        // History that is back lets it start.
+        know(&mut book, "0", NOW + 60);
+        if let Decision::Hold(_) = decision {
+            assert_eq!(book.walk(time(NOW + 60)).granted.len(), 1);
+        }
+    }
+    // Nothing that is too large is rejected by figures that are not whole.
+    let mut book = book(&json!({}), "0");
+    let observation = Observation {
+        covered: false,
+        ..Observation::of(book.period(time(NOW)).unwrap(), time(NOW))
+    };
+    book.observe(&observation, time(NOW));
+    assert_eq!(
+        word(&book.decide(&run("a", 1000), time(NOW))),
+        "not_covered"
+    );
+}
+
+/// The Budget with `patch`, whose status was written when it had `before`, when 90 were spent.
+fn published(before: &Value, patch: &Value) -> Terms {
+    let wrote = terms(before);
+    let period = wrote.schedule.at(time(NOW)).unwrap();
+    let (start, end) = (period.start.to_string(), period.end.to_string());
+    let budget = json!({
+        "apiVersion": "budget.kueue-check.dev/v1alpha1", "kind": "Budget",
+        "metadata": {"name": "b", "uid": "u", "generation": 7}, "spec": spec(patch),
+        "status": {"period": {"start": start, "end": end}, "asOf": time(NOW - 600).to_string(),
+            "spent": {"n": "90"}, "measured": wrote.measured},
+    });
+    Terms::of(&serde_json::from_value(budget).unwrap()).unwrap()
+}
+
+#[test]
+fn what_was_published_is_a_floor_for_the_same_source_and_period() {
+    let other = json!({"source": {"fixed": {"spent": {"x": "1"}}}});
+    let limits = json!({"namespaceLimits": {"default": "95"}});
+    let hour = json!({"period": {"every": "1h", "anchor": time(NOW - 1800).to_string()}});
+    for (case, before, patch, began, expected) in [
+        ("the same", json!({}), json!({}), NOW, "90"),
+        ("another limit", json!({}), limits, NOW, "90"),
+        ("another source", json!({}), other, NOW, "0"),
+        ("another unit", json!({}), json!({"unit": "EUR"}), NOW, "0"),
+        ("the same hour", hour.clone(), hour.clone(), NOW, "90"),
+        ("the next hour", hour.clone(), hour, NOW + 3600, "0"),
+    ] {
+        let mut books = Books::default();
+        books.adopt(Arc::new(published(&before, &patch)), time(began));
+        let book = books.book("b").unwrap();
+        let spent = book.spend().spent("n", book.period(time(began)).unwrap());
+        assert_eq!(spent, expected.parse().unwrap(), "{case}");
+    }
+
+    // A source that has lost its history does not make jobs free.
+    let mut books = Books::default();
+    let known = published(&json!({}), &json!({}));
+    books.adopt(Arc::new(known), time(NOW - 60));
+    books.see(Seen::Listing, time(NOW - 60));
+    books.see(Seen::Listed { unbroken: false }, time(NOW - 60));
+    let book = books.book_mut("b").unwrap();
+    book.set_own_limits(BTreeMap::new());
+    let taken = know(book, "0", NOW);
+    assert_eq!(taken.decreased, ["n".into()]);
+    assert_eq!(word(&book.decide(&run("a", 20), time(NOW))), "cold_start");
+    // One that says more is believed.
+    know(book, "91", NOW + 60);
+    assert_eq!(
+        word(&book.decide(&run("a", 20), time(NOW + 60))),
+        "does_not_fit"
+    );
+    assert_eq!(word(&book.decide(&run("b", 9), time(NOW + 60))), "fits");
+}
+
+#[test]
 fn a_word_that_nobody_gave_counts_and_is_noticed() {
     let mut book = book(&json!({}), "0");
     book.see(&run("a", 10), time(NOW));
@@ -1030,4 +1331,83 @@ fn a_decision_among_ten_thousand_takes_less_than_a_millisecond() {
         "a decision among 10,000 committed Workloads: {median:?} in the median, one in twenty {best:?} or less"
     );
     assert!(best < std::time::Duration::from_millis(1), "{best:?}");
+}
+
+/// A Workload with a reservation, and what `patch` adds to its metadata, spec and status.
+fn workload(owner: &Value, grace: i64, conditions: &Value, reserved: bool) -> Workload {
+    let mut all = conditions.as_array().unwrap().clone();
+    all.push(
+        json!({"type": "QuotaReserved", "status": if reserved { "True" } else { "False" },
+        "lastTransitionTime": time(if reserved { NOW - 10 } else { NOW }).to_string()}),
+    );
+    let mut status =
+        json!({"conditions": all, "admissionChecks": [{"name": "check", "state": "Ready"}]});
+    if reserved {
+        status["admission"] = json!({"clusterQueue": "cq", "podSetAssignments": [
+            {"name": "main", "count": 1, "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "10"}}]});
+    }
+    let template = json!({"spec": {"terminationGracePeriodSeconds": grace}});
+    Workload::from_json(json!({
+        "metadata": {"namespace": "n", "name": "w", "uid": "u", "ownerReferences": [owner]},
+        "spec": {"maximumExecutionTimeSeconds": 3600, "podSets": [{"name": "main", "count": 1, "template": template}]},
+        "status": status,
+    }))
+    .unwrap()
+}
+
+#[test]
+fn a_claim_ends_when_its_pods_do_and_not_when_its_quota_does() {
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j", "controller": true});
+    let set = json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "s", "uid": "s", "controller": true});
+    let is = |kind: &str, at: i64| json!({"type": kind, "status": "True", "lastTransitionTime": time(at).to_string()});
+    let admitted = is("Admitted", NOW - 5);
+    let (finished, evicted) = (is("Finished", NOW), is("Evicted", NOW));
+    let (eviction, end) = (json!([admitted, evicted]), json!([admitted, finished]));
+    // Ten units an hour for so long after the end: five seconds of the run, the second that the API
+    // cuts off, and the pods' grace.
+    let (stays, goes) = (3600 + 6, 6);
+    for (case, owner, next, gone, seconds) in [
+        ("evicted", &job, Some((&eviction, false)), false, stays),
+        (
+            "evicted and deleted",
+            &job,
+            Some((&eviction, true)),
+            true,
+            stays - 1,
+        ),
+        ("deleted", &job, None, true, stays - 1),
+        // Kubernetes says so of a Job when its last pod has terminated.
+        ("a Job has finished", &job, Some((&end, true)), false, goes),
+        (
+            "a JobSet has finished",
+            &set,
+            Some((&end, true)),
+            false,
+            stays,
+        ),
+    ] {
+        let mut books = Books::default();
+        books.adopt(terms(&json!({})), time(NOW - 60));
+        books.refer("check", Some("b"), time(NOW - 60));
+        books.book_mut("b").unwrap().set_own_limits(BTreeMap::new());
+        let running = workload(owner, 3600, &json!([admitted]), true);
+        books.see(
+            Seen::Workload(&running, &Family::of(&running, [])),
+            time(NOW - 5),
+        );
+        let mut last = running;
+        if let Some((conditions, reserved)) = next {
+            last = workload(owner, 3600, conditions, reserved);
+            books.see(Seen::Workload(&last, &Family::of(&last, [])), time(NOW));
+        }
+        if gone {
+            books.see(Seen::Gone(&last), time(NOW));
+        }
+        let account = Account::Namespace("n".into());
+        let book = books.book("b").unwrap();
+        let period = book.period(time(NOW)).unwrap();
+        let settling = book.balance(&account, period, time(NOW)).committed.settling;
+        let rate = Rate::of(10_000, Amount::units(1), 1);
+        assert_eq!(settling, rate.cost(seconds), "{case}");
+    }
 }

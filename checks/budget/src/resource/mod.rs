@@ -10,7 +10,7 @@ mod validate;
 pub use namespace_budget::{NamespaceBudget, NamespaceBudgetSpec, TopUp};
 pub use period::{CalendarUnit, PeriodSpec, TermSpec};
 pub use source::{
-    Auth, BasicAuth, DatadogSource, FixedSource, PrometheusSource, Shape, SourceSpec,
+    Auth, BasicAuth, Correction, DatadogSource, FixedSource, PrometheusSource, Shape, SourceSpec,
 };
 pub use spec::{
     AdmitOrder, Budget, BudgetSpec, Enforcement, EstimateSpec, EvictOrder, Exempt,

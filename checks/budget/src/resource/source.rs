@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use kueue_check::HumanDuration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,6 +32,11 @@ pub struct SourceSpec {
         regex(pattern = r"^[a-zA-Z_][a-zA-Z0-9_]*$")
     )]
     pub account_label: Option<String>,
+    /// Figures that are wrong, and by how much: what is known never becomes less within a period by
+    /// itself. A change begins the observation anew, and what was known before is forgotten.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub corrections: Vec<Correction>,
     /// How often to ask. Default: 1m; with Datadog 5m. At least 15s, with Datadog 60s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<HumanDuration>,
@@ -40,6 +46,27 @@ pub struct SourceSpec {
     /// How old the newest known spending may be before `onStale` applies. Default: 30m. Longer than `settleDelay`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub staleness_bound: Option<HumanDuration>,
+}
+
+/// What the source reports of a namespace and was not spent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Correction {
+    /// The namespace.
+    #[schemars(length(min = 1, max = 63))]
+    pub namespace: String,
+    /// The first instant of the period that it is about (`status.period.start`): it applies to no
+    /// other.
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub period_start: Timestamp,
+    /// What is subtracted from the namespace's figure, which does not become less than nothing.
+    pub overstated: Amount,
+    /// Who says so.
+    #[schemars(length(min = 1, max = 128))]
+    pub by: String,
+    /// Why.
+    #[schemars(length(min = 1, max = 256))]
+    pub reason: String,
 }
 
 /// A Prometheus server.
@@ -64,6 +91,12 @@ pub struct PrometheusSource {
     /// The raw metric by whose newest sample it is known that spending is measured at all; never that of a recording rule.
     #[schemars(length(min = 1, max = 1024))]
     pub freshness: String,
+    /// Further raw metrics from which spending is computed. Spending is known up to the newest sample
+    /// of the one that is furthest behind, so that the part of an exporter that has failed does not
+    /// count as nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), inner(length(min = 1, max = 1024)))]
+    pub also_fresh: Vec<String>,
     /// With several clusters or cost exporters: the label that tells them apart, so that one that is dead does not hide behind another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(

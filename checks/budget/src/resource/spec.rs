@@ -54,7 +54,7 @@ pub struct BudgetSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub pools: Vec<Pool>,
-    /// What resources cost: for each flavor the first price whose `flavor` fits.
+    /// What resources cost: of each the first price whose `flavor` fits and which names it.
     #[schemars(length(min = 1, max = 64))]
     pub prices: Vec<Price>,
     /// How a job's cost is estimated.
@@ -76,12 +76,21 @@ pub struct BudgetSpec {
     /// When it has not been known for too long what is spent. Default: Hold.
     #[serde(default)]
     pub on_stale: HoldOrAdmit,
+    /// When the source has no figures of the period's beginning, because its history is shorter or
+    /// was lost: what was spent then does not count. Default: Hold.
+    #[serde(default)]
+    pub on_uncovered: HoldOrAdmit,
     /// When one job costs more than a job may, or than the whole limit. Default: Reject.
     #[serde(default)]
     pub on_too_large: OnTooLarge,
-    /// When there is no price for any of a job's resources. Default: Hold.
+    /// When there is no price for a resource that a job uses. A price of 0 says that a resource is
+    /// free. Default: Hold.
     #[serde(default)]
     pub on_unpriced: OnUnpriced,
+    /// When a job's namespace has no limit and is in no pool: jobs there wait, or start and count
+    /// nowhere. Default: Hold, because a namespace leaves its pool with its labels.
+    #[serde(default)]
+    pub on_ungoverned: HoldOrAdmit,
     /// When nothing more fits.
     #[serde(default)]
     pub on_exhausted: OnExhausted,
@@ -103,7 +112,8 @@ pub struct BudgetSpec {
 /// The limits of single namespaces.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NamespaceLimits {
-    /// For each namespace that is not named. Without it, namespaces that are not named have no budget and are not held.
+    /// For each namespace that is not named. Without it, namespaces that are not named have no limit
+    /// of their own, and `onUngoverned` applies where they are in no pool either.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Amount>,
     /// The most that NamespaceBudgets may give a namespace: their `limit` and `topUps` together. It
@@ -275,7 +285,7 @@ pub enum OnUnpriced {
     /// It waits for a price.
     #[default]
     Hold,
-    /// It starts, and costs nothing.
+    /// It starts, and what has no price costs nothing.
     Admit,
     /// It is rejected.
     Reject,

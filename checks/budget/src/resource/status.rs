@@ -1,5 +1,7 @@
 //! What is shown of accounts.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -75,6 +77,15 @@ pub struct BudgetStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub as_of: Option<String>,
+    /// What has been spent in this period, by namespace: the most that was ever reported. A process
+    /// that begins believes no less, unless source, unit or period have changed. Of more than 4,096
+    /// namespaces those that have spent most.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(length(max = 4096))]
+    pub spent: BTreeMap<String, Amount>,
+    /// A digest of source, unit and period, to which `spent` belongs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<String>,
     /// The sums over all namespaces that the budget governs; for the columns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<AccountStatus>,

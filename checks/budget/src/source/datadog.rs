@@ -1,6 +1,6 @@
 //! Datadog's metrics API, as its documentation describes it. It has not been tried on the live service.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,10 +9,11 @@ use futures::future::BoxFuture;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::json;
 
 use super::http::{Ask, Http, Reply, check_status, secret_header};
+use super::samples::at_most;
 use super::{Answer, Note, Question, Source, SourceError, brief};
 use crate::ledger::Observation;
 use crate::money::Amount;
@@ -21,6 +22,10 @@ use crate::resource::DatadogSource;
 const WHO: &str = "Datadog";
 /// The buckets into which values are summed: a quarter of an hour divides every zone's offset, and a week has 672 of them (at most 1,500 are given).
 const BUCKET: i64 = 900;
+/// How many namespaces an answer may name.
+const NAMES: usize = 20_000;
+/// How many buckets an answer may have for each of them: Datadog gives at most 1,500.
+const POINTS: usize = 2_000;
 /// The tag's value of what does not have the tag.
 const NONE: &str = "N/A";
 /// How far back the probe looks for a value.
@@ -52,6 +57,7 @@ impl Datadog {
         let reply = self.send_once(method.clone(), path, body).await?;
         // Keys may have been rotated between their reading and their use.
         if matches!(reply.status.as_u16(), 401 | 403) {
+            drop(reply);
             return self.send_once(method, path, body).await;
         }
         Ok(reply)
@@ -136,12 +142,7 @@ impl Datadog {
     }
 
     async fn answer(&self, question: Question) -> Result<Answer, SourceError> {
-        let mut observation = Observation {
-            period: question.period,
-            as_of: question.at,
-            spent: BTreeMap::new(),
-            unknown: BTreeSet::new(),
-        };
+        let mut observation = Observation::of(question.period, question.at);
         if question.at <= question.period.start {
             return Ok(Answer {
                 observation,
@@ -153,8 +154,12 @@ impl Datadog {
             .series(&summed(&self.spec.freshness, PROBED), from, question.at)
             .await?;
         let newest = probe.iter().filter_map(Series::newest).max();
-        let newest = newest
-            .ok_or_else(|| SourceError::NotMeasured(format!("is older than {} h", PROBE / 3600)))?;
+        let newest = newest.ok_or_else(|| {
+            SourceError::NotMeasured(format!(
+                "the freshness metric is older than {} h",
+                PROBE / 3600
+            ))
+        })?;
         observation.as_of = newest.min(question.at);
         let scalar = if self.only_v1.load(Ordering::Relaxed) {
             None
@@ -273,19 +278,26 @@ struct ScalarData {
 
 #[derive(Deserialize)]
 struct ScalarAttributes {
+    #[serde(deserialize_with = "at_most::<8, _, _>")]
     columns: Vec<Column>,
 }
 
 #[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "lowercase")]
-enum Column {
-    Group {
-        name: String,
-        values: Vec<Vec<String>>,
-    },
-    Number {
-        values: Vec<Option<f64>>,
-    },
+struct Column {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    name: String,
+    #[serde(deserialize_with = "at_most::<NAMES, _, _>")]
+    values: Vec<Cell>,
+}
+
+/// One value of a column.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Cell {
+    Names(#[serde(deserialize_with = "at_most::<8, _, _>")] Vec<String>),
+    Number(Option<f64>),
 }
 
 /// A scalar answer: one column of namespaces and one of numbers. A value that is missing is nothing.
@@ -295,15 +307,12 @@ fn columns(reply: &Reply, label: &str) -> Result<BTreeMap<String, f64>, SourceEr
     let wrong = |what: &str| SourceError::WrongShape(what.to_owned(), label.to_owned());
     let (mut names, mut numbers) = (None, None);
     for column in scalar.data.attributes.columns {
-        match column {
-            Column::Group { name, values } if name == label && names.is_none() => {
-                names = Some(values);
-            }
-            Column::Group { name, .. } => {
-                return Err(wrong(&format!("grouped by {}", brief(&name))));
-            }
-            Column::Number { values } if numbers.is_none() => numbers = Some(values),
-            Column::Number { .. } => return Err(wrong("of several numbers")),
+        match &*column.kind {
+            "group" if column.name == label && names.is_none() => names = Some(column.values),
+            "group" => return Err(wrong(&format!("grouped by {}", brief(&column.name)))),
+            "number" if numbers.is_none() => numbers = Some(column.values),
+            "number" => return Err(wrong("of several numbers")),
+            kind => return Err(bad(&format_args!("a column of type `{kind}`"))),
         }
     }
     let Some(numbers) = numbers else {
@@ -317,7 +326,10 @@ fn columns(reply: &Reply, label: &str) -> Result<BTreeMap<String, f64>, SourceEr
         return Err(bad(&"its columns have different lengths"));
     }
     let mut amounts: BTreeMap<String, f64> = BTreeMap::new();
-    for (name, number) in names.into_iter().zip(numbers) {
+    for pair in names.into_iter().zip(numbers) {
+        let (Cell::Names(name), Cell::Number(number)) = pair else {
+            return Err(bad(&"its columns have values of other types"));
+        };
         if let Some(name) = name.into_iter().next().filter(|name| name != NONE) {
             *amounts.entry(name).or_default() += number.unwrap_or_default();
         }
@@ -331,27 +343,41 @@ struct Timeseries {
     status: String,
     #[serde(default)]
     error: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "at_most::<NAMES, _, _>")]
     series: Vec<Series>,
 }
 
 #[derive(Deserialize)]
 struct Series {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "at_most::<256, _, _>")]
     tag_set: Vec<String>,
     #[serde(default)]
     scope: String,
-    pointlist: Vec<(f64, Option<f64>)>,
+    pointlist: Points,
+}
+
+/// What counts of a series' points.
+struct Points {
+    sum: f64,
+    /// When the last one is that has a value, in milliseconds since 1970.
+    newest: Option<f64>,
+}
+
+impl<'de> Deserialize<'de> for Points {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let points: Vec<(f64, Option<f64>)> = at_most::<POINTS, _, _>(deserializer)?;
+        let is_value = |(_, value): &&(f64, Option<f64>)| value.is_some_and(f64::is_finite);
+        Ok(Self {
+            sum: points.iter().filter_map(|(_, value)| *value).sum(),
+            newest: points.iter().rev().find(is_value).map(|(at, _)| *at),
+        })
+    }
 }
 
 impl Series {
     /// When the newest bucket begins that has a value: what is in it may be the first of its values only.
     fn newest(&self) -> Option<Timestamp> {
-        let (at, _) = self
-            .pointlist
-            .iter()
-            .rev()
-            .find(|(_, value)| value.is_some_and(f64::is_finite))?;
+        let at = self.pointlist.newest?;
         #[expect(
             clippy::cast_possible_truncation,
             reason = "milliseconds since 1970; a float that is too large becomes the largest"
@@ -396,8 +422,7 @@ fn sums(all: &[Series], label: &str) -> Result<BTreeMap<String, f64>, SourceErro
     for series in all {
         let namespace = series.tag(label).filter(|namespace| *namespace != NONE);
         let Some(namespace) = namespace else { continue };
-        let points = series.pointlist.iter().filter_map(|(_, value)| *value);
-        *amounts.entry(namespace.to_owned()).or_default() += points.sum::<f64>();
+        *amounts.entry(namespace.to_owned()).or_default() += series.pointlist.sum;
     }
     Ok(amounts)
 }

@@ -1,14 +1,13 @@
-use bytes::Bytes;
 use http::StatusCode;
 
 use super::*;
 
 fn reply(status: u16, body: &str) -> Reply {
-    Reply {
-        status: StatusCode::from_u16(status).unwrap(),
-        headers: HeaderMap::new(),
-        body: Bytes::from(body.to_owned()),
-    }
+    Reply::new(
+        StatusCode::from_u16(status).unwrap(),
+        HeaderMap::new(),
+        body,
+    )
 }
 
 fn amounts(pairs: &[(&str, f64)]) -> BTreeMap<String, f64> {

@@ -21,15 +21,13 @@ impl Fixed {
 impl Source for Fixed {
     fn ask(&self, question: Question) -> BoxFuture<'_, Result<Answer, SourceError>> {
         let observation = Observation {
-            period: question.period,
-            as_of: question.at,
             spent: self
                 .0
                 .spent
                 .iter()
                 .map(|(namespace, spent)| (namespace.as_str().into(), *spent))
                 .collect(),
-            unknown: std::collections::BTreeSet::new(),
+            ..Observation::of(question.period, question.at)
         };
         ready(Ok(Answer {
             observation,

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Incoming};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -14,11 +15,14 @@ use hyper_util::rt::TokioExecutor;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{Credentials, SourceError, brief};
 
-/// The largest answer that is read.
-const LARGEST: usize = 16 * 1024 * 1024;
+/// The largest answer that is read: 20,000 namespaces take less.
+const LARGEST: usize = 4 * 1024 * 1024;
+/// How many answers are in memory at once.
+const AT_ONCE: usize = 4;
 /// How long a question may take in all, unless it is said otherwise.
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -27,6 +31,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 pub struct Http {
     credentials: Arc<Credentials>,
     deadline: Duration,
+    room: Arc<Semaphore>,
 }
 
 /// One answer.
@@ -34,7 +39,21 @@ pub struct Http {
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
+    pub(crate) body: Vec<u8>,
+    /// Until it is dropped, the answer takes room.
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+impl Reply {
+    #[cfg(test)]
+    pub(crate) fn new(status: StatusCode, headers: HeaderMap, body: &str) -> Self {
+        Self {
+            status,
+            headers,
+            body: body.into(),
+            _room: None,
+        }
+    }
 }
 
 /// One question.
@@ -56,6 +75,7 @@ impl Http {
         Self {
             credentials: Arc::new(credentials),
             deadline: DEADLINE,
+            room: Arc::new(Semaphore::new(AT_ONCE)),
         }
     }
 
@@ -112,14 +132,15 @@ impl Http {
                 "it is compressed, which was not asked for".to_owned(),
             ));
         }
-        let body = Limited::new(body, LARGEST).collect().await;
-        let body = body.map_err(|error| {
-            SourceError::BadResponse(who, brief(&format!("its body cannot be read: {error}")))
-        })?;
+        let room = Arc::clone(&self.room).acquire_owned().await.ok();
         Ok(Reply {
             status: head.status,
             headers: head.headers,
-            body: body.to_bytes(),
+            body: whole(body).await.map_err(|problem| {
+                let problem = format!("its body cannot be read: {problem}");
+                SourceError::BadResponse(who, brief(&problem))
+            })?,
+            _room: room,
         })
     }
 
@@ -151,6 +172,28 @@ impl Http {
             .await
             .map_err(|error| refuse(error.kind().to_string()))
     }
+}
+
+/// All of `body`, in one piece of memory.
+async fn whole(mut body: Incoming) -> Result<Vec<u8>, String> {
+    let too_large = || format!("it is larger than {} MiB", LARGEST >> 20);
+    let expected = body.size_hint().exact().unwrap_or_default();
+    let expected = usize::try_from(expected).unwrap_or(usize::MAX);
+    if expected > LARGEST {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::with_capacity(expected);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| error.to_string())?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        if bytes.len() + data.len() > LARGEST {
+            return Err(too_large());
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(bytes)
 }
 
 fn trusting(pem: &[u8]) -> Result<ClientConfig, SourceError> {

@@ -8,6 +8,7 @@ mod datadog;
 mod fixed;
 mod http;
 mod prometheus;
+mod samples;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +17,9 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 
 use crate::ledger::Observation;
+use crate::money::Amount;
 use crate::period::Period;
-use crate::resource::SourceSpec;
+use crate::resource::{Correction, SourceSpec};
 
 pub use credentials::{AllowedServer, Credentials, CredentialsError, Origin};
 pub use datadog::Datadog;
@@ -54,8 +56,6 @@ pub enum Note {
     NotANumber(String),
     /// The source's clock is ahead of ours by this many seconds.
     ClockSkew(i64),
-    /// The source has nothing about the period's beginning: what was spent then is not counted.
-    PeriodNotCovered,
     /// The source measures, and has no figure for any namespace.
     NoSpendMatched,
     /// Names that no namespace can have, which were left out.
@@ -65,11 +65,41 @@ pub enum Note {
         /// One of them, escaped and cut.
         example: String,
     },
+    /// The Budget says that so much of a namespace's figure was not spent.
+    Corrected {
+        /// Which.
+        namespace: String,
+        /// How much.
+        overstated: Amount,
+        /// Who says so.
+        by: String,
+    },
     /// The source asks for fewer questions.
     SlowDown,
 }
 
 impl Answer {
+    /// Subtracts what was not spent.
+    #[must_use]
+    pub fn corrected(mut self, corrections: &[Correction]) -> Self {
+        let period = self.observation.period;
+        let now = corrections
+            .iter()
+            .filter(|one| one.period_start == period.start);
+        for correction in now {
+            let Some(spent) = self.observation.spent.get_mut(&*correction.namespace) else {
+                continue;
+            };
+            *spent = spent.less(correction.overstated);
+            self.notes.push(Note::Corrected {
+                namespace: correction.namespace.clone(),
+                overstated: correction.overstated,
+                by: correction.by.clone(),
+            });
+        }
+        self
+    }
+
     /// Leaves out names that no namespace can have: they are some tenant's text, and would become
     /// accounts, events and labels of metrics.
     #[must_use]
@@ -150,7 +180,7 @@ pub enum SourceError {
     #[error("{0} warned that the answer may be incomplete: {1}")]
     Incomplete(&'static str, String),
     /// The probe says that spending is not measured.
-    #[error("nothing is measured: the newest sample of the freshness metric {0}")]
+    #[error("nothing is measured: the newest sample of {0}")]
     NotMeasured(String),
 }
 

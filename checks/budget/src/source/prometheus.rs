@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::http::{Ask, Http, Reply, check_status, secret_header};
+use super::samples::{self, Sample};
 use super::{Answer, Note, Question, Source, SourceError, brief};
 use crate::ledger::Observation;
 use crate::money::Amount;
@@ -24,21 +25,18 @@ const SKEW: i64 = 60;
 const NAMED: usize = 200;
 /// For how long Prometheus looks back for a sample.
 const LOOK_BACK: u64 = 300;
-/// The mark on the part of the probe's answer that is about the period's beginning.
-const MARK: &str = "budget_check_probe";
+/// The mark on the parts of the probe's answer that are not about the freshness metric.
+pub(super) const MARK: &str = "budget_check_probe";
+/// Its value on what is about the period's beginning,
+const START: &str = "start";
+/// and on what is about the namespaces that have a sample now.
+const CURRENT: &str = "current";
 
 /// A Prometheus server.
 pub struct Prometheus {
     spec: PrometheusSource,
     label: String,
     http: Http,
-}
-
-/// One element of a vector.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Sample {
-    pub(crate) labels: BTreeMap<String, String>,
-    pub(crate) value: f64,
 }
 
 impl Prometheus {
@@ -57,6 +55,7 @@ impl Prometheus {
         let reply = self.post(query, at).await?;
         // A token may have been rotated between its reading and its use.
         if matches!(reply.status.as_u16(), 401 | 403) && self.spec.auth.is_some() {
+            drop(reply);
             let again = self.post(query, at).await?;
             return vector(&again, &self.label, &self.spec.allow_warnings);
         }
@@ -118,19 +117,23 @@ impl Prometheus {
         if elapsed < step {
             // `[0s]` is no range; nothing can have been spent yet.
             return Ok(Answer {
-                observation: nothing(&question, question.at.min(question.period.start)),
+                observation: Observation::of(
+                    question.period,
+                    question.at.min(question.period.start),
+                ),
                 notes: Vec::new(),
             });
         }
-        let probe = self.query(&probe(&self.spec, elapsed), question.at).await?;
-        let freshness = Freshness::read(&probe, question.at)?;
+        let probe = probe(&self.spec, &self.label, &question, elapsed);
+        let probe = self.query(&probe, question.at).await?;
+        let freshness = Freshness::read(&probe, &self.spec, question.at)?;
         let spent = self
             .query(
                 &spend(&self.spec, &self.label, &question, elapsed),
                 question.at,
             )
             .await?;
-        read(&spent, &freshness, &self.label, &question)
+        read(&spent, freshness, &self.label, &question)
     }
 }
 
@@ -141,15 +144,6 @@ impl Source for Prometheus {
 
     fn step(&self) -> i64 {
         i64::try_from(self.sample_seconds()).unwrap_or(60)
-    }
-}
-
-fn nothing(question: &Question, as_of: Timestamp) -> Observation {
-    Observation {
-        period: question.period,
-        as_of,
-        spent: BTreeMap::new(),
-        unknown: BTreeSet::new(),
     }
 }
 
@@ -169,21 +163,33 @@ fn spend(spec: &PrometheusSource, label: &str, question: &Question, elapsed: u64
     }
 }
 
-/// The probe: the newest sample of the raw metric, and whether there was one when the period began.
-fn probe(spec: &PrometheusSource, elapsed: u64) -> String {
+/// The probe: the newest sample of each raw metric, whether there was one when the period began, and
+/// of which namespaces the query has a sample now.
+fn probe(spec: &PrometheusSource, label: &str, question: &Question, elapsed: u64) -> String {
     let metric = &spec.freshness;
-    let newest = match &spec.freshness_by {
+    let newest = |metric: &str| match &spec.freshness_by {
         None => format!("max(timestamp({metric}))"),
         Some(label) => format!("min(max by ({label}) (timestamp({metric})))"),
+    };
+    let marked = |query: &str, mark: &str| {
+        format!(" or label_replace({query}, \"{MARK}\", \"{mark}\", \"\", \"\")")
     };
     // An offset of nothing is refused, and Prometheus looks back that far by itself.
     let back = match elapsed.saturating_sub(LOOK_BACK) {
         0 => String::new(),
         back => format!(" offset {back}s"),
     };
-    format!(
-        "{newest} or label_replace(max(timestamp({metric}{back})), \"{MARK}\", \"start\", \"\", \"\")"
-    )
+    let mut probe = newest(metric);
+    probe += &marked(&format!("max(timestamp({metric}{back}))"), START);
+    for (number, metric) in spec.also_fresh.iter().enumerate() {
+        probe += &marked(&newest(metric), &number.to_string());
+    }
+    if spec.shape != Shape::PeriodToDate {
+        // A recording rule that is dead has no sample now, and its past ones still have a sum.
+        let query = filled(&spec.query, question, elapsed);
+        probe += &marked(&format!("max by ({label}) (timestamp({query}))"), CURRENT);
+    }
+    probe
 }
 
 fn filled(query: &str, question: &Question, elapsed: u64) -> String {
@@ -215,6 +221,7 @@ fn accounts(namespaces: &[String]) -> String {
     namespaces.iter().map(escape).collect::<Vec<_>>().join("|")
 }
 
+/// An answer without its samples.
 #[derive(Deserialize)]
 struct Body {
     status: String,
@@ -224,7 +231,7 @@ struct Body {
     error_type: String,
     #[serde(default)]
     error: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "samples::at_most::<64, _, _>")]
     warnings: Vec<String>,
 }
 
@@ -232,13 +239,6 @@ struct Body {
 #[serde(rename_all = "camelCase")]
 struct Data {
     result_type: String,
-    result: serde_json::Value,
-}
-
-#[derive(Deserialize)]
-struct Element {
-    metric: BTreeMap<String, String>,
-    value: (f64, String),
 }
 
 /// The vector in `reply`.
@@ -290,77 +290,79 @@ pub(crate) fn vector(
             label.to_owned(),
         ));
     }
-    let elements: Vec<Element> = serde_json::from_value(data.result)
-        .map_err(|error| SourceError::BadResponse(WHO, brief(&error.to_string())))?;
-    elements
-        .into_iter()
-        .map(|element| {
-            let value = element.value.1.parse().map_err(|_| {
-                SourceError::BadResponse(WHO, brief(&format!("`{}` is no number", element.value.1)))
-            })?;
-            Ok(Sample {
-                labels: element.metric,
-                value,
-            })
-        })
-        .collect()
+    samples::read(&reply.body, label)
+        .map_err(|error| SourceError::BadResponse(WHO, brief(&error.to_string())))
 }
 
 /// What the probe says.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Freshness {
     as_of: Timestamp,
     covered: bool,
+    current: Option<BTreeSet<Arc<str>>>,
     skew: Option<i64>,
 }
 
 impl Freshness {
     /// `at` is the moment that was asked about.
-    fn read(probe: &[Sample], at: Timestamp) -> Result<Self, SourceError> {
-        let marked = |sample: &&Sample| sample.labels.contains_key(MARK);
-        let newest = probe
-            .iter()
-            .find(|sample| !marked(sample))
-            .map(|sample| sample.value);
-        let Some(newest) = newest.filter(|newest| newest.is_finite()) else {
-            return Err(SourceError::NotMeasured("is missing".to_owned()));
-        };
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "seconds since 1970; a float that is too large becomes the largest"
-        )]
-        let newest = Timestamp::from_second(newest as i64)
-            .map_err(|_| SourceError::NotMeasured("has no possible time".to_owned()))?;
+    fn read(probe: &[Sample], spec: &PrometheusSource, at: Timestamp) -> Result<Self, SourceError> {
+        let mut newest = newest_of(&spec.freshness, probe, None)?;
+        for (number, metric) in spec.also_fresh.iter().enumerate() {
+            let of_metric = newest_of(metric, probe, Some(&number.to_string()))?;
+            newest = newest.min(of_metric);
+        }
+        let namespaces =
+            marked(probe, Some(CURRENT)).filter_map(|sample| sample.namespace.as_ref());
+        let current = namespaces.cloned().collect();
         let ahead = newest.as_second() - at.as_second();
         Ok(Self {
             as_of: newest.min(at),
-            covered: probe.iter().any(|sample| marked(&sample)),
+            covered: marked(probe, Some(START)).next().is_some(),
+            current: (spec.shape != Shape::PeriodToDate).then_some(current),
             skew: (ahead > SKEW).then_some(ahead),
         })
     }
 }
 
+/// The samples that have this mark, or none.
+fn marked<'a>(probe: &'a [Sample], mark: Option<&'a str>) -> impl Iterator<Item = &'a Sample> {
+    let is = move |sample: &&Sample| sample.mark.as_deref() == mark;
+    probe.iter().filter(is)
+}
+
+/// The time of the newest sample of `metric`.
+fn newest_of(metric: &str, probe: &[Sample], mark: Option<&str>) -> Result<Timestamp, SourceError> {
+    let problem = |what: &str| SourceError::NotMeasured(format!("{} {what}", brief(metric)));
+    let newest = marked(probe, mark).next().map(|sample| sample.value);
+    let newest = newest.filter(|newest| newest.is_finite());
+    let newest = newest.ok_or_else(|| problem("is missing"))?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "seconds since 1970; a float that is too large becomes the largest"
+    )]
+    Timestamp::from_second(newest as i64).map_err(|_| problem("has no possible time"))
+}
+
 /// What the vector says was spent.
 fn read(
     spent: &[Sample],
-    freshness: &Freshness,
+    freshness: Freshness,
     label: &str,
     question: &Question,
 ) -> Result<Answer, SourceError> {
-    let mut observation = nothing(question, freshness.as_of);
+    let mut observation = Observation {
+        covered: freshness.covered,
+        current: freshness.current,
+        ..Observation::of(question.period, freshness.as_of)
+    };
     let mut notes = BTreeMap::new();
     let mut unlabelled = false;
     for sample in spent {
-        let Some(namespace) = sample
-            .labels
-            .get(label)
-            .filter(|namespace| !namespace.is_empty())
-        else {
+        let Some(namespace) = sample.namespace.clone() else {
             // Pods outside of any namespace cost somebody else; a lone value comes from `or vector(0)` or a forgotten grouping.
             unlabelled = true;
             continue;
         };
-        let namespace: Arc<str> = namespace.as_str().into();
         let Some(amount) = Amount::measured(sample.value) else {
             notes.insert(
                 format!("nan/{namespace}"),
@@ -384,9 +386,6 @@ fn read(
     }
     let mut notes: Vec<Note> = notes.into_values().collect();
     notes.extend(freshness.skew.map(Note::ClockSkew));
-    if !freshness.covered {
-        notes.push(Note::PeriodNotCovered);
-    }
     if observation.spent.is_empty() && observation.unknown.is_empty() {
         if unlabelled {
             return Err(SourceError::WrongShape(
@@ -417,12 +416,12 @@ pub(crate) fn validate(spec: &PrometheusSource) -> Result<(), (&'static str, Str
             "expected http or https, a host, and neither a user nor a query".to_owned(),
         ));
     }
-    let name = spec.freshness.split('{').next().unwrap_or_default();
-    if name.contains(':') {
-        return Err((
-            "freshness",
-            "a recording rule's samples are always fresh: name a raw metric".to_owned(),
-        ));
+    let metrics = [("freshness", &spec.freshness)].into_iter();
+    for (field, metric) in metrics.chain(spec.also_fresh.iter().map(|also| ("alsoFresh", also))) {
+        if metric.split('{').next().unwrap_or_default().contains(':') {
+            let problem = "a recording rule's samples are always fresh: name a raw metric";
+            return Err((field, problem.to_owned()));
+        }
     }
     match spec.shape {
         Shape::Rate if spec.sample_interval.is_none() => Err((

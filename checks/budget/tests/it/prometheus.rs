@@ -11,7 +11,7 @@ use axum::Router;
 use axum::routing::get;
 use kueue_check_budget::period::Period;
 use kueue_check_budget::resource::SourceSpec;
-use kueue_check_budget::source::{Answer, Credentials, Http, Note, Question, SourceError, source};
+use kueue_check_budget::source::{Answer, Credentials, Http, Question, SourceError, source};
 use kueue_check_testenv::{Prometheus as Programs, or_skipped, prometheus};
 use serde_json::json;
 
@@ -30,8 +30,11 @@ struct Prometheus {
     child: Child,
     url: String,
     rates: Rates,
-    _folder: Folder,
+    folder: Folder,
 }
+
+/// What the shipped rules do, each second.
+const RULES: &str = "groups:\n- name: cost\n  interval: 1s\n  rules:\n  - record: namespace:cost_per_hour:sum\n    expr: sum by (namespace) (pod_cost_per_hour)\n";
 
 impl Drop for Prometheus {
     fn drop(&mut self) {
@@ -78,7 +81,7 @@ impl Prometheus {
         )));
         let target = exporter(Arc::clone(&rates)).await;
         let folder = Folder::new();
-        folder.write("rules.yml", "groups:\n- name: cost\n  interval: 1s\n  rules:\n  - record: namespace:cost_per_hour:sum\n    expr: sum by (namespace) (pod_cost_per_hour)\n");
+        folder.write("rules.yml", RULES);
         folder.write("prometheus.yml", &format!("global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [rules.yml]\nscrape_configs:\n- job_name: exporter\n  honor_labels: true\n  static_configs: [{{targets: [\"{target}\"]}}]\n"));
         if !history.is_empty() {
             folder.write("history.om", history);
@@ -116,8 +119,16 @@ impl Prometheus {
             child,
             url: format!("http://127.0.0.1:{port}"),
             rates,
-            _folder: folder,
+            folder,
         })
+    }
+
+    /// Replaces the recording rules.
+    fn rules(&self, rules: &str) {
+        self.folder.write("rules.yml", rules);
+        let pid = self.child.id().to_string();
+        let status = Command::new("kill").args(["-HUP", &pid]).status().unwrap();
+        assert!(status.success(), "to read the rules again");
     }
 
     fn exporter_dies(&self) -> Option<BTreeMap<String, f64>> {
@@ -192,11 +203,43 @@ async fn what_is_measured_live_is_what_was_spent() {
     #[expect(clippy::cast_precision_loss, reason = "seconds")]
     let expected = passed as f64;
     assert!((more - expected).abs() <= 2.0, "{more} in {passed} s");
-    assert_eq!(
-        second.notes,
-        [Note::PeriodNotCovered],
+    assert_eq!(second.notes, []);
+    assert!(
+        !second.observation.covered,
         "this server is younger than the period"
     );
+    let current = |answer: &Answer, namespace: &str| {
+        let current = answer.observation.current.as_ref();
+        current.is_some_and(|current| current.contains(namespace))
+    };
+    assert!(current(&second, "vision"), "{second:?}");
+
+    // The recording rule is no longer evaluated. Its past samples still have a sum, and the raw metric
+    // is as fresh as before.
+    prometheus.rules("groups: []\n");
+    let dead = eventually("no current sample of the rule", async || {
+        let answer = prometheus.ask(json!({}), 1, 3600).await;
+        (
+            answer
+                .as_ref()
+                .is_ok_and(|answer| !current(answer, "vision")),
+            answer,
+        )
+    })
+    .await
+    .unwrap();
+    assert!(spent(&dead, "vision") >= spent(&second, "vision"));
+    assert!(dead.observation.as_of > second.observation.as_of);
+    prometheus.rules(RULES);
+    eventually("a current sample of the rule", async || {
+        let answer = prometheus.ask(json!({}), 1, 3600).await;
+        let back = answer
+            .as_ref()
+            .is_ok_and(|answer| current(answer, "vision"));
+        (back, answer)
+    })
+    .await
+    .unwrap();
 
     // The exporter dies: its series end at once, and nothing is taken for zero.
     let rates = prometheus.exporter_dies().unwrap();
@@ -296,7 +339,8 @@ async fn a_week_of_history_is_summed_to_one_sample() {
         (spent(&answer, "nlp") - 168.0 * 12.0).abs() <= 12.0 / 60.0 + 1e-6,
         "{answer:?}"
     );
-    assert_eq!(answer.notes, [], "the beginning of the week is covered");
+    assert_eq!(answer.notes, []);
+    assert!(answer.observation.covered, "the beginning of the week");
     // Asked about a time after the last sample, the watermark stays behind.
     let later = prometheus.ask(week, back - 240, 7 * 86_400).await.unwrap();
     assert!(

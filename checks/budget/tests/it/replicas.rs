@@ -10,8 +10,8 @@ use kube::CustomResourceExt;
 use kueue_check::{AdmissionCheckController, Background, Clock, Seen};
 use kueue_check_budget::controller::BudgetCheck;
 use kueue_check_budget::resource::{Budget, NamespaceBudget};
-use kueue_check_budget::source::{Answer, Credentials, Question, Source, SourceError};
-use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb};
+use kueue_check_budget::source::{Answer, Credentials, Fixed, Question, Source, SourceError};
+use kueue_check_sim::apiserver::{ApiServer, Call, Patch, Resource, Verb};
 use kueue_check_testenv::exposition::{Sample, parse};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -66,7 +66,7 @@ pub(crate) fn server(spent: &Value) -> (ApiServer, Clock) {
     server.install(vec![Budget::crd(), NamespaceBudget::crd()]);
     let spec = json!({
         "unit": "USD", "period": {"calendar": "Month"}, "source": {"fixed": {"spent": spent}, "interval": "15s"}, "namespaceLimits": {"default": "10"},
-        "prices": [{"flavor": "*", "resources": {"cpu": "1"}}], "estimate": {"safetyFactor": "1", "defaultDuration": "1h", "overrunHorizon": "1h"},
+        "prices": [{"flavor": "*", "resources": {"cpu": "1"}}], "estimate": {"safetyFactor": "1", "defaultDuration": "59m30s", "overrunHorizon": "1h"},
     });
     let budgets = Resource::new("budget.kueue-check.dev", "v1alpha1", "budgets");
     let made = server.call(&Call::new(Verb::Create, &budgets).body(budget("budget", &spec)));
@@ -194,4 +194,79 @@ async fn names_of_the_source_are_no_accounts_unless_a_namespace_can_have_them() 
         message.contains("names that no namespace can have"),
         "{message}"
     );
+}
+
+/// A source that says that so much has been spent in `default`.
+fn says(spent: &str) -> BudgetCheck {
+    let spent = serde_json::from_value(json!({"spent": {"default": spent}})).unwrap();
+    let source: Arc<dyn Source> = Arc::new(Fixed::new(spent));
+    BudgetCheck::with_sources(move |_| Arc::clone(&source))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_spent_is_not_forgotten_with_the_source_and_the_process() {
+    let (server, clock) = server(&json!({}));
+    let spent = |replica: &Replica| replica.shows()[&series("budget_spent", "default")];
+    let first = Replica::new(says("9"), &server, &clock, true);
+    sleep(Duration::from_secs(60)).await;
+    assert!((spent(&first) - 9.0).abs() < 1e-9);
+    first.session.abort();
+    // Prometheus has lost its disk, and a node was drained.
+    let second = Replica::new(says("0"), &server, &clock, true);
+    sleep(Duration::from_secs(60)).await;
+    assert!((spent(&second) - 9.0).abs() < 1e-9, "{}", spent(&second));
+    // A replica that has stood by for long has no older figure.
+    let standby = Replica::new(says("0"), &server, &clock, false);
+    second.session.abort();
+    let third = Replica::new(says("9.5"), &server, &clock, true);
+    sleep(Duration::from_secs(1200)).await;
+    third.session.abort();
+    standby.leads.send_replace(true);
+    sleep(Duration::from_secs(60)).await;
+    assert!((spent(&standby) - 9.5).abs() < 1e-9, "{}", spent(&standby));
+    // Next month begins with nothing.
+    sleep(Duration::from_secs(11 * 86_400)).await;
+    assert!(spent(&standby).abs() < 1e-9, "{}", spent(&standby));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_figure_is_corrected_in_the_budget() {
+    let (server, clock) = server(&json!({}));
+    let spent = |replica: &Replica| replica.shows()[&series("budget_spent", "default")];
+    let replica = Replica::new(says("9"), &server, &clock, true);
+    sleep(Duration::from_secs(60)).await;
+    assert!((spent(&replica) - 9.0).abs() < 1e-9);
+    let budgets = Resource::new("budget.kueue-check.dev", "v1alpha1", "budgets");
+    let correct = |overstated: &str, period: &str| {
+        let correction = json!({"namespace": "default", "overstated": overstated, "periodStart": period,
+            "by": "alice", "reason": "the exporter ran twice, OPS-12"});
+        let patch = Call::new(Verb::Patch(Patch::Merge), &budgets)
+            .name("budget")
+            .body(json!({"spec": {"source": {"corrections": [correction]}}}));
+        let answer = server.call(&patch);
+        assert_eq!(answer.code, 200, "{}", answer.body);
+    };
+    for (overstated, period, expected) in [
+        ("7", "2026-11-01T00:00:00Z", 2.0),
+        ("7", "2026-10-01T00:00:00Z", 9.0),
+        ("100", "2026-11-01T00:00:00Z", 0.0),
+        ("6", "2026-11-01T00:00:00Z", 3.0),
+    ] {
+        correct(overstated, period);
+        sleep(Duration::from_secs(700)).await;
+        let shown = spent(&replica);
+        assert!((shown - expected).abs() < 1e-9, "{overstated}: {shown}");
+    }
+    let shown = server.get(&budgets, "", "budget").unwrap();
+    let conditions = shown["status"]["conditions"].as_array().unwrap();
+    let fresh = conditions
+        .iter()
+        .find(|condition| condition["type"] == "Fresh");
+    let message = fresh.unwrap()["message"].as_str().unwrap();
+    assert_eq!(message, "corrected by alice: default has spent 6 less");
+    // And what was wrong does not come back with a new process.
+    replica.session.abort();
+    let next = Replica::new(says("9"), &server, &clock, true);
+    sleep(Duration::from_secs(60)).await;
+    assert!((spent(&next) - 3.0).abs() < 1e-9, "{}", spent(&next));
 }

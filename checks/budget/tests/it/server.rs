@@ -150,10 +150,13 @@ impl Server {
         if query.contains("timestamp(") {
             let newest = time;
             let start = json!({"metric": {"budget_check_probe": "start"}, "value": [time, "1"]});
-            return vector(&[
-                start,
-                json!({"metric": {}, "value": [time, newest.to_string()]}),
-            ]);
+            let current = told.spent.keys().map(|name| {
+                let metric = json!({"budget_check_probe": "current", "namespace": name});
+                json!({"metric": metric, "value": [time, newest.to_string()]})
+            });
+            let newest = json!({"metric": {}, "value": [time, newest.to_string()]});
+            let probe: Vec<Value> = [start, newest].into_iter().chain(current).collect();
+            return vector(&probe);
         }
         if !query.starts_with("sum by (namespace) (") {
             return refuse("parse error at char 1");

@@ -84,12 +84,7 @@ fn told(problem: &SourceError) -> String {
     let now = time(AT);
     book.watched_since(now - jiff::SignedDuration::from_hours(2));
     let old = time(AT - 3600);
-    let observation = kueue_check_budget::ledger::Observation {
-        period: book.period(old).unwrap(),
-        as_of: old,
-        spent: BTreeMap::new(),
-        unknown: std::collections::BTreeSet::new(),
-    };
+    let observation = kueue_check_budget::ledger::Observation::of(book.period(old).unwrap(), old);
     book.observe(&observation, old);
     book.failed(problem.to_string());
     let run = run_of(&workload, None, &terms, ["c"].into_iter()).unwrap();
@@ -241,6 +236,96 @@ async fn what_is_missing_odd_or_doubled_has_its_meaning() {
     assert_eq!(text.reason(), "BadResponse");
 }
 
+/// A book of which a job of `vision` has run for so many seconds and costs `cpus` an hour.
+fn running(seconds: i64, cpus: &str) -> Book {
+    let budget = json!({"unit": "USD", "period": {"calendar": "Week"}, "source": {"fixed": {}}, "namespaceLimits": {"default": "100"},
+        "prices": [{"flavor": "*", "resources": {"cpu": "1"}}]});
+    let terms = Arc::new(Terms::of_spec("b", &serde_json::from_value(budget).unwrap()).unwrap());
+    let since = time(AT - seconds).to_string();
+    let is = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": since});
+    let workload = Workload::from_json(json!({
+        "metadata": {"namespace": "vision", "name": "w", "uid": "u"}, "spec": {"podSets": [{"name": "main", "count": 1, "template": {}}]},
+        "status": {"conditions": [is("QuotaReserved"), is("Admitted")],
+            "admission": {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1, "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": cpus}}]},
+            "admissionChecks": [{"name": "c", "state": "Ready"}]},
+    }))
+    .unwrap();
+    let mut book = Book::new(Arc::clone(&terms));
+    book.set_own_limits(BTreeMap::new());
+    book.watched_since(time(AT - 7200));
+    let run = run_of(&workload, None, &terms, ["c"].into_iter()).unwrap();
+    book.see(&run, time(AT - seconds));
+    book
+}
+
+#[tokio::test]
+async fn a_job_that_runs_and_is_in_no_figure_is_not_free() {
+    let raw = json!({"metric": {}, "value": [AT, AT.to_string()]});
+    let start = json!({"metric": {"budget_check_probe": "start"}, "value": [AT, "1"]});
+    let current = |namespace: &str| json!({"metric": {"budget_check_probe": "current", "namespace": namespace}, "value": [AT, AT.to_string()]});
+    // A recording rule that is no longer evaluated has no current sample, and its past ones still
+    // have a sum.
+    let spent = json!({"metric": {"namespace": "vision"}, "value": [AT, "5"]});
+    for (case, seconds, cpus, also, is_known) in [
+        ("measured", 3600, "1", Some(current("vision")), true),
+        ("not measured", 3600, "1", None, false),
+        (
+            "another is measured",
+            3600,
+            "1",
+            Some(current("nlp")),
+            false,
+        ),
+        ("its pods may be starting", 60, "1", None, true),
+        ("it costs nothing", 3600, "0", None, true),
+    ] {
+        let server = Server::start().await;
+        let probe: Vec<Value> = [raw.clone(), start.clone()]
+            .into_iter()
+            .chain(also)
+            .collect();
+        server.queue(vec![vector(&probe), vector(&[spent.clone()])]);
+        let answer = ask(&server, &json!({}), Credentials::default())
+            .await
+            .unwrap();
+        let mut book = running(seconds, cpus);
+        book.observe(&answer.observation, time(AT));
+        let account = kueue_check_budget::terms::Account::Namespace("vision".into());
+        assert_eq!(book.watermark(&account) == Some(AT), is_known, "{case}");
+    }
+}
+
+#[tokio::test]
+async fn spending_is_known_up_to_the_metric_that_is_furthest_behind() {
+    let newest = |mark: Option<&str>, at: i64| {
+        let metric = mark.map_or(json!({}), |mark| json!({"budget_check_probe": mark}));
+        json!({"metric": metric, "value": [AT, at.to_string()]})
+    };
+    for (cpu, gpu, expected) in [
+        (Some(AT - 5), Some(AT), Ok(AT - 5)),
+        (Some(AT), Some(AT - 200), Ok(AT - 200)),
+        (Some(AT), None, Err("gpu is missing")),
+        (None, Some(AT), Err("raw is missing")),
+    ] {
+        let server = Server::start().await;
+        let samples = [
+            cpu.map(|at| newest(None, at)),
+            Some(newest(Some("start"), 1)),
+            gpu.map(|at| newest(Some("0"), at)),
+        ];
+        let probe: Vec<Value> = samples.into_iter().flatten().collect();
+        server.queue(vec![vector(&probe), vector(&[])]);
+        let also = json!({"alsoFresh": ["gpu"]});
+        let answer = ask(&server, &also, Credentials::default()).await;
+        let known = answer.map(|answer| answer.observation.as_of);
+        match (known, expected) {
+            (Ok(known), Ok(expected)) => assert_eq!(known, time(expected)),
+            (Err(error), Err(says)) => assert!(error.to_string().contains(says), "{error}"),
+            (known, expected) => panic!("{known:?}, not {expected:?}"),
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_source_that_knows_nothing_of_the_periods_beginning_says_so() {
     let server = Server::start().await;
@@ -251,23 +336,26 @@ async fn a_source_that_knows_nothing_of_the_periods_beginning_says_so() {
     let answer = ask(&server, &json!({}), Credentials::default())
         .await
         .unwrap();
-    assert_eq!(answer.notes, [Note::PeriodNotCovered]);
+    assert_eq!((answer.observation.covered, answer.notes), (false, vec![]));
 }
 
 #[tokio::test]
 async fn the_queries_are_those_of_the_shapes_and_nothing_is_asked_before_there_can_be_anything() {
-    for (patch, expected) in [
+    for (patch, expected, current) in [
         (
             json!({}),
             "sum by (namespace) (sum_over_time(rule[86400s])) * 60 / 3600",
+            Some("rule"),
         ),
         (
             json!({"shape": "Counter", "query": "spent_total"}),
             "sum by (namespace) (increase(spent_total[86400s]))",
+            Some("spent_total"),
         ),
         (
             json!({"shape": "PeriodToDate", "query": "sum by (namespace) (x{ns=~\"{{accounts}}\", s=\"{{elapsed}}\", p=\"{{periodStart}}\"})"}),
             "sum by (namespace) (x{ns=~\".*\", s=\"86400\", p=\"1795165200\"})",
+            None,
         ),
     ] {
         let server = Server::start().await;
@@ -278,8 +366,13 @@ async fn the_queries_are_those_of_the_shapes_and_nothing_is_asked_before_there_c
             .into_iter()
             .map(|(query, time, _)| (query, time))
             .collect();
-        let probe = "max(timestamp(raw)) or label_replace(max(timestamp(raw offset 86100s)), \"budget_check_probe\", \"start\", \"\", \"\")";
-        assert_eq!(asked, [(probe.to_owned(), AT), (expected.to_owned(), AT)]);
+        let mut probe = "max(timestamp(raw)) or label_replace(max(timestamp(raw offset 86100s)), \"budget_check_probe\", \"start\", \"\", \"\")".to_owned();
+        if let Some(current) = current {
+            probe += &format!(
+                " or label_replace(max by (namespace) (timestamp({current})), \"budget_check_probe\", \"current\", \"\", \"\")"
+            );
+        }
+        assert_eq!(asked, [(probe, AT), (expected.to_owned(), AT)]);
     }
     let server = Server::start().await;
     let early = Question {

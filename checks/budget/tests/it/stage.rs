@@ -161,7 +161,7 @@ impl Stage {
 
     /// The Workload `name` as Kueue makes it and reserves quota for it: `cpus` CPUs of the flavor `default`, for at most an hour.
     pub(crate) async fn job(&self, name: &str, check: &str, cpus: u32) {
-        let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": cpus.to_string()}}}]}});
+        let template = json!({"spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": cpus.to_string()}}}]}});
         let spec = json!({"queueName": "lq", "maximumExecutionTimeSeconds": 3600, "podSets": [{"name": "main", "count": 1, "template": template}]});
         let workload = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": name, "namespace": self.namespace}, "spec": spec});
         self.apply(&workload).await;

@@ -16,8 +16,9 @@ impl Book {
             known.is_some_and(|live| live.approval == Approval::Given && live.since == run.since);
         if let Some(live) = known.filter(|live| live.since != run.since) {
             // The end of the earlier run was not seen; it was before this reservation.
-            self.end(&run.uid, run.since.max(live.since).min(now.as_second()));
+            self.stop(&run.uid, run.since.max(live.since).min(now.as_second()));
         }
+        self.follow_price(run);
         let approval = match run.state {
             RunState::Approved(_) | RunState::Running(_) => Approval::Shown,
             RunState::Asking if lien => Approval::Given,
@@ -53,6 +54,24 @@ impl Book {
         self.live.insert(run.uid.clone(), live);
     }
 
+    /// Notes what has no price, and whether a run that has our word costs more than when it got it.
+    fn follow_price(&mut self, run: &Run) {
+        self.unpriced.extend(run.quote.unpriced.clone());
+        let known = self.live.get(&run.uid).filter(|live| {
+            live.since == run.since && matches!(live.approval, Approval::Given | Approval::Shown)
+        });
+        let grows = known.is_some_and(|live| {
+            let approved = live.claim.rate.cost(live.claim.longest());
+            run.quote.total() > approved
+        });
+        let is_approved = matches!(run.state, RunState::Approved(_)) && known.is_some();
+        if is_approved && (grows || self.grown.contains_key(&run.uid)) {
+            self.grown.insert(run.uid.clone(), run.clone());
+        } else {
+            self.grown.remove(&run.uid);
+        }
+    }
+
     /// The one copy of a name that all runs share.
     fn name(&mut self, name: &Arc<str>) -> Arc<str> {
         if let Some(known) = self.names.get(name) {
@@ -62,13 +81,26 @@ impl Book {
         Arc::clone(name)
     }
 
-    /// A run is over: it finished, was evicted or deleted. `at` is when its last pod had stopped, at the latest.
+    /// A run is over, and its last pod had terminated at `at`, at the latest.
     pub fn end(&mut self, uid: &Uid, at: i64) {
+        if let Some(live) = self.forget(uid) {
+            self.settle(live.claim, at);
+        }
+    }
+
+    /// A run has been stopped: it was evicted or deleted. At `at` its pods had been told so, and they
+    /// spend until they have terminated.
+    pub fn stop(&mut self, uid: &Uid, at: i64) {
+        if let Some(live) = self.forget(uid) {
+            let terminated = at + i64::from(live.claim.grace);
+            self.settle(live.claim, terminated);
+        }
+    }
+
+    fn forget(&mut self, uid: &Uid) -> Option<Live> {
         self.held.remove(uid);
-        let Some(live) = self.live.remove(uid) else {
-            return;
-        };
-        self.settle(live.claim, at);
+        self.grown.remove(uid);
+        self.live.remove(uid)
     }
 
     fn settle(&mut self, claim: Claim, at: i64) {
@@ -87,11 +119,10 @@ impl Book {
     /// A run has lost its quota, or is gone: from here that looks the same. If it had our word it keeps it until [`released`](Self::released), because Kueue
     /// does (measured on 0.19.2).
     pub fn lose(&mut self, uid: &Uid, at: i64) {
-        self.held.remove(uid);
-        let Some(mut live) = self.live.remove(uid) else {
+        let Some(mut live) = self.forget(uid) else {
             return;
         };
-        self.settle(live.claim.clone(), at);
+        self.settle(live.claim.clone(), at + i64::from(live.claim.grace));
         if live.approval != Approval::None {
             live.approval = Approval::Parked;
             live.running = false;

@@ -1,15 +1,23 @@
 //! What the source has said, and since when that is enough.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use jiff::Timestamp;
 
 use super::Book;
-use crate::ledger::{Observation, Spend, State, Taken};
-use crate::terms::Account;
+use crate::ledger::{Claim, Observation, Spend, State, Taken};
+use crate::money::Rate;
+use crate::terms::{Account, Terms};
+
+/// After how many seconds a job that runs is in the source's figures: its pods may start late.
+const UNMEASURED: i64 = 900;
 
 impl Book {
     /// Takes in what the source has said.
     pub fn observe(&mut self, observation: &Observation, now: Timestamp) -> Taken {
-        let taken = self.spend.take(observation, now);
+        let working = self.working_at(observation.as_of.as_second());
+        let taken = self.spend.take(observation, &working, now);
         self.problem = None;
         self.forget_settled();
         let period = self.period(now).filter(|_| self.limits_are_known().is_ok());
@@ -25,6 +33,28 @@ impl Book {
             self.over_since.entry(account).or_insert(now.as_second());
         }
         taken
+    }
+
+    /// Takes in what was published of spending, if that is about the current period and the same
+    /// source.
+    pub(crate) fn remember(&mut self, terms: &Terms, now: Timestamp) {
+        let floor = terms.floor.as_ref();
+        let floor = floor.filter(|_| self.terms.measures_like(terms));
+        if let Some(floor) = floor.filter(|floor| self.period(now) == Some(floor.period)) {
+            self.spend.at_least(floor);
+        }
+    }
+
+    /// The namespaces in which a job that costs something has run for so long, at `at`, that it is
+    /// measured.
+    fn working_at(&self, at: i64) -> BTreeSet<Arc<str>> {
+        let runs = self.live.values().map(|live| &live.claim);
+        let works = |claim: &&Claim| {
+            let long = matches!(claim.state, State::Running(since) if at - since >= UNMEASURED);
+            long && claim.rate > Rate::ZERO
+        };
+        let namespaces = runs.filter(works).map(|claim| Arc::clone(&claim.namespace));
+        namespaces.collect()
     }
 
     /// The source gave no usable answer.

@@ -49,6 +49,10 @@ pub struct Book {
     pub(super) unsanctioned: u64,
     /// The names of namespaces, which many runs share.
     pub(super) names: BTreeSet<Arc<str>>,
+    /// Runs that have our word and cost more since, and are not admitted.
+    pub(super) grown: BTreeMap<Uid, Run>,
+    /// Resources and flavors that are used and have no price, since the terms are what they are.
+    pub(super) unpriced: BTreeSet<(String, String)>,
 }
 
 /// A run that holds quota, or has our word and lost it.
@@ -94,6 +98,8 @@ impl Book {
             over_since: BTreeMap::new(),
             unsanctioned: 0,
             names: BTreeSet::new(),
+            grown: BTreeMap::new(),
+            unpriced: BTreeSet::new(),
         }
     }
 
@@ -107,6 +113,7 @@ impl Book {
         if !self.terms.measures_like(&terms) {
             self.spend = Spend::default();
         }
+        self.unpriced.clear();
         self.terms = terms;
     }
 
@@ -161,6 +168,7 @@ impl Live {
                 rate: run.quote.rate,
                 seconds: run.quote.seconds,
                 bounded: run.quote.bounded,
+                grace: run.quote.grace,
                 state,
                 job: run.job.clone().map(Box::new),
             },

@@ -64,12 +64,9 @@ impl Book {
         self.held.get(uid)?.said.as_ref().map(|said| said.at)
     }
 
-    /// Runs without a price.
-    pub fn unpriced(&self) -> impl Iterator<Item = &Run> {
-        self.held
-            .values()
-            .map(|held| &held.run)
-            .filter(|run| run.quote.unpriced.is_some())
+    /// Resources that jobs use, each with its flavor, for which there is no price.
+    pub fn unpriced(&self) -> impl Iterator<Item = &(String, String)> {
+        self.unpriced.iter()
     }
 
     /// Forgets that a run waits: it was told something else.
@@ -114,6 +111,11 @@ impl Book {
                 self.lien(&held.run, now);
                 tally = Tally::default();
                 walked.granted.push(uid);
+            }
+        }
+        for run in self.grown.values().cloned().collect::<Vec<_>>() {
+            if self.taken_back(&run, now).is_some() {
+                walked.retold.push(run.uid);
             }
         }
         walked

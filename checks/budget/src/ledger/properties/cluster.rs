@@ -7,19 +7,27 @@ impl World<'_> {
     /// The cluster moves by one step.
     pub(super) fn cluster(&mut self) {
         let mut bill = *self.bills.last().unwrap_or(&[0; NAMES.len()]);
+        let mut pays = |job: usize| {
+            let plan = &self.plan.jobs[job];
+            bill[plan.namespace] += i128::from(plan.rate)
+                * i128::from(plan.real_percent)
+                * 10_000_000
+                * i128::from(STEP)
+                / 3600;
+        };
+        for (job, _) in &self.terminating {
+            pays(*job);
+        }
         for job in 0..self.phases.len() {
-            let plan = self.plan.jobs[job].clone();
             if let Phase::Running { .. } | Phase::Stopping { .. } = self.phases[job] {
-                bill[plan.namespace] += i128::from(plan.rate)
-                    * i128::from(plan.real_percent)
-                    * 10_000_000
-                    * i128::from(STEP)
-                    / 3600;
+                pays(job);
                 self.ran[job] += 1;
             }
         }
         self.bills.push(bill);
         self.now += STEP;
+        let now = self.now;
+        self.terminating.retain(|(_, until)| *until > now);
         for job in 0..self.phases.len() {
             self.job(job);
         }
@@ -90,7 +98,10 @@ impl World<'_> {
                     self.phases[job] = Phase::Over;
                     self.tell(&Event::Ended(self.uids[job].clone(), now));
                 }
-                Some(Mishap::Deleted) => self.delete(job, since),
+                Some(Mishap::Deleted) => {
+                    self.terminate(job);
+                    self.delete(job, since);
+                }
                 Some(Mishap::Evicted) => {
                     self.mishaps[job] = true;
                     let until = now + self.random.below(3) * STEP;
@@ -103,8 +114,11 @@ impl World<'_> {
             },
             Phase::Stopping { until, .. } if now >= until || self.ran[job] >= plan.real => {
                 // It is queued again, behind the others, as long as it has time left.
+                if self.ran[job] < plan.real {
+                    self.terminate(job);
+                }
                 if self.mutant != Mutant::OverWhenEvicted {
-                    self.tell(&Event::Ended(self.uids[job].clone(), now));
+                    self.tell(&Event::Stopped(self.uids[job].clone(), now));
                 }
                 self.past[job] = self.ran[job];
                 self.phases[job] = if self.ran[job] < plan.real {
@@ -155,6 +169,14 @@ impl World<'_> {
         } else {
             self.tell(&Event::Ended(self.uids[base].clone(), self.now));
         }
+    }
+
+    /// Its pods are told to stop, and do so within their grace. Nobody is told when.
+    fn terminate(&mut self, job: usize) {
+        let grace = self.plan.jobs[job].grace;
+        let until = self.now + self.random.below(grace + 1) * STEP;
+        self.terminating.push((job, until));
+        self.terminating.retain(|(_, until)| *until > self.now);
     }
 
     fn delete(&mut self, job: usize, since: i64) {

@@ -1,6 +1,6 @@
 //! The controller's processes: what they hear, ask and decide, and what goes wrong with them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use kueue_check::api::Uid;
@@ -128,12 +128,7 @@ impl World<'_> {
         let Some(period) = self.terms.schedule.at(time(self.now)) else {
             return;
         };
-        let mut observation = Observation {
-            period,
-            as_of: time(at.max(START)),
-            spent: BTreeMap::new(),
-            unknown: BTreeSet::new(),
-        };
+        let mut observation = Observation::of(period, time(at.max(START)));
         for (number, name) in self.names.iter().enumerate() {
             let spent = self.spent(&[number], period.start.as_second(), at);
             observation

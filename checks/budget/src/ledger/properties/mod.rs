@@ -50,6 +50,8 @@ pub(super) enum Mutant {
     OverWhenReplaced,
     /// What a growth will end is set off, also while the growth may start much later.
     SetOffAnyway,
+    /// A run counts as over when its quota is gone, though its pods terminate.
+    OverWithoutQuota,
 }
 
 /// Where a job really is.
@@ -84,6 +86,7 @@ enum Phase {
 enum Event {
     Seen(Run),
     Ended(Uid, i64),
+    Stopped(Uid, i64),
     Gone(Uid),
 }
 
@@ -115,6 +118,8 @@ pub(super) struct World<'a> {
     leader: Process,
     standby: Process,
     releases: Vec<(i64, Uid, i64)>,
+    /// Jobs whose pods terminate, until then.
+    terminating: Vec<(usize, i64)>,
     source_dead: i64,
     /// Decisions that the mutant has not written down yet.
     late: Vec<Run>,
@@ -176,6 +181,7 @@ impl<'a> World<'a> {
             },
             terms,
             releases: Vec::new(),
+            terminating: Vec::new(),
             source_dead: 0,
             late: Vec::new(),
             admitted: 0,
@@ -239,6 +245,7 @@ impl<'a> World<'a> {
                 rate: Rate::of(i128::from(plan.rate) * 1000, Amount::units(1), 1),
                 seconds: u32::try_from((plan.longest - self.past[job]).max(0) * STEP).unwrap(),
                 bounded: true,
+                grace: u32::try_from(plan.grace * STEP).unwrap(),
                 unpriced: None,
             },
             state,
@@ -336,6 +343,8 @@ fn take(book: &mut Book, event: &Event, now: Timestamp, mutant: Mutant, closely:
             }
         }
         Event::Ended(uid, at) => book.end(uid, *at),
+        Event::Stopped(uid, at) if mutant == Mutant::OverWithoutQuota => book.end(uid, *at),
+        Event::Stopped(uid, at) => book.stop(uid, *at),
         Event::Gone(uid) => {
             book.lose(uid, now.as_second());
             if mutant == Mutant::NoParking {
@@ -419,7 +428,10 @@ fn relaxed_passes_a_limit_by_at_most_one_estimate() {
         let largest = plan
             .jobs
             .iter()
-            .map(|job| i128::from(job.rate) * i128::from(job.longest * STEP) * 1_000_000 / 3600)
+            .map(|job| {
+                let longest = (job.longest + job.grace) * STEP;
+                i128::from(job.rate) * i128::from(longest) * 1_000_000 / 3600
+            })
             .max();
         assert!(
             over <= largest.unwrap_or(0) + 10,

@@ -43,6 +43,8 @@ pub(super) struct Job {
     /// The job that it is a growth of: it asks for quota once that runs, with what that has, and
     /// ends it when it is admitted.
     pub(super) grows: Option<usize>,
+    /// How long its pods may go on once they are told to stop, in steps.
+    pub(super) grace: i64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -95,7 +97,7 @@ impl Plan {
         let jobs: Vec<Job> = (0..12 + random.below(30))
             .map(|_| Self::job(&mut random, burst))
             .collect();
-        let jobs = Self::with_growths(&mut random, jobs);
+        let mut jobs = Self::with_growths(&mut random, jobs);
         let faults = (0..random.below(if stress { 10 } else { 4 })).map(|_| {
             let at = random.below(STEPS);
             let fault = match random.below(8) {
@@ -109,6 +111,13 @@ impl Plan {
             (at, fault)
         });
         let faults: Vec<(i64, Fault)> = faults.collect();
+        // A process that begins knows nothing of pods that terminate, until the source does.
+        let begun = |(_, fault): &&(i64, Fault)| matches!(fault, Fault::Crash | Fault::Failover);
+        if faults.iter().filter(begun).count() == 0 {
+            for job in &mut jobs {
+                job.grace = random.below(3) * random.below(20);
+            }
+        }
         Self {
             limit: 60 + u32::try_from(random.below(200)).unwrap(),
             pool: 100 + u32::try_from(random.below(300)).unwrap(),
@@ -158,6 +167,7 @@ impl Plan {
             mishap,
             admitted_after: random.below(4),
             grows: None,
+            grace: 0,
         }
     }
 

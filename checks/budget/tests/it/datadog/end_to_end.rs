@@ -34,7 +34,7 @@ async fn jobs_start_by_what_datadog_says_and_the_keys_are_nowhere_to_be_seen() {
             "freshness": format!("sum:{METRIC}{{*}}.as_count()"),
         }},
         "namespaceLimits": {"default": "5"},
-        "prices": [{"flavor": "*", "resources": {"cpu": "1"}}], "estimate": {"safetyFactor": "1", "defaultDuration": "1h"},
+        "prices": [{"flavor": "*", "resources": {"cpu": "1"}}], "estimate": {"safetyFactor": "1", "defaultDuration": "59m30s"},
     });
     stage.budget(&name, &spec).await;
     let allowed = Some((keys.folder(), service.url.as_str()));

@@ -25,7 +25,7 @@ fn spec(limit: &str) -> Value {
     json!({
         "unit": "USD", "period": {"calendar": "Day"}, "source": {"fixed": {}, "settleDelay": "1s", "interval": "15s"},
         "namespaceLimits": {"default": limit},
-        "prices": [{"flavor": "*", "resources": {"cpu": "1"}}], "estimate": {"safetyFactor": "1", "defaultDuration": "1h", "overrunHorizon": "1h"},
+        "prices": [{"flavor": "*", "resources": {"cpu": "1"}}], "estimate": {"safetyFactor": "1", "defaultDuration": "59m30s", "overrunHorizon": "1h"},
     })
 }
 

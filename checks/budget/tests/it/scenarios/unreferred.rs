@@ -1,7 +1,7 @@
 //! A Budget can name any server. Credentials are sent only for Budgets that an AdmissionCheck
 //! refers to.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use futures::FutureExt;
@@ -30,12 +30,7 @@ impl Source for Counting {
             .unwrap()
             .entry(self.budget.clone())
             .or_default() += 1;
-        let observation = Observation {
-            period: question.period,
-            as_of: question.at,
-            spent: BTreeMap::new(),
-            unknown: BTreeSet::new(),
-        };
+        let observation = Observation::of(question.period, question.at);
         let notes = Vec::new();
         ready(Ok(Answer { observation, notes })).boxed()
     }

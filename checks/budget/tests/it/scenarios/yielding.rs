@@ -25,6 +25,7 @@ fn yielding() -> Value {
     let mut spec = spec("1");
     spec["namespaceLimits"] = json!({"namespaces": [{"name": "default", "limit": "1"}]});
     spec["onExhausted"] = json!({"quota": "Yield", "every": "2m", "max": "10m"});
+    spec["onUngoverned"] = json!("Admit");
     spec
 }
 
