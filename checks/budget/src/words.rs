@@ -224,11 +224,10 @@ impl Words<'_> {
 
     fn how_to_ask_again(&self) -> &'static str {
         match &self.run.job {
-            None => ", then set spec.active=true",
             // Kueue queues no variant again (measured on 0.19.2).
             Some(job) if job.is_variant => " of the job",
             Some(_) if self.run.grows.is_some() => ", or scale the job back",
-            Some(_) => ", then set spec.active=true",
+            _ => ", then set spec.active=true",
         }
     }
 

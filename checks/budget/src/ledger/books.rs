@@ -148,13 +148,16 @@ impl Books {
     /// Whether Kueue makes variants in the ClusterQueue `queue`, and starts one of them. Returns true
     /// if that is new.
     pub fn set_concurrent(&mut self, queue: &str, concurrent: bool, now: Timestamp) -> bool {
-        let changed = match concurrent {
-            true => self.concurrent.insert(queue.to_owned()),
-            false => self.concurrent.remove(queue),
+        let changed = if concurrent {
+            self.concurrent.insert(queue.to_owned())
+        } else {
+            self.concurrent.remove(queue)
         };
         if changed {
             let names: Vec<String> = self.by_name.keys().cloned().collect();
-            names.iter().for_each(|name| self.rebuild(name, now));
+            for name in &names {
+                self.rebuild(name, now);
+            }
         }
         changed
     }
