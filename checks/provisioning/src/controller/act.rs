@@ -68,7 +68,7 @@ impl<B: Backend> CapacityCheck<B> {
         let flavors = request.flavors();
         let reservation = request.reservation();
         let planned = plan(
-            &whole,
+            (&whole, request.family()),
             reservation,
             &new,
             facts.config,

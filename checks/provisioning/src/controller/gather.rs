@@ -86,7 +86,7 @@ impl<B: Backend> CapacityCheck<B> {
                     None => request.full_workload().await?,
                 };
                 let planned = plan(
-                    &whole,
+                    (&whole, request.family()),
                     request.reservation(),
                     &new,
                     config,

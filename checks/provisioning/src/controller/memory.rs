@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use kueue_check::api::{PodSet, Uid};
-use kueue_check::{CheckError, CheckRequest, Reservation};
+use kueue_check::{CheckError, CheckRequest, FamilyRole, Reservation};
 use serde_json::Value;
 
 use super::CapacityCheck;
@@ -21,6 +21,9 @@ pub(super) struct Memory {
     pub(super) failures: BTreeMap<(Uid, Box<str>), u32>,
     /// Those whose quota was lost while their request was kept.
     pub(super) orphans: BTreeSet<Reservation>,
+    /// The reservations that growths have replaced, by the key of their family and AdmissionCheck:
+    /// their pods run on.
+    pub(super) replaced: BTreeMap<(Uid, Box<str>), BTreeSet<Reservation>>,
     /// Whether everything has been asked for once.
     pub(super) swept: bool,
 }
@@ -62,7 +65,10 @@ impl<B: Backend> CapacityCheck<B> {
             // By what is assigned, as for Kueue's own check: pods that have ended do not end a
             // request.
             let assigned = |set: &PodSet| set.assigned_count().unwrap_or(set.spec_count());
-            return Ok(sets.any(|set| set.spec_count() > 0 && assigned(set) > 0));
+            let family = request.family();
+            let is_growth = *family.role() == FamilyRole::Growth;
+            let more = |set: &PodSet| !is_growth || family.increase(set) > 0;
+            return Ok(sets.any(|set| set.spec_count() > 0 && assigned(set) > 0 && more(set)));
         }
         let key = key(request.reservation());
         let reserved = request.reservation().since().as_second();
@@ -70,7 +76,8 @@ impl<B: Backend> CapacityCheck<B> {
             return Ok(needed);
         }
         let read = whole.insert(request.full_workload().await?);
-        let needed = pods::is_needed(read, managed).map_err(CheckError::permanent)?;
+        let needed =
+            pods::is_needed(read, request.family(), managed).map_err(CheckError::permanent)?;
         let config = Arc::clone(request.parameters());
         let found = Needed {
             reserved,

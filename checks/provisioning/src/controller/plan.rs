@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use kueue_check::Reservation;
 use kueue_check::api::ResourceFlavor;
+use kueue_check::{Family, Reservation};
 use serde_json::Value;
 
 use crate::backend::{Owner, Plan, Pods};
@@ -24,9 +24,9 @@ pub(super) enum PlanError {
     Template { name: String, source: TemplateError },
 }
 
-/// What to create for `reservation` of the Workload `whole`.
+/// What to create for `reservation` of the Workload `whole`, which is of `family`.
 pub(super) fn plan(
-    whole: &Value,
+    (whole, family): (&Value, &Family),
     reservation: &Reservation,
     new: &NewRequest,
     config: &ProvisioningRequestConfig,
@@ -38,7 +38,7 @@ pub(super) fn plan(
     let name = request_name(reservation.name(), check, new.attempt);
     let spec = &config.spec;
     let groups = merge(
-        wanted(whole, &spec.managed_resources)?,
+        wanted(whole, family, &spec.managed_resources)?,
         spec.pod_set_merge_policy,
     );
     let mut pods = Vec::with_capacity(groups.len());

@@ -1,6 +1,7 @@
 //! What ends with a reservation.
 
 use jiff::Timestamp;
+use kueue_check::api::Uid;
 use kueue_check::{CheckError, ReleaseReason, Released, Reservation};
 
 use super::memory::key;
@@ -29,17 +30,41 @@ impl<B: Backend> CapacityCheck<B> {
         why: ReleaseReason,
     ) -> Result<Released, CheckError> {
         self.index.ready().await;
+        if let ReleaseReason::Replaced { .. } = why {
+            // Its pods are those of the growth now, and were started by its request.
+            let mut memory = self.memory();
+            let replaced = memory.replaced.entry(of_family(reservation)).or_default();
+            replaced.insert(reservation.clone());
+            return Ok(Released::Done);
+        }
+        self.release_requests(reservation, &why).await?;
+        let family = of_family(reservation);
+        if why != ReleaseReason::QuotaLost {
+            let replaced = self.memory().replaced.get(&family).cloned();
+            for replaced in replaced.unwrap_or_default() {
+                self.release_requests(&replaced, &why).await?;
+            }
+            self.memory().replaced.remove(&family);
+        }
+        Ok(Released::Done)
+    }
+
+    async fn release_requests(
+        &self,
+        reservation: &Reservation,
+        why: &ReleaseReason,
+    ) -> Result<(), CheckError> {
         let (uid, check) = (reservation.uid(), reservation.admission_check());
         let of_check =
             |request: &CapacityRequest| request.attempt_of(reservation.name(), check).is_some();
         for request in self.index.requests(uid) {
-            if of_check(&request) && !request.deleting && !outlives(&request, &why) {
+            if of_check(&request) && !request.deleting && !outlives(&request, why) {
                 self.delete(&request).await?;
             }
         }
         let kept = self.index.requests(uid).into_iter();
         let kept: Vec<_> = kept.filter(|request| !request.deleting).collect();
-        let lost = why == ReleaseReason::QuotaLost;
+        let lost = *why == ReleaseReason::QuotaLost;
         if !lost {
             self.delete_templates(reservation, &kept).await?;
         }
@@ -51,7 +76,7 @@ impl<B: Backend> CapacityCheck<B> {
         } else {
             memory.orphans.remove(reservation);
         }
-        Ok(Released::Done)
+        Ok(())
     }
 
     /// Deletes the PodTemplates of this check's requests that were never created, or have been
@@ -91,6 +116,12 @@ impl<B: Backend> CapacityCheck<B> {
         let own = all.iter().filter(|request| is_made_by(request, name));
         own.filter_map(|request| reservation(request)).collect()
     }
+}
+
+/// What the reservations of one job for one AdmissionCheck have in common.
+fn of_family(reservation: &Reservation) -> (Uid, Box<str>) {
+    let check = reservation.admission_check();
+    (reservation.family_key().clone(), check.into())
 }
 
 /// Whether the check of the controller name `name` made `request`. What has no mark was made by Kueue's own check, whose place one of that name takes.

@@ -6,6 +6,7 @@ mod template;
 #[cfg(test)]
 mod tests;
 
+use kueue_check::{Family, FamilyRole};
 use serde_json::Value;
 
 pub use merge::{Group, merge};
@@ -21,7 +22,7 @@ pub struct Inconsistent(pub String);
 pub struct Wanted<'a> {
     /// Its name.
     pub name: &'a str,
-    /// How many pods: as many as quota is reserved for.
+    /// How many pods: as many as quota is reserved for, or as a growth asks for beyond those that run.
     pub count: u64,
     /// The pods' template.
     pub template: &'a Value,
@@ -30,16 +31,18 @@ pub struct Wanted<'a> {
 }
 
 /// The pod sets of `workload` that use a managed resource and have pods, in the order of the spec.
+/// `family` says what of its job runs.
 ///
 /// # Errors
 /// [`Inconsistent`] for the first of them without an assignment.
 pub fn wanted<'a>(
     workload: &'a Value,
+    family: &Family,
     managed: &[String],
 ) -> Result<Vec<Wanted<'a>>, Inconsistent> {
     let mut wanted = Vec::new();
     for pod_set in candidates(workload, managed) {
-        let pods = assigned(workload, pod_set)?;
+        let pods = assigned(workload, family, pod_set)?;
         wanted.extend((pods.count > 0).then_some(pods));
     }
     Ok(wanted)
@@ -49,9 +52,13 @@ pub fn wanted<'a>(
 ///
 /// # Errors
 /// [`Inconsistent`] for a pod set without an assignment that may need some.
-pub fn is_needed(workload: &Value, managed: &[String]) -> Result<bool, Inconsistent> {
+pub fn is_needed(
+    workload: &Value,
+    family: &Family,
+    managed: &[String],
+) -> Result<bool, Inconsistent> {
     for pod_set in candidates(workload, managed) {
-        if assigned(workload, pod_set)?.count > 0 {
+        if assigned(workload, family, pod_set)?.count > 0 {
             return Ok(true);
         }
     }
@@ -64,16 +71,27 @@ fn candidates<'a>(workload: &'a Value, managed: &[String]) -> impl Iterator<Item
         .filter(move |pod_set| managed.is_empty() || uses(&pod_set["template"]["spec"], managed))
 }
 
-fn assigned<'a>(workload: &'a Value, pod_set: &'a Value) -> Result<Wanted<'a>, Inconsistent> {
+fn assigned<'a>(
+    workload: &'a Value,
+    family: &Family,
+    pod_set: &'a Value,
+) -> Result<Wanted<'a>, Inconsistent> {
     let name = pod_set["name"].as_str().unwrap_or_default();
     let mut assignments = list(&workload["status"]["admission"]["podSetAssignments"]);
     let assignment = assignments
         .find(|assignment| assignment["name"] == pod_set["name"])
         .ok_or_else(|| Inconsistent(name.to_owned()))?;
     let planned = count(&pod_set["count"]).unwrap_or(1);
+    let reserved = count(&assignment["count"]).unwrap_or(planned);
     Ok(Wanted {
         name,
-        count: count(&assignment["count"]).unwrap_or(planned),
+        count: if *family.role() == FamilyRole::Growth {
+            // A growth that is scaled back keeps its assignment.
+            let running = u64::from(family.running_pods(name));
+            reserved.min(planned).saturating_sub(running)
+        } else {
+            reserved
+        },
         template: &pod_set["template"],
         assignment,
     })

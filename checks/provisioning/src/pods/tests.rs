@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
-use kueue_check::api::ResourceFlavor;
+use kueue_check::Family;
+use kueue_check::api::{ResourceFlavor, Workload};
 use serde_json::{Value, json};
 
 use super::*;
@@ -14,9 +15,16 @@ fn workload(pod_sets: &Value, assignments: &Value) -> Value {
     json!({"spec": {"podSets": pod_sets}, "status": {"admission": {"podSetAssignments": assignments}}})
 }
 
+/// The family of a job with one Workload.
+fn whole() -> Family {
+    let workload =
+        Workload::from_json(json!({"metadata": {"namespace": "n", "name": "w", "uid": "w"}}));
+    Family::of(&workload.unwrap(), [])
+}
+
 fn names(workload: &Value, managed: &[&str]) -> Result<Vec<(String, u64)>, String> {
     let managed: Vec<String> = managed.iter().map(|name| (*name).to_owned()).collect();
-    let wanted = wanted(workload, &managed).map_err(|error| error.to_string())?;
+    let wanted = wanted(workload, &whole(), &managed).map_err(|error| error.to_string())?;
     Ok(wanted
         .iter()
         .map(|pods| (pods.name.to_owned(), pods.count))
@@ -28,7 +36,7 @@ fn whether_capacity_is_needed() {
     let one = |count: i64, assigned: &Value| {
         let sets =
             json!([{"name": "main", "count": count, "template": pods(&json!({"cpu": "1"}))}]);
-        is_needed(&workload(&sets, assigned), &[]).map_err(|error| error.to_string())
+        is_needed(&workload(&sets, assigned), &whole(), &[]).map_err(|error| error.to_string())
     };
     let missing =
         Err("inconsistent podSet assignments: missing assignment for PodSet \"main\"".to_owned());
@@ -65,12 +73,12 @@ fn whether_capacity_is_needed() {
     ]);
     let partial = workload(&sets, &json!([{"name": "first", "count": 1}]));
     assert_eq!(
-        is_needed(&partial, &[]),
+        is_needed(&partial, &whole(), &[]),
         Ok(true),
         "what comes after the first is not looked at"
     );
     assert_eq!(
-        wanted(&partial, &[]).unwrap_err(),
+        wanted(&partial, &whole(), &[]).unwrap_err(),
         Inconsistent("second".to_owned())
     );
 }
@@ -129,7 +137,7 @@ fn eighteen_pod_sets_are_eighteen_and_merged_they_are_one() {
         .map(|number| json!({"name": format!("ps{number}")}))
         .collect();
     let workload = workload(&sets, &assignments);
-    let wanted = wanted(&workload, &[]).unwrap();
+    let wanted = wanted(&workload, &whole(), &[]).unwrap();
     assert_eq!(merge(wanted.clone(), None).len(), 18);
     let merged = merge(wanted, Some(MergePolicy::IdenticalPodTemplates));
     assert_eq!(
@@ -204,7 +212,7 @@ fn zero_counts_do_not_stand_in_the_way_of_merging() {
     let assignments = json!([{"name": "ps1"}, {"name": "ps2"}]);
     let workload = workload(&sets, &assignments);
     let groups = merge(
-        wanted(&workload, &[]).unwrap(),
+        wanted(&workload, &whole(), &[]).unwrap(),
         Some(MergePolicy::IdenticalPodTemplates),
     );
     assert_eq!(
@@ -307,4 +315,46 @@ fn a_template_that_contradicts_its_flavor_is_refused() {
     );
     let missing = template(&own, &json!({"flavors": {"cpu": "gone"}})).unwrap_err();
     assert_eq!(missing, "resourceflavors.kueue.x-k8s.io \"gone\" not found");
+}
+
+#[test]
+fn a_growth_asks_for_what_does_not_run() {
+    let slice = |name: &str, pods: u32, replaces: Option<&str>, admitted: bool| {
+        let mut annotations = json!({"kueue.x-k8s.io/elastic-job": "true"});
+        if let Some(replaces) = replaces {
+            let key = "kueue.x-k8s.io/workload-slice-replacement-for";
+            annotations[key] = format!("n/{replaces}").into();
+        }
+        let admitted = if admitted { "True" } else { "False" };
+        Workload::from_json(json!({
+            "metadata": {"namespace": "n", "name": name, "uid": name, "annotations": annotations,
+                "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j", "controller": true}]},
+            "spec": {"podSets": [{"name": "main", "count": pods}]},
+            "status": {
+                "conditions": [{"type": "QuotaReserved", "status": "True"}, {"type": "Admitted", "status": admitted}],
+                "admission": {"clusterQueue": "q", "podSetAssignments": [{"name": "main", "count": pods}]},
+            },
+        }))
+        .unwrap()
+    };
+    let asked = |spec: i64, assigned: i64, runs: Option<u32>, admitted: bool| {
+        let first = runs.map(|pods| slice("first", pods, None, true));
+        let growth = slice("growth", 4, Some("first"), admitted);
+        let family = Family::of(&growth, &first);
+        let sets = json!([{"name": "main", "count": spec, "template": pods(&json!({"cpu": "1"}))}]);
+        let whole = workload(&sets, &json!([{"name": "main", "count": assigned}]));
+        let wanted = wanted(&whole, &family, &[]).unwrap();
+        let needed = is_needed(&whole, &family, &[]).unwrap();
+        assert_eq!(needed, !wanted.is_empty());
+        wanted.first().map_or(0, |pods| pods.count)
+    };
+    assert_eq!(asked(4, 4, Some(2), false), 2, "2 run");
+    assert_eq!(asked(3, 4, Some(2), false), 1, "scaled back while it waits");
+    assert_eq!(asked(2, 4, Some(2), false), 0, "to what runs");
+    assert_eq!(asked(4, 4, None, false), 4, "what runs is not known");
+    assert_eq!(
+        asked(4, 4, Some(2), true),
+        4,
+        "it was admitted, and is the whole"
+    );
 }

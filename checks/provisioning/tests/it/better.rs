@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kueue_check::api::CheckState;
+use kueue_check_sim::apiserver::{Call, Patch, Resource, Verb};
 use kueue_check_sim::{Cluster, Job};
 use serde_json::{Value, json};
 
@@ -392,4 +393,88 @@ fn a_restart_at_any_moment_creates_nothing_twice() {
                 .await;
         });
     }
+}
+
+/// A Workload of an elastic job with `pods` pods. What stands for the job is an object that the
+/// cluster has.
+fn slice(cluster: &Cluster, name: &str, pods: u32, replaces: Option<&str>) -> Value {
+    let queues = Resource::new("kueue.x-k8s.io", "v1beta2", "localqueues");
+    let job = cluster
+        .server()
+        .object(&queues, "default", "queue")
+        .unwrap();
+    let mut annotations = json!({"kueue.x-k8s.io/elastic-job": "true"});
+    if let Some(replaces) = replaces {
+        let key = "kueue.x-k8s.io/workload-slice-replacement-for";
+        annotations[key] = format!("default/{replaces}").into();
+    }
+    json!({
+        "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload",
+        "metadata": {"name": name, "namespace": "default", "annotations": annotations,
+            "ownerReferences": [{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue",
+                "name": "queue", "uid": job["metadata"]["uid"], "controller": true}]},
+        "spec": {"queueName": "queue", "podSets": [{"name": "main", "count": pods, "template": {"spec": {
+            "restartPolicy": "Never", "containers": [
+                {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]}}}]},
+    })
+}
+
+/// Kueue finishes a Workload: because a growth has replaced it, or because the job has ended.
+fn finish(cluster: &Cluster, name: &str, reason: &str) {
+    let mut status = cluster.workload(name).unwrap()["status"].clone();
+    let conditions = status["conditions"].as_array_mut().unwrap();
+    conditions.push(
+        json!({"type": "Finished", "status": "True", "reason": reason, "message": "",
+        "lastTransitionTime": "2026-11-21T09:00:00Z"}),
+    );
+    let resource = Resource::new("kueue.x-k8s.io", "v1beta2", "workloads");
+    let call = Call::new(Verb::Patch(Patch::Merge), &resource)
+        .namespace("default")
+        .name(name)
+        .subresource("status")
+        .agent("kueue")
+        .body(json!({"status": {"conditions": status["conditions"]}}));
+    let answer = cluster.server().call(&call);
+    assert_eq!(answer.code, 200, "{}", answer.body);
+}
+
+#[test]
+fn a_growth_asks_for_its_increase_and_keeps_the_request_of_what_runs() {
+    trial(&retries(1)).run(async |cluster| {
+        cluster.apply(&slice(cluster, "el-1", 2, None));
+        let first = requested(cluster, "el-1", 1).await;
+        says(cluster, &first, "Provisioned", "True", "");
+        let admitted =
+            |name: &'static str| move |cluster: &Cluster| is_true(cluster, name, "Admitted");
+        cluster.expect("el-1 runs", admitted("el-1")).await;
+
+        cluster.apply(&slice(cluster, "el-2", 5, Some("el-1")));
+        finish(cluster, "el-1", "WorkloadSliceReplaced");
+        let second = requested(cluster, "el-2", 1).await;
+        let count = |request: &str| {
+            let all = requests(cluster);
+            let request = all
+                .iter()
+                .find(|object| object["metadata"]["name"] == request);
+            request.unwrap()["spec"]["podSets"][0]["count"].clone()
+        };
+        assert_eq!((count(&first), count(&second)), (json!(2), json!(3)));
+        says(cluster, &second, "Provisioned", "True", "");
+        cluster.expect("el-2 runs", admitted("el-2")).await;
+        cluster.advance(Duration::from_secs(600)).await;
+        assert_eq!(names(cluster), [first, second], "all pods run");
+
+        finish(cluster, "el-2", "Succeeded");
+        no_requests(cluster).await;
+    });
+}
+
+fn is_true(cluster: &Cluster, name: &str, kind: &str) -> bool {
+    let workload = cluster.workload(name);
+    let conditions = workload.map(|workload| workload["status"]["conditions"].clone());
+    let conditions = conditions.and_then(|conditions| conditions.as_array().cloned());
+    conditions
+        .unwrap_or_default()
+        .iter()
+        .any(|condition| condition["type"] == kind && condition["status"] == "True")
 }
