@@ -55,7 +55,9 @@ impl Story for Money {
             [name, &tight].map(|name| admission_check(name, CONTROLLER, GROUP, "Budget"));
         stage.apply(&queue(namespace)).await;
         stage.apply(&budget(name, "20", "Yield")).await;
-        stage.apply(&budget(&tight, "1", "CloseLocalQueues")).await;
+        stage
+            .apply(&budget(&tight, "1.5", "CloseLocalQueues"))
+            .await;
         stage.apply(&own_budget(namespace, name)).await;
         for check in [&check, &tight_check] {
             stage.apply(check).await;

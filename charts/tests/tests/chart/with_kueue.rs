@@ -75,7 +75,7 @@ fn job(namespace: &str, name: &str) -> Value {
     let container = json!({"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}});
     json!({
         "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": namespace, "labels": {"kueue.x-k8s.io/queue-name": "lq"}},
-        "spec": {"suspend": true, "parallelism": 1, "completions": 1, "template": {"spec": {"restartPolicy": "Never", "containers": [container]}}},
+        "spec": {"suspend": true, "parallelism": 1, "completions": 1, "template": {"spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container]}}},
     })
 }
 

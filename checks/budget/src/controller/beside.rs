@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::join;
 use kueue_check::Background;
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::shared::Shared;
@@ -27,8 +28,91 @@ pub(super) async fn run(shared: &Arc<Shared>, context: Background) {
         feeds::namespaces(shared, &context),
         feeds::cluster_queues(shared, &context),
         observe::run(shared, context.clone()),
-        walks(shared, context.clone()),
+        forget(shared, &context),
+        grants(shared, context.clone()),
+        warnings(shared, context.clone()),
+        close_queues(shared, context.clone()),
+        show(shared, context.clone()),
     );
+}
+
+/// Work that the leader does when something has changed, and now and then.
+struct Turns {
+    context: Background,
+    changes: watch::Receiver<()>,
+    leads: bool,
+}
+
+impl Turns {
+    fn new(shared: &Shared, context: Background) -> Self {
+        Self {
+            context,
+            changes: shared.changes(),
+            leads: false,
+        }
+    }
+
+    /// Waits until there is something to do. Whether this replica has begun to lead.
+    async fn next(&mut self) -> bool {
+        if self.leads {
+            sleep(PAUSE).await;
+            let _ = timeout(WALK, self.changes.changed()).await;
+        }
+        let led = self.leads && self.context.is_acting();
+        while !self.context.is_acting() {
+            self.context.acting_changed().await;
+        }
+        self.leads = true;
+        !led
+    }
+}
+
+/// A standby forgets what the leader has long settled.
+async fn forget(shared: &Shared, context: &Background) {
+    loop {
+        if !context.is_acting() {
+            shared.books().forget_old_parked(shared.now());
+        }
+        sleep(WALK).await;
+    }
+}
+
+/// Gives what becomes free to those who wait. Nothing in it waits for the API server.
+async fn grants(shared: &Shared, context: Background) {
+    let mut turns = Turns::new(shared, context);
+    loop {
+        turns.next().await;
+        walk(shared);
+    }
+}
+
+async fn warnings(shared: &Shared, context: Background) {
+    let mut told = event::Told::new(&context);
+    let mut turns = Turns::new(shared, context);
+    loop {
+        if turns.next().await {
+            told.begin();
+        }
+        told.warn(shared).await;
+    }
+}
+
+async fn close_queues(shared: &Arc<Shared>, context: Background) {
+    let mut queues = queues::Queues::default();
+    let mut turns = Turns::new(shared, context.clone());
+    loop {
+        turns.next().await;
+        queues.open_and_close(shared, &context).await;
+    }
+}
+
+async fn show(shared: &Arc<Shared>, context: Background) {
+    let mut shown = status::Shown::default();
+    let mut turns = Turns::new(shared, context.clone());
+    loop {
+        turns.next().await;
+        shown.show(shared, &context).await;
+    }
 }
 
 /// Records since when this replica leads. What is counted only by the leader begins anew.
@@ -50,28 +134,6 @@ async fn follow_leadership(shared: &Arc<Shared>, mut context: Background) {
         }
         session.0.set_leads_since(leads.then(|| shared.now()));
         context.acting_changed().await;
-    }
-}
-
-/// Gives what becomes free to those who wait, and shows balances.
-async fn walks(shared: &Arc<Shared>, mut context: Background) {
-    let mut shown = status::Shown::default();
-    let mut told = event::Told::new(&context);
-    let mut queues = queues::Queues::default();
-    loop {
-        if !context.is_acting() {
-            while !context.is_acting() {
-                shared.books().forget_old_parked(shared.now());
-                let _ = timeout(WALK, context.acting_changed()).await;
-            }
-            told.begin();
-        }
-        walk(shared);
-        told.warn(shared).await;
-        queues.open_and_close(shared, &context).await;
-        shown.show(shared, &context).await;
-        sleep(PAUSE).await;
-        let _ = timeout(WALK, shared.wait_for_change()).await;
     }
 }
 

@@ -35,6 +35,7 @@ enum Change<K> {
 /// Hands over each change of the objects of `api`, for ever, and each error to `failed`; `kind` is
 /// for the log.
 async fn follow<K>(
+    shared: &Shared,
     api: Api<K>,
     kind: &str,
     mut hand: impl FnMut(Change<K>),
@@ -44,15 +45,20 @@ async fn follow<K>(
 {
     let mut events = pin!(watcher(api, Config::default()).default_backoff());
     let mut list = Vec::new();
+    shared.watch_has_listed(kind, false);
     while let Some(event) = events.next().await {
         match event {
             Ok(Event::Init) => list.clear(),
             Ok(Event::InitApply(object)) => list.push(object),
-            Ok(Event::InitDone) => hand(Change::Complete(std::mem::take(&mut list))),
+            Ok(Event::InitDone) => {
+                hand(Change::Complete(std::mem::take(&mut list)));
+                shared.watch_has_listed(kind, true);
+            }
             Ok(Event::Apply(object)) => hand(Change::Is(object)),
             Ok(Event::Delete(object)) => hand(Change::Gone(object)),
             Err(error) => {
                 tracing::warn!(error = %kueue_check::Message::new(error.to_string()), kind, "a watch of the budget check fails and is begun again");
+                shared.watch_failed(kind);
                 failed(&error);
             }
         }
@@ -98,6 +104,7 @@ pub(super) async fn budgets(shared: &Arc<Shared>, context: &Background) {
         }
     };
     follow(
+        shared,
         api,
         "Budget",
         |change| {
@@ -137,6 +144,7 @@ pub(super) async fn namespace_budgets(shared: &Arc<Shared>, context: &Background
         spec: object.spec.clone(),
     };
     follow(
+        shared,
         api,
         "NamespaceBudget",
         |change| {
@@ -175,6 +183,7 @@ pub(super) async fn namespaces(shared: &Arc<Shared>, context: &Background) {
     let api: Api<Namespace> = Api::all(context.client().clone());
     let mut known: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
     follow(
+        shared,
         api,
         "Namespace",
         |change| {
@@ -241,13 +250,16 @@ pub(super) async fn served(client: &Client, kind: &str, plural: &str) -> Option<
 
 /// Objects whose type only the cluster knows.
 async fn follow_dynamic(
+    shared: &Shared,
     client: &Client,
     kind: &str,
     plural: &str,
     hand: impl FnMut(Change<DynamicObject>),
 ) {
+    shared.watch_has_listed(kind, false);
     let resource = kueue(client, kind, plural).await;
     follow(
+        shared,
         Api::all_with(client.clone(), &resource),
         kind,
         hand,
@@ -264,6 +276,7 @@ pub(super) async fn admission_checks(shared: &Arc<Shared>, context: &Background)
         name.filter(|_| ours).map(str::to_owned)
     };
     follow_dynamic(
+        shared,
         context.client(),
         "AdmissionCheck",
         "admissionchecks",
@@ -313,6 +326,7 @@ pub(super) async fn cluster_queues(shared: &Arc<Shared>, context: &Background) {
         sleep(LATER).await;
     }
     follow_dynamic(
+        shared,
         context.client(),
         "ClusterQueue",
         "clusterqueues",

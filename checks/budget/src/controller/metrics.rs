@@ -3,6 +3,8 @@
 //! Only the leader shows samples. A standby asks no source, so it would show that nothing has been
 //! spent; a replica that has led shows figures of then.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use kueue_check::MetricsText;
 
@@ -56,6 +58,8 @@ struct Shown {
     /// By Budget and result.
     questions: Vec<(String, &'static str, u64)>,
     decisions: Vec<(String, &'static str, u64)>,
+    /// By kind.
+    watches: BTreeMap<String, bool>,
 }
 
 impl Shown {
@@ -66,6 +70,7 @@ impl Shown {
         let mut shown = Self {
             questions: flat(shared.questions()),
             decisions: flat(shared.decisions()),
+            watches: shared.watches(),
             ..Self::default()
         };
         let books = shared.books();
@@ -186,6 +191,13 @@ impl Shown {
             family.count(&[("budget", &budget.name)], budget.limits_are_known.into());
         }
         let mut family = text.gauge(
+            "budget_watch_synced",
+            "Whether the watch of a kind has read its list, and has not failed in the last two minutes",
+        );
+        for (kind, is_synced) in &self.watches {
+            family.count(&[("kind", kind)], (*is_synced).into());
+        }
+        let mut family = text.gauge(
             "budget_period_covered",
             "Whether the source has figures of the period's beginning",
         );
@@ -253,9 +265,7 @@ fn accounts<'a>(
     })
 }
 
-fn flat(
-    counts: std::collections::BTreeMap<(String, &'static str), u64>,
-) -> Vec<(String, &'static str, u64)> {
+fn flat(counts: BTreeMap<(String, &'static str), u64>) -> Vec<(String, &'static str, u64)> {
     counts
         .into_iter()
         .map(|((budget, result), count)| (budget, result, count))

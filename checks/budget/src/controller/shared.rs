@@ -19,6 +19,19 @@ use crate::terms::Terms;
 /// How long an activation waits for the source's first answer. One that is down says nothing about the Budget.
 const FIRST_ANSWER: Duration = Duration::from_secs(10);
 
+/// A watch that fails does so again within so many seconds. That it works is not said while nothing
+/// changes.
+const AGAIN: i64 = 120;
+
+/// What is known of a watch.
+#[derive(Clone, Copy, Debug, Default)]
+struct Watched {
+    /// Whether it has read its list.
+    listed: bool,
+    /// When it last failed.
+    failed: Option<Timestamp>,
+}
+
 pub(super) struct Shared {
     books: Mutex<Books>,
     pub(super) make: Box<MakeSource>,
@@ -27,7 +40,7 @@ pub(super) struct Shared {
     answers: Mutex<BTreeMap<String, Asked>>,
     answered: watch::Sender<u64>,
     ask: Notify,
-    changed: Notify,
+    changed: watch::Sender<()>,
     woken: broadcast::Sender<Uid>,
     /// Questions to sources, by Budget and result.
     questions: Mutex<BTreeMap<(String, &'static str), u64>>,
@@ -43,6 +56,7 @@ pub(super) struct Shared {
     namespaces: Mutex<Listed<Labels>>,
     /// Since when this replica leads.
     leads_since: Mutex<Option<Timestamp>>,
+    watches: Mutex<BTreeMap<String, Watched>>,
     /// Names in answers of sources that no namespace can have, by Budget.
     invalid_names: Mutex<BTreeMap<String, u64>>,
 }
@@ -84,7 +98,7 @@ impl Shared {
             answers: Mutex::default(),
             answered: watch::Sender::new(0),
             ask: Notify::new(),
-            changed: Notify::new(),
+            changed: watch::Sender::new(()),
             woken: broadcast::channel(4096).0,
             questions: Mutex::default(),
             decisions: Mutex::default(),
@@ -95,6 +109,7 @@ impl Shared {
             own: Mutex::default(),
             namespaces: Mutex::default(),
             leads_since: Mutex::default(),
+            watches: Mutex::default(),
             invalid_names: Mutex::default(),
         }
     }
@@ -220,11 +235,12 @@ impl Shared {
 
     /// Something in the books has changed.
     pub(super) fn changed(&self) {
-        self.changed.notify_one();
+        self.changed.send_replace(());
     }
 
-    pub(super) async fn wait_for_change(&self) {
-        self.changed.notified().await;
+    /// Follows the changes in the books.
+    pub(super) fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
     }
 
     pub(super) async fn wait_for_question(&self) {
@@ -330,6 +346,33 @@ impl Shared {
         *lock(&self.decisions)
             .entry((budget.to_owned(), word))
             .or_default() += 1;
+    }
+
+    /// The watch of `kind` has read its list, or begins without one.
+    pub(super) fn watch_has_listed(&self, kind: &str, listed: bool) {
+        let failed = None;
+        lock(&self.watches).insert(kind.to_owned(), Watched { listed, failed });
+    }
+
+    /// The watch of `kind` has failed and is begun again.
+    pub(super) fn watch_failed(&self, kind: &str) {
+        let now = self.now();
+        let mut watches = lock(&self.watches);
+        watches.entry(kind.to_owned()).or_default().failed = Some(now);
+    }
+
+    /// Whether each watch works, by kind.
+    pub(super) fn watches(&self) -> BTreeMap<String, bool> {
+        let now = self.now().as_second();
+        let works = |watched: &Watched| {
+            let failed = watched.failed.map(Timestamp::as_second);
+            watched.listed && failed.is_none_or(|at| now - at > AGAIN)
+        };
+        let watches = lock(&self.watches);
+        let all = watches
+            .iter()
+            .map(|(kind, watched)| (kind.clone(), works(watched)));
+        all.collect()
     }
 
     /// Counts names in the answer of the source of `budget` that no namespace can have.

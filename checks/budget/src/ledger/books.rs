@@ -364,11 +364,12 @@ fn read(
         // Kubernetes 1.31 and later finish a Job when its last pod has terminated; of other kinds
         // that is not known.
         let is_job = |owner: &Owner| owner.kind() == "Job" && owner.api_version() == "batch/v1";
-        return if workload.owner().is_some_and(is_job) {
-            book.end(uid, at)
+        if workload.owner().is_some_and(is_job) {
+            book.end(uid, at);
         } else {
-            book.stop(uid, at)
-        };
+            book.stop(uid, at);
+        }
+        return;
     }
     if !workload.holds_quota() {
         // The quota goes when no pod is active, later than `Evicted`. Pods that terminate are not

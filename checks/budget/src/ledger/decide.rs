@@ -27,20 +27,20 @@ impl Book {
         }
         if let RunState::Approved(_) = run.state {
             self.see(run, now);
-            return match self.taken_back(run, now) {
-                Some(reason) => self.refuse(run, reason, now),
-                None => {
-                    self.grown.remove(&run.uid);
-                    Decision::Unchanged
-                }
-            };
+            if let Some(reason) = self.taken_back(run, now) {
+                return self.refuse(run, reason, now);
+            }
+            self.grown.remove(&run.uid);
+            return Decision::Unchanged;
         }
-        // What was given money once keeps it: the answer may be on its way.
+        // What was given money once keeps it: the answer may be on its way. One about a cheaper job
+        // arrives no more, because it is bound to the Workload's version.
         self.see(run, now);
+        let grown = self.grown.remove(&run.uid).is_some();
         let given = self
             .live
             .get(&run.uid)
-            .is_some_and(|live| live.approval == Approval::Given);
+            .is_some_and(|live| live.approval == Approval::Given && !grown);
         self.unlien(&run.uid);
         if !matches!(self.exemption(run), Ok(Some(_)))
             && self.terms.on_ungoverned == HoldOrAdmit::Admit
@@ -73,15 +73,11 @@ impl Book {
         if !self.grown.contains_key(&run.uid) {
             return None;
         }
-        let approval = |book: &mut Self, approval| {
-            if let Some(live) = book.live.get_mut(&run.uid) {
-                live.approval = approval;
-            }
-        };
         // It counts until the cluster shows that it no longer may start, but not against itself.
-        approval(self, Approval::None);
+        let approval =
+            std::mem::replace(&mut self.live.get_mut(&run.uid)?.approval, Approval::None);
         let judged = self.judge(run, now, &mut Tally::default());
-        approval(self, Approval::Shown);
+        self.live.get_mut(&run.uid)?.approval = approval;
         judged.err().filter(|reason| {
             matches!(
                 reason,

@@ -852,8 +852,16 @@ fn what_was_approved_is_decided_again_when_it_costs_more_before_it_is_admitted()
             assert_eq!(walked.retold.len(), 0, "{case}");
         }
     }
+    // So is what was given money and is not shown to be approved yet.
+    let mut book = self::book(&json!({}), "80");
+    assert_eq!(word(&book.decide(&run("a", 10), time(NOW))), "fits");
+    assert_eq!(word(&book.decide(&run("a", 10), time(NOW))), "fits");
+    let longer = longer(run("a", 10), 7201);
+    assert_eq!(word(&book.decide(&longer, time(NOW))), "does_not_fit");
+    assert_eq!(balance(&book, NOW).committed.reserved, Amount::ZERO);
+
     // Prices are what a job was priced from too.
-    let mut book = book(&json!({}), "80");
+    let mut book = self::book(&json!({}), "80");
     book.decide(&run("a", 10), time(NOW));
     let approved = Run {
         state: RunState::Approved(NOW),

@@ -11,7 +11,9 @@ use kueue_check::{AdmissionCheckController, Background, Clock, Seen};
 use kueue_check_budget::controller::BudgetCheck;
 use kueue_check_budget::resource::{Budget, NamespaceBudget};
 use kueue_check_budget::source::{Answer, Credentials, Fixed, Question, Source, SourceError};
-use kueue_check_sim::apiserver::{ApiServer, Call, Patch, Resource, Verb};
+use kueue_check_sim::apiserver::{
+    ApiServer, Call, Faults, Patch, Request, RequestFault, Resource, Status, Verb,
+};
 use kueue_check_testenv::exposition::{Sample, parse};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -50,6 +52,7 @@ impl Replica {
         let key = |sample: &Sample| {
             let label = |name: &str| sample.labels.get(name).cloned();
             let about = label("account").or_else(|| label("result"));
+            let about = about.or_else(|| label("kind"));
             (sample.name.clone(), about.unwrap_or_default())
         };
         samples
@@ -269,4 +272,35 @@ async fn a_wrong_figure_is_corrected_in_the_budget() {
     let next = Replica::new(says("9"), &server, &clock, true);
     sleep(Duration::from_secs(60)).await;
     assert!((spent(&next) - 3.0).abs() < 1e-9, "{}", spent(&next));
+}
+
+/// No NamespaceBudget may be listed.
+struct Forbidden;
+
+impl Faults for Forbidden {
+    fn request(&self, request: &Request) -> Option<RequestFault> {
+        let is_list = request.call.verb == Verb::List;
+        let fails = is_list && request.call.resource.plural == "namespacebudgets";
+        fails.then(|| RequestFault::Refuse {
+            status: Status::new(403, "Tested", "tested"),
+            retry_after: None,
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_fails_is_shown() {
+    let (server, clock) = server(&json!({}));
+    server.set_faults(Arc::new(Forbidden));
+    let replica = replica(&server, &clock, true);
+    let synced = |kind: &str| {
+        let shown = replica.shows();
+        shown.get(&series("budget_watch_synced", kind)).copied()
+    };
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(synced("NamespaceBudget"), Some(0.0));
+    assert_eq!(synced("Budget"), Some(1.0));
+    server.clear_faults();
+    sleep(Duration::from_secs(120)).await;
+    assert_eq!(synced("NamespaceBudget"), Some(1.0));
 }

@@ -284,7 +284,7 @@ async fn a_job_that_runs_and_is_in_no_figure_is_not_free() {
             .into_iter()
             .chain(also)
             .collect();
-        server.queue(vec![vector(&probe), vector(&[spent.clone()])]);
+        server.queue(vec![vector(&probe), vector(std::slice::from_ref(&spent))]);
         let answer = ask(&server, &json!({}), Credentials::default())
             .await
             .unwrap();

@@ -64,8 +64,8 @@ impl Book {
             let approved = live.claim.rate.cost(live.claim.longest());
             run.quote.total() > approved
         });
-        let is_approved = matches!(run.state, RunState::Approved(_)) && known.is_some();
-        if is_approved && (grows || self.grown.contains_key(&run.uid)) {
+        let may_start = known.is_some() && !matches!(run.state, RunState::Running(_));
+        if may_start && (grows || self.grown.contains_key(&run.uid)) {
             self.grown.insert(run.uid.clone(), run.clone());
         } else {
             self.grown.remove(&run.uid);

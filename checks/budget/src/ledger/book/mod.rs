@@ -49,7 +49,7 @@ pub struct Book {
     pub(super) unsanctioned: u64,
     /// The names of namespaces, which many runs share.
     pub(super) names: BTreeSet<Arc<str>>,
-    /// Runs that have our word and cost more since, and are not admitted.
+    /// Runs that have our word, shown or not, and cost more since, and are not admitted.
     pub(super) grown: BTreeMap<Uid, Run>,
     /// Resources and flavors that are used and have no price, since the terms are what they are.
     pub(super) unpriced: BTreeSet<(String, String)>,

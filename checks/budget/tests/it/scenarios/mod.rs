@@ -6,6 +6,7 @@ mod marks;
 mod quiet;
 mod several;
 mod single;
+mod slow;
 mod unreferred;
 mod yielding;
 
