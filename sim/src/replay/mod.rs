@@ -22,6 +22,7 @@ use std::path::Path;
 
 use kueue_check::Clock;
 
+pub use project::projection;
 pub use trace::Trace;
 
 use crate::apiserver::{ApiServer, Prepared};
