@@ -69,8 +69,9 @@ fn pods(random: &mut Random, world: &World, count: u64) -> Pods {
     let two = world.flavors.len() > 1;
     let selector = (two && random.chance(20))
         .then(|| serde_json::json!({"pool": random.of(&["a", "b"]).to_owned()}));
-    let tolerations = (two && random.chance(35))
-        .then(|| serde_json::json!([{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}]));
+    let tolerations = (two && random.chance(35)).then(
+        || serde_json::json!([{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}]),
+    );
     Pods {
         count,
         requests,

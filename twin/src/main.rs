@@ -117,7 +117,10 @@ async fn run(arguments: &Arguments) -> Result<bool, Failure> {
     for played in differing {
         let outcomes = again(&stage, &played.history, arguments.again).await?;
         if outcomes.iter().any(Vec::is_empty) {
-            println!("{}: varies on the real Kueue; the model does one of both", played.history.name);
+            println!(
+                "{}: varies on the real Kueue; the model does one of both",
+                played.history.name
+            );
             raced += 1;
             continue;
         }
@@ -174,7 +177,11 @@ async fn shorten(arguments: &Arguments, stage: &Stage, played: Played) -> Result
 }
 
 fn print(played: &Played) {
-    println!("== {} ({} steps)", played.history.name, played.history.steps.len());
+    println!(
+        "== {} ({} steps)",
+        played.history.name,
+        played.history.steps.len()
+    );
     for difference in &played.differences {
         println!("{difference}");
     }

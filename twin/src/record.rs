@@ -173,7 +173,10 @@ impl Recorder<'_> {
     /// The Workload with this short name: its own, or that of the job that it is for.
     fn workload(&self, short: &str) -> Option<&Arc<Value>> {
         let name = self.marked(short);
-        let all = self.live.iter().filter(|((kind, _), _)| *kind == "Workload");
+        let all = self
+            .live
+            .iter()
+            .filter(|((kind, _), _)| *kind == "Workload");
         let mut named = all.map(|(_, object)| object);
         named.rfind(|object| {
             let metadata = &object["metadata"];

@@ -99,8 +99,7 @@ fn updates(random: &mut Random) -> Value {
         update["nodeSelector"] = json!({"n": random.of(&values)});
     }
     if random.chance(30) {
-        update["tolerations"] =
-            json!([{"key": "k", "operator": "Exists", "effect": "NoSchedule"}]);
+        update["tolerations"] = json!([{"key": "k", "operator": "Exists", "effect": "NoSchedule"}]);
     }
     update
 }

@@ -106,7 +106,10 @@ impl Recorder<'_> {
             "message": "Job finished successfully", "lastTransitionTime": self.now(),
         });
         let body = self.status(name, json!({"conditions": [condition]}))?;
-        let path = format!("{}/status?fieldManager=owner&force=true", self.path_of(name)?);
+        let path = format!(
+            "{}/status?fieldManager=owner&force=true",
+            self.path_of(name)?
+        );
         Some(Request::apply(path, body))
     }
 
