@@ -108,7 +108,13 @@ impl Kueue {
                 || old.spec.admission_checks_strategy != new.spec.admission_checks_strategy
                 || old.spec.stop_policy != new.spec.stop_policy
         });
-        if wakes {
+        let stops = old.is_some() && new.spec.stop_policy != StopPolicy::None;
+        if wakes && stops && self.version.misses_stop {
+            self.wake_local_queues(&name);
+            for known in self.holders(&name) {
+                self.enqueue(Task::Workload(known.workload.metadata.key()));
+            }
+        } else if wakes {
             self.wake_workloads(&name);
         } else {
             self.wake_local_queues(&name);
@@ -215,9 +221,9 @@ impl Kueue {
         let head = self.queue(name).head().map(str::to_owned);
         let known = head.and_then(|key| self.cache.workloads.get(&key));
         if let Some(known) = known {
-            let entries = known.workload.status.admission_checks.clone();
             let key = known.workload.metadata.key();
-            self.copied_checks.insert(key, entries);
+            let copy = std::sync::Arc::clone(&known.workload);
+            self.copies.insert(key, copy);
         }
     }
 
@@ -246,6 +252,11 @@ impl Kueue {
 
     /// Puts a Workload where it belongs: into its queue, or out of it.
     pub(super) fn place(&mut self, key: &str) {
+        self.place_as(key, false);
+    }
+
+    /// The same; `started`: because its LocalQueue is started.
+    pub(super) fn place_as(&mut self, key: &str, started: bool) {
         let now = self.api.now();
         let Some(known) = self.cache.workloads.get(key).cloned() else {
             return;
@@ -265,21 +276,26 @@ impl Kueue {
         let queue = self.queue(&name);
         if waits && !stopped {
             let was_waiting = queue.is_active(key);
-            queue.push(workload, known.arrival, now);
-            if was_waiting && queue.blocks() && queue.first() == Some(key) {
+            if started {
+                queue.push_from_local_queue(workload, known.arrival);
+            } else {
+                queue.push(workload, known.arrival, now);
+            }
+            let blocks = was_waiting && queue.blocks() && queue.first() == Some(key);
+            if blocks && !self.version.slow_scheduler {
                 self.urgent.insert(name.clone());
             }
             let queue = self.queue(&name);
             // An idle scheduler takes it at once.
             let taken = !was_waiting && queue.head() == Some(key) && self.is_active(&name);
             if taken {
-                let entries = workload.status.admission_checks.clone();
-                self.copied_checks.insert(key.to_owned(), entries);
+                self.copies
+                    .insert(key.to_owned(), std::sync::Arc::clone(workload));
             }
             self.ready.insert(name);
         } else {
             queue.remove(key);
-            self.copied_checks.remove(key);
+            self.copies.remove(key);
         }
     }
 }

@@ -11,6 +11,7 @@ mod second_pass;
 mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use kueue_check::Clock;
@@ -18,7 +19,7 @@ use kueue_check::Clock;
 use self::cache::Cache;
 use super::KueueVersion;
 use super::api::{Api, Recorder};
-use super::objects::CheckEntry;
+use super::objects::{CheckEntry, Workload};
 use super::queue::PendingQueue;
 use super::scheduler::LastTried;
 use crate::apiserver::ApiServer;
@@ -83,8 +84,8 @@ pub struct Kueue {
     /// ClusterQueues whose first Workload blocks them and has changed: the scheduler tries it without
     /// end, so that it is there before the reconciler.
     urgent: BTreeSet<String>,
-    /// The check states of Workloads that came into an empty queue, as the scheduler has copied them.
-    copied_checks: BTreeMap<String, Vec<CheckEntry>>,
+    /// Workloads that came into an empty queue, as the scheduler has copied them.
+    copies: BTreeMap<String, Arc<Workload>>,
     /// The ends of delays that were written for Workloads that are not active.
     delays_written: BTreeMap<String, Timestamp>,
     /// Where the search of flavors goes on for Workloads that others were before.
@@ -106,7 +107,7 @@ impl Kueue {
             ready: BTreeSet::new(),
             queued_checks: BTreeMap::new(),
             urgent: BTreeSet::new(),
-            copied_checks: BTreeMap::new(),
+            copies: BTreeMap::new(),
             delays_written: BTreeMap::new(),
             last_tried: BTreeMap::new(),
         }

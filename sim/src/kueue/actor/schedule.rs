@@ -294,13 +294,12 @@ impl Kueue {
     ) {
         let now = self.api.now();
         let old = &known.workload;
-        let mut new = (**old).clone();
-        // The scheduler's copy is that with which the Workload came into the queue: check states
-        // that have changed since are written back (Kueue 0.19.2, `admit` in
-        // `pkg/scheduler/scheduler.go`).
         let key = old.metadata.key();
-        let copied = self.copied_checks.remove(&key);
-        if let Some(entries) = self.queued_checks.remove(&key).or(copied) {
+        // The scheduler's copy is that with which the Workload came into the queue: what has changed
+        // since is written back (Kueue 0.19.2, `admit` in `pkg/scheduler/scheduler.go`).
+        let copy = self.copies.remove(&key);
+        let mut new = (*copy.unwrap_or_else(|| old.clone())).clone();
+        if let Some(entries) = self.queued_checks.remove(&key) {
             new.status.admission_checks = entries;
         }
         reserve(&mut new, assignment.admission, now);
@@ -362,7 +361,7 @@ impl Kueue {
         }
         let now = self.api.now();
         let key = workload.metadata.key();
-        self.copied_checks.remove(&key);
+        self.copies.remove(&key);
         self.queue(&queue.metadata.name).requeue(&key, requeue);
         let mut new = workload.clone();
         let metadata = if unset_quota(&mut new, reason, why, self.version, now) {

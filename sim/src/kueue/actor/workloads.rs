@@ -34,8 +34,9 @@ impl Kueue {
         let Some(new) = new else {
             if let Some(gone) = old {
                 let key = gone.workload.metadata.key();
-                for queue in self.queues.values_mut() {
+                for (name, queue) in &mut self.queues {
                     queue.remove(&key);
+                    self.ready.insert(name.clone());
                 }
             }
             return;

@@ -120,6 +120,18 @@ impl PendingQueue {
         }
     }
 
+    /// Puts a Workload in whose LocalQueue is started: at once, whatever it waits for (Kueue 0.19.2,
+    /// `AddFromLocalQueue` in `pkg/cache/queue/cluster_queue.go`).
+    pub(crate) fn push_from_local_queue(&mut self, workload: &Workload, arrival: u64) {
+        let key = workload.metadata.key();
+        if !self.entries.contains_key(&key) {
+            let entry = Entry::of(workload, arrival);
+            self.active.insert(entry.rank.clone());
+            self.entries.insert(key, entry);
+            self.stuck = false;
+        }
+    }
+
     fn is_hopeless(&self, entry: &Entry) -> bool {
         self.hashes() && self.hopeless.contains(&entry.hash)
     }
@@ -140,6 +152,9 @@ impl PendingQueue {
 
     /// Takes a Workload out.
     pub(crate) fn remove(&mut self, key: &str) {
+        if self.first() == Some(key) {
+            self.stuck = false;
+        }
         if let Some(entry) = self.entries.remove(key) {
             self.active.remove(&entry.rank);
             self.inadmissible.remove(key);
