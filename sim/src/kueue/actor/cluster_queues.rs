@@ -90,7 +90,12 @@ impl Kueue {
         if !before && self.is_active(&name) {
             self.copy_head(&name);
         }
-        if old.is_none_or(|old| old.spec != new.spec) {
+        // A new one has no Workloads that did not fit; those of its cohort may now.
+        let changes = match old {
+            Some(old) => old.spec != new.spec,
+            None => !new.spec.cohort_name.is_empty(),
+        };
+        if changes {
             self.quota_changed(&name);
         }
         self.ready.insert(name.clone());
@@ -296,6 +301,7 @@ impl Kueue {
         } else {
             queue.remove(key);
             self.copies.remove(key);
+            self.ready.insert(name);
         }
     }
 }

@@ -31,6 +31,16 @@ impl Kueue {
         if let Some(name) = held.as_ref().filter(|_| changed) {
             self.quota_freed(name);
         }
+        // Whoever is out of the queue, with quota or without, makes those that did not fit be tried
+        // again (Kueue 0.19.2, `Update` and `Delete` in `pkg/controller/core/workload_controller.go`).
+        let out = |known: &Known| !known.workload.is_active() || known.workload.is_finished();
+        if new.as_ref().is_none_or(out)
+            && let Some(known) = new.as_ref().or(old.as_ref())
+            && let Some(queue) = self.cache.local_queue(&known.workload)
+        {
+            let name = queue.spec.cluster_queue.clone();
+            self.quota_changed(&name);
+        }
         let Some(new) = new else {
             if let Some(gone) = old {
                 let key = gone.workload.metadata.key();
