@@ -132,11 +132,16 @@ impl Kueue {
         }
         let queue = self.cache.cluster_queues.get(name)?.clone();
         let key = self.queues.get(name)?.first()?.to_owned();
-        let known = self.cache.workloads.get(&key).cloned();
-        if known.is_none() {
+        let Some(mut known) = self.cache.workloads.get(&key).cloned() else {
             self.queue(name).remove(&key);
+            return None;
+        };
+        // The scheduler's copy is that with which the Workload came into the queue: what has changed
+        // since is written back (Kueue 0.19.2, `pkg/scheduler/scheduler.go`).
+        if let Some(copy) = self.copies.remove(&key) {
+            known.workload = copy;
         }
-        Some((known?, queue))
+        Some((known, queue))
     }
 
     /// Why a Workload is not tried at all.
@@ -294,12 +299,8 @@ impl Kueue {
     ) {
         let now = self.api.now();
         let old = &known.workload;
-        let key = old.metadata.key();
-        // The scheduler's copy is that with which the Workload came into the queue: what has changed
-        // since is written back (Kueue 0.19.2, `admit` in `pkg/scheduler/scheduler.go`).
-        let copy = self.copies.remove(&key);
-        let mut new = (*copy.unwrap_or_else(|| old.clone())).clone();
-        if let Some(entries) = self.queued_checks.remove(&key) {
+        let mut new = (**old).clone();
+        if let Some(entries) = self.queued_checks.remove(&old.metadata.key()) {
             new.status.admission_checks = entries;
         }
         reserve(&mut new, assignment.admission, now);
@@ -361,7 +362,6 @@ impl Kueue {
         }
         let now = self.api.now();
         let key = workload.metadata.key();
-        self.copies.remove(&key);
         self.queue(&queue.metadata.name).requeue(&key, requeue);
         let mut new = workload.clone();
         let metadata = if unset_quota(&mut new, reason, why, self.version, now) {
