@@ -15,6 +15,7 @@ mod play;
 mod playback;
 mod project;
 mod request;
+mod scope;
 mod trace;
 
 use std::fmt;
@@ -88,6 +89,9 @@ pub enum ReplayError {
     /// A request in it.
     #[error("the trace has a request that the model does not know: {0}")]
     Request(String),
+    /// What it is about.
+    #[error("the model has no {0}, which the trace uses")]
+    NotModelled(&'static str),
 }
 
 /// Starts something beside the model.
@@ -170,8 +174,10 @@ impl Replay {
     /// first differs.
     ///
     /// # Errors
-    /// If the trace has a request that can't be understood.
+    /// If the trace has a request that can't be understood, or is about what the model does not
+    /// have.
     pub fn run(mut self) -> Result<Vec<Difference>, ReplayError> {
+        scope::check(&self.trace)?;
         let overlook = self.overlook.take();
         let others: Vec<Self> = if self.beside.is_empty() {
             self.other_outcomes()
