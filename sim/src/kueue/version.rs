@@ -56,7 +56,7 @@ pub struct KueueVersion {
     /// stopped, so that their conditions do not say it: the other outcome of a race (measured on
     /// 0.19.2: 6 of 23 such Workloads).
     pub misses_stop: bool,
-    /// The reconciler sees a change of a Workload that blocks a StrictFIFO queue before the
+    /// The reconciler sees a change of a Workload that blocks a `StrictFIFO` queue before the
     /// scheduler tries it again: the other outcome of a race.
     pub slow_scheduler: bool,
     /// KEP-993's PreemptionRequired and preemptionPolicy, which no Kueue has.

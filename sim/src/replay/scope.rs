@@ -40,7 +40,7 @@ fn missing(path: &str, body: &Value) -> Option<&'static str> {
     }
     let has = |field: &&str| body.pointer(field).is_some_and(|value| !value.is_null());
     let found = NOT_MODELLED.iter().find(|(_, paths, fields)| {
-        paths.iter().any(|part| path.contains(part)) || fields.iter().any(|field| has(field))
+        paths.iter().any(|part| path.contains(part)) || fields.iter().any(has)
     });
     found.map(|(what, ..)| *what)
 }

@@ -71,9 +71,12 @@ fn assign_in(
         node: tree.queue(&queue.metadata.name).unwrap(),
         tree,
         flavors,
-        simulate: &|_, _| match preempts {
-            true => (Fit::Preempt, 0),
-            false => (Fit::NoCandidates, 0),
+        simulate: &|_, _| {
+            if preempts {
+                (Fit::Preempt, 0)
+            } else {
+                (Fit::NoCandidates, 0)
+            }
         },
         last_tried,
     };

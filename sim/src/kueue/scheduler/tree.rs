@@ -99,7 +99,9 @@ impl Tree {
     fn accumulate(&mut self, node: NodeId) {
         let own = &self.nodes[node].quotas;
         let mut subtree = Usage::default();
-        own.iter().for_each(|(c, q)| subtree.add(c, q.nominal));
+        for (cell, quota) in own {
+            subtree.add(cell, quota.nominal);
+        }
         self.nodes[node].subtree = subtree;
         for child in self.nodes[node].children.clone() {
             self.accumulate(child);

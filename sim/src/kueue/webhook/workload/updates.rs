@@ -64,9 +64,10 @@ pub(super) fn changed_while_ready(new: &Value, old: &Value) -> Vec<FieldError> {
         if stays_ready && updates(check) != updates(before) {
             let shown: Vec<String> = updates(check).iter().map(in_order).collect();
             // An absent list is a nil slice in Kueue.
-            let shown = match check["podSetUpdates"].is_array() {
-                true => format!("[{}]", shown.join(",")),
-                false => "null".to_owned(),
+            let shown = if check["podSetUpdates"].is_array() {
+                format!("[{}]", shown.join(","))
+            } else {
+                "null".to_owned()
             };
             errors.push(FieldError {
                 field: format!("status.admissionChecks[{at}].podSetUpdates"),
