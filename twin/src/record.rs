@@ -37,6 +37,7 @@ pub(crate) async fn record(stage: &Stage, history: &History) -> Result<Value, St
         zero: Instant::now(),
         live: BTreeMap::new(),
         states: BTreeMap::new(),
+        names: BTreeMap::new(),
     };
     let began = clock.now();
     let mut steps = Vec::new();
@@ -51,7 +52,7 @@ pub(crate) async fn record(stage: &Stage, history: &History) -> Result<Value, St
         "kueue": "v0.19.2",
         "apiserver": "v1.36.3",
         "began": began.to_string(),
-        "workloadNames": recorder.workload_names(),
+        "workloadNames": recorder.names,
         "steps": steps,
         "final": recorder.states,
     }))
@@ -67,6 +68,8 @@ struct Recorder<'a> {
     live: BTreeMap<(&'static str, String), Arc<Value>>,
     /// The same, as the trace shows them.
     states: BTreeMap<String, Value>,
+    /// Generated names of Workloads, also of those that are gone, and the short ones.
+    names: BTreeMap<String, String>,
 }
 
 impl Recorder<'_> {
@@ -122,6 +125,11 @@ impl Recorder<'_> {
     /// Takes note of a change, and shows it if it is one in the eyes of a trace.
     fn take(&mut self, seen: &Seen) -> Option<Value> {
         let name = seen.object["metadata"]["name"].as_str()?.to_owned();
+        let owner = &seen.object["metadata"]["ownerReferences"][0]["name"];
+        if let ("Workload", Some(owner)) = (seen.kind, owner.as_str()) {
+            let names = (name.replace(&self.mark, ""), owner.replace(&self.mark, ""));
+            self.names.extend([names]);
+        }
         let key = (seen.kind, name.clone());
         let old = if seen.deleted {
             self.live.remove(&key)
@@ -186,16 +194,5 @@ impl Recorder<'_> {
 
     fn job(&self, short: &str) -> Option<&Arc<Value>> {
         self.live.get(&("Job", self.marked(short)))
-    }
-
-    fn workload_names(&self) -> BTreeMap<String, String> {
-        let mut names = BTreeMap::new();
-        for ((kind, name), object) in &self.live {
-            let owner = &object["metadata"]["ownerReferences"][0]["name"];
-            if let ("Workload", Some(owner)) = (*kind, owner.as_str()) {
-                names.insert(name.replace(&self.mark, ""), owner.replace(&self.mark, ""));
-            }
-        }
-        names
     }
 }
