@@ -25,7 +25,7 @@ enum Command {
         /// A directory of CustomResourceDefinitions to use instead of Kueue 0.19.2's and the autoscaler's; may be given more than once.
         #[arg(long)]
         crds: Vec<PathBuf>,
-        /// Trace files.
+        /// Trace files, and directories of them.
         #[arg(required = true)]
         traces: Vec<PathBuf>,
     },
@@ -174,8 +174,9 @@ fn replay_all(crds: &[PathBuf], traces: &[PathBuf]) -> ExitCode {
         }
     }
     let kinds = (!all.is_empty()).then(|| Prepared::new(all));
+    let traces: Vec<PathBuf> = traces.iter().flat_map(|path| files(path)).collect();
     let mut equal = 0;
-    for trace in traces {
+    for trace in &traces {
         match replay::run(trace, kinds.as_ref()) {
             Ok(differences) if differences.is_empty() => equal += 1,
             Ok(differences) => {
@@ -193,4 +194,16 @@ fn replay_all(crds: &[PathBuf], traces: &[PathBuf]) -> ExitCode {
     } else {
         ExitCode::FAILURE
     }
+}
+
+/// A file itself; the `.json` files of a directory, by name.
+fn files(path: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(path) else {
+        return vec![path.to_owned()];
+    };
+    let paths = entries.flatten().map(|entry| entry.path());
+    let is_trace = |path: &PathBuf| path.extension().is_some_and(|e| e == "json");
+    let mut found: Vec<PathBuf> = paths.filter(is_trace).collect();
+    found.sort();
+    found
 }

@@ -6,6 +6,13 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, RuleWithOperations, ValidatingWebhookConfiguration,
+    WebhookClientConfig,
+};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
 use serde_json::json;
 
 use crate::build::{Unavailable, build};
@@ -15,8 +22,8 @@ use crate::process::Process;
 
 /// Kueue's controllers and scheduler. They end when this is dropped.
 ///
-/// Its webhooks are not installed, so nothing is defaulted or refused but by the definitions: write Jobs with `suspend: true`, and ClusterQueues with a
-/// `namespaceSelector`, a `queueingStrategy` and a `stopPolicy`.
+/// Started with [`start`](Self::start) its webhooks are not installed, so nothing is defaulted or refused but by the definitions: write Jobs with
+/// `suspend: true`, and ClusterQueues with a `namespaceSelector`, a `queueingStrategy` and a `stopPolicy`.
 #[derive(Debug)]
 pub struct Kueue {
     _process: Process,
@@ -30,9 +37,23 @@ impl Kueue {
     /// # Errors
     /// If it can't be built or started. It is not waited for: what it does shows that it works.
     pub async fn start(cluster: &Cluster) -> Result<Self, StartError> {
-        let (program, definitions) = tokio::task::spawn_blocking(program)
+        Self::start_as(cluster, false).await
+    }
+
+    /// As [`start`](Self::start), with the webhooks for the kinds of Kueue's own API. Until Kueue
+    /// serves them, the API server refuses writes of those kinds.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_with_webhooks(cluster: &Cluster) -> Result<Self, StartError> {
+        Self::start_as(cluster, true).await
+    }
+
+    async fn start_as(cluster: &Cluster, webhooks: bool) -> Result<Self, StartError> {
+        let (program, module) = tokio::task::spawn_blocking(program)
             .await
             .map_err(io::Error::other)??;
+        let definitions = module.join("config/components/crd/bases");
         let definitions = read(&definitions).map_err(io::Error::other)?;
         let installed = cluster.install(&cluster.client()?, definitions).await;
         installed.map_err(io::Error::other)?;
@@ -53,6 +74,7 @@ impl Kueue {
             "webhook": {"host": "127.0.0.1", "port": port, "certDir": certificates},
             "leaderElection": {"leaderElect": false}, "internalCertManagement": {"enable": false},
             "integrations": {"frameworks": ["batch/job"]},
+            "clientConnection": {"qps": 200, "burst": 400},
         });
         fs::write(&config, text.to_string())?;
         let arguments = [
@@ -61,7 +83,15 @@ impl Kueue {
             // It would want to be an API server of its own.
             "--feature-gates=VisibilityOnDemand=false".to_owned(),
         ];
+        if webhooks {
+            let authority = ByteString(fs::read(certificates.join("tls.crt"))?);
+            let folder = module.join("config/components/webhook");
+            let text = fs::read_to_string(folder.join("manifests.yaml"))?;
+            let client = cluster.client()?;
+            install_webhooks(&client, &text, port, &authority).await?;
+        }
         let log = folder.join("kueue.log");
+        let (program, arguments) = with_metrics_certificate(&program, &arguments, &certificates)?;
         Ok(Self {
             _process: Process::start(&program, &arguments, &log, None)?,
             log,
@@ -74,7 +104,90 @@ impl Kueue {
     }
 }
 
-/// Kueue, built from its pinned Go module if it is missing or older than that; and the folder of its definitions.
+/// Where Kueue expects the certificate of its metrics if it does not make certificates itself.
+const METRICS: &str = "kueue/metrics/certs";
+
+/// Runs its arguments with a folder of files laid over `/etc`, which nobody else sees.
+const OVERLAY: &str = r#"mount -t overlay overlay -o "lowerdir=/etc,upperdir=$1/etc,workdir=$1/work" /etc || exit 1; shift; exec "$@""#;
+
+/// The command that starts Kueue with a certificate in the folder of [`METRICS`], whose path
+/// cannot be configured (0.19.2, `cmd/kueue/main.go`). Where it is not there, it is laid over `/etc`
+/// for that process only.
+fn with_metrics_certificate(
+    program: &Path,
+    arguments: &[String],
+    certificates: &Path,
+) -> io::Result<(PathBuf, Vec<String>)> {
+    if Path::new("/etc").join(METRICS).join("tls.crt").exists() {
+        return Ok((program.to_owned(), arguments.to_vec()));
+    }
+    let layer = certificates.join("etc").join(METRICS);
+    fs::create_dir_all(&layer)?;
+    fs::create_dir_all(certificates.join("work"))?;
+    for name in ["tls.crt", "tls.key"] {
+        fs::copy(certificates.join(name), layer.join(name))?;
+    }
+    let shell = ["-rm", "sh", "-c", OVERLAY, "sh"].map(str::to_owned);
+    let mut all = shell.to_vec();
+    all.push(certificates.display().to_string());
+    all.push(program.display().to_string());
+    all.extend_from_slice(arguments);
+    Ok((PathBuf::from("unshare"), all))
+}
+
+/// Installs those of Kueue's webhooks that are for its own kinds, as served on a loopback port.
+async fn install_webhooks(
+    client: &Client,
+    manifests: &str,
+    port: u16,
+    authority: &ByteString,
+) -> Result<(), StartError> {
+    let own = |rules: &Option<Vec<RuleWithOperations>>| {
+        let groups = rules.iter().flatten().flat_map(|rule| &rule.api_groups);
+        groups.flatten().any(|group| group == "kueue.x-k8s.io")
+    };
+    let reach = |config: &mut WebhookClientConfig| {
+        let path = config.service.take().and_then(|service| service.path);
+        let path = path.unwrap_or_default();
+        config.url = Some(format!("https://127.0.0.1:{port}{path}"));
+        config.ca_bundle = Some(authority.clone());
+    };
+    let as_owner = PatchParams::apply("testenv").force();
+    for document in manifests.split("\n---") {
+        if document.contains("kind: MutatingWebhookConfiguration") {
+            let mut all: MutatingWebhookConfiguration =
+                serde_saphyr::from_str(document).map_err(io::Error::other)?;
+            let hooks = all.webhooks.get_or_insert_default();
+            hooks.retain(|hook| own(&hook.rules));
+            let each = hooks.iter_mut().map(|hook| &mut hook.client_config);
+            each.for_each(reach);
+            let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+            api.patch("kueue", &as_owner, &Patch::Apply(named(all)))
+                .await?;
+        } else if document.contains("kind: ValidatingWebhookConfiguration") {
+            let mut all: ValidatingWebhookConfiguration =
+                serde_saphyr::from_str(document).map_err(io::Error::other)?;
+            let hooks = all.webhooks.get_or_insert_default();
+            hooks.retain(|hook| own(&hook.rules));
+            let each = hooks.iter_mut().map(|hook| &mut hook.client_config);
+            each.for_each(reach);
+            let api: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
+            api.patch("kueue", &as_owner, &Patch::Apply(named(all)))
+                .await?;
+        }
+    }
+    Ok(())
+}
+
+fn named<K: kube::Resource>(mut object: K) -> K {
+    object.meta_mut().name = Some("kueue".to_owned());
+    object
+}
+
+/// Where another Kueue is than the one that is built here: the path of the program.
+const PROGRAM: &str = "KUEUE_CHECK_KUEUE";
+
+/// Kueue, built from its pinned Go module if it is missing or older than that; and the folder of that module.
 fn program() -> Result<(PathBuf, PathBuf), Unavailable> {
     const PACKAGE: &str = "sigs.k8s.io/kueue/cmd/kueue";
     let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("kueue");
@@ -83,6 +196,9 @@ fn program() -> Result<(PathBuf, PathBuf), Unavailable> {
         let path = path.to_owned();
         move |source| Unavailable::Io { path, source }
     };
+    if let Some(program) = std::env::var_os(PROGRAM) {
+        return Ok((program.into(), folder_of(&module)?));
+    }
     let lock = fs::File::create(bin.join(".kueue.lock")).map_err(at(&bin))?;
     lock.lock().map_err(at(&bin))?;
     let (program, stamp) = (bin.join("kueue"), bin.join(".kueue-built-from"));
@@ -93,14 +209,19 @@ fn program() -> Result<(PathBuf, PathBuf), Unavailable> {
         build(&module, PACKAGE, "-s -w", &program)?;
         fs::write(&stamp, wanted).map_err(at(&stamp))?;
     }
+    Ok((program, folder_of(&module)?))
+}
+
+/// The folder in which Go keeps Kueue's module.
+fn folder_of(module: &Path) -> Result<PathBuf, Unavailable> {
     let folder = Command::new("go")
         .args(["list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kueue"])
-        .current_dir(&module)
+        .current_dir(module)
         .output()
-        .map_err(at(&module))?;
+        .map_err(|source| Unavailable::Io {
+            path: module.to_owned(),
+            source,
+        })?;
     let folder = String::from_utf8_lossy(&folder.stdout).trim().to_owned();
-    Ok((
-        program,
-        Path::new(&folder).join("config/components/crd/bases"),
-    ))
+    Ok(PathBuf::from(folder))
 }

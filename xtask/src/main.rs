@@ -19,6 +19,8 @@ usage: cargo xtask COMMAND
   test [STEP …]           all that must pass: format, lints, documents, dependencies, every test, the example; or these steps of it
   book                    write what is generated in the book, and build it into target/book
   kueue                   the shipped checks beside a real Kueue, which is built first (10 minutes); not part of `test`
+  twin [--histories N] [--seed S] [--minimise]
+                          random histories on a real Kueue and on the model, compared; --help has more; not part of `test`
   tutorials               the book's tutorials in an empty folder, by their own commands; not part of `test`
   release [REVISION]      what must pass before a release: packages that build, and no broken promise since REVISION (default: the last tag v*)
   mutants [PART]          change the runtime's code as src/interleavings/mutants.txt says (those whose name contains PART),
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         ["test", steps @ ..] => test::run(steps),
         ["book"] => tools::write_book().and_then(|()| tools::book(&tools::mdbook()?)),
         ["kueue"] => tools::with_kueue(),
+        ["twin", flags @ ..] => tools::twin(flags),
         ["tutorials"] => tools::tutorials(),
         ["release"] => release::check(None),
         ["release", revision] => release::check(Some(revision)),

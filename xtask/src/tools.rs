@@ -213,6 +213,13 @@ pub(crate) fn with_kueue() -> Result<(), Failure> {
     ignored_tests(&["chart", "it"], &options, &[])
 }
 
+/// Plays random histories on a real Kueue and on the model.
+pub(crate) fn twin(flags: &[&str]) -> Result<(), Failure> {
+    let mut arguments = vec!["run", "--quiet", "--package", "kueue-check-twin", "--"];
+    arguments.extend(flags);
+    cargo(&arguments, &[])
+}
+
 /// Follows the book's tutorials as a new user would.
 pub(crate) fn tutorials() -> Result<(), Failure> {
     ignored_tests(&["it"], &["--nocapture", "fresh::"], &[])

@@ -202,21 +202,68 @@ fn normal_value(value: &Value, names: &BTreeMap<String, String>) -> Value {
 /// Distinct states in order. The first check entries count as there from the start: they come just before or just after the quota.
 fn states(all: &[Value]) -> Vec<Value> {
     let mut states: Vec<Value> = all.iter().map(comparable).collect();
+    states.dedup();
     let has_checks = |state: &Value| state["checks"].as_array().is_some_and(|c| !c.is_empty());
-    if let Some(first) = states.iter().position(has_checks) {
-        let entries = states[first]["checks"].clone();
-        let fresh = entries.as_array().into_iter().flatten();
-        if fresh
-            .clone()
-            .all(|e| e["state"] == "Pending" && e["message"] == "")
-        {
-            for state in &mut states[..first] {
-                state["checks"] = entries.clone();
-            }
+    let are_fresh = |state: &Value| {
+        let mut entries = state["checks"].as_array().into_iter().flatten();
+        entries.all(|e| e["state"] == "Pending" && e["message"] == "")
+    };
+    let first = states.iter().position(has_checks);
+    // Those that are for its flavors come right after the quota, if there are any.
+    let quota = states
+        .iter()
+        .position(|state| !state["admission"].is_null());
+    let after = quota.map(|quota| match states.get(quota + 1) {
+        Some(next) if same_but_checks(next, &states[quota]) => quota + 1,
+        _ => quota,
+    });
+    let with_quota = after
+        .filter(|at| states[..=*at].iter().all(are_fresh))
+        .filter(|at| has_checks(&states[*at]));
+    if let Some(at) = with_quota.or(first).filter(|at| are_fresh(&states[*at])) {
+        let entries = states[at]["checks"].clone();
+        for state in &mut states[..at] {
+            state["checks"] = entries.clone();
         }
     }
     states.dedup();
-    states
+    without_flapping(states)
+}
+
+fn same_but_checks(one: &Value, other: &Value) -> bool {
+    let mut one = one.clone();
+    one["checks"] = other["checks"].clone();
+    one == *other
+}
+
+/// While the Retry of a Workload that is not active has a delay, Kueue sets requeueAt and clears it
+/// again in turn, as often as it can. How often that is says nothing.
+fn without_flapping(states: Vec<Value>) -> Vec<Value> {
+    let without_delay = |state: &Value| {
+        let mut state = state.clone();
+        if let Some(map) = state.as_object_mut() {
+            map.remove("requeueState");
+        }
+        state
+    };
+    let mut kept: Vec<Value> = Vec::new();
+    for state in states {
+        let flaps = match kept.as_slice() {
+            [.., before, last] => {
+                state == *before
+                    && state["active"] == false
+                    && without_delay(last) == without_delay(&state)
+            }
+            _ => false,
+        };
+        if flaps && kept.iter().filter(|k| **k == state).count() > 1 {
+            kept.pop();
+        } else {
+            kept.push(state);
+        }
+    }
+    kept.dedup();
+    kept
 }
 
 fn first_difference(object: &str, then: &[Value], now: &[Value]) -> Option<Difference> {

@@ -15,6 +15,7 @@ mod play;
 mod playback;
 mod project;
 mod request;
+mod scope;
 mod trace;
 
 use std::fmt;
@@ -22,6 +23,7 @@ use std::path::Path;
 
 use kueue_check::Clock;
 
+pub use project::projection;
 pub use trace::Trace;
 
 use crate::apiserver::{ApiServer, Prepared};
@@ -87,6 +89,9 @@ pub enum ReplayError {
     /// A request in it.
     #[error("the trace has a request that the model does not know: {0}")]
     Request(String),
+    /// What it is about.
+    #[error("the model has no {0}, which the trace uses")]
+    NotModelled(&'static str),
 }
 
 /// Starts something beside the model.
@@ -163,17 +168,60 @@ impl Replay {
 
     /// Plays the trace in virtual time. Empty: everything that has to be equal is.
     ///
+    /// Kueue has races whose outcome varies from run to run of the same requests
+    /// ([`KueueVersion::misses_stop`], [`KueueVersion::slow_scheduler`]). If a trace differs, it is
+    /// played again with their other outcomes; any of them is as good. What is told then is how the
+    /// first differs.
+    ///
     /// # Errors
-    /// If the trace has a request that can't be understood.
+    /// If the trace has a request that can't be understood, or is about what the model does not
+    /// have.
     pub fn run(mut self) -> Result<Vec<Difference>, ReplayError> {
-        let trace = self.trace.clone();
+        scope::check(&self.trace)?;
         let overlook = self.overlook.take();
+        let others: Vec<Self> = if self.beside.is_empty() {
+            self.other_outcomes()
+        } else {
+            Vec::new()
+        };
+        let first = self.play(overlook.as_ref())?;
+        if first.is_empty() {
+            return Ok(first);
+        }
+        for other in others {
+            if other.play(overlook.as_ref())?.is_empty() {
+                return Ok(Vec::new());
+            }
+        }
+        Ok(first)
+    }
+
+    /// The same with each other outcome of Kueue's races.
+    fn other_outcomes(&self) -> Vec<Self> {
+        let races = [(true, false), (false, true), (true, true)];
+        let known = self.version;
+        let each = races.into_iter().map(|(misses_stop, slow_scheduler)| Self {
+            trace: self.trace.clone(),
+            kinds: self.kinds.clone(),
+            version: KueueVersion {
+                misses_stop: misses_stop ^ known.misses_stop,
+                slow_scheduler: slow_scheduler ^ known.slow_scheduler,
+                ..known
+            },
+            beside: Vec::new(),
+            overlook: None,
+        });
+        each.collect()
+    }
+
+    fn play(self, overlook: Option<&Overlook>) -> Result<Vec<Difference>, ReplayError> {
+        let trace = self.trace.clone();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
             .build()?;
         let played = runtime.block_on(play::play(self))?;
-        Ok(compare::compare(&trace, &played, overlook.as_ref()))
+        Ok(compare::compare(&trace, &played, overlook))
     }
 }
 

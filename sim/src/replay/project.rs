@@ -22,11 +22,29 @@ pub(super) fn kind_of(change: &Change) -> Option<&'static str> {
 
 /// The state of an object, in the traces' own form.
 pub(super) fn project(kind: &str, change: &Change) -> Value {
-    let object = &*change.object;
     if change.verb == ChangeVerb::Deleted {
         return Value::Null;
     }
+    projection(kind, &change.object)
+}
+
+/// What a trace has of an object of this kind (`observed[].state`).
+///
+/// ```
+/// use kueue_check_sim::replay::projection;
+/// use serde_json::json;
+///
+/// let workload = json!({"spec": {"active": false}, "status": {"admissionChecks": [
+///     {"name": "licence", "state": "Ready", "message": "", "lastTransitionTime": "2026-11-21T09:00:00Z"},
+/// ]}});
+/// assert_eq!(projection("Workload", &workload), json!({
+///     "active": false, "conditions": [], "admission": null,
+///     "checks": [{"name": "licence", "state": "Ready", "message": ""}],
+/// }));
+/// ```
+pub fn projection(kind: &str, object: &Value) -> Value {
     match kind {
+        "Event" => event(object),
         "Workload" => workload(object),
         "Job" => job(object),
         "ProvisioningRequest" => json!({
@@ -37,6 +55,19 @@ pub(super) fn project(kind: &str, change: &Change) -> Value {
         }),
         _ => json!({"conditions": conditions(object)}),
     }
+}
+
+fn event(object: &Value) -> Value {
+    let text = |of: &Value, field: &str| of[field].as_str().unwrap_or_default().to_owned();
+    let mut state = only(object, &["type", "reason", "action", "note"]);
+    let regarding = &object["regarding"];
+    state["controller"] = object["reportingController"].clone();
+    state["regarding"] = json!(format!(
+        "{}/{}",
+        text(regarding, "kind"),
+        text(regarding, "name")
+    ));
+    state
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {

@@ -33,6 +33,9 @@ pub struct Trace {
     /// Generated names of Workloads, and the short ones that stand for them.
     #[serde(default)]
     pub workload_names: BTreeMap<String, String>,
+    /// When the recording began, if the recorder says so.
+    #[serde(default)]
+    pub(super) began: Option<Timestamp>,
     /// What was done, one after the other.
     pub(super) steps: Vec<Step>,
 }
@@ -121,6 +124,9 @@ impl Trace {
 
     /// When the recording began, from the dates that were sent: none of them was in the future.
     pub(super) fn start(&self) -> Timestamp {
+        if let Some(began) = self.began {
+            return began;
+        }
         let mut start = Timestamp::UNIX_EPOCH;
         for step in &self.steps {
             for call in &step.calls {

@@ -10,7 +10,7 @@ use super::requests::resource as requests;
 use crate::apiserver::{ApiServer, Watch, WatchOptions};
 use crate::kueue::api::kueue;
 use crate::kueue::objects::{
-    AdmissionCheck, ClusterQueue, LocalQueue, ResourceFlavor, Workload, read,
+    AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload, read,
 };
 use crate::kueue::scheduler::{Usage, usage_of};
 
@@ -35,6 +35,7 @@ pub(super) struct Cache {
     pub(super) workloads: BTreeMap<String, Known>,
     pub(super) local_queues: BTreeMap<String, LocalQueue>,
     pub(super) cluster_queues: BTreeMap<String, ClusterQueue>,
+    pub(super) cohorts: BTreeMap<String, Cohort>,
     pub(super) checks: BTreeMap<String, AdmissionCheck>,
     pub(super) flavors: BTreeMap<String, ResourceFlavor>,
     /// By LocalQueue, `namespace/name`.
@@ -56,6 +57,7 @@ impl std::fmt::Debug for Cache {
 struct Watches {
     checks: Option<Watch>,
     flavors: Option<Watch>,
+    cohorts: Option<Watch>,
     cluster_queues: Option<Watch>,
     local_queues: Option<Watch>,
     workloads: Option<Watch>,
@@ -69,6 +71,7 @@ impl Cache {
             watches: Watches {
                 checks: watch("admissionchecks"),
                 flavors: watch("resourceflavors"),
+                cohorts: watch("cohorts"),
                 cluster_queues: watch("clusterqueues"),
                 local_queues: watch("localqueues"),
                 workloads: watch("workloads"),
@@ -77,6 +80,7 @@ impl Cache {
             workloads: BTreeMap::new(),
             local_queues: BTreeMap::new(),
             cluster_queues: BTreeMap::new(),
+            cohorts: BTreeMap::new(),
             checks: BTreeMap::new(),
             flavors: BTreeMap::new(),
             of_queue: BTreeMap::new(),
@@ -103,6 +107,10 @@ impl Cache {
 
     pub(super) fn next_flavor(&mut self) -> Option<Change<ResourceFlavor>> {
         next(&mut self.watches.flavors, &mut self.flavors)
+    }
+
+    pub(super) fn next_cohort(&mut self) -> Option<Change<Cohort>> {
+        next(&mut self.watches.cohorts, &mut self.cohorts)
     }
 
     pub(super) fn next_cluster_queue(&mut self) -> Option<Change<ClusterQueue>> {
@@ -196,10 +204,12 @@ pub(super) fn queue_key(workload: &Workload) -> String {
     )
 }
 
-/// The ClusterQueue whose quota a Workload holds.
+/// The ClusterQueue whose quota a Workload holds. One that is not active holds none, whatever its
+/// status says (Kueue 0.19.2, `Update` in `pkg/controller/core/workload_controller.go`).
 pub(super) fn holds(workload: &Workload) -> Option<&str> {
     let admission = workload.status.admission.as_ref()?;
-    (!workload.is_finished()).then_some(admission.cluster_queue.as_str())
+    let counts = workload.is_active() && !workload.is_finished();
+    counts.then_some(admission.cluster_queue.as_str())
 }
 
 fn next<T: DeserializeOwned + Default + Clone + HasKey>(
@@ -229,4 +239,10 @@ macro_rules! has_key {
     })*};
 }
 
-has_key!(AdmissionCheck, ResourceFlavor, ClusterQueue, LocalQueue);
+has_key!(
+    AdmissionCheck,
+    ResourceFlavor,
+    Cohort,
+    ClusterQueue,
+    LocalQueue
+);

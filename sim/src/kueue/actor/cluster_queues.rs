@@ -27,6 +27,13 @@ impl Kueue {
                 self.enqueue(Task::ClusterQueue(name));
             }
         }
+        while let Some(change) = self.cache.next_cohort() {
+            let (Change::Now { .. } | Change::Gone(_)) = change;
+            let all: Vec<String> = self.cache.cluster_queues.keys().cloned().collect();
+            for name in all {
+                self.quota_changed(&name);
+            }
+        }
         while let Some(change) = self.cache.next_cluster_queue() {
             self.cluster_queue_changed(&change);
         }
@@ -57,6 +64,7 @@ impl Kueue {
         let users = queues.filter(|q| q.checks().iter().any(|rule| rule.name == name));
         let users: Vec<String> = users.map(|q| q.metadata.name.clone()).collect();
         for user in users {
+            self.quota_changed(&user);
             self.later(at, Task::ClusterQueue(user));
         }
     }
@@ -74,11 +82,21 @@ impl Kueue {
             return;
         }
         let strategy: QueueingStrategy = new.spec.queueing_strategy;
-        let now = self.api.now();
-        let queue = self.queue(&name);
-        queue.set_strategy(strategy);
-        if old.is_none_or(|old| old.spec != new.spec) {
-            queue.retry_inadmissible(now);
+        self.queue(&name).set_strategy(strategy);
+        let before = old.is_none_or(|old| {
+            let now = self.api.now();
+            active(old, &self.cache.checks, &self.cache.flavors, now).is_true()
+        });
+        if !before && self.is_active(&name) {
+            self.copy_head(&name);
+        }
+        // A new one has no Workloads that did not fit; those of its cohort may now.
+        let changes = match old {
+            Some(old) => old.spec != new.spec,
+            None => !new.spec.cohort_name.is_empty(),
+        };
+        if changes {
+            self.quota_changed(&name);
         }
         self.ready.insert(name.clone());
         for rule in old
@@ -89,7 +107,23 @@ impl Kueue {
             self.enqueue(Task::Check(rule.name.clone()));
         }
         self.enqueue(Task::ClusterQueue(name.clone()));
-        self.wake_workloads(&name);
+        // Kueue 0.19.2, `workloadQueueHandler` in `pkg/controller/core/workload_controller.go`.
+        let wakes = old.is_none_or(|old| {
+            new.metadata.deletion_timestamp.is_some()
+                || old.spec.admission_checks_strategy != new.spec.admission_checks_strategy
+                || old.spec.stop_policy != new.spec.stop_policy
+        });
+        let stops = old.is_some() && new.spec.stop_policy != StopPolicy::None;
+        if wakes && stops && self.version.misses_stop {
+            self.wake_local_queues(&name);
+            for known in self.holders(&name) {
+                self.enqueue(Task::Workload(known.workload.metadata.key()));
+            }
+        } else if wakes {
+            self.wake_workloads(&name);
+        } else {
+            self.wake_local_queues(&name);
+        }
     }
 
     fn wake_workloads(&mut self, cluster_queue: &str) {
@@ -173,26 +207,61 @@ impl Kueue {
         self.api.update(&kueue("clusterqueues"), &object, "");
     }
 
+    /// Whether a ClusterQueue takes Workloads. That is so before its condition says it: Kueue asks
+    /// its cache.
+    pub(super) fn is_active(&self, name: &str) -> bool {
+        let (checks, flavors) = (&self.cache.checks, &self.cache.flavors);
+        let queue = self.cache.cluster_queues.get(name);
+        queue.is_some_and(|queue| active(queue, checks, flavors, self.api.now()).is_true())
+    }
+
     /// Quota of this ClusterQueue has become free.
     pub(super) fn quota_freed(&mut self, name: &str) {
-        self.queue(name).unblock();
-        self.ready.insert(name.to_owned());
-        let at = self.api.now().saturating_add(BATCH).unwrap_or_default();
-        let waiting = |(_, task): &(jiff::Timestamp, Task)| matches!(task, Task::RetryInadmissible(known) if known == name);
-        if !self.timers.iter().any(waiting) {
-            self.later(at, Task::RetryInadmissible(name.to_owned()));
-        }
+        self.quota_changed(name);
         self.enqueue(Task::ClusterQueue(name.to_owned()));
+    }
+
+    /// The scheduler takes the first Workload of a ClusterQueue as it is now.
+    fn copy_head(&mut self, name: &str) {
+        let head = self.queue(name).head().map(str::to_owned);
+        let known = head.and_then(|key| self.cache.workloads.get(&key));
+        if let Some(known) = known {
+            let key = known.workload.metadata.key();
+            let copy = std::sync::Arc::clone(&known.workload);
+            self.copies.insert(key, copy);
+        }
+    }
+
+    /// Workloads of this ClusterQueue, and of those that share quota with it, may fit now.
+    pub(super) fn quota_changed(&mut self, name: &str) {
+        let relatives = self.tree().relatives(name);
+        for relative in &relatives {
+            self.queue(relative).unblock();
+            self.ready.insert(relative.clone());
+        }
+        let first = relatives.first().map_or(name, String::as_str);
+        let at = self.api.now().saturating_add(BATCH).unwrap_or_default();
+        let waiting = |(_, task): &(jiff::Timestamp, Task)| matches!(task, Task::RetryInadmissible(known) if known == first);
+        if !self.timers.iter().any(waiting) {
+            self.later(at, Task::RetryInadmissible(first.to_owned()));
+        }
     }
 
     pub(super) fn retry_inadmissible(&mut self, name: &str) {
         let now = self.api.now();
-        self.queue(name).retry_inadmissible(now);
-        self.ready.insert(name.to_owned());
+        for relative in self.tree().relatives(name) {
+            self.queue(&relative).retry_inadmissible(now);
+            self.ready.insert(relative);
+        }
     }
 
     /// Puts a Workload where it belongs: into its queue, or out of it.
     pub(super) fn place(&mut self, key: &str) {
+        self.place_as(key, false);
+    }
+
+    /// The same; `started`: because its LocalQueue is started.
+    pub(super) fn place_as(&mut self, key: &str, started: bool) {
         let now = self.api.now();
         let Some(known) = self.cache.workloads.get(key).cloned() else {
             return;
@@ -211,10 +280,28 @@ impl Kueue {
             && workload.metadata.deletion_timestamp.is_none();
         let queue = self.queue(&name);
         if waits && !stopped {
-            queue.push(workload, known.arrival, now);
+            let was_waiting = queue.is_active(key);
+            if started {
+                queue.push_from_local_queue(workload, known.arrival);
+            } else {
+                queue.push(workload, known.arrival, now);
+            }
+            let blocks = was_waiting && queue.blocks() && queue.first() == Some(key);
+            if blocks && !self.version.slow_scheduler {
+                self.urgent.insert(name.clone());
+            }
+            let queue = self.queue(&name);
+            // An idle scheduler takes it at once.
+            let taken = !was_waiting && queue.head() == Some(key) && self.is_active(&name);
+            if taken {
+                self.copies
+                    .insert(key.to_owned(), std::sync::Arc::clone(workload));
+            }
             self.ready.insert(name);
         } else {
             queue.remove(key);
+            self.copies.remove(key);
+            self.ready.insert(name);
         }
     }
 }

@@ -6,7 +6,7 @@ use super::cache::Change;
 use super::{Kueue, Task};
 use crate::kueue::active::local_active;
 use crate::kueue::api::kueue;
-use crate::kueue::objects::LocalQueue;
+use crate::kueue::objects::{LocalQueue, StopPolicy};
 
 impl Kueue {
     pub(super) fn local_queue_changed(&mut self, change: &Change<LocalQueue>) {
@@ -25,10 +25,12 @@ impl Kueue {
         }) {
             return;
         }
+        let is_open = |queue: &LocalQueue| queue.spec.stop_policy == StopPolicy::None;
+        let started = is_open(queue) && old.is_some_and(|old| !is_open(old));
         let workloads = self.cache.of_queue.get(&key);
         let workloads: Vec<String> = workloads.into_iter().flatten().cloned().collect();
         for workload in workloads {
-            self.place(&workload);
+            self.place_as(&workload, started);
             self.enqueue(Task::Workload(workload));
         }
     }

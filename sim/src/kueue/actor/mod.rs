@@ -11,6 +11,7 @@ mod second_pass;
 mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use kueue_check::Clock;
@@ -18,8 +19,9 @@ use kueue_check::Clock;
 use self::cache::Cache;
 use super::KueueVersion;
 use super::api::{Api, Recorder};
-use super::objects::CheckEntry;
+use super::objects::{CheckEntry, Workload};
 use super::queue::PendingQueue;
+use super::scheduler::LastTried;
 use crate::apiserver::ApiServer;
 
 pub use run::{Actor, run};
@@ -79,6 +81,15 @@ pub struct Kueue {
     ready: BTreeSet<String>,
     /// What the checks of waiting Workloads said when these were last queued, for a scheduler that is behind.
     queued_checks: BTreeMap<String, Vec<CheckEntry>>,
+    /// ClusterQueues whose first Workload blocks them and has changed: the scheduler tries it without
+    /// end, so that it is there before the reconciler.
+    urgent: BTreeSet<String>,
+    /// Workloads that came into an empty queue, as the scheduler has copied them.
+    copies: BTreeMap<String, Arc<Workload>>,
+    /// The ends of delays that were written for Workloads that are not active.
+    delays_written: BTreeMap<String, Timestamp>,
+    /// Where the search of flavors goes on for Workloads that others were before.
+    last_tried: BTreeMap<String, LastTried>,
 }
 
 impl Kueue {
@@ -95,6 +106,10 @@ impl Kueue {
             timers: BTreeSet::new(),
             ready: BTreeSet::new(),
             queued_checks: BTreeMap::new(),
+            urgent: BTreeSet::new(),
+            copies: BTreeMap::new(),
+            delays_written: BTreeMap::new(),
+            last_tried: BTreeMap::new(),
         }
     }
 
@@ -130,6 +145,11 @@ impl Actor for Kueue {
     fn step(&mut self) -> bool {
         self.observe();
         self.fire_timers();
+        while let Some(name) = self.urgent.pop_first() {
+            if self.cycle(&name) {
+                return true;
+            }
+        }
         let Some(task) = self.todo.pop_front() else {
             return self.schedule_one();
         };
@@ -138,7 +158,16 @@ impl Actor for Kueue {
             Task::Check(name) => self.reconcile_check(&name),
             Task::ClusterQueue(name) => self.reconcile_cluster_queue(&name),
             Task::LocalQueue(key) => self.reconcile_local_queue(&key),
-            Task::Workload(key) => self.reconcile_workload(&key),
+            Task::Workload(key) => {
+                self.reconcile_workload(&key);
+                // What follows from its own write it does before others have seen that.
+                self.observe();
+                let again = Task::Workload(key.clone());
+                if self.queued.remove(&again) {
+                    self.todo.retain(|task| *task != again);
+                    self.reconcile_workload(&key);
+                }
+            }
             Task::RetryInadmissible(name) => self.retry_inadmissible(&name),
         }
         true

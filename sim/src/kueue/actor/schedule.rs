@@ -1,21 +1,54 @@
 //! The scheduler's cycle.
+//!
+//! The rules are those of Kueue 0.19.2: `pkg/scheduler/scheduler.go`.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Kueue;
 use super::cache::Known;
-use crate::kueue::objects::{ClusterQueue, State, Workload, read};
+use super::make_room::Target;
+use crate::kueue::objects::{ClusterQueue, PreemptionPolicy, State, Workload, read};
 use crate::kueue::patch::{Guard, write_admission};
-use crate::kueue::queue::Requeue;
+use crate::kueue::queue::{Requeue, queued_since};
 use crate::kueue::reconcile::{Note, admitted_note, reserve, sync_admitted, unset_quota};
-use crate::kueue::scheduler::{Assignment, Fit, Ground, SCHEDULER, assign};
+use crate::kueue::scheduler::{Assignment, Fit, Ground, NodeId, SCHEDULER, Tree, Usage, assign};
+
+/// The first Workload of a ClusterQueue, and what it would get.
+struct Entry {
+    known: Known,
+    queue: ClusterQueue,
+    node: NodeId,
+    assignment: Assignment,
+    targets: Vec<Target>,
+}
+
+/// A Workload that goes back into its queue.
+struct Left {
+    known: Known,
+    queue: ClusterQueue,
+    why: String,
+    reason: &'static str,
+    requeue: Requeue,
+}
+
+/// What has happened in a cycle so far.
+struct Cycle {
+    /// With what the Workloads of this cycle take.
+    tree: Tree,
+    /// Who is made to leave, by key.
+    leaving: BTreeMap<String, (NodeId, Usage)>,
+    admitted: bool,
+}
 
 impl Kueue {
-    /// Tries the first Workload of one ClusterQueue. Says whether there was one.
+    /// Tries the first Workloads of ClusterQueues that share quota. Says whether there was one.
     pub(super) fn schedule_one(&mut self) -> bool {
         while let Some(name) = self.ready.first().cloned() {
             if self.version.kep993 && self.second_pass(&name) {
                 return true;
             }
-            if self.try_head(&name) {
+            if self.cycle(&name) {
                 return true;
             }
             self.ready.remove(&name);
@@ -23,64 +56,224 @@ impl Kueue {
         false
     }
 
-    fn try_head(&mut self, name: &str) -> bool {
-        let Some(queue) = self.cache.cluster_queues.get(name).cloned() else {
-            return false;
+    /// The ClusterQueues and cohorts, with what is taken.
+    pub(super) fn tree(&self) -> Tree {
+        let cache = &self.cache;
+        Tree::new(&cache.cluster_queues, &cache.cohorts, &cache.usage)
+    }
+
+    /// One cycle of this ClusterQueue and those with which it shares quota. All of their heads take
+    /// part if one of them has not been tried as things are.
+    pub(super) fn cycle(&mut self, name: &str) -> bool {
+        let tree = self.tree();
+        let relatives = tree.relatives(name);
+        let has_new_head = |name: &String| {
+            let queue = self.queues.get(name);
+            queue.is_some_and(|q| q.head().is_some()) && self.takes_workloads(name, &tree)
         };
-        if !queue.status.conditions.is_true("Active") {
+        if !relatives.iter().any(has_new_head) {
             return false;
         }
-        let head = self
-            .queues
-            .get(name)
-            .and_then(|q| q.head().map(str::to_owned));
-        let Some(key) = head else {
-            return false;
+        let (mut entries, mut left) = (Vec::new(), Vec::new());
+        for name in relatives {
+            if let Some((known, queue)) = self.take_head(&name, &tree) {
+                match self.refusal(&known.workload, &queue) {
+                    Some(why) => left.push(Left {
+                        known,
+                        queue,
+                        why: why.to_owned(),
+                        reason: "PendingEvaluation",
+                        requeue: Requeue::Other,
+                    }),
+                    None => entries.extend(self.nominate(known, queue, &tree)),
+                }
+            }
+        }
+        entries.sort_by_key(|entry| {
+            let workload = &entry.known.workload;
+            let (borrowing, priority) = (entry.assignment.borrowing, workload.spec.priority);
+            let since = queued_since(workload);
+            (borrowing, Reverse(priority), since, entry.known.arrival)
+        });
+        let mut cycle = Cycle {
+            tree,
+            leaving: BTreeMap::new(),
+            admitted: false,
         };
-        let Some(known) = self.cache.workloads.get(&key).cloned() else {
-            self.queue(name).remove(&key);
-            return true;
-        };
-        self.try_workload(&known, &queue);
+        for entry in entries {
+            left.extend(self.process(entry, &mut cycle));
+        }
+        for left in left {
+            let Left {
+                known,
+                queue,
+                why,
+                reason,
+                requeue,
+            } = left;
+            // Whoever was in the way may be gone, or waits as well.
+            let requeue = match requeue {
+                Requeue::Skipped if cycle.admitted => Requeue::FailedWrite,
+                other => other,
+            };
+            self.put_back(&known.workload, &queue, &why, reason, requeue);
+        }
         true
     }
 
-    fn try_workload(&mut self, known: &Known, queue: &ClusterQueue) {
-        let workload = &known.workload;
+    fn takes_workloads(&self, name: &str, tree: &Tree) -> bool {
+        self.is_active(name) && tree.queue(name).is_some_and(|node| !tree.has_cycle(node))
+    }
+
+    /// The first Workload of a ClusterQueue, whether or not it was tried before.
+    fn take_head(&mut self, name: &str, tree: &Tree) -> Option<(Known, ClusterQueue)> {
+        if !self.takes_workloads(name, tree) {
+            return None;
+        }
+        let queue = self.cache.cluster_queues.get(name)?.clone();
+        let key = self.queues.get(name)?.first()?.to_owned();
+        let Some(mut known) = self.cache.workloads.get(&key).cloned() else {
+            self.queue(name).remove(&key);
+            return None;
+        };
+        // The scheduler's copy is that with which the Workload came into the queue: what has changed
+        // since is written back (Kueue 0.19.2, `pkg/scheduler/scheduler.go`).
+        if let Some(copy) = self.copies.remove(&key) {
+            known.workload = copy;
+        }
+        Some((known, queue))
+    }
+
+    /// Why a Workload is not tried at all.
+    fn refusal(&self, workload: &Workload, queue: &ClusterQueue) -> Option<&'static str> {
         let failed = |state| workload.checks_in(state).next().is_some();
-        let why = if failed(State::Retry) || failed(State::Rejected) {
+        if failed(State::Retry) || failed(State::Rejected) {
             Some("The workload has failed admission checks")
         } else if !self.selects(queue, &workload.metadata.namespace) {
             Some("Workload namespace doesn't match ClusterQueue selector")
         } else {
             None
-        };
-        if let Some(why) = why {
-            self.put_back(workload, queue, why, "PendingEvaluation", Requeue::Other);
-            return;
-        }
-        let assignment = self.assignment(known, queue);
-        match assignment.fit {
-            Fit::Fits => self.reserve_for(known, queue, assignment),
-            Fit::Preempt | Fit::NoCandidates => self.make_room(known, queue, assignment),
-            Fit::No => {
-                let (why, reason) = (&assignment.message, assignment.reason);
-                self.put_back(workload, queue, why, reason, Requeue::NoFit);
-            }
         }
     }
 
-    /// Where the Workload would go now.
-    pub(super) fn assignment(&self, known: &Known, queue: &ClusterQueue) -> Assignment {
-        let name = &queue.metadata.name;
-        let taken = self.cache.usage.get(name).cloned().unwrap_or_default();
+    fn nominate(&mut self, known: Known, queue: ClusterQueue, tree: &Tree) -> Option<Entry> {
+        let node = tree.queue(&queue.metadata.name)?;
+        let assignment = self.assignment(&known, &queue, tree)?;
+        let targets = match assignment.fit {
+            Fit::Fits | Fit::No => Vec::new(),
+            _ => {
+                let (wanted, cells) = (&assignment.usage, &assignment.without_room);
+                self.targets(&known, &queue, (wanted, cells), tree)
+            }
+        };
+        Some(Entry {
+            known,
+            queue,
+            node,
+            assignment,
+            targets,
+        })
+    }
+
+    /// Where the Workload would go.
+    pub(super) fn assignment(
+        &mut self,
+        known: &Known,
+        queue: &ClusterQueue,
+        tree: &Tree,
+    ) -> Option<Assignment> {
+        let last_tried = self.last_tried.remove(&known.workload.metadata.key());
         let ground = Ground {
             queue,
-            taken: &taken,
+            node: tree.queue(&queue.metadata.name)?,
+            tree,
             flavors: &self.cache.flavors,
-            can_preempt: &|wanted| !self.targets(known, queue, wanted).is_empty(),
+            simulate: &|cell, amount| self.simulate(known, queue, (cell, amount), tree),
+            last_tried: &last_tried.unwrap_or_default(),
         };
-        assign(&known.workload, &ground)
+        Some(assign(&known.workload, &ground))
+    }
+
+    /// Takes one Workload of a cycle; what is left is put back.
+    fn process(&mut self, entry: Entry, cycle: &mut Cycle) -> Option<Left> {
+        let assignment = &entry.assignment;
+        let (why, reason, requeue) = match assignment.fit {
+            Fit::No => {
+                let message = assignment.message.clone();
+                (
+                    message,
+                    assignment.reason,
+                    self.go_on(&entry, Requeue::NoFit),
+                )
+            }
+            Fit::Fits => return self.take(entry, cycle),
+            _ if entry.targets.is_empty() => {
+                let reclaims = entry.queue.spec.preemption.reclaim_within_cohort;
+                if reclaims != PreemptionPolicy::Any {
+                    let (wanted, borrows) = (&assignment.usage, assignment.borrowing > 0);
+                    let reserved = cycle.tree.reservation(entry.node, wanted, borrows);
+                    cycle.tree.add(entry.node, &reserved);
+                }
+                let message = assignment.message.clone();
+                let requeue = self.go_on(&entry, Requeue::NoCandidates);
+                (message, "WaitingForQuota", requeue)
+            }
+            _ => return self.make_room(entry, cycle),
+        };
+        Some(entry.left(why, reason, requeue))
+    }
+
+    fn take(&mut self, entry: Entry, cycle: &mut Cycle) -> Option<Left> {
+        if !cycle.has_room_for(&entry) {
+            return Some(self.skip(entry, NO_LONGER_FITS));
+        }
+        cycle.tree.add(entry.node, &entry.assignment.usage);
+        cycle.admitted = true;
+        self.reserve_for(&entry.known, &entry.queue, entry.assignment);
+        None
+    }
+
+    /// If there are flavors that were not tried, the search goes on with them at once.
+    fn go_on(&mut self, entry: &Entry, otherwise: Requeue) -> Requeue {
+        let last_tried = entry.assignment.last_tried.clone();
+        if last_tried.is_empty() {
+            return otherwise;
+        }
+        let key = entry.known.workload.metadata.key();
+        self.last_tried.insert(key, last_tried);
+        Requeue::FailedWrite
+    }
+
+    /// Somebody else of the same cycle was first.
+    fn skip(&mut self, entry: Entry, why: &str) -> Left {
+        let requeue = self.go_on(&entry, Requeue::Skipped);
+        entry.left(why.to_owned(), "WaitingForQuota", requeue)
+    }
+
+    fn make_room(&mut self, entry: Entry, cycle: &mut Cycle) -> Option<Left> {
+        let leaving = |target: &Target| cycle.leaving.contains_key(&target.workload.metadata.key());
+        if entry.targets.iter().any(leaving) {
+            return Some(self.skip(entry, OVERLAPPING));
+        }
+        if !cycle.has_room_for(&entry) {
+            return Some(self.skip(entry, NO_LONGER_FITS));
+        }
+        for target in &entry.targets {
+            let left = (target.node, target.usage.clone());
+            cycle.leaving.insert(target.workload.metadata.key(), left);
+        }
+        cycle.tree.add(entry.node, &entry.assignment.usage);
+        if self.version.kep993 && !entry.queue.checks().is_empty() {
+            // Quota is reserved first; when the others have to leave, the checks say.
+            self.reserve_for(&entry.known, &entry.queue, entry.assignment);
+            return None;
+        }
+        let count = entry.targets.len();
+        self.preempt(&entry.known.workload, &entry.queue, &entry.targets);
+        let message = &entry.assignment.message;
+        let why = format!("{message}. Pending the preemption of {count} workload(s)");
+        let reason = "WaitingForPreemptedWorkloads";
+        Some(entry.left(why, reason, Requeue::PendingPreemption))
     }
 
     /// Whether the ClusterQueue takes Workloads of this Namespace.
@@ -178,5 +371,38 @@ impl Kueue {
             workload.metadata.clone()
         };
         self.tell(&Note::warning("Pending", why, SCHEDULER), &metadata);
+    }
+}
+
+const NO_LONGER_FITS: &str = "Workload no longer fits after processing another workload";
+const OVERLAPPING: &str = "Workload has overlapping preemption targets with another workload";
+
+impl Entry {
+    fn left(self, why: String, reason: &'static str, requeue: Requeue) -> Left {
+        Left {
+            known: self.known,
+            queue: self.queue,
+            why,
+            reason,
+            requeue,
+        }
+    }
+}
+
+impl Cycle {
+    /// Whether there is still room once all that have to leave are gone.
+    fn has_room_for(&self, entry: &Entry) -> bool {
+        let mut tree = self.tree.clone();
+        let mut gone = BTreeSet::new();
+        for (key, (node, usage)) in &self.leaving {
+            gone.insert(key.clone());
+            tree.remove(*node, usage);
+        }
+        for target in &entry.targets {
+            if gone.insert(target.workload.metadata.key()) {
+                tree.remove(target.node, &target.usage);
+            }
+        }
+        tree.fits(entry.node, &entry.assignment.usage)
     }
 }

@@ -5,7 +5,7 @@ use super::cache::Known;
 use crate::kueue::patch::{Guard, write_admission};
 use crate::kueue::reconcile::{admitted_note, sync_admitted, unset_quota};
 use crate::kueue::scheduler::second_pass::{Next, Room, next, preempts_now};
-use crate::kueue::scheduler::{SCHEDULER, usage_of, within_quota};
+use crate::kueue::scheduler::{SCHEDULER, usage_of};
 
 impl Kueue {
     /// Looks at the Workloads of a ClusterQueue that have quota and are not admitted. Says whether it did anything.
@@ -37,13 +37,17 @@ impl Kueue {
             return false;
         }
         let wanted = usage_of(workload);
-        let mut others = self.cache.usage.get(name).cloned().unwrap_or_default();
-        others.remove_all(&wanted);
-        let fits = within_quota(&queue, &others, &wanted);
+        let mut others = self.tree();
+        let Some(node) = others.queue(name) else {
+            return false;
+        };
+        others.remove(node, &wanted);
+        let fits = others.fits(node, &wanted);
         let targets = if fits {
             Vec::new()
         } else {
-            self.targets(known, &queue, &wanted)
+            let cells = wanted.iter().map(|(cell, _)| cell.clone()).collect();
+            self.targets(known, &queue, (&wanted, &cells), &others)
         };
         let room = match (fits, targets.is_empty()) {
             (true, _) => Room::Enough,
@@ -51,7 +55,7 @@ impl Kueue {
             (false, true) => Room::None,
         };
         let now_or_later = preempts_now(workload, &self.cache.checks);
-        let leaving = !targets.is_empty() && targets.iter().all(|t| t.is_evicted());
+        let leaving = !targets.is_empty() && targets.iter().all(|t| t.workload.is_evicted());
         match next(now_or_later, workload.all_checks_ready(), room) {
             Next::Wait => false,
             Next::Preempt if leaving => false,

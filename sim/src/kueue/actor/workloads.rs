@@ -5,9 +5,8 @@ use serde_json::json;
 use super::cache::{Change, Known, holds};
 use super::{Kueue, Task};
 use crate::apiserver::Answer;
-use crate::kueue::active::active;
 use crate::kueue::api::{Regarding, kueue};
-use crate::kueue::objects::{Metadata, Workload, read};
+use crate::kueue::objects::{Metadata, StopPolicy, Workload, read};
 use crate::kueue::patch::{Guard, write_admission};
 use crate::kueue::reconcile::{Note, Outcome, Situation, Write, reconcile};
 
@@ -27,14 +26,27 @@ impl Kueue {
             .as_ref()
             .and_then(|new| holds(&new.workload))
             .map(str::to_owned);
-        if let Some(name) = held.as_ref().filter(|_| held != holds) {
+        let priority = |known: &Option<Known>| known.as_ref().map(|k| k.workload.spec.priority);
+        let changed = held != holds || priority(&old) != priority(&new);
+        if let Some(name) = held.as_ref().filter(|_| changed) {
             self.quota_freed(name);
+        }
+        // Whoever is out of the queue, with quota or without, makes those that did not fit be tried
+        // again (Kueue 0.19.2, `Update` and `Delete` in `pkg/controller/core/workload_controller.go`).
+        let out = |known: &Known| !known.workload.is_active() || known.workload.is_finished();
+        if new.as_ref().is_none_or(out)
+            && let Some(known) = new.as_ref().or(old.as_ref())
+            && let Some(queue) = self.cache.local_queue(&known.workload)
+        {
+            let name = queue.spec.cluster_queue.clone();
+            self.quota_changed(&name);
         }
         let Some(new) = new else {
             if let Some(gone) = old {
                 let key = gone.workload.metadata.key();
-                for queue in self.queues.values_mut() {
+                for (name, queue) in &mut self.queues {
                     queue.remove(&key);
+                    self.ready.insert(name.clone());
                 }
             }
             return;
@@ -55,18 +67,19 @@ impl Kueue {
             return;
         };
         let now = self.api.now();
+        // A stopped LocalQueue is not among those that Kueue knows the ClusterQueues of (0.19.2,
+        // `pkg/controller/core/localqueue_controller.go`).
+        let local_queue = self.cache.local_queue(&known.workload);
+        let stopped = local_queue.is_some_and(|q| q.spec.stop_policy != StopPolicy::None);
         let queue = self.cache.cluster_queue(&known.workload);
+        let queue = queue.filter(|_| !stopped);
         let situation = Situation {
             now,
             version: self.version,
-            local_queue: self.cache.local_queue(&known.workload),
+            local_queue,
             cluster_queue: queue,
-            // As the cache of quota knows it: what the condition says once it is written.
-            cluster_queue_active: queue.is_some_and(|queue| {
-                queue.status.conditions.is_true("Active")
-                    && active(queue, &self.cache.checks, &self.cache.flavors, now).is_true()
-                    || queue.status.conditions.get("Active").is_none()
-            }),
+            delay_written: self.delays_written.get(key).copied(),
+            cluster_queue_active: queue.is_some_and(|q| self.is_active(&q.metadata.name)),
         };
         let outcome = reconcile(&known.workload, &situation);
         if let Some(at) = outcome.again {
@@ -79,6 +92,11 @@ impl Kueue {
         let Some(write) = outcome.write else {
             return;
         };
+        if let Write::Admission(new) = &write
+            && let Some(end) = new.requeue_at().filter(|_| !new.is_active())
+        {
+            self.delays_written.insert(new.metadata.key(), end);
+        }
         let answer = match write {
             Write::Admission(new) => write_admission(
                 &self.api,

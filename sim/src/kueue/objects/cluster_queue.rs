@@ -28,6 +28,8 @@ pub(crate) struct ClusterQueueSpec {
     pub(crate) preemption: Preemption,
     /// When the next flavor is tried.
     pub(crate) flavor_fungibility: FlavorFungibility,
+    /// With whom quota is shared; empty is nobody.
+    pub(crate) cohort_name: String,
     /// Of which Namespaces Workloads may come; absent is none.
     pub(crate) namespace_selector: Option<Selector>,
     /// The checks.
@@ -72,6 +74,10 @@ pub(crate) struct ResourceQuota {
     pub(crate) name: String,
     /// A quantity.
     pub(crate) nominal_quota: serde_json::Value,
+    /// How much more may be taken of the cohort's.
+    pub(crate) borrowing_limit: Option<serde_json::Value>,
+    /// How much of its own others may take.
+    pub(crate) lending_limit: Option<serde_json::Value>,
 }
 
 /// The checks of a ClusterQueue.
@@ -107,7 +113,21 @@ pub(crate) enum QueueingStrategy {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Preemption {
     /// In the same ClusterQueue.
-    pub(crate) within_cluster_queue: WithinClusterQueue,
+    pub(crate) within_cluster_queue: PreemptionPolicy,
+    /// In other ClusterQueues of the cohort that take more than their own.
+    pub(crate) reclaim_within_cohort: PreemptionPolicy,
+    /// Whether that is allowed for what would itself be borrowed.
+    pub(crate) borrow_within_cohort: Option<BorrowWithinCohort>,
+}
+
+/// Preemption in other ClusterQueues for quota that is borrowed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct BorrowWithinCohort {
+    /// `Never` or `LowerPriority`.
+    pub(crate) policy: PreemptionPolicy,
+    /// Only of Workloads up to this priority.
+    pub(crate) max_priority_threshold: Option<i64>,
 }
 
 /// When the next flavor is tried.
@@ -116,6 +136,10 @@ pub(crate) struct Preemption {
 pub(crate) struct FlavorFungibility {
     /// `TryNextFlavor`, which is the default, or `MayStopSearch`, formerly `Preempt`.
     pub(crate) when_can_preempt: String,
+    /// `MayStopSearch`, formerly `Borrow`, which is the default, or `TryNextFlavor`.
+    pub(crate) when_can_borrow: String,
+    /// `BorrowingOverPreemption`, which is the default, or `PreemptionOverBorrowing`.
+    pub(crate) preference: String,
 }
 
 impl FlavorFungibility {
@@ -123,11 +147,21 @@ impl FlavorFungibility {
     pub(crate) fn stops_at_preemption(&self) -> bool {
         matches!(self.when_can_preempt.as_str(), "MayStopSearch" | "Preempt")
     }
+
+    /// Whether a flavor that has to be borrowed is taken, though the next may be its own.
+    pub(crate) fn stops_at_borrowing(&self) -> bool {
+        self.when_can_borrow != "TryNextFlavor"
+    }
+
+    /// Whether preemption is better than borrowing.
+    pub(crate) fn prefers_preemption(&self) -> bool {
+        self.preference == "PreemptionOverBorrowing"
+    }
 }
 
-/// Who has to make room in the same ClusterQueue.
+/// Who has to make room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub(crate) enum WithinClusterQueue {
+pub(crate) enum PreemptionPolicy {
     /// Nobody.
     #[default]
     Never,
@@ -135,6 +169,8 @@ pub(crate) enum WithinClusterQueue {
     LowerPriority,
     /// Also who has the same and came later.
     LowerOrNewerEqualPriority,
+    /// Anybody.
+    Any,
 }
 
 /// Whether a queue takes Workloads.

@@ -2,6 +2,7 @@
 
 mod admission_check;
 mod cluster_queue;
+mod cohort;
 mod condition;
 mod flavor;
 mod local_queue;
@@ -11,8 +12,10 @@ mod workload;
 
 pub(crate) use admission_check::AdmissionCheck;
 pub(crate) use cluster_queue::{
-    ClusterQueue, FlavorQuota, QueueingStrategy, ResourceGroup, StopPolicy, WithinClusterQueue,
+    ClusterQueue, FlavorFungibility, FlavorQuota, PreemptionPolicy, QueueingStrategy,
+    ResourceGroup, StopPolicy,
 };
+pub(crate) use cohort::Cohort;
 pub(crate) use condition::{Condition, Conditions, True};
 pub(crate) use flavor::{NodeLabels, ResourceFlavor};
 pub(crate) use local_queue::LocalQueue;

@@ -22,6 +22,8 @@ pub(crate) enum Requeue {
     NoCandidates,
     /// Others are leaving for it.
     PendingPreemption,
+    /// It would have fit, had another not been first.
+    Skipped,
     /// It was given quota, but that could not be written: it is tried again at once (Kueue's `FailedAfterNomination`).
     FailedWrite,
     /// It can't be tried as it is.
@@ -118,6 +120,18 @@ impl PendingQueue {
         }
     }
 
+    /// Puts a Workload in whose LocalQueue is started: at once, whatever it waits for (Kueue 0.19.2,
+    /// `AddFromLocalQueue` in `pkg/cache/queue/cluster_queue.go`).
+    pub(crate) fn push_from_local_queue(&mut self, workload: &Workload, arrival: u64) {
+        let key = workload.metadata.key();
+        if !self.entries.contains_key(&key) {
+            let entry = Entry::of(workload, arrival);
+            self.active.insert(entry.rank.clone());
+            self.entries.insert(key, entry);
+            self.stuck = false;
+        }
+    }
+
     fn is_hopeless(&self, entry: &Entry) -> bool {
         self.hashes() && self.hopeless.contains(&entry.hash)
     }
@@ -126,8 +140,21 @@ impl PendingQueue {
         self.hashing && self.strategy == QueueingStrategy::BestEffortFIFO
     }
 
+    /// Whether a Workload is among those that are tried.
+    pub(crate) fn is_active(&self, key: &str) -> bool {
+        self.entries.contains_key(key) && !self.inadmissible.contains(key)
+    }
+
+    /// Whether the first Workload keeps those behind it from being tried.
+    pub(crate) fn blocks(&self) -> bool {
+        self.strategy == QueueingStrategy::StrictFIFO
+    }
+
     /// Takes a Workload out.
     pub(crate) fn remove(&mut self, key: &str) {
+        if self.first() == Some(key) {
+            self.stuck = false;
+        }
         if let Some(entry) = self.entries.remove(key) {
             self.active.remove(&entry.rank);
             self.inadmissible.remove(key);
@@ -140,9 +167,11 @@ impl PendingQueue {
 
     /// The Workload to be tried now.
     pub(crate) fn head(&self) -> Option<&str> {
-        if self.stuck {
-            return None;
-        }
+        self.first().filter(|_| !self.stuck)
+    }
+
+    /// The first Workload, whether or not it has been tried as things are.
+    pub(crate) fn first(&self) -> Option<&str> {
         let sticky = self.preemptor.as_deref().filter(|key| {
             self.strategy == QueueingStrategy::BestEffortFIFO && !self.inadmissible.contains(*key)
         });
@@ -159,8 +188,8 @@ impl PendingQueue {
         if why == Requeue::FailedWrite {
             return;
         }
-        let stays =
-            why == Requeue::PendingPreemption || self.strategy == QueueingStrategy::StrictFIFO;
+        let stays = matches!(why, Requeue::PendingPreemption | Requeue::Skipped)
+            || self.strategy == QueueingStrategy::StrictFIFO;
         if stays {
             self.stuck = true;
             return;

@@ -38,6 +38,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) cluster_queue: Option<&'a ClusterQueue>,
     /// Whether that ClusterQueue takes Workloads.
     pub(crate) cluster_queue_active: bool,
+    /// The end of a delay that was written though the Workload is not active.
+    pub(crate) delay_written: Option<Timestamp>,
 }
 
 /// One rule of the reconciler: `Some` ends the pass.

@@ -15,12 +15,15 @@ fn end_of_delays(workload: &Workload) -> Option<Timestamp> {
 }
 
 /// A Retry with a delay is kept as requeueAt, which never gets shorter. Of a Workload that is not active Kueue sets it and clears it again in turn, as fast as the
-/// API server answers, until the delay is over; here it is not set.
+/// API server answers, until the delay is over; here that is done once.
 pub(super) fn delay_of_retries(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
-    if !at.version.delays_retries || !workload.is_active() {
+    if !at.version.delays_retries {
         return None;
     }
     let end = whole_seconds(end_of_delays(workload)?);
+    if !workload.is_active() && at.delay_written == Some(end) {
+        return None;
+    }
     if end <= at.now || workload.requeue_at().is_some_and(|known| known >= end) {
         return None;
     }

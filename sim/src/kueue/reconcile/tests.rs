@@ -30,6 +30,7 @@ fn pass(status: Value, checks: &Value) -> Outcome {
         local_queue: Some(&local),
         cluster_queue: Some(&cluster),
         cluster_queue_active: true,
+        delay_written: None,
     };
     reconcile(&workload, &situation)
 }

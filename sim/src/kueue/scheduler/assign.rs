@@ -1,14 +1,17 @@
 //! Which flavors a Workload would get.
+//!
+//! The rules are those of Kueue 0.19.2: `pkg/scheduler/flavorassigner/flavorassigner.go`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::amount::show;
 use super::considered::Considered;
 use super::suitable::{Flavors, unsuitable};
+use super::tree::{NodeId, Tree};
 use super::usage::{Cell, Usage};
 use crate::kueue::objects::{
-    Admission, ClusterQueue, FlavorQuota, PodSet, PodSetAssignment, Requests, ResourceGroup,
-    Workload, amount_of, pod_requests,
+    Admission, ClusterQueue, FlavorFungibility, FlavorQuota, PodSet, PodSetAssignment,
+    PreemptionPolicy, Requests, ResourceGroup, Workload, pod_requests,
 };
 
 /// Whether there is room. The best is first.
@@ -16,7 +19,9 @@ use crate::kueue::objects::{
 pub(crate) enum Fit {
     /// There is.
     Fits,
-    /// There would be if others left, and there are others that can be made to.
+    /// There would be if others left that take more than their own.
+    Reclaim,
+    /// There would be if others left, some of the same ClusterQueue.
     Preempt,
     /// There would be if others left, but none can be made to.
     NoCandidates,
@@ -24,15 +29,24 @@ pub(crate) enum Fit {
     No,
 }
 
+/// The last flavor that was tried for a resource of a pod set, if there are more.
+pub(crate) type LastTried = BTreeMap<(usize, String), usize>;
+
 /// What a Workload would get.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Assignment {
     /// Whether there is room for it.
     pub(crate) fit: Fit,
+    /// How far up quota has to be borrowed.
+    pub(crate) borrowing: usize,
     /// Where it would go, as far as there is a place.
     pub(crate) admission: Admission,
     /// What it would take.
     pub(crate) usage: Usage,
+    /// What of that has no room now.
+    pub(crate) without_room: BTreeSet<Cell>,
+    /// Where the search of flavors would go on.
+    pub(crate) last_tried: LastTried,
     /// Why it does not fit, for people.
     pub(crate) message: String,
     /// Why it does not fit, in a word of gate `UnadmittedWorkloadsObservability`.
@@ -45,12 +59,17 @@ pub(crate) struct Assignment {
 pub(crate) struct Ground<'a> {
     /// The ClusterQueue.
     pub(crate) queue: &'a ClusterQueue,
+    /// Its node.
+    pub(crate) node: NodeId,
     /// What others have.
-    pub(crate) taken: &'a Usage,
+    pub(crate) tree: &'a Tree,
     /// The ResourceFlavors by name.
     pub(crate) flavors: &'a Flavors,
-    /// Whether others can be made to leave so that this much fits.
-    pub(crate) can_preempt: &'a dyn Fn(&Usage) -> bool,
+    /// Whether others can be made to leave so that this much fits, and how far up quota has to be
+    /// borrowed then.
+    pub(crate) simulate: &'a dyn Fn(&Cell, i64) -> (Fit, usize),
+    /// Where the search goes on.
+    pub(crate) last_tried: &'a LastTried,
 }
 
 /// Tries the flavors in their order, for each pod set and resource group. The first pod set without a place ends it.
@@ -59,6 +78,9 @@ pub(crate) fn assign(workload: &Workload, ground: &Ground<'_>) -> Assignment {
         ground,
         own: Usage::default(),
         reason: "WaitingForQuota",
+        borrowing: 0,
+        without_room: BTreeSet::new(),
+        last_tried: LastTried::new(),
     };
     let mut considered = Considered::default();
     let mut fit = Fit::Fits;
@@ -67,12 +89,12 @@ pub(crate) fn assign(workload: &Workload, ground: &Ground<'_>) -> Assignment {
         cluster_queue: ground.queue.metadata.name.clone(),
         ..Admission::default()
     };
-    for set in &workload.spec.pod_sets {
+    for (at, set) in workload.spec.pod_sets.iter().enumerate() {
         considered.pod_set(&set.name);
-        let placed = trial.place(set, &mut considered);
+        let placed = trial.place(at, set, &mut considered);
         if !placed.reasons.is_empty() {
-            let why: Vec<&str> = placed.reasons.iter().map(String::as_str).collect();
-            let (name, why) = (&set.name, why.join(", "));
+            let why = placed.reasons.join(", ");
+            let name = &set.name;
             messages.push(format!("couldn't assign flavors to pod set {name}: {why}"));
         }
         fit = fit.max(placed.fit);
@@ -83,8 +105,11 @@ pub(crate) fn assign(workload: &Workload, ground: &Ground<'_>) -> Assignment {
     }
     Assignment {
         fit,
+        borrowing: trial.borrowing,
         admission,
         usage: trial.own,
+        without_room: trial.without_room,
+        last_tried: trial.last_tried,
         message: messages.join("; "),
         reason: trial.reason,
         considered: considered.text(),
@@ -97,23 +122,66 @@ struct Trial<'a> {
     own: Usage,
     /// Why it does not fit.
     reason: &'static str,
+    borrowing: usize,
+    without_room: BTreeSet<Cell>,
+    last_tried: LastTried,
 }
 
 struct Placed {
     fit: Fit,
     assignment: PodSetAssignment,
-    reasons: BTreeSet<String>,
+    reasons: Vec<String>,
+}
+
+/// Room, and how far up its quota comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Room {
+    pub(super) fit: Fit,
+    pub(super) borrowing: usize,
+}
+
+impl Room {
+    /// Whether this one is to be taken rather than the other.
+    fn is_better_than(self, other: Self, by: &FlavorFungibility) -> bool {
+        if self.fit == Fit::No || other.fit == Fit::No {
+            return self.fit != Fit::No;
+        }
+        let (hopeless, other_hopeless) = (
+            self.fit == Fit::NoCandidates,
+            other.fit == Fit::NoCandidates,
+        );
+        if hopeless != other_hopeless {
+            return other_hopeless;
+        }
+        if by.prefers_preemption() {
+            (self.borrowing, self.fit) < (other.borrowing, other.fit)
+        } else {
+            (self.fit, self.borrowing) < (other.fit, other.borrowing)
+        }
+    }
+
+    /// Whether the next flavor is tried too.
+    fn goes_on(self, by: &FlavorFungibility) -> bool {
+        match self.fit {
+            Fit::No | Fit::NoCandidates => true,
+            Fit::Reclaim | Fit::Preempt if !by.stops_at_preemption() => true,
+            _ => self.borrowing > 0 && !by.stops_at_borrowing(),
+        }
+    }
 }
 
 /// What came of one flavor.
 pub(super) struct Tried<'a> {
     pub(super) flavor: &'a FlavorQuota,
-    pub(super) fit: Fit,
+    pub(super) room: Room,
+    /// The largest of its resources.
+    pub(super) borrowing: usize,
     pub(super) reasons: Vec<String>,
+    rooms: Vec<Room>,
 }
 
 impl Trial<'_> {
-    fn place(&mut self, set: &PodSet, considered: &mut Considered) -> Placed {
+    fn place(&mut self, at: usize, set: &PodSet, considered: &mut Considered) -> Placed {
         let queue = self.ground.queue;
         let requests = self.requests(set);
         let mut placed = Placed {
@@ -123,21 +191,24 @@ impl Trial<'_> {
                 count: Some(set.count),
                 ..PodSetAssignment::default()
             },
-            reasons: BTreeSet::new(),
+            reasons: Vec::new(),
         };
-        for resource in requests.keys() {
-            if queue.group_of(resource).is_none() {
-                placed.fit = Fit::No;
-                self.reason = "NoMatchingFlavor";
-                let reason = format!("resource {resource} unavailable in ClusterQueue");
-                placed.reasons.insert(reason);
-            }
+        let unknown = requests.keys().find(|name| queue.group_of(name).is_none());
+        if let Some(resource) = unknown {
+            placed.fit = Fit::No;
+            self.reason = "NoMatchingFlavor";
+            let reason = format!("resource {resource} unavailable in ClusterQueue");
+            placed.reasons.push(reason);
         }
+        let mut taken = Usage::default();
         for group in &queue.spec.resource_groups {
             if placed.fit != Fit::No {
-                self.place_group(set, group, &requests, &mut placed, considered);
+                let own = self.place_group((at, set), group, &requests, &mut placed, considered);
+                taken.add_all(&own);
             }
         }
+        self.own.add_all(&taken);
+        placed.reasons.sort();
         placed
     }
 
@@ -155,64 +226,84 @@ impl Trial<'_> {
         requests
     }
 
+    /// What of a resource group the pod set takes.
     fn place_group(
         &mut self,
-        set: &PodSet,
+        (at, set): (usize, &PodSet),
         group: &ResourceGroup,
         requests: &Requests,
         placed: &mut Placed,
         considered: &mut Considered,
-    ) {
+    ) -> Usage {
         let asked: Vec<(&str, i64)> = requests
             .iter()
             .filter(|(name, _)| group.covered_resources.contains(*name))
             .map(|(name, amount)| (name.as_str(), *amount))
             .collect();
-        if asked.is_empty() {
-            return;
-        }
-        let takes_preemption = self
-            .ground
-            .queue
-            .spec
-            .flavor_fungibility
-            .stops_at_preemption();
+        let Some((first, _)) = asked.first() else {
+            return Usage::default();
+        };
+        let rules = &self.ground.queue.spec.flavor_fungibility;
         let mut best: Option<Tried<'_>> = None;
-        let mut reasons = BTreeSet::new();
-        for flavor in &group.flavors {
+        let mut reasons = Vec::new();
+        let last = self.ground.last_tried.get(&(at, (*first).to_owned()));
+        let from = last.map_or(0, |last| last + 1);
+        let mut attempted = 0;
+        for (place, flavor) in group.flavors.iter().enumerate().skip(from) {
+            attempted = place;
             let tried = self.try_flavor(set, flavor, &asked);
             reasons.extend(tried.reasons.iter().cloned());
             considered.tried(&tried);
-            let fit = tried.fit;
-            if best.as_ref().is_none_or(|best| fit < best.fit) {
+            let room = tried.room;
+            if !room.goes_on(rules) {
                 best = Some(tried);
-            }
-            if fit == Fit::Fits || fit == Fit::Preempt && takes_preemption {
                 break;
             }
+            let better = |best: &Tried<'_>| room.is_better_than(best.room, rules);
+            if room.fit != Fit::No && best.as_ref().is_none_or(better) {
+                best = Some(tried);
+            }
         }
-        let fit = best.as_ref().map_or(Fit::No, |best| best.fit);
-        placed.fit = placed.fit.max(fit);
-        if fit != Fit::Fits {
+        let Some(best) = best else {
+            placed.fit = Fit::No;
+            placed.reasons = reasons;
+            return Usage::default();
+        };
+        placed.fit = placed.fit.max(best.room.fit);
+        if best.room.fit != Fit::Fits {
             placed.reasons.append(&mut reasons);
         }
-        if let Some(best) = best.filter(|_| fit != Fit::No) {
-            self.take(best.flavor, &asked, &mut placed.assignment);
+        if attempted + 1 < group.flavors.len() {
+            let tried = asked.iter().map(|(name, _)| (at, (*name).to_owned()));
+            self.last_tried.extend(tried.map(|key| (key, attempted)));
         }
+        self.take(&best, &asked, &mut placed.assignment)
     }
 
-    fn take(&mut self, flavor: &FlavorQuota, asked: &[(&str, i64)], to: &mut PodSetAssignment) {
-        for (resource, amount) in asked {
+    fn take(
+        &mut self,
+        best: &Tried<'_>,
+        asked: &[(&str, i64)],
+        to: &mut PodSetAssignment,
+    ) -> Usage {
+        let flavor = best.flavor;
+        let mut usage = Usage::default();
+        for ((resource, amount), room) in asked.iter().zip(&best.rooms) {
             let cell: Cell = (flavor.name.clone(), (*resource).to_owned());
-            self.own.add(&cell, *amount);
+            usage.add(&cell, *amount);
             to.flavors
                 .insert((*resource).to_owned(), flavor.name.clone());
             let shown = show(resource, *amount);
             to.resource_usage.insert((*resource).to_owned(), shown);
+            self.borrowing = self.borrowing.max(room.borrowing);
+            if room.fit != Fit::Fits {
+                self.without_room.insert(cell);
+            }
         }
+        usage
     }
 
-    /// The worst of its resources counts; after one that never fits no more are looked at.
+    /// The worst of its resources counts.
     fn try_flavor<'a>(
         &mut self,
         set: &PodSet,
@@ -221,80 +312,83 @@ impl Trial<'_> {
     ) -> Tried<'a> {
         let mut tried = Tried {
             flavor,
-            fit: Fit::Fits,
+            room: Room {
+                fit: Fit::Fits,
+                borrowing: 0,
+            },
+            borrowing: 0,
             reasons: Vec::new(),
+            rooms: Vec::new(),
         };
         if let Some(reason) = unsuitable(set, &flavor.name, self.ground.flavors) {
             self.reason = "NoMatchingFlavor";
-            tried.fit = Fit::No;
+            tried.room.fit = Fit::No;
             tried.reasons.push(reason);
             return tried;
         }
+        let rules = &self.ground.queue.spec.flavor_fungibility;
         for (resource, amount) in asked {
-            let (fit, reason) = self.room(flavor, resource, *amount);
-            tried.fit = tried.fit.max(fit);
+            let (room, reason) = self.room(flavor, resource, *amount);
             tried.reasons.extend(reason);
-            if fit == Fit::No {
-                break;
+            tried.borrowing = tried.borrowing.max(room.borrowing);
+            if tried.room.is_better_than(room, rules) {
+                tried.room = room;
             }
+            tried.rooms.push(room);
         }
+        tried.reasons.sort();
         tried
     }
 
-    fn room(&mut self, flavor: &FlavorQuota, resource: &str, amount: i64) -> (Fit, Option<String>) {
+    fn room(
+        &mut self,
+        flavor: &FlavorQuota,
+        resource: &str,
+        amount: i64,
+    ) -> (Room, Option<String>) {
+        let (tree, node) = (self.ground.tree, self.ground.node);
         let name = &flavor.name;
-        let nominal = nominal(flavor, resource);
-        let earlier = self.own.of(name, resource);
+        let cell: Cell = (name.clone(), resource.to_owned());
+        let earlier = self.own.at(&cell);
         let wanted = earlier.saturating_add(amount);
         let show = |amount| show(resource, amount);
-        if wanted > nominal {
+        let most = tree.potential(node, &cell);
+        if wanted > most {
             self.reason = "ExceedsMaxQuota";
             let reason = format!(
                 "insufficient quota for {resource} in flavor {name}, previously considered podsets requests ({}) + current podset request ({}) > maximum capacity ({})",
                 show(earlier),
                 show(amount),
-                show(nominal),
+                show(most),
             );
-            return (Fit::No, Some(reason));
+            let room = Room {
+                fit: Fit::No,
+                borrowing: 0,
+            };
+            return (room, Some(reason));
         }
-        let taken = self.ground.taken.of(name, resource);
-        let missing = taken.saturating_add(wanted).saturating_sub(nominal);
-        if missing <= 0 {
-            return (Fit::Fits, None);
+        let (borrowing, may_reclaim) = tree.borrowing_height(node, &cell, wanted);
+        let available = tree.available(node, &cell);
+        if wanted <= available {
+            let fit = Fit::Fits;
+            return (Room { fit, borrowing }, None);
         }
         self.reason = "WaitingForQuota";
+        let missing = show(wanted.saturating_sub(available));
         let reason = format!(
-            "insufficient unused quota for {resource} in flavor {name}, {} more needed",
-            show(missing)
+            "insufficient unused quota for {resource} in flavor {name}, {missing} more needed"
         );
-        let mut usage = Usage::default();
-        usage.add(&(name.clone(), resource.to_owned()), wanted);
-        let possible = (self.ground.can_preempt)(&usage);
-        let fit = if possible {
-            Fit::Preempt
+        let own = tree.quota(node, &cell).nominal >= wanted;
+        let (fit, borrowing) = if own || may_reclaim || self.may_preempt_while_borrowing() {
+            (self.ground.simulate)(&cell, wanted)
         } else {
-            Fit::NoCandidates
+            (Fit::No, borrowing)
         };
-        (fit, Some(reason))
+        (Room { fit, borrowing }, Some(reason))
     }
-}
 
-pub(super) fn nominal(flavor: &FlavorQuota, resource: &str) -> i64 {
-    let quota = flavor.resources.iter().find(|r| r.name == resource);
-    quota
-        .and_then(|quota| amount_of(resource, &quota.nominal_quota))
-        .unwrap_or_default()
-}
-
-/// Whether what is taken, and this too, is within the quota.
-pub(crate) fn within_quota(queue: &ClusterQueue, taken: &Usage, more: &Usage) -> bool {
-    let groups = queue.spec.resource_groups.iter();
-    groups.flat_map(|g| &g.flavors).all(|flavor| {
-        flavor.resources.iter().all(|resource| {
-            let name = &resource.name;
-            let extra = more.of(&flavor.name, name);
-            let sum = taken.of(&flavor.name, name).saturating_add(extra);
-            extra == 0 || sum <= nominal(flavor, name)
-        })
-    })
+    fn may_preempt_while_borrowing(&self) -> bool {
+        let borrowing = self.ground.queue.spec.preemption.borrow_within_cohort;
+        borrowing.is_some_and(|b| b.policy != PreemptionPolicy::Never)
+    }
 }

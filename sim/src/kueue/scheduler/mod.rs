@@ -6,14 +6,16 @@ mod considered;
 mod preempt;
 pub(crate) mod second_pass;
 mod suitable;
+mod tree;
 mod usage;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use assign::{Assignment, Fit, Ground, assign, within_quota};
-pub(crate) use preempt::{Candidate, victims};
-pub(crate) use usage::{Usage, usage_of};
+pub(crate) use assign::{Assignment, Fit, Ground, LastTried, assign};
+pub(crate) use preempt::{Candidate, Cause, Contest, victims};
+pub(crate) use tree::{NodeId, Tree};
+pub(crate) use usage::{Cell, Usage, usage_of};
 
 /// The reporter of the scheduler's events.
 pub(crate) const SCHEDULER: &str = "kueue-admission";

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::suitable::Flavors;
-use super::{Assignment, Candidate, Fit, Ground, Usage, victims};
-use crate::kueue::objects::{ClusterQueue, ResourceFlavor, WithinClusterQueue, Workload};
+use super::{Assignment, Candidate, Cause, Contest, Fit, Ground, LastTried, Tree, Usage, victims};
+use crate::kueue::objects::{ClusterQueue, PreemptionPolicy, ResourceFlavor, Workload};
 
 fn workload(name: &str, priority: i64, cpu: &str) -> Workload {
     serde_json::from_value(json!({
@@ -33,19 +33,75 @@ fn flavors(names: &[&str]) -> Flavors {
         .collect::<BTreeMap<_, _>>()
 }
 
+/// The tree of these ClusterQueues and what is taken of them.
+fn tree(queues: &[(&ClusterQueue, &Usage)]) -> Tree {
+    let each = queues.iter();
+    let named = each
+        .clone()
+        .map(|(q, _)| (q.metadata.name.clone(), (*q).clone()));
+    let taken = each.map(|(q, usage)| (q.metadata.name.clone(), (*usage).clone()));
+    Tree::new(&named.collect(), &BTreeMap::new(), &taken.collect())
+}
+
 fn assign(
     workload: &Workload,
     queue: &ClusterQueue,
     taken: &Usage,
     flavors: &Flavors,
 ) -> Assignment {
+    assign_in(
+        &tree(&[(queue, taken)]),
+        workload,
+        queue,
+        flavors,
+        &LastTried::new(),
+    )
+}
+
+fn assign_in(
+    tree: &Tree,
+    workload: &Workload,
+    queue: &ClusterQueue,
+    flavors: &Flavors,
+    last_tried: &LastTried,
+) -> Assignment {
+    let preempts = queue.spec.preemption.within_cluster_queue != PreemptionPolicy::Never;
     let ground = Ground {
         queue,
-        taken,
+        node: tree.queue(&queue.metadata.name).unwrap(),
+        tree,
         flavors,
-        can_preempt: &|_| queue.spec.preemption.within_cluster_queue != WithinClusterQueue::Never,
+        simulate: &|_, _| {
+            if preempts {
+                (Fit::Preempt, 0)
+            } else {
+                (Fit::NoCandidates, 0)
+            }
+        },
+        last_tried,
     };
     super::assign(workload, &ground)
+}
+
+/// A ClusterQueue of a cohort, with cpu of one flavor.
+fn member(name: &str, quota: Value, preemption: Value) -> ClusterQueue {
+    let mut resource = json!({"name": "cpu"});
+    for (field, value) in quota.as_object().unwrap() {
+        resource[field] = value.clone();
+    }
+    serde_json::from_value(json!({"metadata": {"name": name}, "spec": {
+        "cohortName": "all", "preemption": preemption, "resourceGroups": [{
+            "coveredResources": ["cpu"],
+            "flavors": [{"name": "default", "resources": [resource]}],
+        }],
+    }}))
+    .unwrap()
+}
+
+fn cpu(cores: i64) -> Usage {
+    let mut usage = Usage::default();
+    usage.add(&("default".to_owned(), "cpu".to_owned()), cores * 1000);
+    usage
 }
 
 fn quota(name: &str, cpu: &str) -> Value {
@@ -100,14 +156,117 @@ fn the_fewest_of_the_lowest_priority_make_room() {
     let preemptor = workload("high", 5, "1");
     let wanted = assign(&preemptor, &queue, &taken, &all);
     assert_eq!(wanted.fit, Fit::Preempt);
+    let tree = tree(&[(&queue, &taken)]);
+    let node = tree.queue("cq").unwrap();
     let candidates: Vec<Candidate<'_>> = holders
         .iter()
         .map(|workload| Candidate {
             workload,
+            queue: node,
+            usage: super::usage_of(workload),
             arrival: 0,
         })
         .collect();
-    let chosen = victims(&preemptor, &wanted.usage, &queue, &taken, &candidates);
-    let names: Vec<&str> = chosen.iter().map(|w| w.metadata.name.as_str()).collect();
-    assert_eq!(names, ["lower"]);
+    let contest = Contest {
+        preemptor: &preemptor,
+        queue: &queue,
+        node,
+        wanted: &wanted.usage,
+        cells: &wanted.without_room,
+        candidates: &candidates,
+    };
+    let chosen = victims(&contest, &tree);
+    let names: Vec<(&str, Cause)> = chosen
+        .iter()
+        .map(|(at, cause)| (holders[*at].metadata.name.as_str(), *cause))
+        .collect();
+    assert_eq!(names, [("lower", Cause::InClusterQueue)]);
+}
+
+#[test]
+fn quota_is_borrowed_up_to_the_limits() {
+    let lender = |lending| {
+        member(
+            "a",
+            json!({"nominalQuota": "4", "lendingLimit": lending}),
+            json!({}),
+        )
+    };
+    let borrower = |limit| {
+        member(
+            "b",
+            json!({"nominalQuota": "1", "borrowingLimit": limit}),
+            json!({}),
+        )
+    };
+    // What is lent, what may be borrowed, and how much fits at most.
+    let table = [
+        (json!(null), json!(null), 5),
+        (json!("2"), json!(null), 3),
+        (json!(null), json!("1"), 2),
+        (json!("0"), json!(null), 1),
+    ];
+    let all = flavors(&["default"]);
+    for (lending, borrowing, most) in table {
+        let (lender, borrower) = (lender(lending.clone()), borrower(borrowing.clone()));
+        let none = Usage::default();
+        let tree = tree(&[(&lender, &none), (&borrower, &none)]);
+        let fit = |cores: i64| {
+            let wanted = workload("w", 0, &cores.to_string());
+            let given = assign_in(&tree, &wanted, &borrower, &all, &LastTried::new());
+            (given.fit, given.borrowing)
+        };
+        let level = usize::from(most > 1);
+        assert_eq!(fit(most), (Fit::Fits, level), "{lending} {borrowing}");
+        assert_eq!(fit(most + 1).0, Fit::No, "{lending} {borrowing}");
+    }
+}
+
+#[test]
+fn what_is_borrowed_is_reclaimed_and_what_is_not_is_left() {
+    let quota = || json!({"nominalQuota": "2"});
+    let owner = member("a", quota(), json!({"reclaimWithinCohort": "Any"}));
+    let other = member("b", quota(), json!({}));
+    let holder = workload("borrows", 100, "3");
+    let preemptor = workload("w", 0, "2");
+    for (taken, expected) in [(3, vec![(0, Cause::Reclamation)]), (2, vec![])] {
+        // What else there is is the owner's own.
+        let rest = cpu(4 - taken);
+        let tree = tree(&[(&owner, &rest), (&other, &cpu(taken))]);
+        let (node, theirs) = (tree.queue("a").unwrap(), tree.queue("b").unwrap());
+        let candidates = [Candidate {
+            workload: &holder,
+            queue: theirs,
+            usage: cpu(taken),
+            arrival: 0,
+        }];
+        let wanted = cpu(1);
+        let contest = Contest {
+            preemptor: &preemptor,
+            queue: &owner,
+            node,
+            wanted: &wanted,
+            cells: &wanted.iter().map(|(cell, _)| cell.clone()).collect(),
+            candidates: &candidates,
+        };
+        assert_eq!(victims(&contest, &tree), expected, "{taken} cores");
+    }
+}
+
+#[test]
+fn the_search_goes_on_after_the_last_flavor_that_was_tried() {
+    let queue = queue(
+        json!([quota("spot", "2"), quota("on-demand", "2")]),
+        "Never",
+    );
+    let all = flavors(&["spot", "on-demand"]);
+    let none = Usage::default();
+    let tree = tree(&[(&queue, &none)]);
+    let wanted = workload("w", 0, "1");
+    let first = assign_in(&tree, &wanted, &queue, &all, &LastTried::new());
+    assert_eq!(first.last_tried.len(), 1);
+    let second = assign_in(&tree, &wanted, &queue, &all, &first.last_tried);
+    let set = &second.admission.pod_set_assignments[0];
+    assert_eq!(set.flavors["cpu"], "on-demand");
+    assert!(second.last_tried.is_empty());
 }

@@ -14,10 +14,14 @@ pub(crate) type Cell = (String, String);
 pub(crate) struct Usage(BTreeMap<Cell, i64>);
 
 impl Usage {
-    /// How much of this is taken.
-    pub(crate) fn of(&self, flavor: &str, resource: &str) -> i64 {
-        let cell = (flavor.to_owned(), resource.to_owned());
-        self.0.get(&cell).copied().unwrap_or_default()
+    /// How much of a cell is taken.
+    pub(crate) fn at(&self, cell: &Cell) -> i64 {
+        self.0.get(cell).copied().unwrap_or_default()
+    }
+
+    /// Whether anything of a cell is asked for, be it zero.
+    pub(crate) fn has(&self, cell: &Cell) -> bool {
+        self.0.contains_key(cell)
     }
 
     /// More is taken.

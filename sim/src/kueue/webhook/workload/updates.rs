@@ -63,10 +63,16 @@ pub(super) fn changed_while_ready(new: &Value, old: &Value) -> Vec<FieldError> {
         let stays_ready = check["state"] == "Ready" && before["state"] == "Ready";
         if stays_ready && updates(check) != updates(before) {
             let shown: Vec<String> = updates(check).iter().map(in_order).collect();
+            // An absent list is a nil slice in Kueue.
+            let shown = if check["podSetUpdates"].is_array() {
+                format!("[{}]", shown.join(","))
+            } else {
+                "null".to_owned()
+            };
             errors.push(FieldError {
                 field: format!("status.admissionChecks[{at}].podSetUpdates"),
                 reason: "FieldValueInvalid",
-                message: format!("Invalid value: [{}]: {IMMUTABLE}", shown.join(",")),
+                message: format!("Invalid value: {shown}: {IMMUTABLE}"),
             });
         }
     }
@@ -82,9 +88,21 @@ fn in_order(update: &Value) -> String {
         "nodeSelector",
         "tolerations",
     ];
-    let present = fields.into_iter().filter(|f| !update[*f].is_null());
+    ordered(update, &fields, &|field, value| match field {
+        "tolerations" => {
+            let fields = ["key", "operator", "value", "effect", "tolerationSeconds"];
+            let each = list(value).map(|t| ordered(t, &fields, &|_, value| value.to_string()));
+            format!("[{}]", each.collect::<Vec<_>>().join(","))
+        }
+        _ => value.to_string(),
+    })
+}
+
+/// An object with its fields in this order.
+fn ordered(object: &Value, fields: &[&str], show: &dyn Fn(&str, &Value) -> String) -> String {
+    let present = fields.iter().filter(|f| !object[**f].is_null());
     let parts: Vec<String> = present
-        .map(|f| format!("{}:{}", json!(f), update[f]))
+        .map(|f| format!("{}:{}", json!(f), show(f, &object[*f])))
         .collect();
     format!("{{{}}}", parts.join(","))
 }

@@ -1,0 +1,370 @@
+//! Quota as a tree: ClusterQueues are leaves, cohorts the nodes above them.
+//!
+//! The rules are those of Kueue 0.19.2: `pkg/cache/scheduler/resource_node.go`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::usage::{Cell, Usage};
+use crate::kueue::objects::{ClusterQueue, Cohort, ResourceGroup, amount_of};
+
+/// A node of a tree.
+pub(crate) type NodeId = usize;
+
+/// How much of a resource of a flavor a node has, and may borrow and lend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Quota {
+    pub(super) nominal: i64,
+    borrowing: Option<i64>,
+    lending: Option<i64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Node {
+    name: String,
+    parent: Option<NodeId>,
+    children: Vec<NodeId>,
+    is_queue: bool,
+    quotas: BTreeMap<Cell, Quota>,
+    /// Its own quota, and what its children lend.
+    subtree: Usage,
+    /// Of a ClusterQueue all that is taken; of a cohort what its children take beyond their own.
+    usage: Usage,
+}
+
+/// All ClusterQueues and cohorts, with what is taken.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Tree {
+    nodes: Vec<Node>,
+    queues: BTreeMap<String, NodeId>,
+}
+
+impl Tree {
+    /// The tree of these ClusterQueues. A cohort exists if it is named, whether or not there is an
+    /// object of its name.
+    pub(crate) fn new(
+        queues: &BTreeMap<String, ClusterQueue>,
+        cohorts: &BTreeMap<String, Cohort>,
+        taken: &BTreeMap<String, Usage>,
+    ) -> Self {
+        let mut tree = Self::default();
+        let mut known: BTreeMap<&str, NodeId> = BTreeMap::new();
+        for (name, cohort) in cohorts {
+            let node = tree.cohort(&mut known, name);
+            tree.nodes[node].quotas = quotas(&cohort.spec.resource_groups);
+            if let Some(parent) = named(&cohort.spec.parent_name) {
+                let parent = tree.cohort(&mut known, parent);
+                tree.nodes[node].parent = Some(parent);
+            }
+        }
+        for (name, queue) in queues {
+            let parent = named(&queue.spec.cohort_name);
+            let parent = parent.map(|parent| tree.cohort(&mut known, parent));
+            let node = Node {
+                name: name.clone(),
+                parent,
+                is_queue: true,
+                quotas: quotas(&queue.spec.resource_groups),
+                usage: taken.get(name).cloned().unwrap_or_default(),
+                ..Node::default()
+            };
+            tree.queues.insert(name.clone(), tree.nodes.len());
+            tree.nodes.push(node);
+        }
+        for node in 0..tree.nodes.len() {
+            if let Some(parent) = tree.nodes[node].parent {
+                tree.nodes[parent].children.push(node);
+            }
+        }
+        for root in 0..tree.nodes.len() {
+            if tree.nodes[root].parent.is_none() {
+                tree.accumulate(root);
+            }
+        }
+        tree
+    }
+
+    fn cohort<'a>(&mut self, known: &mut BTreeMap<&'a str, NodeId>, name: &'a str) -> NodeId {
+        *known.entry(name).or_insert_with(|| {
+            self.nodes.push(Node {
+                name: name.to_owned(),
+                ..Node::default()
+            });
+            self.nodes.len() - 1
+        })
+    }
+
+    /// Sums up what the children of a node have and take.
+    fn accumulate(&mut self, node: NodeId) {
+        let own = &self.nodes[node].quotas;
+        let mut subtree = Usage::default();
+        for (cell, quota) in own {
+            subtree.add(cell, quota.nominal);
+        }
+        self.nodes[node].subtree = subtree;
+        for child in self.nodes[node].children.clone() {
+            self.accumulate(child);
+            let cells: Vec<Cell> = self.nodes[child].cells();
+            for cell in cells {
+                let local = self.local_quota(child, &cell);
+                let lent = self.nodes[child].subtree.at(&cell).saturating_sub(local);
+                let beyond = self.nodes[child].usage.at(&cell).saturating_sub(local);
+                self.nodes[node].subtree.add(&cell, lent);
+                self.nodes[node].usage.add(&cell, beyond.max(0));
+            }
+        }
+    }
+
+    /// The node of a ClusterQueue.
+    pub(crate) fn queue(&self, name: &str) -> Option<NodeId> {
+        self.queues.get(name).copied()
+    }
+
+    /// Whether a node is in a cohort.
+    pub(super) fn has_parent(&self, node: NodeId) -> bool {
+        self.nodes[node].parent.is_some()
+    }
+
+    /// The cohorts above a node, from the nearest on.
+    pub(super) fn path(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
+        let next = |node: &NodeId| self.nodes[*node].parent;
+        // A chain longer than there are nodes is a cycle.
+        std::iter::successors(next(&node), next).take(self.nodes.len())
+    }
+
+    /// Whether the cohorts above a ClusterQueue never end.
+    pub(crate) fn has_cycle(&self, node: NodeId) -> bool {
+        let mut seen = BTreeSet::new();
+        self.path(node).any(|above| !seen.insert(above))
+    }
+
+    /// The names of the ClusterQueues that share quota with this one, itself included.
+    pub(crate) fn relatives(&self, name: &str) -> BTreeSet<String> {
+        let mut found = BTreeSet::from([name.to_owned()]);
+        let Some(node) = self.queue(name).filter(|node| !self.has_cycle(*node)) else {
+            return found;
+        };
+        let root = self.path(node).last().unwrap_or(node);
+        let mut todo = vec![root];
+        while let Some(node) = todo.pop() {
+            todo.extend(&self.nodes[node].children);
+            if self.nodes[node].is_queue {
+                found.insert(self.nodes[node].name.clone());
+            }
+        }
+        found
+    }
+
+    /// `/root/cohort/queue`.
+    pub(crate) fn path_text(&self, name: &str) -> String {
+        let Some(node) = self.queue(name) else {
+            return format!("/{name}");
+        };
+        let above = self.path(node).map(|n| self.nodes[n].name.as_str());
+        let mut parts: Vec<&str> = above.collect();
+        parts.reverse();
+        parts.push(name);
+        format!("/{}", parts.join("/"))
+    }
+
+    pub(super) fn children(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
+        self.nodes[node].children.iter().copied()
+    }
+
+    pub(super) fn is_queue(&self, node: NodeId) -> bool {
+        self.nodes[node].is_queue
+    }
+
+    pub(super) fn quota(&self, node: NodeId, cell: &Cell) -> Quota {
+        let quota = self.nodes[node].quotas.get(cell);
+        quota.copied().unwrap_or_default()
+    }
+
+    pub(super) fn usage(&self, node: NodeId, cell: &Cell) -> i64 {
+        self.nodes[node].usage.at(cell)
+    }
+
+    /// What a node never lends.
+    fn local_quota(&self, node: NodeId, cell: &Cell) -> i64 {
+        let lending = self.quota(node, cell).lending;
+        let subtree = self.nodes[node].subtree.at(cell);
+        lending.map_or(0, |limit| subtree.saturating_sub(limit).max(0))
+    }
+
+    pub(super) fn local_available(&self, node: NodeId, cell: &Cell) -> i64 {
+        let local = self.local_quota(node, cell);
+        local.saturating_sub(self.usage(node, cell)).max(0)
+    }
+
+    /// What is left for a ClusterQueue, its cohort's included.
+    pub(super) fn available(&self, node: NodeId, cell: &Cell) -> i64 {
+        self.left(node, cell).max(0)
+    }
+
+    fn left(&self, node: NodeId, cell: &Cell) -> i64 {
+        let Node {
+            parent,
+            subtree,
+            usage,
+            ..
+        } = &self.nodes[node];
+        let (subtree, usage) = (subtree.at(cell), usage.at(cell));
+        let Some(parent) = parent else {
+            return subtree.saturating_sub(usage);
+        };
+        let mut above = self.left(*parent, cell);
+        if let Some(limit) = self.quota(node, cell).borrowing {
+            let local = self.local_quota(node, cell);
+            let stored = subtree.saturating_sub(local);
+            let used = usage.saturating_sub(local).max(0);
+            above = above.min(stored.saturating_sub(used).saturating_add(limit));
+        }
+        self.local_available(node, cell).saturating_add(above)
+    }
+
+    /// What there would be for a ClusterQueue if nothing were taken.
+    pub(super) fn potential(&self, node: NodeId, cell: &Cell) -> i64 {
+        let subtree = self.nodes[node].subtree.at(cell);
+        let Some(parent) = self.nodes[node].parent else {
+            return subtree;
+        };
+        let above = self.potential(parent, cell);
+        let all = self.local_quota(node, cell).saturating_add(above);
+        match self.quota(node, cell).borrowing {
+            Some(limit) => all.min(subtree.saturating_add(limit)),
+            None => all,
+        }
+    }
+
+    /// Whether a node would take more than is its own.
+    pub(super) fn borrows_with(&self, node: NodeId, cell: &Cell, more: i64) -> bool {
+        self.nodes[node].subtree.at(cell) < self.usage(node, cell).saturating_add(more)
+    }
+
+    /// More is taken.
+    pub(crate) fn add(&mut self, node: NodeId, usage: &Usage) {
+        for (cell, amount) in usage.iter() {
+            self.add_cell(node, cell, *amount);
+        }
+    }
+
+    /// Something is given back.
+    pub(crate) fn remove(&mut self, node: NodeId, usage: &Usage) {
+        for (cell, amount) in usage.iter() {
+            self.remove_cell(node, cell, *amount);
+        }
+    }
+
+    fn add_cell(&mut self, node: NodeId, cell: &Cell, amount: i64) {
+        let local = self.local_available(node, cell);
+        self.nodes[node].usage.add(cell, amount);
+        if let Some(parent) = self.nodes[node].parent.filter(|_| amount > local) {
+            self.add_cell(parent, cell, amount - local);
+        }
+    }
+
+    fn remove_cell(&mut self, node: NodeId, cell: &Cell, amount: i64) {
+        let local = self.local_quota(node, cell);
+        let in_parent = self.usage(node, cell).saturating_sub(local);
+        self.nodes[node].usage.add(cell, amount.saturating_neg());
+        if let Some(parent) = self.nodes[node].parent.filter(|_| in_parent > 0) {
+            self.remove_cell(parent, cell, amount.min(in_parent));
+        }
+    }
+
+    /// How far up quota for this much has to come from: 0 is the ClusterQueue itself. And whether
+    /// that is not yet the whole tree.
+    pub(crate) fn borrowing_height(&self, node: NodeId, cell: &Cell, amount: i64) -> (usize, bool) {
+        if !self.borrows_with(node, cell, amount) || !self.has_parent(node) {
+            return (0, self.has_parent(node));
+        }
+        let mut remaining = amount.saturating_sub(self.local_available(node, cell));
+        let mut root = node;
+        for above in self.path(node) {
+            if !self.borrows_with(above, cell, remaining) {
+                return (self.height(above), self.has_parent(above));
+            }
+            remaining = remaining.saturating_sub(self.local_available(above, cell));
+            root = above;
+        }
+        (self.height(root), false)
+    }
+
+    /// The distance from a cohort to its farthest leaf.
+    fn height(&self, node: NodeId) -> usize {
+        let children = &self.nodes[node].children;
+        let cohorts = children.iter().filter(|child| !self.is_queue(**child));
+        let deepest = cohorts.map(|child| self.height(*child) + 1).max();
+        deepest.unwrap_or(0).max(children.len().min(1))
+    }
+
+    /// Whether this much is within what is a node's own; and what of it is left for its parent.
+    pub(super) fn fits_in_quota(&self, node: NodeId, wanted: &Usage) -> (bool, Usage) {
+        let mut fits = true;
+        let mut remaining = Usage::default();
+        for (cell, amount) in wanted.iter() {
+            fits &= !self.borrows_with(node, cell, *amount);
+            let local = self.local_available(node, cell);
+            remaining.add(cell, amount.saturating_sub(local).max(0));
+        }
+        (fits, remaining)
+    }
+
+    /// Whether a node takes no more than its own of any of these.
+    pub(super) fn is_within_nominal(&self, node: NodeId, cells: &BTreeSet<Cell>) -> bool {
+        cells.iter().all(|cell| !self.borrows_with(node, cell, 0))
+    }
+
+    /// How much of what a Workload wants is kept for it while others have to leave.
+    pub(crate) fn reservation(&self, node: NodeId, wanted: &Usage, borrows: bool) -> Usage {
+        let mut kept = Usage::default();
+        for (cell, amount) in wanted.iter() {
+            let quota = self.quota(node, cell);
+            let limit = match quota.borrowing {
+                None if borrows => i64::MAX,
+                Some(limit) if borrows => quota.nominal.saturating_add(limit),
+                _ => quota.nominal,
+            };
+            let left = limit.saturating_sub(self.usage(node, cell));
+            let least = if borrows { i64::MIN } else { 0 };
+            kept.add(cell, left.min(*amount).max(least));
+        }
+        kept
+    }
+
+    /// Whether there is room for this much.
+    pub(crate) fn fits(&self, node: NodeId, wanted: &Usage) -> bool {
+        let mut cells = wanted.iter();
+        cells.all(|(cell, amount)| self.available(node, cell) >= *amount)
+    }
+}
+
+impl Node {
+    fn cells(&self) -> Vec<Cell> {
+        let all = self.subtree.iter().chain(self.usage.iter());
+        let all: BTreeSet<&Cell> = all.map(|(cell, _)| cell).collect();
+        all.into_iter().cloned().collect()
+    }
+}
+
+fn named(name: &str) -> Option<&str> {
+    Some(name).filter(|name| !name.is_empty())
+}
+
+fn quotas(groups: &[ResourceGroup]) -> BTreeMap<Cell, Quota> {
+    let flavors = groups.iter().flat_map(|group| &group.flavors);
+    let each = flavors.flat_map(|flavor| {
+        flavor.resources.iter().map(|resource| {
+            let amount = |value: &Value| amount_of(&resource.name, value);
+            let limit = |value: &Option<Value>| value.as_ref().and_then(amount);
+            let quota = Quota {
+                nominal: amount(&resource.nominal_quota).unwrap_or_default(),
+                borrowing: limit(&resource.borrowing_limit),
+                lending: limit(&resource.lending_limit),
+            };
+            ((flavor.name.clone(), resource.name.clone()), quota)
+        })
+    });
+    each.collect()
+}

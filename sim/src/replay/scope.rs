@@ -1,0 +1,88 @@
+//! What a trace may be about.
+
+use serde_json::Value;
+
+use super::ReplayError;
+use super::trace::Trace;
+
+/// What the model does not have, and where it shows: part of a path, or a field of an object.
+const NOT_MODELLED: [(&str, &[&str], &[&str]); 3] = [
+    (
+        "topologies",
+        &["/topologies"],
+        &["/spec/topologyName", "/spec/podSets/0/topologyRequest"],
+    ),
+    ("MultiKueue", &["/multikueue"], &[]),
+    (
+        "partial admission",
+        &[],
+        &["/spec/podSets/0/minCount", "/spec/podSets/1/minCount"],
+    ),
+];
+
+/// The check that only Kueue's `MultiKueue` answers.
+const MULTI_KUEUE: &str = "kueue.x-k8s.io/multikueue";
+
+/// Refuses a trace that the model can't be measured by.
+pub(super) fn check(trace: &Trace) -> Result<(), ReplayError> {
+    let calls = trace.steps.iter().flat_map(|step| &step.calls);
+    for call in calls {
+        if let Some(what) = missing(&call.path, &call.body) {
+            return Err(ReplayError::NotModelled(what));
+        }
+    }
+    Ok(())
+}
+
+fn missing(path: &str, body: &Value) -> Option<&'static str> {
+    if body["spec"]["controllerName"] == MULTI_KUEUE {
+        return Some("MultiKueue");
+    }
+    let has = |field: &&str| body.pointer(field).is_some_and(|value| !value.is_null());
+    let found = NOT_MODELLED.iter().find(|(_, paths, fields)| {
+        paths.iter().any(|part| path.contains(part)) || fields.iter().any(has)
+    });
+    found.map(|(what, ..)| *what)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_modelled_is_named() {
+        let flavors = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors";
+        let checks = "/apis/kueue.x-k8s.io/v1beta2/admissionchecks";
+        let workloads = "/apis/kueue.x-k8s.io/v1beta2/namespaces/t/workloads";
+        let clusters = "/apis/kueue.x-k8s.io/v1beta2/multikueueclusters";
+        let table = [
+            (
+                flavors,
+                json!({"spec": {"topologyName": "racks"}}),
+                Some("topologies"),
+            ),
+            (flavors, json!({"spec": {}}), None),
+            (
+                checks,
+                json!({"spec": {"controllerName": MULTI_KUEUE}}),
+                Some("MultiKueue"),
+            ),
+            (clusters, json!({}), Some("MultiKueue")),
+            (
+                workloads,
+                json!({"spec": {"podSets": [{"minCount": 1}]}}),
+                Some("partial admission"),
+            ),
+            (
+                workloads,
+                json!({"spec": {"podSets": [{"count": 1}]}}),
+                None,
+            ),
+        ];
+        for (path, body, expected) in table {
+            assert_eq!(missing(path, &body), expected, "{path} {body}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Objects as they are sent.
+
+use serde_json::{Value, json};
+
+/// A resource that a ClusterQueue covers.
+pub(crate) const CPU: &str = "cpu";
+
+/// The path of a resource of Kueue's API without a Namespace.
+pub(crate) fn cluster_path(plural: &str) -> String {
+    format!("/apis/kueue.x-k8s.io/v1beta2/{plural}")
+}
+
+/// The path of a resource of Kueue's API in the history's Namespace.
+pub(crate) fn namespaced_path(plural: &str) -> String {
+    format!("/apis/kueue.x-k8s.io/v1beta2/namespaces/t@/{plural}")
+}
+
+/// Where an object is created.
+pub(crate) fn collection(object: &Value) -> String {
+    match object["kind"].as_str().unwrap_or_default() {
+        "ResourceFlavor" => cluster_path("resourceflavors"),
+        "AdmissionCheck" => cluster_path("admissionchecks"),
+        "ClusterQueue" => cluster_path("clusterqueues"),
+        "Cohort" => cluster_path("cohorts"),
+        "WorkloadPriorityClass" => cluster_path("workloadpriorityclasses"),
+        "LocalQueue" => namespaced_path("localqueues"),
+        "Workload" => namespaced_path("workloads"),
+        "Job" => "/apis/batch/v1/namespaces/t@/jobs".to_owned(),
+        _ => "/api/v1/namespaces".to_owned(),
+    }
+}
+
+/// An object of Kueue's API without a Namespace.
+pub(crate) fn cluster_object(kind: &str, name: &str, spec: Value) -> Value {
+    json!({
+        "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}, "spec": spec,
+    })
+}
+
+/// An object of Kueue's API in the history's Namespace.
+pub(crate) fn namespaced_object(kind: &str, name: &str, spec: Value) -> Value {
+    json!({
+        "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind,
+        "metadata": {"name": name, "namespace": "t@"}, "spec": spec,
+    })
+}
+
+/// Pods of one kind.
+#[derive(Clone, Debug)]
+pub(crate) struct Pods {
+    /// How many.
+    pub(crate) count: u64,
+    /// What each asks for, by resource.
+    pub(crate) requests: Value,
+    /// Labels of the nodes that they may run on.
+    pub(crate) selector: Option<Value>,
+    /// What they tolerate.
+    pub(crate) tolerations: Option<Value>,
+}
+
+impl Pods {
+    fn template(&self) -> Value {
+        let container =
+            json!({"name": "c", "image": "pause", "resources": {"requests": self.requests}});
+        let mut spec = json!({"restartPolicy": "Never", "containers": [container]});
+        if let Some(selector) = &self.selector {
+            spec["nodeSelector"] = selector.clone();
+        }
+        if let Some(tolerations) = &self.tolerations {
+            spec["tolerations"] = tolerations.clone();
+        }
+        json!({"spec": spec})
+    }
+}
+
+/// A Workload that no job owns.
+pub(crate) fn workload(name: &str, queue: &str, priority: Option<i64>, sets: &[Pods]) -> Value {
+    let sets: Vec<Value> = sets
+        .iter()
+        .enumerate()
+        .map(|(at, pods)| {
+            let name = if at == 0 { "main" } else { "more" };
+            json!({"name": name, "count": pods.count, "template": pods.template()})
+        })
+        .collect();
+    let mut spec = json!({"queueName": queue, "podSets": sets});
+    if let Some(priority) = priority {
+        spec["priority"] = json!(priority);
+    }
+    namespaced_object("Workload", name, spec)
+}
+
+/// A batch/v1 Job.
+pub(crate) fn job(name: &str, queue: &str, class: Option<&str>, pods: &Pods) -> Value {
+    let mut labels = json!({"kueue.x-k8s.io/queue-name": queue});
+    if let Some(class) = class {
+        labels["kueue.x-k8s.io/priority-class"] = json!(class);
+    }
+    json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"name": name, "namespace": "t@", "labels": labels},
+        "spec": {
+            "suspend": true, "parallelism": pods.count, "completions": pods.count,
+            "template": pods.template(),
+        },
+    })
+}

@@ -1,0 +1,107 @@
+//! A history: what people, queues, jobs and checks do, one step after the other.
+
+use serde_json::Value;
+
+/// Stands in names for what makes those of one history unlike all others'.
+pub(crate) const MARK: &str = "@";
+
+/// Steps, each of which waits until Kueue has nothing left to do.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct History {
+    /// Its name, such as `7-12`: seed and number.
+    pub(crate) name: String,
+    /// What is done.
+    pub(crate) steps: Vec<Step>,
+}
+
+/// One step.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Step {
+    /// Objects are created.
+    Create(Vec<Value>),
+    /// A merge patch for an object, or for a part of it.
+    Patch {
+        /// What it is for.
+        about: String,
+        /// The path, with the subresource.
+        path: String,
+        /// The patch.
+        body: Value,
+    },
+    /// An AdmissionCheck becomes active or inactive.
+    Active {
+        /// The AdmissionCheck.
+        check: String,
+        /// What it becomes.
+        active: bool,
+    },
+    /// A check sets its state in a Workload.
+    Answer(Answer),
+    /// `spec.active` of a Workload.
+    Activate {
+        /// Its short name.
+        workload: String,
+        /// What it becomes.
+        active: bool,
+    },
+    /// A Workload is deleted, or the job that it is for.
+    Delete(String),
+    /// A Workload has finished, or the job that it is for.
+    Finish(String),
+    /// Nothing is done for so many seconds.
+    Wait(f64),
+}
+
+/// What a check says of a Workload.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Answer {
+    /// The Workload's short name.
+    pub(crate) workload: String,
+    /// The AdmissionCheck.
+    pub(crate) check: String,
+    /// The state.
+    pub(crate) state: &'static str,
+    /// Its message.
+    pub(crate) message: &'static str,
+    /// Of a Retry.
+    pub(crate) delay: Option<u64>,
+    /// For the pod set `main`.
+    pub(crate) updates: Option<Value>,
+    /// Whether all checks write under one name.
+    pub(crate) one_manager: bool,
+}
+
+impl Step {
+    /// What the trace calls it.
+    pub(crate) fn title(&self) -> String {
+        let title = match self {
+            Self::Create(objects) => {
+                let each = objects.iter().map(|object| {
+                    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                    let (kind, name) = (&object["kind"], &object["metadata"]["name"]);
+                    format!("{} {}", text(kind), text(name))
+                });
+                format!("create {}", each.collect::<Vec<_>>().join(", "))
+            }
+            Self::Patch { about, .. } => about.clone(),
+            Self::Active { check, active } => format!("set AdmissionCheck {check} Active={active}"),
+            Self::Answer(answer) => {
+                let delay = answer.delay.map(|d| format!(" after {d} s"));
+                let delay = delay.unwrap_or_default();
+                let updates = answer.updates.as_ref().map_or("", |_| " with updates");
+                let Answer {
+                    workload,
+                    check,
+                    state,
+                    ..
+                } = answer;
+                format!("{workload} {check}: {state}{delay}{updates}")
+            }
+            Self::Activate { workload, active } => format!("set {workload} active={active}"),
+            Self::Delete(name) => format!("delete {name}"),
+            Self::Finish(name) => format!("finish {name}"),
+            Self::Wait(seconds) => format!("wait {seconds} s"),
+        };
+        title.replace(MARK, "")
+    }
+}

@@ -1,0 +1,196 @@
+//! Random histories, played on a real Kueue and on the model, and compared.
+
+mod bodies;
+mod compare;
+mod generate;
+mod history;
+mod minimise;
+mod random;
+mod record;
+mod stage;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+use futures::{StreamExt, stream};
+use kueue_check_sim::replay::{Difference, ReplayError};
+use serde_json::Value;
+
+use self::compare::differences;
+use self::generate::Scope;
+use self::history::History;
+use self::record::record;
+use self::stage::{Stage, StageError};
+
+/// Plays random histories on a real Kueue 0.19.2 and on the model, and prints where they differ.
+#[derive(Parser)]
+#[command(name = "cargo xtask twin")]
+struct Arguments {
+    /// How many histories.
+    #[arg(long, default_value_t = 50)]
+    histories: u64,
+    /// Where random numbers begin.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The number of the first history.
+    #[arg(long, default_value_t = 0)]
+    first: u64,
+    /// How many histories are played at once.
+    #[arg(long, default_value_t = 16)]
+    side_by_side: usize,
+    /// In how many of 100 histories the ClusterQueues are in cohorts.
+    #[arg(long, default_value_t = 40)]
+    cohorts: usize,
+    /// How often a history that differs is played again, to see whether the real Kueue varies.
+    #[arg(long, default_value_t = 2)]
+    again: usize,
+    /// Searches the shortest history that still differs.
+    #[arg(long)]
+    minimise: bool,
+    /// Where traces are written.
+    #[arg(long, default_value = "target/twin")]
+    out: PathBuf,
+}
+
+/// Why the comparison could not be made.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    /// The real one.
+    #[error(transparent)]
+    Stage(#[from] StageError),
+    /// The model.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// A trace could not be written.
+    #[error("cannot write {path}: {source}")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// A history that was played on both.
+struct Played {
+    history: History,
+    trace: Value,
+    differences: Vec<Difference>,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(&Arguments::parse()).await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(arguments: &Arguments) -> Result<bool, Failure> {
+    let stage = Stage::start().await?;
+    let scope = Scope {
+        cohorts: arguments.cohorts,
+    };
+    let numbers = arguments.first..arguments.first + arguments.histories;
+    let histories = numbers.map(|number| generate::history(arguments.seed, number, scope));
+    let mut playing = stream::iter(histories)
+        .map(|history| play(&stage, history))
+        .buffer_unordered(arguments.side_by_side);
+    let (mut equal, mut differing) = (0, Vec::new());
+    while let Some(played) = playing.next().await {
+        let played = played?;
+        write(&arguments.out, &played)?;
+        if played.differences.is_empty() {
+            equal += 1;
+        } else {
+            print(&played);
+            differing.push(played);
+        }
+    }
+    drop(playing);
+    let (mut raced, mut unexplained) = (0, 0);
+    for played in differing {
+        let outcomes = again(&stage, &played.history, arguments.again).await?;
+        if outcomes.iter().any(Vec::is_empty) {
+            println!(
+                "{}: varies on the real Kueue; the model does one of both",
+                played.history.name
+            );
+            raced += 1;
+            continue;
+        }
+        let varies = outcomes.iter().any(|other| *other != played.differences);
+        if varies {
+            println!("{}: varies on the real Kueue", played.history.name);
+        }
+        unexplained += 1;
+        if arguments.minimise {
+            shorten(arguments, &stage, played).await?;
+        }
+    }
+    println!(
+        "{equal} of {} histories agree, {raced} more vary on the real Kueue, {unexplained} differ (seed {})",
+        arguments.histories, arguments.seed
+    );
+    Ok(unexplained == 0)
+}
+
+async fn play(stage: &Stage, history: History) -> Result<Played, Failure> {
+    let trace = record(stage, &history).await?;
+    let differences = differences(&trace).await?;
+    Ok(Played {
+        history,
+        trace,
+        differences,
+    })
+}
+
+/// What differs when the history is played so many times more.
+async fn again(
+    stage: &Stage,
+    history: &History,
+    times: usize,
+) -> Result<Vec<Vec<Difference>>, Failure> {
+    let plays = (0..times).map(|_| play(stage, history.clone()));
+    let plays = futures::future::try_join_all(plays).await?;
+    Ok(plays.into_iter().map(|played| played.differences).collect())
+}
+
+async fn shorten(arguments: &Arguments, stage: &Stage, played: Played) -> Result<(), Failure> {
+    let Played { history, trace, .. } = played;
+    let (history, trace) =
+        minimise::minimise(stage, history, trace, arguments.side_by_side).await?;
+    let differences = differences(&trace).await?;
+    let shortest = Played {
+        history,
+        trace,
+        differences,
+    };
+    println!("shortest:");
+    print(&shortest);
+    write(&arguments.out.join("minimal"), &shortest)
+}
+
+fn print(played: &Played) {
+    println!(
+        "== {} ({} steps)",
+        played.history.name,
+        played.history.steps.len()
+    );
+    for difference in &played.differences {
+        println!("{difference}");
+    }
+}
+
+fn write(folder: &Path, played: &Played) -> Result<(), Failure> {
+    let path = folder.join(format!("{}.json", played.history.name));
+    let text = format!("{:#}\n", played.trace);
+    std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(&path, text))
+        .map_err(|source| Failure::Write { path, source })
+}

@@ -1,0 +1,144 @@
+//! The requests of a step.
+
+use serde_json::{Value, json};
+
+use super::Recorder;
+use crate::bodies::{cluster_path, collection, namespaced_path};
+use crate::history::{Answer, Step};
+use crate::stage::Request;
+
+impl Recorder<'_> {
+    /// The requests of a step, or `None` if there is nothing that it could be done to.
+    pub(super) fn requests(&self, step: &Step) -> Option<Vec<Request>> {
+        let requests = match step {
+            Step::Create(objects) => {
+                let create = |object: &Value| Request::create(collection(object), object.clone());
+                objects.iter().map(create).collect()
+            }
+            Step::Patch { path, body, .. } => vec![Request::merge(path.clone(), body.clone())],
+            Step::Active { check, active } => vec![self.active(check, *active)],
+            Step::Answer(answer) => vec![self.answer(answer)?],
+            Step::Activate { workload, active } => {
+                let path = self.path_of(workload)?;
+                vec![Request::merge(path, json!({"spec": {"active": active}}))]
+            }
+            Step::Delete(name) => vec![Request::delete(match self.job(name) {
+                Some(_) => job_path(name),
+                None => self.path_of(name)?,
+            })],
+            Step::Finish(name) if self.job(name).is_some() => self.finish_job(name)?,
+            Step::Finish(name) => vec![self.finish(name)?],
+            Step::Wait(_) => Vec::new(),
+        };
+        Some(requests.into_iter().map(|r| self.for_server(r)).collect())
+    }
+
+    fn for_server(&self, mut request: Request) -> Request {
+        request.path = self.marked(&request.path);
+        let body = self.marked(&request.body.to_string());
+        request.body = serde_json::from_str(&body).unwrap_or_default();
+        request
+    }
+
+    fn now(&self) -> String {
+        format!("{:.0}", self.clock.now())
+    }
+
+    fn path_of(&self, workload: &str) -> Option<String> {
+        let found = self.workload(workload)?;
+        let name = found["metadata"]["name"].as_str()?;
+        Some(format!("{}/{name}", namespaced_path("workloads")))
+    }
+
+    fn active(&self, check: &str, active: bool) -> Request {
+        let (status, reason, message) = if active {
+            ("True", "Active", "The admission check is active")
+        } else {
+            ("False", "Inactive", "The admission check is not active")
+        };
+        let condition = json!({
+            "type": "Active", "status": status, "reason": reason, "message": message,
+            "lastTransitionTime": self.now(), "observedGeneration": 1,
+        });
+        let path = format!("{}/{check}/status", cluster_path("admissionchecks"));
+        Request::merge(path, json!({"status": {"conditions": [condition]}}))
+    }
+
+    /// What a check writes; only for Workloads that have an entry for it.
+    fn answer(&self, answer: &Answer) -> Option<Request> {
+        let workload = self.workload(&answer.workload)?;
+        let name = self.marked(&answer.check);
+        let entries = workload["status"]["admissionChecks"].as_array()?;
+        entries.iter().find(|entry| entry["name"] == name)?;
+        let mut entry = json!({
+            "name": answer.check, "state": answer.state, "message": answer.message,
+            "lastTransitionTime": self.now(),
+        });
+        if let Some(delay) = answer.delay {
+            entry["requeueAfterSeconds"] = json!(delay);
+        }
+        if let Some(updates) = &answer.updates {
+            entry["podSetUpdates"] = json!([updates]);
+        }
+        let body = self.status(&answer.workload, json!({"admissionChecks": [entry]}))?;
+        let manager = if answer.one_manager {
+            "example-com-test".to_owned()
+        } else {
+            format!("example-com-test-{}", answer.check.trim_end_matches('@'))
+        };
+        let path = self.path_of(&answer.workload)?;
+        let path = format!("{path}/status?fieldManager={manager}&force=true");
+        Some(Request::apply(path, body))
+    }
+
+    fn status(&self, workload: &str, status: Value) -> Option<Value> {
+        let metadata = &self.workload(workload)?["metadata"];
+        Some(json!({
+            "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload",
+            "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
+            "status": status,
+        }))
+    }
+
+    fn finish(&self, name: &str) -> Option<Request> {
+        let condition = json!({
+            "type": "Finished", "status": "True", "reason": "Succeeded",
+            "message": "Job finished successfully", "lastTransitionTime": self.now(),
+        });
+        let body = self.status(name, json!({"conditions": [condition]}))?;
+        let path = format!(
+            "{}/status?fieldManager=owner&force=true",
+            self.path_of(name)?
+        );
+        Some(Request::apply(path, body))
+    }
+
+    /// Only a job that runs can finish.
+    fn finish_job(&self, name: &str) -> Option<Vec<Request>> {
+        let job = self.job(name)?;
+        if job["spec"]["suspend"] == true {
+            return None;
+        }
+        let now = self.now();
+        let condition = |kind: &str| {
+            json!({
+                "type": kind, "status": "True", "lastTransitionTime": now, "lastProbeTime": now,
+            })
+        };
+        let conditions = [condition("SuccessCriteriaMet"), condition("Complete")];
+        let count = &job["spec"]["completions"];
+        let path = format!("{}/status", job_path(name));
+        let begun = json!({"status": {"startTime": now}});
+        let done = json!({"status": {
+            "completionTime": now, "succeeded": count, "conditions": conditions,
+        }});
+        Some(vec![
+            Request::merge(path.clone(), begun),
+            Request::merge(path, done),
+        ])
+    }
+}
+
+fn job_path(name: &str) -> String {
+    format!("/apis/batch/v1/namespaces/t@/jobs/{name}")
+}

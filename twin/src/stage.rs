@@ -1,0 +1,252 @@
+//! A real API server with a real Kueue, and what changes on it.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt};
+use http_body_util::BodyExt;
+use kube::api::{ApiResource, DynamicObject};
+use kube::client::Body;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client};
+use kueue_check_testenv::{Cluster, Kueue, StartError};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{Instant, sleep};
+
+/// A change of an object.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) at: Instant,
+    pub(crate) object: Arc<Value>,
+    pub(crate) kind: &'static str,
+    pub(crate) deleted: bool,
+}
+
+/// Whoever records a history, by its mark.
+type Listeners = Arc<Mutex<BTreeMap<String, UnboundedSender<Seen>>>>;
+
+/// A real API server with a real Kueue.
+pub(crate) struct Stage {
+    client: Client,
+    listeners: Listeners,
+    marks: AtomicU32,
+    kueue: Kueue,
+    _cluster: Cluster,
+}
+
+/// Why a request was not answered.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StageError {
+    /// The servers did not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// A request could not be made.
+    #[error("cannot send a request: {0}")]
+    Request(#[from] http::Error),
+    /// It was not answered.
+    #[error("the API server does not answer: {0}")]
+    Client(#[from] kube::Error),
+    /// Its webhooks are not served.
+    #[error("the webhooks of Kueue do not answer after {WEBHOOKS:?}; the end of its log:\n{0}")]
+    Webhooks(String),
+}
+
+const WEBHOOKS: Duration = Duration::from_secs(60);
+
+/// What an API server answered.
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) body: Value,
+}
+
+/// A request.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) method: &'static str,
+    pub(crate) path: String,
+    pub(crate) content_type: &'static str,
+    pub(crate) body: Value,
+}
+
+impl Request {
+    pub(crate) fn create(path: String, body: Value) -> Self {
+        Self {
+            method: "POST",
+            path,
+            content_type: "application/json",
+            body,
+        }
+    }
+
+    pub(crate) fn merge(path: String, body: Value) -> Self {
+        Self {
+            method: "PATCH",
+            path,
+            content_type: "application/merge-patch+json",
+            body,
+        }
+    }
+
+    pub(crate) fn apply(path: String, body: Value) -> Self {
+        Self {
+            method: "PATCH",
+            path,
+            content_type: "application/apply-patch+yaml",
+            body,
+        }
+    }
+
+    pub(crate) fn delete(path: String) -> Self {
+        Self {
+            method: "DELETE",
+            path,
+            content_type: "application/json",
+            body: Value::Null,
+        }
+    }
+}
+
+impl Stage {
+    /// Starts both, and waits until Kueue's webhooks answer.
+    pub(crate) async fn start() -> Result<Self, StageError> {
+        let cluster = Cluster::start().await?;
+        let kueue = Kueue::start_with_webhooks(&cluster).await?;
+        let client = cluster.client()?;
+        let listeners = Listeners::default();
+        let kinds = [
+            ("kueue.x-k8s.io", "v1beta2", "Workload"),
+            ("kueue.x-k8s.io", "v1beta2", "AdmissionCheck"),
+            ("kueue.x-k8s.io", "v1beta2", "ClusterQueue"),
+            ("batch", "v1", "Job"),
+            ("events.k8s.io", "v1", "Event"),
+        ];
+        for (group, version, kind) in kinds {
+            let gvk = kube::core::GroupVersionKind::gvk(group, version, kind);
+            let resource = ApiResource::from_gvk(&gvk);
+            let api = Api::all_with(client.clone(), &resource);
+            tokio::spawn(watch(api, kind, Arc::clone(&listeners)));
+        }
+        let stage = Self {
+            client,
+            listeners,
+            marks: AtomicU32::new(1),
+            kueue,
+            _cluster: cluster,
+        };
+        stage.webhooks().await?;
+        Ok(stage)
+    }
+
+    async fn webhooks(&self) -> Result<(), StageError> {
+        let began = Instant::now();
+        let flavor = json!({
+            "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor",
+            "metadata": {"name": "webhooks-are-served"}, "spec": {},
+        });
+        let path = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors".to_owned();
+        let request = Request::create(path, flavor);
+        loop {
+            let answer = self.send(&request).await?;
+            if answer.code < 300 {
+                return Ok(());
+            }
+            if began.elapsed() > WEBHOOKS {
+                let log = self.kueue.log();
+                let last: Vec<&str> = log.lines().rev().take(15).collect();
+                let last: Vec<&str> = last.into_iter().rev().collect();
+                return Err(StageError::Webhooks(last.join("\n")));
+            }
+            sleep(Duration::from_millis(300)).await;
+        }
+    }
+
+    /// A mark that no other history has, and the changes of objects that bear it.
+    pub(crate) fn listen(&self) -> (String, UnboundedReceiver<Seen>) {
+        let number = self.marks.fetch_add(1, Ordering::Relaxed);
+        let mark = format!("-z{number:05}z");
+        let (sender, receiver) = unbounded_channel();
+        let mut listeners = self.listeners.lock();
+        let listeners = listeners.as_mut().unwrap_or_else(|e| e.get_mut());
+        listeners.insert(mark.clone(), sender);
+        (mark, receiver)
+    }
+
+    /// Sends a request as it is.
+    pub(crate) async fn send(&self, request: &Request) -> Result<Answer, StageError> {
+        let body = if request.body.is_null() {
+            Vec::new()
+        } else {
+            request.body.to_string().into_bytes()
+        };
+        let request = http::Request::builder()
+            .method(request.method)
+            .uri(&request.path)
+            .header(http::header::CONTENT_TYPE, request.content_type)
+            .body(Body::from(body))?;
+        let response = self.client.send(request).await?;
+        let code = response.status().as_u16();
+        let bytes = response.into_body().collect().await?.to_bytes();
+        let body = serde_json::from_slice(&bytes).unwrap_or_default();
+        Ok(Answer { code, body })
+    }
+}
+
+async fn watch(api: Api<DynamicObject>, kind: &'static str, listeners: Listeners) {
+    let mut events = watcher(api, watcher::Config::default()).boxed();
+    loop {
+        let (object, deleted) = match events.try_next().await {
+            Ok(Some(Event::Apply(object) | Event::InitApply(object))) => (object, false),
+            Ok(Some(Event::Delete(object))) => (object, true),
+            Ok(Some(_)) => continue,
+            Ok(None) => return,
+            Err(_) => {
+                sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let metadata = &object.metadata;
+        let namespace = metadata.namespace.as_deref().and_then(mark_in);
+        let Some(mark) = namespace.or_else(|| metadata.name.as_deref().and_then(mark_in)) else {
+            continue;
+        };
+        let mut listeners = listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(listener) = listeners.get(mark) else {
+            continue;
+        };
+        let seen = Seen {
+            at: Instant::now(),
+            object: Arc::new(json!(object)),
+            kind,
+            deleted,
+        };
+        if listener.send(seen).is_err() {
+            listeners.remove(mark);
+        }
+    }
+}
+
+/// The mark in a name.
+fn mark_in(name: &str) -> Option<&str> {
+    const LENGTH: usize = "-z00000z".len();
+    let begins = name.match_indices("-z").map(|(at, _)| at);
+    begins.into_iter().find_map(|at| {
+        let mark = name.get(at..at + LENGTH)?;
+        let digits = mark.strip_prefix("-z")?.strip_suffix('z')?;
+        digits.bytes().all(|b| b.is_ascii_digit()).then_some(mark)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mark_is_found_in_names() {
+        assert_eq!(mark_in("job-w1-z00012z-3fa1c"), Some("-z00012z"));
+        assert_eq!(mark_in("cq-z00012z.18a"), Some("-z00012z"));
+        assert_eq!(mark_in("t-zoo"), None);
+    }
+}
