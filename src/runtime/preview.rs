@@ -28,6 +28,7 @@ pub(crate) struct Question<'a> {
     pub(crate) check: &'a Check,
     pub(crate) admission_check: &'a AdmissionCheck,
     pub(crate) workload: &'a Workload,
+    pub(crate) family: &'a Family,
     /// The same, whole.
     pub(crate) whole: &'a Value,
     /// The object to which the AdmissionCheck refers, or why it can't be read.
@@ -82,6 +83,7 @@ pub(crate) async fn foresee(question: Question<'_>) -> Forecast {
     let foreseen = match (stands, reservation, question.workload.check(name)) {
         (Standing::Waiting | Standing::Running, Some(reservation), Some(entry)) => {
             let request = RequestBuilder::new(question.workload.clone(), name)
+                .family(question.family.clone())
                 .now(question.now)
                 .parameters_generation(generation)
                 .flavors(Arc::clone(question.flavors))
@@ -155,7 +157,7 @@ async fn ask(question: &Question<'_>, request: Request, stands: Stands<'_>) -> F
             let reader = Held(question.whole.clone());
             let about = About {
                 workload,
-                family: &Family::of(workload, []),
+                family: question.family,
                 check: name,
                 flavors: question.flavors,
             };
@@ -172,8 +174,7 @@ async fn ask(question: &Question<'_>, request: Request, stands: Stands<'_>) -> F
         held: stands.reservation.held_for(question.now),
         entry: stands.entry,
         running: stands.running,
-        // The other slices of its job are not read here.
-        growth: Growth::of(&Family::of(workload, [])),
+        growth: Growth::of(question.family),
         served: question.served,
         policy: stands.policy,
         memory: &memory,

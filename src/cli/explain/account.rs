@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::forecast::Asked;
 use crate::api::{AdmissionCheck, Workload};
+use crate::check::{Family, FamilyRole};
 
 /// Why a Workload waits, or does not. As text by [`Display`](std::fmt::Display), for machines by [`Serialize`].
 ///
@@ -38,6 +39,8 @@ pub struct Explanation {
     pub(super) owners: Vec<String>,
     pub(super) local_queue: Option<String>,
     pub(super) cluster_queue: Option<String>,
+    /// What it is to the other Workloads of its job; none if it is the only one.
+    pub(super) family: Option<String>,
     pub(super) phase: Phase,
     pub(super) since: Option<Timestamp>,
     /// What Kueue says about the phase.
@@ -102,6 +105,7 @@ pub(super) struct Active {
 pub(super) struct Facts<'a> {
     pub(super) whole: &'a Value,
     pub(super) workload: &'a Workload,
+    pub(super) family: &'a Family,
     pub(super) admission_checks: &'a [AdmissionCheck],
     pub(super) now: Timestamp,
 }
@@ -139,6 +143,7 @@ pub(super) fn account(
             .collect(),
         local_queue: workload.queue().map(str::to_owned),
         cluster_queue: workload.cluster_queue().map(str::to_owned),
+        family: of_job(workload, facts.family),
         phase,
         since: condition.and_then(|condition| time(condition, "lastTransitionTime")),
         message: condition.map_or_else(String::new, |condition| text(condition, "message")),
@@ -148,6 +153,37 @@ pub(super) fn account(
         waits_for,
         checks,
         now,
+    }
+}
+
+/// What `workload` is to the other Workloads of its job.
+fn of_job(workload: &Workload, family: &Family) -> Option<String> {
+    let running = family.running("").map(|running| running.name().to_owned());
+    match (family.role(), running) {
+        _ if family.still_runs() => Some(
+            "a growth of the job has replaced it; its pods run until that is admitted".to_owned(),
+        ),
+        (FamilyRole::Growth, Some(running)) => {
+            let sets = workload.pod_sets().iter();
+            let more: u32 = sets.map(|set| family.increase(set)).sum();
+            let run = family.all_running_pods().unwrap_or_default();
+            Some(format!(
+                "asks for {more} more pods for the job; {run} run by Workload {running}"
+            ))
+        }
+        (FamilyRole::Growth, None) => {
+            Some("asks for more pods for the job; what runs of it is not known".to_owned())
+        }
+        (FamilyRole::Variant { flavor }, Some(running)) => Some(format!(
+            "the job's variant for flavor {flavor}; the job runs by Workload {running}"
+        )),
+        (FamilyRole::Variant { flavor }, None) => {
+            Some(format!("the job's variant for flavor {flavor}"))
+        }
+        (FamilyRole::Parent, _) => {
+            Some("it has variants, by one of which the job starts; ask about them".to_owned())
+        }
+        _ => None,
     }
 }
 

@@ -45,6 +45,7 @@ pub(super) async fn explain(
             why: error.to_string(),
         })?;
     let workload = projection.project(object);
+    let family = read::family(client, served.version, &workload).await?;
     let now = clock.now();
 
     let ours: Vec<(&AdmissionCheck, &Check)> = workload
@@ -80,6 +81,7 @@ pub(super) async fn explain(
                     check,
                     admission_check: object,
                     workload: &workload,
+                    family: &family,
                     whole: &whole,
                     parameters,
                     flavors: &flavors,
@@ -96,6 +98,7 @@ pub(super) async fn explain(
     let facts = Facts {
         whole: &whole,
         workload: &workload,
+        family: &family,
         admission_checks: &admission_checks,
         now,
     };

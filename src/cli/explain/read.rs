@@ -1,6 +1,6 @@
 //! What is read from the cluster for an explanation: reads that the generated ClusterRole allows, and none else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kube::api::{ApiResource, DynamicObject, ListParams};
@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::target::{Candidate, Found, Target};
 use crate::api::{
-    AdmissionCheck, AdmissionCheckObject, ApiVersion, GROUP, ProbeError, ResourceFlavor,
-    ResourceFlavorObject, Served, probe,
+    AdmissionCheck, AdmissionCheckObject, ApiVersion, GROUP, ProbeError, Projection,
+    ResourceFlavor, ResourceFlavorObject, Served, Workload, WorkloadObject, probe,
 };
-use crate::check::{ParametersKind, redact};
+use crate::check::{Family, ParametersKind, redact};
 use crate::cli::{Error, Result};
 use crate::runtime::{Failure, StoredParameters, brief, parameters_resource};
 
@@ -72,6 +72,26 @@ async fn get(api: &Api<DynamicObject>, namespace: &str, name: &str) -> Result<Op
         .await
         .map_err(|error| wanted.failed(&error))?;
     Ok(found.map(|object| serde_json::to_value(object).unwrap_or_default()))
+}
+
+/// The Workloads of the job of `workload`, which may have others in its namespace.
+pub(super) async fn family(
+    client: &Client,
+    version: ApiVersion,
+    workload: &Workload,
+) -> Result<Family> {
+    if !Family::of(workload, []).may_have_others() {
+        return Ok(Family::of(workload, []));
+    }
+    let namespace = workload.namespace();
+    let api: Api<WorkloadObject> = Api::namespaced_with(client.clone(), namespace, &version);
+    let wanted = Wanted::list("workloads", GROUP).within(namespace);
+    let listed = api.list(&ListParams::default()).await;
+    let listed = listed.map_err(|error| wanted.failed(&error))?;
+    let mut projection = Projection::new(BTreeSet::new());
+    let all = listed.items.into_iter();
+    let all: Vec<Workload> = all.map(|object| projection.project(object)).collect();
+    Ok(Family::of(workload, &all))
 }
 
 /// The names and owners of all Workloads of the namespace.

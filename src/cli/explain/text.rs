@@ -23,6 +23,7 @@ impl fmt::Display for Explanation {
             .filter_map(|(kind, name)| Some(format!("{kind} {}", name.as_deref()?)))
             .collect();
         line(f, "queues", &queues.join(", "))?;
+        line(f, "job", self.family.as_deref().unwrap_or_default())?;
         line(f, "phase", &self.phase_said())?;
         if !matches!(self.phase, Phase::WaitsForChecks | Phase::WaitsForAdmission) {
             line(f, "Kueue says", &self.message)?;

@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::api::{AdmissionCheck, AdmissionCheckObject, Workload};
+use crate::check::Family;
 use crate::cli::explain::account::{Facts, account};
 use crate::cli::explain::forecast::Written;
 
@@ -58,9 +59,11 @@ fn admission_checks() -> Vec<AdmissionCheck> {
 
 /// The explanation at 10:00 of a Workload, with what `asked` says of each check.
 fn explained(whole: &Value, mut asked: impl FnMut(&str) -> Option<Asked>) -> String {
+    let workload = Workload::from_json(whole.clone()).unwrap();
     let facts = Facts {
         whole,
-        workload: &Workload::from_json(whole.clone()).unwrap(),
+        workload: &workload,
+        family: &Family::of(&workload, []),
         admission_checks: &admission_checks(),
         now: "2026-11-21T10:00:00Z".parse().unwrap(),
     };
@@ -290,12 +293,62 @@ fn what_would_follow_is_told_for_every_outcome() {
 }
 
 #[test]
+fn what_a_workload_is_to_the_others_of_its_job_is_told() {
+    let slice = |name: &str, pods: u32, replaces: Option<&str>, conditions: &[&str]| {
+        let mut annotations = json!({"kueue.x-k8s.io/elastic-job": "true"});
+        if let Some(replaces) = replaces {
+            let key = "kueue.x-k8s.io/workload-slice-replacement-for";
+            annotations[key] = format!("team-a/{replaces}").into();
+        }
+        let conditions: Vec<(&str, &str)> = conditions.iter().map(|kind| (*kind, "")).collect();
+        let mut status = reserved(&json!([]), &conditions);
+        for condition in status["conditions"].as_array_mut().unwrap() {
+            if condition["type"] == "Finished" {
+                condition["reason"] = json!("WorkloadSliceReplaced");
+            }
+        }
+        let mut object = workload(
+            &status,
+            &json!({"podSets": [{"name": "main", "count": pods}]}),
+        );
+        object["metadata"]["name"] = name.into();
+        object["metadata"]["uid"] = name.into();
+        object["metadata"]["annotations"] = annotations;
+        object
+    };
+    let first = slice("el-1", 4, None, &["Admitted"]);
+    let replaced = slice("el-1", 4, None, &["Admitted", "Finished"]);
+    let growth = slice("el-2", 6, Some("el-1"), &[]);
+    let line = |whole: &Value, other: &Value| {
+        let [workload, other] = [whole, other].map(|object| Workload::from_json(object.clone()));
+        let (workload, other) = (workload.unwrap(), other.unwrap());
+        let facts = Facts {
+            whole,
+            workload: &workload,
+            family: &Family::of(&workload, [&other]),
+            admission_checks: &admission_checks(),
+            now: "2026-11-21T10:00:00Z".parse().unwrap(),
+        };
+        let text = account(&facts, |_| None).to_string();
+        let line = text.lines().find(|line| line.starts_with("  job "));
+        line.map(|line| line["  job".len()..].trim().to_owned())
+    };
+    let expected = "asks for 2 more pods for the job; 4 run by Workload el-1";
+    assert_eq!(line(&growth, &first).as_deref(), Some(expected));
+    let expected = "a growth of the job has replaced it; its pods run until that is admitted";
+    assert_eq!(line(&replaced, &growth).as_deref(), Some(expected));
+    assert_eq!(line(&first, &growth), None);
+}
+
+#[test]
 fn a_machine_gets_the_same() {
     let entries = json!([{"name": "window", "state": "Pending", "message": "opens at 22:00", "lastTransitionTime": "2026-11-21T09:00:05Z"}]);
     let whole = workload(&reserved(&entries, &[]), &json!({"queueName": "main"}));
+    let workload = Workload::from_json(whole.clone()).unwrap();
     let facts = Facts {
         whole: &whole,
-        workload: &Workload::from_json(whole.clone()).unwrap(),
+        workload: &workload,
+        family: &Family::of(&workload, []),
         admission_checks: &admission_checks(),
         now: "2026-11-21T10:00:00Z".parse().unwrap(),
     };
