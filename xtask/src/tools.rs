@@ -21,11 +21,12 @@ const CARGO_GENERATE: &str = "0.23.8";
 const ACTIONLINT: &str = "v1.7.12";
 
 /// The crates that are of use in this repository only.
-const OWN: [&str; 5] = [
+const OWN: [&str; 6] = [
     "kueue-check-book",
     "kueue-check-chart-tests",
     "kueue-check-template",
     "kueue-check-testenv",
+    "kueue-check-twin",
     "xtask",
 ];
 
