@@ -223,6 +223,70 @@ async fn a_budget_lets_jobs_start_evicts_none_and_gives_to_the_next() {
     }
 }
 
+impl Town {
+    /// The Workload by which the elastic job `name` is to grow.
+    async fn growth(&self, name: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        eventually(&format!("the growth of {name}: {what}"), async || {
+            let all = self.stage.list("Workload", Some(self.name())).await;
+            let replaces = "kueue.x-k8s.io/workload-slice-replacement-for";
+            let is_growth = |workload: &&Value| {
+                let metadata = &workload["metadata"];
+                metadata["ownerReferences"][0]["name"] == name
+                    && metadata["annotations"][replaces].is_string()
+            };
+            let growth = all.iter().find(is_growth).cloned().unwrap_or_default();
+            (holds(&growth), growth)
+        })
+        .await
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a real Kueue: cargo xtask kueue"]
+async fn an_elastic_job_grows_when_the_budget_has_room_and_runs_on_until_then() {
+    let name = "elastic-town";
+    let stage = stage(name).await.unwrap();
+    for definition in
+        kueue_check::Check::new(BudgetCheck::new(Credentials::default())).definitions()
+    {
+        stage
+            .apply(&serde_json::to_value(definition).unwrap())
+            .await;
+    }
+    let check = |_| BudgetCheck::new(Credentials::default());
+    let town = town(name, &budget(name, "9"), check).await.unwrap();
+    let sized = |job_name: &str, pods: u32| {
+        let mut object = job(name, job_name);
+        object["spec"]["parallelism"] = json!(pods);
+        object["spec"]["completions"] = json!(pods);
+        object
+    };
+    let mut el = sized("el", 4);
+    el["metadata"]["annotations"] = json!({"kueue.x-k8s.io/elastic-job": "true"});
+    el["spec"]["completions"] = json!(20);
+    town.stage.apply(&el).await;
+    town.admitted("el").await;
+    town.stage.apply(&sized("one", 2)).await;
+    town.admitted("one").await;
+    town.merge(&el, false, json!({"spec": {"parallelism": 8}}))
+        .await;
+    let waits = |workload: &Value| says(workload, "needs about 4.00 USD more than the 4 pods");
+    town.growth("el", "it has no money", waits).await;
+    // Four pods run on and are paid for, also once Kueue calls their Workload finished.
+    town.stage.apply(&sized("two", 4)).await;
+    let no_money = |workload: &Value| says(workload, "needs about 4.00 USD, 3.00 is left");
+    town.wait("two", "it has no money", no_money).await;
+    let started = town.stage.get(&el).await;
+    assert_eq!(started["spec"]["suspend"], false, "four pods run on");
+    // With more money it grows, and the other one starts.
+    town.stage.apply(&budget(name, "14")).await;
+    let admitted = |workload: &Value| is_true(workload, "Admitted");
+    town.growth("el", "it is admitted", admitted).await;
+    town.admitted("two").await;
+    let started = town.stage.get(&el).await;
+    assert_eq!(started["spec"]["suspend"], false, "it was never stopped");
+}
+
 const CLASS: &str = "check-capacity.autoscaling.x-k8s.io";
 
 impl Town {
