@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Patch, PatchParams};
+use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use tokio::time::{Instant, sleep};
 
@@ -128,24 +128,52 @@ impl Cluster {
             .await?;
         }
         for name in names {
-            established(&api, &name).await?;
+            let served = established(&api, &name).await?;
+            listed(client, &served).await?;
         }
         Ok(())
     }
 }
 
-async fn established(api: &Api<CustomResourceDefinition>, name: &str) -> Result<(), CrdError> {
+async fn established(
+    api: &Api<CustomResourceDefinition>,
+    name: &str,
+) -> Result<CustomResourceDefinition, CrdError> {
     let began = Instant::now();
     while began.elapsed() < ESTABLISHED {
-        let status = api.get(name).await?.status.unwrap_or_default();
-        let conditions = status.conditions.unwrap_or_default();
+        let definition = api.get(name).await?;
+        let conditions = definition.status.iter();
+        let mut conditions = conditions.flat_map(|status| status.conditions.iter().flatten());
         if conditions
-            .iter()
             .any(|condition| condition.type_ == "Established" && condition.status == "True")
         {
-            return Ok(());
+            return Ok(definition);
         }
         sleep(Duration::from_millis(50)).await;
     }
     Err(CrdError::NotEstablished(name.to_owned()))
+}
+
+/// Waits until its objects can be listed: an established resource answers 429 ("storage is
+/// (re)initializing") for a moment.
+async fn listed(client: &Client, definition: &CustomResourceDefinition) -> Result<(), CrdError> {
+    let spec = &definition.spec;
+    let version = spec.versions.iter().find(|version| version.served);
+    let version = version.map_or("", |version| version.name.as_str());
+    let resource = ApiResource {
+        group: spec.group.clone(),
+        version: version.to_owned(),
+        api_version: format!("{}/{version}", spec.group),
+        kind: spec.names.kind.clone(),
+        plural: spec.names.plural.clone(),
+    };
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let began = Instant::now();
+    loop {
+        match api.list(&ListParams::default().limit(1)).await {
+            Ok(_) => return Ok(()),
+            Err(error) if began.elapsed() >= ESTABLISHED => return Err(error.into()),
+            Err(_) => sleep(Duration::from_millis(50)).await,
+        }
+    }
 }
