@@ -5,6 +5,9 @@ use serde::Deserialize;
 
 use super::{Lenient, Name, ResourceVersion, SlimMeta, Uid, slim_resource};
 
+/// The condition in which a leader records what the next one has to know of admitted jobs.
+pub(crate) const AFTER_ADMISSION: &str = "AfterAdmission";
+
 /// An AdmissionCheck object (cluster-scoped).
 ///
 /// ```
@@ -186,7 +189,7 @@ impl From<AdmissionCheckObject> for AdmissionCheck {
                 name: reference.name.0,
             }),
             active: condition("Active"),
-            after_admission: condition("AfterAdmission"),
+            after_admission: condition(AFTER_ADMISSION),
             deleting: meta.deletion_timestamp.is_some(),
         }
     }

@@ -33,7 +33,7 @@ pub use workload::{
     Owner, PodSet, PodSetResource, PriorityClassKind, Since, Workload, WorkloadConditions,
 };
 
-pub(crate) use admission_check::{AdmissionCheckObject, StatusCondition};
+pub(crate) use admission_check::{AFTER_ADMISSION, AdmissionCheckObject, StatusCondition};
 pub(crate) use lenient::Lenient;
 pub(crate) use names::{Moment, Name, Names};
 pub(crate) use object::{SlimMeta, slim_resource};

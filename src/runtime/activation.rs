@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::evaluate::panic_message;
 use super::intake::{Failure, Revision, StoredParameters};
 use super::writer::ConditionPatch;
-use crate::api::{AdmissionCheck, ParametersReference, StatusCondition};
+use crate::api::{AFTER_ADMISSION, AdmissionCheck, ParametersReference, StatusCondition};
 use crate::check::{Message, NoParameters, ParametersKind, ParametersType, Read};
 
 /// The objects of one kind of parameters, as far as they are known.
@@ -228,7 +228,7 @@ pub(crate) fn after_admission(
     now: Timestamp,
 ) -> ConditionPatch {
     ConditionPatch {
-        kind: "AfterAdmission",
+        kind: AFTER_ADMISSION,
         status: "True",
         reason: "Recorded".to_owned(),
         message,

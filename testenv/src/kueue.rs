@@ -7,13 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use k8s_openapi::ByteString;
-use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhookConfiguration, RuleWithOperations, ValidatingWebhookConfiguration,
-    WebhookClientConfig,
-};
-use kube::api::{Patch, PatchParams};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use kube::{Api, Client};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::build::{Unavailable, build};
 use crate::cluster::{Cluster, StartError};
@@ -142,46 +138,33 @@ async fn install_webhooks(
     port: u16,
     authority: &ByteString,
 ) -> Result<(), StartError> {
-    let own = |rules: &Option<Vec<RuleWithOperations>>| {
-        let groups = rules.iter().flatten().flat_map(|rule| &rule.api_groups);
+    let is_own = |hook: &Value| {
+        let rules = hook["rules"].as_array().into_iter().flatten();
+        let groups = rules.filter_map(|rule| rule["apiGroups"].as_array());
         groups.flatten().any(|group| group == "kueue.x-k8s.io")
     };
-    let reach = |config: &mut WebhookClientConfig| {
-        let path = config.service.take().and_then(|service| service.path);
-        let path = path.unwrap_or_default();
-        config.url = Some(format!("https://127.0.0.1:{port}{path}"));
-        config.ca_bundle = Some(authority.clone());
-    };
+    let authority = serde_json::to_value(authority).map_err(io::Error::other)?;
     let as_owner = PatchParams::apply("testenv").force();
     for document in manifests.split("\n---") {
-        if document.contains("kind: MutatingWebhookConfiguration") {
-            let mut all: MutatingWebhookConfiguration =
-                serde_saphyr::from_str(document).map_err(io::Error::other)?;
-            let hooks = all.webhooks.get_or_insert_default();
-            hooks.retain(|hook| own(&hook.rules));
-            let each = hooks.iter_mut().map(|hook| &mut hook.client_config);
-            each.for_each(reach);
-            let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
-            api.patch("kueue", &as_owner, &Patch::Apply(named(all)))
-                .await?;
-        } else if document.contains("kind: ValidatingWebhookConfiguration") {
-            let mut all: ValidatingWebhookConfiguration =
-                serde_saphyr::from_str(document).map_err(io::Error::other)?;
-            let hooks = all.webhooks.get_or_insert_default();
-            hooks.retain(|hook| own(&hook.rules));
-            let each = hooks.iter_mut().map(|hook| &mut hook.client_config);
-            each.for_each(reach);
-            let api: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
-            api.patch("kueue", &as_owner, &Patch::Apply(named(all)))
-                .await?;
+        if !document.contains("WebhookConfiguration") {
+            continue;
         }
+        let mut all: DynamicObject = serde_saphyr::from_str(document).map_err(io::Error::other)?;
+        all.metadata.name = Some("kueue".to_owned());
+        if let Some(hooks) = all.data["webhooks"].as_array_mut() {
+            hooks.retain(is_own);
+            for hook in hooks {
+                let path = hook["clientConfig"]["service"]["path"].as_str();
+                let url = format!("https://127.0.0.1:{port}{}", path.unwrap_or_default());
+                hook["clientConfig"] = json!({"url": url, "caBundle": authority});
+            }
+        }
+        let kind = all.types.clone().unwrap_or_default();
+        let kind = GroupVersionKind::try_from(kind).map_err(io::Error::other)?;
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
+        api.patch("kueue", &as_owner, &Patch::Apply(all)).await?;
     }
     Ok(())
-}
-
-fn named<K: kube::Resource>(mut object: K) -> K {
-    object.meta_mut().name = Some("kueue".to_owned());
-    object
 }
 
 /// Where another Kueue is than the one that is built here: the path of the program.

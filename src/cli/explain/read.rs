@@ -80,8 +80,9 @@ pub(super) async fn family(
     version: ApiVersion,
     workload: &Workload,
 ) -> Result<Family> {
-    if !Family::of(workload, []).may_have_others() {
-        return Ok(Family::of(workload, []));
+    let alone = Family::of(workload, []);
+    if !alone.may_have_others() {
+        return Ok(alone);
     }
     let namespace = workload.namespace();
     let api: Api<WorkloadObject> = Api::namespaced_with(client.clone(), namespace, &version);

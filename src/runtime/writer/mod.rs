@@ -21,8 +21,8 @@ use super::decide::{EntryPatch, to_the_second};
 use super::intake::brief;
 use super::lease::Leadership;
 use crate::api::{
-    AdmissionCheck, AdmissionCheckObject, ApiVersion, CheckEntry, Projection, Served, Uid,
-    Workload, WorkloadObject, digest,
+    AFTER_ADMISSION, AdmissionCheck, AdmissionCheckObject, ApiVersion, CheckEntry, Projection,
+    Served, Uid, Workload, WorkloadObject, digest,
 };
 use crate::check::{CheckError, ReadWorkload, redact};
 
@@ -166,7 +166,8 @@ impl Writer {
     ) -> Result<AdmissionCheck, WriteError> {
         self.fence()?;
         let mut metadata = serde_json::json!({"name": check.name(), "uid": check.uid()});
-        if conditions.len() > 1 {
+        let records = |condition: &ConditionPatch| condition.kind == AFTER_ADMISSION;
+        if conditions.iter().any(records) {
             metadata["resourceVersion"] = check.version.to_string().into();
         }
         let body = serde_json::json!({

@@ -174,20 +174,23 @@ fn budget(name: &str, limit: &str) -> Value {
         "estimate": {"safetyFactor": "1", "defaultDuration": "1h", "overrunHorizon": "1h"}}})
 }
 
+/// A town with a budget of `limit`.
+async fn budget_town(name: &str, limit: &str) -> Town {
+    let check = || BudgetCheck::new(Credentials::default());
+    let stage = stage(name).await.unwrap();
+    for definition in kueue_check::Check::new(check()).definitions() {
+        let definition = serde_json::to_value(definition).unwrap();
+        stage.apply(&definition).await;
+    }
+    let town = town(name, &budget(name, limit), |_| check()).await;
+    town.unwrap()
+}
+
 #[tokio::test]
 #[ignore = "needs a real Kueue: cargo xtask kueue"]
 async fn a_budget_lets_jobs_start_evicts_none_and_gives_to_the_next() {
     let name = "budget-town";
-    let stage = stage(name).await.unwrap();
-    for definition in
-        kueue_check::Check::new(BudgetCheck::new(Credentials::default())).definitions()
-    {
-        stage
-            .apply(&serde_json::to_value(definition).unwrap())
-            .await;
-    }
-    let check = |_| BudgetCheck::new(Credentials::default());
-    let town = town(name, &budget(name, "2"), check).await.unwrap();
+    let town = budget_town(name, "2").await;
     for job in ["a", "b"] {
         town.submit(job).await;
         town.admitted(job).await;
@@ -245,16 +248,7 @@ impl Town {
 #[ignore = "needs a real Kueue: cargo xtask kueue"]
 async fn an_elastic_job_grows_when_the_budget_has_room_and_runs_on_until_then() {
     let name = "elastic-town";
-    let stage = stage(name).await.unwrap();
-    for definition in
-        kueue_check::Check::new(BudgetCheck::new(Credentials::default())).definitions()
-    {
-        stage
-            .apply(&serde_json::to_value(definition).unwrap())
-            .await;
-    }
-    let check = |_| BudgetCheck::new(Credentials::default());
-    let town = town(name, &budget(name, "9"), check).await.unwrap();
+    let town = budget_town(name, "9").await;
     let sized = |job_name: &str, pods: u32| {
         let mut object = job(name, job_name);
         object["spec"]["parallelism"] = json!(pods);

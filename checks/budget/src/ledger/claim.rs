@@ -151,39 +151,41 @@ pub fn committed<'a>(
         let seconds = claim
             .seconds_in(period, watermarks.of(&claim.namespace), now, overrun)
             .max(0);
-        match claim.state {
-            State::Running(_) => {
-                running = running.and(claim.rate, seconds);
-                sum.rate = sum.rate + claim.rate;
-                if !claim.bounded {
-                    unbounded = unbounded + claim.rate;
-                }
-            }
-            State::Open(_) if claim.job.is_none() => reserved = reserved.and(claim.rate, seconds),
-            State::Open(_) => {}
-            State::Ended(..) => settling = settling.and(claim.rate, seconds),
-        }
-        if matches!(claim.state, State::Ended(..)) {
+        if let State::Ended(..) = claim.state {
+            settling = settling.and(claim.rate, seconds);
             continue;
+        }
+        let runs = matches!(claim.state, State::Running(_));
+        if runs {
+            running = running.and(claim.rate, seconds);
+            sum.rate = sum.rate + claim.rate;
+            if !claim.bounded {
+                unbounded = unbounded + claim.rate;
+            }
         }
         let Some(job) = &claim.job else {
             sum.jobs = sum.jobs.saturating_add(1);
+            if !runs {
+                reserved = reserved.and(claim.rate, seconds);
+            }
             continue;
         };
         let of_job = jobs.entry(&job.key).or_default();
         let cost = claim.rate.cost(seconds);
-        match claim.state {
-            State::Running(_) => {
-                let from_now = claim.seconds_in(period, Some(now), now, overrun);
-                // The pods of a variant terminate; those that a growth adds to are its own.
-                let grace = if job.is_variant { claim.grace } else { 0 };
-                let ends = (from_now - i64::from(grace)).max(0);
-                of_job.running.push(claim.rate.cost(ends));
-            }
-            _ if job.is_variant => of_job.variant = of_job.variant.max(cost),
-            _ => of_job.growths = of_job.growths + cost,
+        if runs {
+            let from_now = claim.seconds_in(period, Some(now), now, overrun);
+            // The pods of a variant terminate; those that a growth adds to are its own.
+            let grace = if job.is_variant { claim.grace } else { 0 };
+            let ends = (from_now - i64::from(grace)).max(0);
+            of_job.running.push(claim.rate.cost(ends));
+            continue;
         }
-        of_job.waits |= !matches!(claim.state, State::Running(_)) && !job.starts_at_once;
+        of_job.waits |= !job.starts_at_once;
+        if job.is_variant {
+            of_job.variant = of_job.variant.max(cost);
+        } else {
+            of_job.growths = of_job.growths + cost;
+        }
     }
     sum.jobs = sum
         .jobs

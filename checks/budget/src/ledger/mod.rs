@@ -15,7 +15,7 @@ mod spend;
 mod tally;
 
 #[cfg(test)]
-mod families;
+mod families_tests;
 #[cfg(test)]
 mod mutants;
 #[cfg(test)]

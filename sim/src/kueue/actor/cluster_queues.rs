@@ -27,8 +27,7 @@ impl Kueue {
                 self.enqueue(Task::ClusterQueue(name));
             }
         }
-        while let Some(change) = self.cache.next_cohort() {
-            let (Change::Now { .. } | Change::Gone(_)) = change;
+        while self.cache.next_cohort().is_some() {
             let all: Vec<String> = self.cache.cluster_queues.keys().cloned().collect();
             for name in all {
                 self.quota_changed(&name);
