@@ -64,6 +64,9 @@ pub enum Fault {
     Duplicate,
     /// The event comes thirty seconds late, and so do those behind it.
     Late,
+    /// The event never comes, as no API server does it. The runtime finds out with its resync, up to
+    /// half an hour later, so this is for plans: it is not among the single faults of a scenario.
+    Dropped,
     /// 410 comes instead, and the watch ends.
     Expire,
     /// The replica dies when the event arrives.
@@ -83,7 +86,7 @@ pub enum Fault {
     ClockBack,
 }
 
-const ALL: [(Fault, &str); 26] = [
+const ALL: [(Fault, &str); 27] = [
     (Fault::CrashBefore, "crash-before"),
     (Fault::CrashAfter, "crash-after"),
     (Fault::Conflict, "409"),
@@ -103,6 +106,7 @@ const ALL: [(Fault, &str); 26] = [
     (Fault::Break, "break"),
     (Fault::Duplicate, "duplicate"),
     (Fault::Late, "late"),
+    (Fault::Dropped, "dropped"),
     (Fault::Expire, "expire"),
     (Fault::CrashOnEvent, "crash-on-event"),
     (Fault::LateReply, "late-reply"),
@@ -128,6 +132,7 @@ impl Fault {
         let writes = !point.event && !["get", "list", "watch"].contains(&point.verb());
         let told = point.event && point.verb() != "BOOKMARK";
         let possible = |fault: &Self| match fault {
+            Self::Dropped => false,
             Self::Close
             | Self::Break
             | Self::Duplicate
@@ -238,6 +243,7 @@ impl Fault {
             Self::Duplicate => EventFault::Duplicate,
             Self::Late => EventFault::Delay(Duration::from_secs(30)),
             Self::Paused => EventFault::Delay(PAUSE),
+            Self::Dropped => EventFault::Drop,
             Self::Expire => EventFault::Expire,
             _ => return None,
         })
@@ -280,6 +286,7 @@ mod tests {
             ("get workloads", "lose-reply", false),
             ("MODIFIED workloads", "second-leader", true),
             ("MODIFIED workloads", "late", true),
+            ("MODIFIED workloads", "dropped", false),
             ("MODIFIED workloads", "500", false),
             ("apply workloads/status", "late-reply", true),
             ("get workloads", "late-reply", true),

@@ -11,7 +11,8 @@ use super::failure::fail;
 use super::{CHECK, Cluster};
 use crate::apiserver::Resource;
 
-/// How long an expectation waits, in virtual time, for what should come by itself: longer than any fault delays it.
+/// How long an expectation waits, in virtual time, for what should come by itself, unless the
+/// simulation has [another limit](super::Simulation::patience): longer than any single fault delays it.
 pub const PATIENCE: Duration = Duration::from_secs(600);
 /// How often an expectation is looked at when nothing changes on the cluster, in virtual time.
 const TICK: Duration = Duration::from_secs(1);
@@ -22,7 +23,8 @@ impl Cluster {
     /// # Panics
     /// If it does not within [`PATIENCE`]. `what` says what did not come true.
     pub async fn expect(&self, what: &str, holds: impl Fn(&Self) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
+        let patience = self.simulation.patience;
+        let deadline = Instant::now() + patience;
         let mut changed = self.server.changed();
         loop {
             changed.mark_seen();
@@ -32,7 +34,7 @@ impl Cluster {
             if Instant::now() >= deadline {
                 fail(format!(
                     "{what}: not within {} minutes",
-                    PATIENCE.as_secs() / 60
+                    patience.as_secs() / 60
                 ));
             }
             // What is outside the cluster changes without a word.

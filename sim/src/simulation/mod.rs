@@ -44,6 +44,7 @@ mod reports;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::Client;
@@ -155,6 +156,7 @@ pub struct Simulation {
     pub(crate) of_a_kind: usize,
     pub(crate) invariants: Vec<Invariant>,
     pub(crate) alter: Option<fn(&mut Call)>,
+    pub(crate) patience: Duration,
 }
 
 type Holds = Arc<dyn Fn(&Cluster) -> Result<(), String> + Send + Sync>;
@@ -204,6 +206,7 @@ impl Simulation {
             of_a_kind: OF_A_KIND,
             invariants: Vec::new(),
             alter: None,
+            patience: PATIENCE,
         };
         trial.and(CHECK, make).starting_at("2026-11-21T09:00:00Z")
     }
@@ -320,6 +323,12 @@ impl Simulation {
     /// that a defect of it would be found.
     pub fn altering(mut self, alter: fn(&mut Call)) -> Self {
         self.alter = Some(alter);
+        self
+    }
+
+    /// How long each expectation waits, in virtual time. Default: [`PATIENCE`].
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
         self
     }
 

@@ -446,16 +446,48 @@ impl Core {
             }
             Event::InitDone => {
                 let listed = self.lists.flavors.take().unwrap_or_default();
-                if *self.flavors != listed {
-                    self.flavors = Arc::new(listed);
-                }
+                let names = listed.keys().chain(self.flavors.keys());
+                let differs = |name: &&String| listed.get(*name) != self.flavors.get(*name);
+                let changed: BTreeSet<String> = names.filter(differs).cloned().collect();
+                self.flavors = Arc::new(listed);
+                self.flavors_changed(&changed);
             }
             Event::Apply(flavor) => {
-                Arc::make_mut(&mut self.flavors).insert(flavor.name.clone(), flavor);
+                let name = flavor.name.clone();
+                let known = Arc::make_mut(&mut self.flavors).insert(name.clone(), flavor);
+                if known.as_ref() != self.flavors.get(&name) {
+                    self.flavors_changed(&BTreeSet::from([name]));
+                }
             }
             Event::Delete(flavor) => {
                 Arc::make_mut(&mut self.flavors).remove(&flavor.name);
+                self.flavors_changed(&BTreeSet::from([flavor.name]));
             }
+        }
+    }
+
+    /// Evaluates again what is not admitted and has one of the flavors `changed`: updates may no
+    /// longer contradict their labels, or may contradict them now.
+    fn flavors_changed(&mut self, changed: &BTreeSet<String>) {
+        if changed.is_empty() {
+            return;
+        }
+        let assigned = |workload: &Workload| {
+            let pod_sets = workload.pod_sets().iter();
+            let mut flavors = pod_sets.flat_map(crate::api::PodSet::flavors);
+            flavors.any(|flavor| changed.contains(flavor))
+        };
+        let keys: Vec<Key> = self
+            .workloads
+            .present()
+            .filter(|(workload, _)| !workload.is_admitted() && assigned(workload))
+            .flat_map(|(workload, tracked)| {
+                let keys = tracked.keys.iter();
+                keys.map(|state| Key::new(workload.uid(), &state.check))
+            })
+            .collect();
+        for key in keys {
+            self.enqueue_again(&key);
         }
     }
 }

@@ -4,6 +4,7 @@ mod author;
 mod behind;
 mod defects;
 mod determinism;
+mod dropped;
 mod lasting_failure;
 mod mistakes;
 mod pairs;
