@@ -101,9 +101,24 @@ pub struct RunArguments {
         long,
         value_name = "ADDRESS",
         env = "KUEUE_CHECK_ADMIN_ADDRESS",
-        default_value = "0.0.0.0:8080"
+        default_value = "0.0.0.0:8443"
     )]
     pub(super) admin_address: SocketAddr,
+
+    /// Whether they are served over TLS, to users whom Kubernetes allows the path. Switch it off for
+    /// a local run only.
+    #[arg(long, value_name = "BOOL", env = "KUEUE_CHECK_ADMIN_SECURE", default_value_t = true, action = ArgAction::Set)]
+    pub(super) admin_secure: bool,
+
+    /// A folder with tls.crt and tls.key, which are read again when they change. Default: a
+    /// certificate that this process makes and signs itself.
+    #[arg(long, value_name = "FOLDER", env = "KUEUE_CHECK_ADMIN_CERTIFICATES")]
+    pub(super) admin_certificates: Option<PathBuf>,
+
+    /// Where /livez and /readyz are served to everybody, without reasons: for the kubelet. Default:
+    /// nowhere.
+    #[arg(long, value_name = "ADDRESS", env = "KUEUE_CHECK_PROBE_ADDRESS")]
+    pub(super) probe_address: Option<SocketAddr>,
 
     /// How many Workloads are looked at together.
     #[arg(long, value_name = "NUMBER", env = "KUEUE_CHECK_CONCURRENCY", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]

@@ -131,7 +131,7 @@ async fn helm_installs_upgrades_and_removes_it_and_parameters_stay() {
         "sample-check runs as sample-check in installed, 2 replica(s)",
         "controllerName: example.com/sample",
         "parameters: {apiGroup: chart.example.com, kind: Sample, name: NAME-OF-YOUR-SAMPLE}",
-        "curl localhost:8080/readyz",
+        "https://localhost:8443/readyz",
         "These definitions stay when the release is removed",
     ] {
         assert!(notes.contains(expected), "{expected}: {notes}");
