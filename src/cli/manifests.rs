@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::arguments::ManifestArguments;
+use super::status_policy::StatusPolicy;
 use super::{Error, Result};
 use crate::api::GROUP;
 use crate::check::{Check, ParametersKind};
@@ -138,8 +139,22 @@ impl Set<'_> {
         ];
         Ok(typed
             .into_iter()
+            .chain(self.status_policy().documents()?)
             .chain([self.deployment(), self.disruption_budget()])
             .collect())
+    }
+
+    fn status_policy(&self) -> StatusPolicy<'_> {
+        let controllers = self.checks.iter().map(Check::controller_name);
+        let namespace = &self.arguments.namespace;
+        StatusPolicy {
+            name: self.name,
+            account: format!("system:serviceaccount:{namespace}:{}", self.name),
+            controllers: controllers.map(|name| name.to_string()).collect(),
+            kueue: &self.arguments.kueue_account,
+            version: &self.arguments.kueue_version,
+            labels: self.labels(),
+        }
     }
 
     fn meta(&self, namespaced: bool) -> ObjectMeta {

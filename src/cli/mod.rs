@@ -52,6 +52,7 @@ mod explain;
 mod helm;
 mod manifests;
 mod run;
+mod status_policy;
 mod validate;
 
 use std::fmt;

@@ -58,6 +58,7 @@ pub(crate) async fn apply(client: &Client, document: &Value) {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let plural = match kind {
         "PodDisruptionBudget" => "poddisruptionbudgets".to_owned(),
+        "ValidatingAdmissionPolicy" => "validatingadmissionpolicies".to_owned(),
         kind => kind.to_lowercase() + "s",
     };
     let resource = ApiResource {
@@ -193,6 +194,8 @@ pub(crate) async fn install(world: &World, example: &str, namespace: &str) -> Pa
             "ClusterRole",
             "Role",
             "RoleBinding",
+            "ValidatingAdmissionPolicy",
+            "ValidatingAdmissionPolicyBinding",
             "Deployment",
             "PodDisruptionBudget"
         ]

@@ -11,5 +11,6 @@ mod provisioning;
 mod rights;
 mod spy;
 mod stage;
+mod status_policy;
 mod values;
 mod with_kueue;

@@ -96,6 +96,10 @@ fn wrong_values_are_refused_with_a_reason() {
             "additional properties 'secured' not allowed",
         ),
         (
+            "statusPolicy.kueueAccounts[0]=a'b",
+            "'/statusPolicy/kueueAccounts/0'",
+        ),
+        (
             "admin.metricsReaders[0].name=prometheus",
             "'/admin/metricsReaders/0': missing property 'namespace'",
         ),
