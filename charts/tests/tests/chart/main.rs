@@ -12,5 +12,6 @@ mod rights;
 mod spy;
 mod stage;
 mod status_policy;
+mod user_roles;
 mod values;
 mod with_kueue;
