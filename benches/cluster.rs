@@ -216,6 +216,7 @@ impl Side<'_> {
             // One of its own, because the last one was not given back.
             .env("KUEUE_CHECK_LEASE_NAME", format!("bench-{}", admin.port()))
             .env("KUEUE_CHECK_ADMIN_ADDRESS", admin.to_string())
+            .env("KUEUE_CHECK_ADMIN_SECURE", "false")
             .env(
                 "RUST_LOG",
                 std::env::var("RUST_LOG").as_deref().unwrap_or("warn"),

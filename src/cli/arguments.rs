@@ -101,9 +101,24 @@ pub struct RunArguments {
         long,
         value_name = "ADDRESS",
         env = "KUEUE_CHECK_ADMIN_ADDRESS",
-        default_value = "0.0.0.0:8080"
+        default_value = "0.0.0.0:8443"
     )]
     pub(super) admin_address: SocketAddr,
+
+    /// Whether they are served over TLS, to users whom Kubernetes allows the path. Switch it off for
+    /// a local run only.
+    #[arg(long, value_name = "BOOL", env = "KUEUE_CHECK_ADMIN_SECURE", default_value_t = true, action = ArgAction::Set)]
+    pub(super) admin_secure: bool,
+
+    /// A folder with tls.crt and tls.key, which are read again when they change. Default: a
+    /// certificate that this process makes and signs itself.
+    #[arg(long, value_name = "FOLDER", env = "KUEUE_CHECK_ADMIN_CERTIFICATES")]
+    pub(super) admin_certificates: Option<PathBuf>,
+
+    /// Where /livez and /readyz are served to everybody, without reasons: for the kubelet. Default:
+    /// nowhere.
+    #[arg(long, value_name = "ADDRESS", env = "KUEUE_CHECK_PROBE_ADDRESS")]
+    pub(super) probe_address: Option<SocketAddr>,
 
     /// How many Workloads are looked at together.
     #[arg(long, value_name = "NUMBER", env = "KUEUE_CHECK_CONCURRENCY", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -190,6 +205,17 @@ pub struct ManifestArguments {
     #[arg(long, value_name = "NUMBER", default_value_t = 2, value_parser = clap::value_parser!(i32).range(1..=10))]
     pub(super) replicas: i32,
 
+    /// The user that Kueue is to the API server, such as
+    /// `system:serviceaccount:kueue-system:kueue-controller-manager`. With it, an admission policy
+    /// refuses every other user who changes this program's admission check states. Can be given
+    /// several times.
+    #[arg(long, value_name = "USER", value_parser = user)]
+    pub(super) kueue_account: Vec<String>,
+
+    /// The version of Kueue's API in which that policy reads AdmissionChecks; v1beta1 for Kueue 0.14.
+    #[arg(long, value_name = "VERSION", default_value = "v1beta2", value_parser = ["v1beta1", "v1beta2"])]
+    pub(super) kueue_version: String,
+
     /// An environment variable of the container. Can be given several times.
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     pub(super) env: Vec<(String, String)>,
@@ -198,6 +224,15 @@ pub struct ManifestArguments {
     /// several times.
     #[arg(long, value_name = "SECRET=FOLDER", value_parser = pair)]
     pub(super) mount_secret: Vec<(String, String)>,
+}
+
+/// A user name that needs no escapes in a policy.
+fn user(text: &str) -> std::result::Result<String, String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || ":.-_@".contains(c);
+    if text.is_empty() || !text.chars().all(plain) {
+        return Err("a user name has letters, digits, `:`, `.`, `-`, `_` and `@` only".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 fn pair(text: &str) -> std::result::Result<(String, String), String> {

@@ -13,12 +13,14 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::arguments::ManifestArguments;
+use super::status_policy::StatusPolicy;
 use super::{Error, Result};
 use crate::api::GROUP;
 use crate::check::{Check, ParametersKind};
 
-/// The admin endpoint's port in the container.
-const ADMIN_PORT: u16 = 8080;
+/// The ports in the container: of metrics and diagnostics, and of the kubelet's probes.
+const ADMIN_PORT: u16 = 8443;
+const PROBE_PORT: u16 = 8081;
 
 /// All documents, each with the `---` that begins it.
 pub(super) fn manifests(
@@ -83,6 +85,15 @@ impl Set<'_> {
             rules: Some(cluster_rules(self.checks)),
             ..ClusterRole::default()
         };
+        let metrics_reader = ClusterRole {
+            metadata: self.named("metrics-reader"),
+            rules: Some(vec![PolicyRule {
+                non_resource_urls: Some(vec!["/metrics".to_owned()]),
+                verbs: vec!["get".to_owned()],
+                ..PolicyRule::default()
+            }]),
+            ..ClusterRole::default()
+        };
         let role = Role {
             metadata: namespaced.clone(),
             rules: Some([self.lease_rules(), namespace_rules(self.checks)].concat()),
@@ -103,6 +114,15 @@ impl Set<'_> {
             subjects: subjects.clone(),
             role_ref: reference("ClusterRole"),
         };
+        // The admin endpoint asks whose token it is given, and what that user may.
+        let reviews = ClusterRoleBinding {
+            metadata: self.named("auth-delegator"),
+            subjects: subjects.clone(),
+            role_ref: RoleRef {
+                name: "system:auth-delegator".to_owned(),
+                ..reference("ClusterRole")
+            },
+        };
         let binding = RoleBinding {
             metadata: namespaced,
             subjects,
@@ -112,13 +132,29 @@ impl Set<'_> {
             value(&account)?,
             value(&cluster_role)?,
             value(&cluster_binding)?,
+            value(&reviews)?,
+            value(&metrics_reader)?,
             value(&role)?,
             value(&binding)?,
         ];
         Ok(typed
             .into_iter()
+            .chain(self.status_policy().documents()?)
             .chain([self.deployment(), self.disruption_budget()])
             .collect())
+    }
+
+    fn status_policy(&self) -> StatusPolicy<'_> {
+        let controllers = self.checks.iter().map(Check::controller_name);
+        let namespace = &self.arguments.namespace;
+        StatusPolicy {
+            name: self.name,
+            account: format!("system:serviceaccount:{namespace}:{}", self.name),
+            controllers: controllers.map(|name| name.to_string()).collect(),
+            kueue: &self.arguments.kueue_account,
+            version: &self.arguments.kueue_version,
+            labels: self.labels(),
+        }
     }
 
     fn meta(&self, namespaced: bool) -> ObjectMeta {
@@ -127,6 +163,14 @@ impl Set<'_> {
             namespace: namespaced.then(|| self.arguments.namespace.clone()),
             labels: Some(self.labels()),
             ..ObjectMeta::default()
+        }
+    }
+
+    /// Of a further object of the cluster.
+    fn named(&self, suffix: &str) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(format!("{}-{suffix}", self.name)),
+            ..self.meta(false)
         }
     }
 
@@ -155,9 +199,10 @@ impl Set<'_> {
         } = self.arguments;
         let mut run = ["run", "--log-format=json"].map(str::to_owned).to_vec();
         run.push(format!("--admin-address=0.0.0.0:{ADMIN_PORT}"));
+        run.push(format!("--probe-address=0.0.0.0:{PROBE_PORT}"));
         run.push(format!("--lease-name={}", self.name));
         run.extend_from_slice(self.run_arguments);
-        let probe = |path: &str, period: u32| json!({"httpGet": {"path": path, "port": "admin"}, "periodSeconds": period, "timeoutSeconds": 6});
+        let probe = |path: &str, period: u32| json!({"httpGet": {"path": path, "port": "probes"}, "periodSeconds": period, "timeoutSeconds": 6});
         let field = |path: &str| json!({"fieldRef": {"fieldPath": path}});
         let mut env = vec![
             json!({"name": "POD_NAME", "valueFrom": field("metadata.name")}),
@@ -183,7 +228,7 @@ impl Set<'_> {
                             "image": image,
                             "args": run,
                             "env": env,
-                            "ports": [{"name": "admin", "containerPort": ADMIN_PORT}],
+                            "ports": [{"name": "admin", "containerPort": ADMIN_PORT}, {"name": "probes", "containerPort": PROBE_PORT}],
                             "livenessProbe": probe("/livez", 20),
                             "readinessProbe": probe("/readyz", 5),
                             "resources": {"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},

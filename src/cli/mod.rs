@@ -52,6 +52,7 @@ mod explain;
 mod helm;
 mod manifests;
 mod run;
+mod status_policy;
 mod validate;
 
 use std::fmt;
@@ -98,11 +99,13 @@ pub enum Error {
     /// The client can't be made.
     #[error("the client for the API server cannot be made: {0}")]
     Client(#[source] Box<kube::Error>),
-    /// The admin endpoint's port can't be had.
+    /// A port can't be had.
     #[error(
-        "the admin endpoint cannot listen on {address}: {source}. Choose another with --admin-address"
+        "the {name} endpoint cannot listen on {address}: {source}. Choose another with --{name}-address"
     )]
     Listen {
+        /// Which: `admin` or `probe`.
+        name: &'static str,
         /// The address.
         address: std::net::SocketAddr,
         /// Why.
@@ -116,6 +119,9 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// The admin endpoint has no certificate.
+    #[error("the admin endpoint has no certificate: {0}")]
+    Certificate(#[from] crate::serve::CertificateError),
     /// The checks don't go together.
     #[error(transparent)]
     Build(#[from] BuildError),

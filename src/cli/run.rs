@@ -1,6 +1,7 @@
 //! `run`.
 
 use std::future::pending;
+use std::net::SocketAddr;
 
 use kube::Client;
 use tokio::net::TcpListener;
@@ -10,7 +11,8 @@ use tracing_subscriber::EnvFilter;
 use super::arguments::{LogFormat, RunArguments};
 use super::{Error, Result, cluster};
 use crate::check::Check;
-use crate::runtime::{LeaseConfig, LeaseTimes, Runtime};
+use crate::runtime::{LeaseConfig, LeaseTimes, Runtime, RuntimeHandle};
+use crate::serve::{self, Certificates, Endpoint};
 
 pub(super) async fn run(
     name: &str,
@@ -50,17 +52,55 @@ pub(super) async fn run(
     }
     let runtime = builder.build()?;
     let address = arguments.admin_address;
-    let listener = TcpListener::bind(address)
-        .await
-        .map_err(|source| Error::Listen { address, source })?;
-    tracing::info!(name, version = env!("CARGO_PKG_VERSION"), identity, cluster = %config.cluster_url, admin = %address, "starting");
-    let admin = crate::serve::serve(listener, runtime.handle());
+    let admin = admin(&arguments, &config, &identity, runtime.handle())?;
+    let admin = admin.serve(listen("admin", address).await?);
+    let probes = match arguments.probe_address {
+        Some(address) => Some(listen("probe", address).await?),
+        None => None,
+    };
+    let health = Endpoint::new(serve::probes(runtime.handle()));
+    let probes = async move {
+        match probes {
+            Some(listener) => health.serve(listener).await,
+            None => pending().await,
+        }
+    };
+    tracing::info!(name, version = env!("CARGO_PKG_VERSION"), identity, cluster = %config.cluster_url, admin = %address, secure = arguments.admin_secure, "starting");
     tokio::select! {
         ran = runtime.run(asked_to_stop()) => ran?,
         served = admin => served.map_err(|source| Error::Admin { address, source })?,
+        served = probes => served.map_err(|source| Error::Admin { address, source })?,
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// The admin endpoint.
+fn admin(
+    arguments: &RunArguments,
+    config: &kube::Config,
+    identity: &str,
+    runtime: RuntimeHandle,
+) -> Result<Endpoint> {
+    let endpoint = Endpoint::new(serve::router(runtime));
+    if !arguments.admin_secure {
+        return Ok(endpoint);
+    }
+    let certificates = match &arguments.admin_certificates {
+        Some(folder) => Certificates::from_folder(folder)?,
+        None => Certificates::self_signed(["localhost".to_owned(), super::dns_label(identity)])?,
+    };
+    Ok(endpoint.secure(cluster::client(config)?, certificates))
+}
+
+async fn listen(name: &'static str, address: SocketAddr) -> Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|source| Error::Listen {
+            name,
+            address,
+            source,
+        })
 }
 
 fn start_log(format: LogFormat, filter: &str) {

@@ -1,4 +1,4 @@
-//! The admin endpoint.
+//! The admin endpoint, and the probes of the kubelet.
 //!
 //! | path | what |
 //! | --- | --- |
@@ -7,8 +7,13 @@
 //! | `/metrics` | OpenMetrics, labelled by AdmissionCheck and never by Workload; and the memory of the process |
 //! | `/diagnostics` | JSON: versions, AdmissionChecks and their parameters' generation, queue, lease, watches, what the checks answered lately |
 //!
-//! It has no authentication: let nobody reach it but the kubelet and what collects metrics. It never shows parameters or credentials.
+//! [`router`] has them all: they name Workloads of all namespaces, so an [`Endpoint`] serves them over TLS
+//! to users with the right. [`probes`] has the first two, without reasons, for a port of their own. Neither
+//! shows parameters or credentials.
 
+mod access;
+mod certificates;
+mod endpoint;
 mod process;
 
 use std::io;
@@ -19,6 +24,9 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
+
+pub use certificates::{CertificateError, Certificates};
+pub use endpoint::Endpoint;
 
 use crate::runtime::{RuntimeHandle, followed_by};
 
@@ -53,7 +61,45 @@ pub fn router(runtime: RuntimeHandle) -> Router {
         .with_state(runtime)
 }
 
-/// Serves the endpoint on `listener`, for ever.
+/// The routes of the kubelet's probes, which everybody on the network may ask: `/livez`, and `/readyz`
+/// without reasons.
+///
+/// ```
+/// # use axum::{body::{Body, to_bytes}, http::Request};
+/// # use kueue_check::{Clock, Verdict, admission_check, runtime::Runtime, serve::probes};
+/// # use kueue_check_sim::apiserver::ApiServer;
+/// # use tower::ServiceExt;
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = ApiServer::new(Clock::system()).client();
+/// # let runtime = Runtime::builder(client).check(open).build()?;
+/// let routes = probes(runtime.handle());
+/// # tokio::spawn(runtime.run(std::future::pending()));
+/// # tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+/// let answer = routes.clone().oneshot(Request::get("/readyz").body(Body::empty())?).await?;
+/// assert_eq!(answer.status(), 503);
+/// assert_eq!(to_bytes(answer.into_body(), 10_000).await?, "not ready\n");
+/// let answer = routes.oneshot(Request::get("/metrics").body(Body::empty())?).await?;
+/// assert_eq!(answer.status(), 404);
+/// # Ok(()) }
+/// ```
+pub fn probes(runtime: RuntimeHandle) -> Router {
+    let ready = async |State(runtime): State<RuntimeHandle>| {
+        if runtime.problems().is_empty() {
+            (StatusCode::OK, "ok\n")
+        } else {
+            (StatusCode::SERVICE_UNAVAILABLE, "not ready\n")
+        }
+    };
+    Router::new()
+        .route("/livez", get(livez))
+        .route("/readyz", get(ready))
+        .with_state(runtime)
+}
+
+/// Serves every route on `listener`, for ever, to everybody who can connect and without encryption: for
+/// tests and for a listener on loopback. In a pod use an [`Endpoint`] that is [secure](Endpoint::secure).
 ///
 /// ```
 /// # use kueue_check::{Clock, Verdict, admission_check, runtime::Runtime, serve::serve};
@@ -72,7 +118,7 @@ pub fn router(runtime: RuntimeHandle) -> Router {
 /// # let server = ApiServer::prepared(Clock::system(), kueue_check_sim::definitions::kueue());
 /// # let client = server.client();
 /// # let runtime = Runtime::builder(client).check(open).build()?;
-/// let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?; // in a pod 0.0.0.0:8080, for the kubelet
+/// let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
 /// let address = listener.local_addr()?;
 /// tokio::spawn(serve(listener, runtime.handle()));
 /// tokio::spawn(runtime.run(std::future::pending()));
@@ -82,9 +128,9 @@ pub fn router(runtime: RuntimeHandle) -> Router {
 /// ```
 ///
 /// # Errors
-/// If the listener fails.
+/// As [`Endpoint::serve`].
 pub async fn serve(listener: TcpListener, runtime: RuntimeHandle) -> io::Result<()> {
-    axum::serve(listener, router(runtime)).await
+    Endpoint::new(router(runtime)).serve(listener).await
 }
 
 async fn livez(State(runtime): State<RuntimeHandle>) -> (StatusCode, &'static str) {

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
 mod compile_fail;
+mod endpoint;
 mod growth;
 mod health;
 mod leadership;

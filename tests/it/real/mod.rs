@@ -1,6 +1,7 @@
 //! On a real kube-apiserver with Kueue's own definitions. Nobody else writes: each test plays Kueue where it must.
 
 mod activation;
+mod admin;
 mod bad_input;
 mod checks;
 mod counts;

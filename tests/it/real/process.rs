@@ -58,6 +58,7 @@ pub(crate) async fn apply(client: &Client, document: &Value) {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let plural = match kind {
         "PodDisruptionBudget" => "poddisruptionbudgets".to_owned(),
+        "ValidatingAdmissionPolicy" => "validatingadmissionpolicies".to_owned(),
         kind => kind.to_lowercase() + "s",
     };
     let resource = ApiResource {
@@ -84,7 +85,7 @@ pub(crate) async fn apply(client: &Client, document: &Value) {
 /// A program that ends with the test.
 pub(crate) struct Program {
     child: Child,
-    admin: u16,
+    pub(crate) admin: u16,
 }
 
 impl Program {
@@ -104,6 +105,7 @@ impl Program {
             ])
             .args(extra)
             .env("KUEUE_CHECK_KUBECONFIG", kubeconfig)
+            .env("KUEUE_CHECK_ADMIN_SECURE", "false")
             .stderr(Stdio::inherit())
             .spawn()
             .unwrap();
@@ -188,8 +190,12 @@ pub(crate) async fn install(world: &World, example: &str, namespace: &str) -> Pa
             "ServiceAccount",
             "ClusterRole",
             "ClusterRoleBinding",
+            "ClusterRoleBinding",
+            "ClusterRole",
             "Role",
             "RoleBinding",
+            "ValidatingAdmissionPolicy",
+            "ValidatingAdmissionPolicyBinding",
             "Deployment",
             "PodDisruptionBudget"
         ]
@@ -197,7 +203,18 @@ pub(crate) async fn install(world: &World, example: &str, namespace: &str) -> Pa
     for document in &documents {
         apply(&world.client, document).await;
     }
-    let accounts: Api<ServiceAccount> = Api::namespaced(world.client.clone(), namespace);
+    let token = token(&world.client, namespace, namespace).await;
+    world
+        .access
+        .as_ref()
+        .unwrap()
+        .kubeconfig_with_token(namespace, &token)
+        .unwrap()
+}
+
+/// A token of a ServiceAccount.
+pub(crate) async fn token(client: &Client, namespace: &str, account: &str) -> String {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
     let request = TokenRequest {
         spec: TokenRequestSpec {
             audiences: Vec::new(),
@@ -206,9 +223,9 @@ pub(crate) async fn install(world: &World, example: &str, namespace: &str) -> Pa
         },
         ..Default::default()
     };
-    let token = wait("a token", async || {
+    wait("a token", async || {
         let answer = accounts
-            .create_token_request(namespace, &PostParams::default(), &request)
+            .create_token_request(account, &PostParams::default(), &request)
             .await;
         let token = answer
             .ok()
@@ -216,11 +233,6 @@ pub(crate) async fn install(world: &World, example: &str, namespace: &str) -> Pa
             .map(|status| status.token);
         (token.is_some(), token)
     })
-    .await;
-    world
-        .access
-        .as_ref()
-        .unwrap()
-        .kubeconfig_with_token(namespace, &token.unwrap())
-        .unwrap()
+    .await
+    .unwrap()
 }

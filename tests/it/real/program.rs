@@ -59,7 +59,12 @@ async fn the_example_runs_with_exactly_the_rights_that_its_manifests_give() {
         .await;
 
     assert_eq!(program.get("/livez").await, Some((200, "ok\n".to_owned())));
-    assert_eq!(program.get("/readyz").await, Some((200, "ok\n".to_owned())));
+    // Other tests apply the same definition, after which the watches begin anew.
+    wait("readiness", async || {
+        let answer = program.get("/readyz").await;
+        (answer == Some((200, "ok\n".to_owned())), answer)
+    })
+    .await;
     let (status, metrics) = program.get("/metrics").await.unwrap();
     assert_eq!(status, 200);
     assert!(

@@ -55,6 +55,7 @@ struct Reader {
     /// `PROGRAM run`, in another window.
     program: Option<Child>,
     port: u16,
+    probe_port: u16,
 }
 
 impl Drop for Reader {
@@ -90,14 +91,15 @@ impl Reader {
         let helm = repository().join(".tools/bin/helm");
         assert!(helm.exists(), "`cargo xtask helm` installs Helm");
         symlink(helm, folder.join("bin/helm")).unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = port.local_addr().unwrap().port();
+        let ports = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [port, probe_port] = ports.map(|port| port.local_addr().unwrap().port());
         let reader = Self {
             cluster,
             kueue: None,
             folder,
             program: None,
             port,
+            probe_port,
         };
         for namespace in ["kueue-system", "team"] {
             reader.must(&format!("kubectl create namespace {namespace}"));
@@ -137,9 +139,13 @@ impl Reader {
                 "KUEUE_CHECK_ADMIN_ADDRESS",
                 format!("127.0.0.1:{}", self.port),
             )
+            .env(
+                "KUEUE_CHECK_PROBE_ADDRESS",
+                format!("127.0.0.1:{}", self.probe_port),
+            )
             .stdout(Stdio::null());
         self.program = Some(shell.spawn().unwrap());
-        let ready = format!("curl -sf localhost:{}/readyz", self.port);
+        let ready = format!("curl -sf localhost:{}/readyz", self.probe_port);
         self.eventually(&ready, &[]);
     }
 
@@ -255,7 +261,7 @@ impl Reader {
         for Step { command, shown } in &steps {
             println!("{}:{}: $ {command}", page.name, block.line);
             let command = built(command, block)
-                .replace("localhost:8080", &format!("localhost:{}", self.port))
+                .replace("localhost:8443", &format!("localhost:{}", self.port))
                 .replace("CHECK ", "window ")
                 .replace("IMAGE", "registry.example.com/check:1");
             if command.ends_with(" run") {

@@ -34,7 +34,7 @@ fn with_class(namespace: &str, name: &str, kind: &str, class: &str) -> Value {
 }
 
 /// A client that impersonates `user`.
-async fn client_of(stage: &Stage, user: &str) -> Client {
+pub(crate) async fn client_of(stage: &Stage, user: &str) -> Client {
     let kubeconfig = Kubeconfig::read_from(stage.access.kubeconfig().unwrap()).unwrap();
     let options = KubeConfigOptions::default();
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
@@ -54,7 +54,7 @@ async fn create(client: &Client, object: &Value) -> Result<DynamicObject, Error>
         .await
 }
 
-fn workloads(client: &Client, namespace: &str) -> Api<DynamicObject> {
+pub(crate) fn workloads(client: &Client, namespace: &str) -> Api<DynamicObject> {
     let version = "v1beta2".to_owned();
     let kind = ApiResource {
         group: "kueue.x-k8s.io".to_owned(),
@@ -66,7 +66,7 @@ fn workloads(client: &Client, namespace: &str) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), namespace, &kind)
 }
 
-fn refusal<T: std::fmt::Debug>(answer: Result<T, Error>) -> Option<String> {
+pub(crate) fn refusal<T: std::fmt::Debug>(answer: Result<T, Error>) -> Option<String> {
     match answer {
         Ok(_) => None,
         Err(Error::Api(status)) => Some(format!("{} {}", status.code, status.message)),

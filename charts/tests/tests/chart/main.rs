@@ -11,5 +11,7 @@ mod provisioning;
 mod rights;
 mod spy;
 mod stage;
+mod status_policy;
+mod user_roles;
 mod values;
 mod with_kueue;

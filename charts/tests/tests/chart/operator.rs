@@ -39,9 +39,14 @@ fn definition(kind: &str, spec: &Value) -> CustomResourceDefinition {
 
 /// `ServiceMonitor` and `PrometheusRule`.
 pub(crate) fn definitions() -> Vec<CustomResourceDefinition> {
+    let tls = object(
+        &[],
+        json!({"serverName": text(), "insecureSkipVerify": {"type": "boolean"}, "caFile": text()}),
+    );
     let endpoint = object(
         &["port"],
-        json!({"port": text(), "path": text(), "interval": duration(), "scheme": {"type": "string", "enum": ["http", "https"]}}),
+        json!({"port": text(), "path": text(), "interval": duration(), "scheme": {"type": "string", "enum": ["http", "https"]},
+               "bearerTokenFile": text(), "tlsConfig": tls}),
     );
     let monitor = object(
         &["selector", "endpoints"],

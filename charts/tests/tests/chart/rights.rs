@@ -115,19 +115,7 @@ async fn install<S: Story>() -> Option<Installed> {
     let file = values(S::VALUES);
     let arguments = ["--values", &file, "--set", "image.repository=example.com/x"];
     let documents = helm.template(S::RELEASE, S::RELEASE, &arguments).unwrap();
-    for document in &documents {
-        stage.apply(document).await;
-        if document["kind"] == "CustomResourceDefinition" {
-            let established = |found: &Value| {
-                let conditions = found["status"]["conditions"].as_array();
-                let mut conditions = conditions.into_iter().flatten();
-                conditions.any(|own| own["type"] == "Established" && own["status"] == "True")
-            };
-            stage
-                .wait(document, "an established definition", established)
-                .await;
-        }
-    }
+    stage.install(&documents).await;
     let of_kind = |kind: &str| {
         let found = documents.iter().find(|document| document["kind"] == kind);
         found.unwrap().clone()
@@ -145,7 +133,7 @@ async fn install<S: Story>() -> Option<Installed> {
 }
 
 /// A client with a token of the ServiceAccount.
-async fn token_client(stage: &Stage, account: &str) -> Client {
+pub(crate) async fn token_client(stage: &Stage, account: &str) -> Client {
     let accounts: Api<ServiceAccount> = Api::namespaced(stage.client.clone(), &stage.namespace);
     let request: TokenRequest =
         serde_json::from_value(json!({"spec": {"audiences": [], "expirationSeconds": 3600}}))

@@ -121,6 +121,22 @@ impl Stage {
             .unwrap_or_else(|error| panic!("{error}: {object:#}"));
     }
 
+    /// Applies what the chart renders, and waits for its definitions.
+    pub(crate) async fn install(&self, documents: &[Value]) {
+        for document in documents {
+            self.apply(document).await;
+            if document["kind"] == "CustomResourceDefinition" {
+                let established = |found: &Value| {
+                    let conditions = found["status"]["conditions"].as_array();
+                    let mut conditions = conditions.into_iter().flatten();
+                    conditions.any(|own| own["type"] == "Established" && own["status"] == "True")
+                };
+                self.wait(document, "an established definition", established)
+                    .await;
+            }
+        }
+    }
+
     /// Replaces all of `object`, whoever has written it.
     pub(crate) async fn replace(&self, object: &Value) {
         let name = object["metadata"]["name"].as_str().unwrap();

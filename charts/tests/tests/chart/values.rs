@@ -17,7 +17,7 @@ pub(crate) const FILES: [&[&str]; 3] = [
 /// Everything that is off by default.
 pub(crate) const EVERYTHING: [&str; 2] = [
     "--set",
-    "serviceMonitor.enabled=true,prometheusRule.enabled=true,dashboard.enabled=true,networkPolicy.enabled=true,networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus,admissionChecks[0].name=sample,admissionChecks[0].parameters.name=sample,serviceAccount.annotations.a=b,priorityClassName=system-cluster-critical,podLabels.a=b,podAnnotations.a=b,nodeSelector.a=b,tolerations[0].operator=Exists,envFrom[0].secretRef.name=s,run.args[0]=--log-format=json,sources[0].url=https://prometheus.monitoring:9090,sources[0].credentials=prometheus,image.pullSecrets[0].name=s",
+    "serviceMonitor.enabled=true,prometheusRule.enabled=true,dashboard.enabled=true,networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus,admissionChecks[0].name=sample,admissionChecks[0].parameters.name=sample,serviceAccount.annotations.a=b,priorityClassName=system-cluster-critical,podLabels.a=b,podAnnotations.a=b,nodeSelector.a=b,tolerations[0].operator=Exists,envFrom[0].secretRef.name=s,run.args[0]=--log-format=json,sources[0].url=https://prometheus.monitoring:9090,sources[0].credentials=prometheus,image.pullSecrets[0].name=s,admin.certificateSecret=tls,admin.metricsReaders[0].namespace=monitoring,admin.metricsReaders[0].name=prometheus",
 ];
 
 /// The arguments that name `files` and an image.
@@ -90,7 +90,19 @@ fn wrong_values_are_refused_with_a_reason() {
             "rbac.extraClusterRules[0].verbs[0]=*",
             "'/rbac/extraClusterRules/0/verbs/0': 'not' failed",
         ),
-        ("adminPort=80", "'/adminPort': minimum: got 80"),
+        ("admin.port=80", "'/admin/port': minimum: got 80"),
+        (
+            "admin.secured=true",
+            "additional properties 'secured' not allowed",
+        ),
+        (
+            "statusPolicy.kueueAccounts[0]=a'b",
+            "'/statusPolicy/kueueAccounts/0'",
+        ),
+        (
+            "admin.metricsReaders[0].name=prometheus",
+            "'/admin/metricsReaders/0': missing property 'namespace'",
+        ),
         (
             "podDisruptionBudget.maxUnavailable=0",
             "'/podDisruptionBudget/maxUnavailable'",
@@ -178,9 +190,11 @@ fn sources_become_the_programs_variable_and_open_their_ports() {
             .collect();
         (value, ports)
     };
-    assert_eq!(rendered("replicas=1"), (None, vec![]));
+    let (value, ports) = rendered("replicas=1");
+    assert_eq!((value, ports), (None, vec![53, 53, 443, 6443, 9090]));
+    assert_eq!(rendered("networkPolicy.enabled=false"), (None, vec![]));
     let (value, ports) = rendered(
-        "networkPolicy.enabled=true,sources[0].url=https://p:9091,sources[0].credentials=p,sources[1].url=http://q,sources[1].credentials=q,sources[1].allowInsecure=true,sources[2].url=https://[::1]",
+        "sources[0].url=https://p:9091,sources[0].credentials=p,sources[1].url=http://q,sources[1].credentials=q,sources[1].allowInsecure=true,sources[2].url=https://[::1]",
     );
     let expected = json!([
         {"url": "https://p:9091", "credentials": "p"},
@@ -189,6 +203,84 @@ fn sources_become_the_programs_variable_and_open_their_ports() {
     ]);
     assert_eq!(value, Some(expected));
     assert_eq!(ports, [53, 53, 443, 6443, 9091, 80, 443, 9090]);
+}
+
+#[test]
+fn the_admin_endpoint_is_closed_unless_the_values_open_it() {
+    let Some(helm) = helm() else { return };
+    let base = arguments(FILES[2]);
+    let base = borrowed(&base);
+    let rendered = |set: &str| {
+        let set = format!("serviceMonitor.enabled=true{set}");
+        let all = [&base[..], &["--set", &set]].concat();
+        helm.template("budget", "b", &all).unwrap()
+    };
+    let one = |documents: &[Value], kind: &str, name: &str| {
+        let mut own = documents.iter().filter(|own| own["kind"] == kind);
+        own.find(|own| own["metadata"]["name"] == name).cloned()
+    };
+    let endpoint = |documents: &[Value]| {
+        let monitor = one(documents, "ServiceMonitor", "budget-check").unwrap();
+        monitor["spec"]["endpoints"][0].clone()
+    };
+    let arguments = |documents: &[Value]| {
+        let deployment = one(documents, "Deployment", "budget-check").unwrap();
+        let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+        for probe in ["livenessProbe", "readinessProbe"] {
+            assert_eq!(container[probe]["httpGet"]["port"], "probes");
+        }
+        container["args"].to_string()
+    };
+
+    let closed = rendered("");
+    let policy = one(&closed, "NetworkPolicy", "budget-check").unwrap();
+    assert_eq!(policy["spec"]["ingress"], json!([]));
+    assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress", "Egress"]));
+    assert!(arguments(&closed).contains("--admin-secure=true"));
+    let reads = endpoint(&closed);
+    assert_eq!(reads["scheme"], "https");
+    assert_eq!(reads["tlsConfig"], json!({"insecureSkipVerify": true}));
+    assert!(reads["bearerTokenFile"].is_string());
+    let delegates = one(
+        &closed,
+        "ClusterRoleBinding",
+        "b:budget-check:auth-delegator",
+    )
+    .unwrap();
+    assert_eq!(delegates["roleRef"]["name"], "system:auth-delegator");
+    let reader = "b:budget-check:metrics-reader";
+    let role = one(&closed, "ClusterRole", reader).unwrap();
+    let rule = json!([{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]);
+    assert_eq!(role["rules"], rule);
+    assert_eq!(one(&closed, "ClusterRoleBinding", reader), None);
+
+    let opened = rendered(
+        ",admin.certificateSecret=tls,admin.metricsReaders[0].namespace=m,admin.metricsReaders[0].name=p,networkPolicy.metricsFrom[0].podSelector.matchLabels.app=p",
+    );
+    let policy = one(&opened, "NetworkPolicy", "budget-check").unwrap();
+    let ingress = json!([{"from": [{"podSelector": {"matchLabels": {"app": "p"}}}], "ports": [{"port": "admin", "protocol": "TCP"}]}]);
+    assert_eq!(policy["spec"]["ingress"], ingress);
+    assert!(arguments(&opened).contains("--admin-certificates=/var/run/secrets/admin"));
+    let reads = endpoint(&opened);
+    assert_eq!(
+        reads["tlsConfig"],
+        json!({"serverName": "budget-check.b.svc"})
+    );
+    let binding = one(&opened, "ClusterRoleBinding", reader).unwrap();
+    let subject = json!({"kind": "ServiceAccount", "name": "p", "namespace": "m"});
+    assert_eq!(binding["subjects"], json!([subject]));
+
+    let plain = rendered(",admin.secure=false");
+    assert!(arguments(&plain).contains("--admin-secure=false"));
+    assert_eq!(endpoint(&plain)["scheme"], Value::Null);
+    assert_eq!(
+        one(
+            &plain,
+            "ClusterRoleBinding",
+            "b:budget-check:auth-delegator"
+        ),
+        None
+    );
 }
 
 #[test]

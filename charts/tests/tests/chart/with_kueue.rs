@@ -2,7 +2,8 @@
 //!
 //! Not part of every run, because Kueue takes ten minutes to build: `cargo xtask kueue`.
 
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::Api;
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
 use kueue_check::runtime::Runtime;
 use kueue_check::{AdmissionCheckController, ControllerName};
 use kueue_check_budget::controller::{BudgetCheck, CONTROLLER as BUDGET};
@@ -11,7 +12,13 @@ use kueue_check_provisioning::{CONTROLLER_NAME as PROVISIONING, ProvisioningChec
 use kueue_check_testenv::Kueue;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, admission_check, eventually, is_active, kueue, now, real_kueue, stage};
+use crate::exemptions::{refusal, workloads};
+use crate::rights::token_client;
+use crate::stage::{
+    Stage, admission_check, condition, eventually, helm, is_active, kueue, now, real_kueue, stage,
+    workload,
+};
+use crate::values::arguments;
 
 /// A namespace with a queue before a real Kueue.
 struct Town {
@@ -35,11 +42,22 @@ async fn town<C: AdmissionCheckController>(
     parameters: &Value,
     check: impl FnOnce(kube::Client) -> C,
 ) -> Option<Town> {
+    let client = stage(name).await?.client;
+    town_as(client, name, parameters, check).await
+}
+
+/// The same, where the check is the user that `client` is.
+async fn town_as<C: AdmissionCheckController>(
+    client: kube::Client,
+    name: &str,
+    parameters: &Value,
+    check: impl FnOnce(kube::Client) -> C,
+) -> Option<Town> {
     let stage = stage(name).await?;
     let process = real_kueue().await?;
-    let check = check(stage.client.clone());
+    let check = check(client.clone());
     let controller = check.controller_name().to_string();
-    let runtime = Runtime::builder(stage.client.clone()).check(check).build();
+    let runtime = Runtime::builder(client).check(check).build();
     tokio::spawn(runtime.unwrap().run(std::future::pending()));
     stage.apply(parameters).await;
     let group = parameters["apiVersion"].as_str().unwrap();
@@ -223,6 +241,79 @@ async fn a_budget_lets_jobs_start_evicts_none_and_gives_to_the_next() {
     town.merge(&queue, false, policy("None")).await;
     for job in ["b", "c", "d"] {
         town.admitted(job).await;
+    }
+}
+
+/// The chart's policies hold for every write here: Kueue's, who is the administrator in these tests,
+/// and those of the check, which has its ServiceAccount's rights.
+#[tokio::test]
+#[ignore = "needs a real Kueue: cargo xtask kueue"]
+async fn a_check_and_kueue_work_under_the_status_policies() {
+    let name = "guarded-town";
+    let stage = stage(name).await.unwrap();
+    let mut arguments = arguments(&["values-budget.yaml"]);
+    let guarded = ["--set", "statusPolicy.kueueAccounts[0]=admin"];
+    arguments.extend(guarded.map(str::to_owned));
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let documents = helm().unwrap().template(name, name, &arguments).unwrap();
+    stage.install(&documents).await;
+    let own = format!("{name}-budget-check");
+    let client = token_client(&stage, &own).await;
+    let forge = async |workload: &Value, number: u32| {
+        let api: Api<DynamicObject> = workloads(&client, name);
+        let kind = format!("Forged{number}");
+        let forged = json!({"status": {"conditions": [condition(&kind, "True")]}});
+        let workload = workload["metadata"]["name"].as_str().unwrap();
+        let patch = Patch::Merge(forged);
+        refusal(
+            api.patch_status(workload, &PatchParams::default(), &patch)
+                .await,
+        )
+    };
+    stage.apply(&workload(name, "probe")).await;
+    let probe = stage.get(&workload(name, "probe")).await;
+    let tries = std::sync::atomic::AtomicU32::new(0);
+    eventually("the policies act", async || {
+        let number = tries.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let said = forge(&probe, number).await;
+        (said.is_some(), said)
+    })
+    .await;
+    stage.delete(&probe).await;
+
+    let check = |_| BudgetCheck::new(Credentials::default());
+    let budget = budget(name, "2");
+    let town = town_as(client.clone(), name, &budget, check).await.unwrap();
+    for job in ["a", "b"] {
+        town.submit(job).await;
+        town.admitted(job).await;
+    }
+    town.submit("c").await;
+    let waits = |workload: &Value| says(workload, "needs about 1.00 USD");
+    let waiting = town.wait("c", "it has no money", waits).await;
+    assert!(forge(&waiting, 1_000).await.is_some(), "the policies act");
+    // Kueue ends, evicts and resets: it changes the check's states, and the conditions.
+    town.complete("a").await;
+    town.admitted("c").await;
+    town.activate("b", false).await;
+    let evicted = |workload: &Value| !is_true(workload, "Admitted");
+    town.wait("b", "it is evicted", evicted).await;
+    town.submit("d").await;
+    town.admitted("d").await;
+    let queue = kueue("ClusterQueue", None, name, Value::Null);
+    let policy = |policy: &str| json!({"spec": {"stopPolicy": policy}});
+    town.merge(&queue, false, policy("HoldAndDrain")).await;
+    for job in ["c", "d"] {
+        town.wait(job, "it is drained", evicted).await;
+    }
+    town.merge(&queue, false, policy("None")).await;
+    for job in ["c", "d"] {
+        town.admitted(job).await;
+    }
+    for document in &documents {
+        if document["kind"].as_str().unwrap().starts_with("Validating") {
+            town.stage.delete(document).await;
+        }
     }
 }
 

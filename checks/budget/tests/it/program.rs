@@ -120,6 +120,7 @@ impl Program {
                 name,
             ])
             .env("KUEUE_CHECK_KUBECONFIG", kubeconfig)
+            .env("KUEUE_CHECK_ADMIN_SECURE", "false")
             .env("BUDGET_CHECK_CREDENTIALS", folder)
             .env("BUDGET_CHECK_SOURCES", sources.to_string())
             .stderr(Stdio::piped())

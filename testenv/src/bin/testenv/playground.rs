@@ -55,6 +55,7 @@ pub(crate) async fn run(program: &Path, samples: &Path, once: bool) -> Result<()
     );
     let mut check = Command::new(program)
         .args(["run", "--admin-address", &admin.to_string()])
+        .arg("--admin-secure=false")
         .env("KUBECONFIG", &kubeconfig)
         .stderr(Stdio::from(File::create(&log)?))
         .kill_on_drop(true)

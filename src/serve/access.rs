@@ -1,0 +1,245 @@
+//! Who may read the admin endpoint, by Kubernetes' own authentication and authorization.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
+use k8s_openapi::api::authorization::v1::{
+    NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use ring::digest::{SHA256, digest};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+
+/// How long an answer of the API server holds. A right that is taken away ends after the first.
+const ALLOWED: Duration = Duration::from_secs(60);
+const REFUSED: Duration = Duration::from_secs(10);
+
+/// How many answers are remembered.
+const REMEMBERED: usize = 1_000;
+
+/// How many callers the API server is asked about at one time.
+const REVIEWS: usize = 4;
+
+/// How long one review may take.
+const REVIEW: Duration = Duration::from_secs(3);
+
+/// Asks the API server whose token a request bears and whether that user may read the path, as
+/// controller-runtime's secure metrics endpoint does.
+pub(super) struct Access {
+    client: Client,
+    answers: Mutex<HashMap<Question, (Outcome, Instant)>>,
+    reviews: Semaphore,
+}
+
+/// Who wants to do what. The token itself is not kept.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Question {
+    token: [u8; 32],
+    verb: String,
+    path: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Allowed,
+    /// The user is known and has no right.
+    Forbidden,
+    /// The token is nobody's.
+    Unauthenticated,
+}
+
+/// Why the API server has not decided.
+#[derive(Debug, thiserror::Error)]
+enum ReviewError {
+    #[error("cannot create {0}; the program needs the right to")]
+    Api(&'static str, #[source] kube::Error),
+    #[error("cannot create {0}: no answer within {REVIEW:?}")]
+    Late(&'static str),
+}
+
+impl Access {
+    pub(super) fn new(client: Client) -> Self {
+        Self {
+            client,
+            answers: Mutex::default(),
+            reviews: Semaphore::new(REVIEWS),
+        }
+    }
+
+    async fn outcome(&self, token: &str, question: &Question) -> Result<Outcome, ReviewError> {
+        if let Some(outcome) = self.remembered(question) {
+            return Ok(outcome);
+        }
+        // It is never closed.
+        let _turn = self.reviews.acquire().await;
+        // Somebody may have asked the same meanwhile.
+        if let Some(outcome) = self.remembered(question) {
+            return Ok(outcome);
+        }
+        let outcome = match self.authenticate(token).await? {
+            None => Outcome::Unauthenticated,
+            Some(user) => {
+                if self.may(user, question).await? {
+                    Outcome::Allowed
+                } else {
+                    Outcome::Forbidden
+                }
+            }
+        };
+        self.remember(question, outcome);
+        Ok(outcome)
+    }
+
+    fn remembered(&self, question: &Question) -> Option<Outcome> {
+        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let (outcome, until) = answers.get(question)?;
+        (Instant::now() < *until).then_some(*outcome)
+    }
+
+    /// A flood of made-up tokens does not push out those that are allowed.
+    fn remember(&self, question: &Question, outcome: Outcome) {
+        let now = Instant::now();
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        if answers.len() >= REMEMBERED {
+            answers.retain(|_, (outcome, until)| *outcome == Outcome::Allowed && now < *until);
+        }
+        let lasts = match outcome {
+            Outcome::Allowed => ALLOWED,
+            Outcome::Forbidden | Outcome::Unauthenticated => REFUSED,
+        };
+        if answers.len() < REMEMBERED {
+            answers.insert(question.clone(), (outcome, now + lasts));
+        }
+    }
+
+    async fn authenticate(&self, token: &str) -> Result<Option<UserInfo>, ReviewError> {
+        let review = TokenReview {
+            spec: TokenReviewSpec {
+                token: Some(token.to_owned()),
+                ..TokenReviewSpec::default()
+            },
+            ..TokenReview::default()
+        };
+        let api: Api<TokenReview> = Api::all(self.client.clone());
+        let parameters = PostParams::default();
+        let review = reviewed("TokenReview", api.create(&parameters, &review)).await?;
+        let status = review.status.unwrap_or_default();
+        let authenticated = status.authenticated.unwrap_or(false);
+        Ok(authenticated.then(|| status.user.unwrap_or_default()))
+    }
+
+    async fn may(&self, user: UserInfo, question: &Question) -> Result<bool, ReviewError> {
+        let review = SubjectAccessReview {
+            spec: SubjectAccessReviewSpec {
+                user: user.username,
+                uid: user.uid,
+                groups: user.groups,
+                extra: user.extra,
+                non_resource_attributes: Some(NonResourceAttributes {
+                    path: Some(question.path.clone()),
+                    verb: Some(question.verb.clone()),
+                }),
+                ..SubjectAccessReviewSpec::default()
+            },
+            ..SubjectAccessReview::default()
+        };
+        let api: Api<SubjectAccessReview> = Api::all(self.client.clone());
+        let parameters = PostParams::default();
+        let review = reviewed("SubjectAccessReview", api.create(&parameters, &review)).await?;
+        Ok(review.status.is_some_and(|status| status.allowed))
+    }
+}
+
+async fn reviewed<T>(
+    kind: &'static str,
+    review: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, ReviewError> {
+    match timeout(REVIEW, review).await {
+        Ok(review) => review.map_err(|error| ReviewError::Api(kind, error)),
+        Err(_) => Err(ReviewError::Late(kind)),
+    }
+}
+
+/// Lets through what the API server allows.
+pub(super) async fn authorize(
+    State(access): State<Arc<Access>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let Some(token) = bearer(&request) else {
+        return refusal(StatusCode::UNAUTHORIZED);
+    };
+    let question = Question {
+        token: fingerprint(token),
+        verb: request.method().as_str().to_ascii_lowercase(),
+        path: right(request.uri().path()).to_owned(),
+    };
+    match access.outcome(token, &question).await {
+        Ok(Outcome::Allowed) => next.run(request).await,
+        Ok(Outcome::Forbidden) => refusal(StatusCode::FORBIDDEN),
+        Ok(Outcome::Unauthenticated) => refusal(StatusCode::UNAUTHORIZED),
+        Err(error) => {
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            tracing::warn!(%error, cause, "cannot authorize a request of the admin endpoint");
+            refusal(StatusCode::SERVICE_UNAVAILABLE)
+        }
+    }
+}
+
+/// The path that a user must have the right to. Kubernetes' own role `system:public-info-viewer` gives
+/// everybody `/livez` and `/readyz`, and here the latter has reasons, which `/diagnostics` has too.
+fn right(path: &str) -> &str {
+    match path {
+        "/livez" | "/readyz" => "/diagnostics",
+        other => other,
+    }
+}
+
+fn refusal(status: StatusCode) -> Response {
+    let text = match status {
+        StatusCode::UNAUTHORIZED => {
+            "send the token of a user of the cluster: Authorization: Bearer TOKEN\n"
+        }
+        StatusCode::FORBIDDEN => {
+            "the user has no right to get this path: bind a ClusterRole with nonResourceURLs\n"
+        }
+        _ => "the API server has not said who may read this; the log has the reason\n",
+    };
+    let mut response = (status, text).into_response();
+    if status == StatusCode::UNAUTHORIZED {
+        let scheme = header::HeaderValue::from_static("Bearer");
+        response
+            .headers_mut()
+            .insert(header::WWW_AUTHENTICATE, scheme);
+    }
+    response
+}
+
+fn bearer(request: &Request) -> Option<&str> {
+    let value = request
+        .headers()
+        .get(header::AUTHORIZATION)?
+        .to_str()
+        .ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("Bearer") && !token.is_empty()).then_some(token)
+}
+
+fn fingerprint(token: &str) -> [u8; 32] {
+    let mut fingerprint = [0; 32];
+    fingerprint.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
+    fingerprint
+}
+
+#[cfg(test)]
+mod tests;
