@@ -12,8 +12,11 @@ mod job;
 mod nodes;
 mod pod;
 mod pod_set_info;
+mod slices;
 mod start;
 mod step;
+mod ungate;
+mod ungater;
 
 #[cfg(test)]
 mod tests;
@@ -24,3 +27,4 @@ pub use ending::{fail, finish};
 pub use nodes::Nodes;
 pub use pod::GATE;
 pub(crate) use pod::gated;
+pub(crate) use slices::{GATE as ELASTIC_GATE, is_elastic};

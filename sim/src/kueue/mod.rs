@@ -15,7 +15,7 @@ pub(crate) mod objects;
 pub(crate) mod patch;
 mod queue;
 pub(crate) mod reconcile;
-mod scheduler;
+pub(crate) mod scheduler;
 mod told;
 mod version;
 mod webhook;

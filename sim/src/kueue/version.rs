@@ -59,6 +59,9 @@ pub struct KueueVersion {
     /// The reconciler sees a change of a Workload that blocks a `StrictFIFO` queue before the
     /// scheduler tries it again: the other outcome of a race.
     pub slow_scheduler: bool,
+    /// The job reconciler finishes the slice that another has replaced, not the scheduler, and a moment
+    /// later: a check may have returned its verdict about the new slice before (measured on 0.19.2).
+    pub late_replacement: bool,
     /// KEP-993's PreemptionRequired and preemptionPolicy, which no Kueue has.
     pub kep993: bool,
 }
@@ -79,6 +82,7 @@ impl KueueVersion {
         stale_preemption: false,
         misses_stop: false,
         slow_scheduler: false,
+        late_replacement: false,
         kep993: false,
     };
 

@@ -10,12 +10,15 @@
 //! the recorded time. So with a `pr-*` trace the model is tried on what Kueue itself does around that check, not on the check.
 
 mod compare;
+mod family;
+mod looks;
 mod names;
 mod play;
 mod playback;
 mod project;
 mod request;
 mod scope;
+mod stand_in;
 mod trace;
 
 use std::fmt;

@@ -25,6 +25,9 @@ use crate::kueue::objects::{ClusterQueue, LocalQueue, Workload};
 /// The reporter of the reconciler's events.
 pub(crate) const WORKLOAD_CONTROLLER: &str = "kueue-workload-controller";
 
+/// The reason of a slice that another has replaced.
+pub(crate) const SLICE_REPLACED: &str = "WorkloadSliceReplaced";
+
 /// What the reconciler knows besides the Workload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Situation<'a> {
