@@ -9,6 +9,7 @@ mod directives;
 mod ending;
 mod integration;
 mod job;
+mod job_pods;
 mod nodes;
 mod pod;
 mod pod_set_info;

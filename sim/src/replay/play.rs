@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kueue_check::Clock;
 use serde_json::json;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::trace::Trace;
 use super::{Difference, Replay, ReplayError, looks, names, playback, request, stand_in};
@@ -28,6 +28,10 @@ pub(super) struct Played {
 
 /// How long a recording went on after the last change.
 const REST: Duration = Duration::from_millis(1500);
+
+/// How long after the one before it a later request of a step was sent: the recorder had seen what
+/// came of that.
+const BETWEEN: Duration = Duration::from_millis(50);
 
 /// Plays the steps at their times, for as long as was recorded.
 pub(super) async fn play(replay: Replay) -> Result<Played, ReplayError> {
@@ -60,7 +64,10 @@ pub(super) async fn play(replay: Replay) -> Result<Played, ReplayError> {
         for look in step.calls.iter().filter(|call| call.is_look()) {
             looks.extend(looks::difference(&step.name, &look.look, &server));
         }
-        for recorded in requests {
+        for (at, recorded) in requests.enumerate() {
+            if at > 0 {
+                sleep(BETWEEN).await;
+            }
             let call = request::call(recorded, &server, &present_names(&trace, &server))?;
             answers.push(server.call(&call));
         }

@@ -13,11 +13,7 @@ const NOT_MODELLED: [(&str, &[&str], &[&str]); 3] = [
         &["/spec/topologyName", "/spec/podSets/0/topologyRequest"],
     ),
     ("MultiKueue", &["/multikueue"], &[]),
-    (
-        "partial admission",
-        &[],
-        &["/spec/podSets/0/minCount", "/spec/podSets/1/minCount"],
-    ),
+    ("variants", &[], &["/spec/concurrentAdmissionPolicy"]),
 ];
 
 /// The check that only Kueue's `MultiKueue` answers.
@@ -55,7 +51,7 @@ mod tests {
     fn what_is_not_modelled_is_named() {
         let flavors = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors";
         let checks = "/apis/kueue.x-k8s.io/v1beta2/admissionchecks";
-        let workloads = "/apis/kueue.x-k8s.io/v1beta2/namespaces/t/workloads";
+        let queues = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues";
         let clusters = "/apis/kueue.x-k8s.io/v1beta2/multikueueclusters";
         let table = [
             (
@@ -71,15 +67,11 @@ mod tests {
             ),
             (clusters, json!({}), Some("MultiKueue")),
             (
-                workloads,
-                json!({"spec": {"podSets": [{"minCount": 1}]}}),
-                Some("partial admission"),
+                queues,
+                json!({"spec": {"concurrentAdmissionPolicy": {}}}),
+                Some("variants"),
             ),
-            (
-                workloads,
-                json!({"spec": {"podSets": [{"count": 1}]}}),
-                None,
-            ),
+            (queues, json!({"spec": {}}), None),
         ];
         for (path, body, expected) in table {
             assert_eq!(missing(path, &body), expected, "{path} {body}");
