@@ -408,19 +408,9 @@ impl Cluster {
                 == Some(name)
         };
         let own = |w: &&Arc<Value>| w["metadata"]["name"] == name;
-        let replaces = "/metadata/annotations/kueue.x-k8s.io~1workload-slice-replacement-for";
-        let replaced = all.iter().filter(owned).filter_map(|w| w.pointer(replaces));
-        let replaced: Vec<String> = replaced
-            .filter_map(Value::as_str)
-            .map(str::to_owned)
-            .collect();
-        let is_last = |w: &&Arc<Value>| {
-            let name = w["metadata"]["name"].as_str().unwrap_or_default();
-            !replaced.contains(&format!("{namespace}/{name}"))
-        };
+        let all = current(all);
         all.iter()
             .filter(owned)
-            .filter(is_last)
             .min_by_key(|w| is_true(w, "Finished"))
             .or_else(|| all.iter().find(own))
             .cloned()
@@ -505,6 +495,18 @@ fn ended(job: &str, how: &str, answer: &Answer) {
 }
 
 /// `namespace/name`, or a name in `default`.
+/// The Workloads without the slices that others are to replace or have replaced.
+pub(super) fn current(mut all: Vec<Arc<Value>>) -> Vec<Arc<Value>> {
+    const REPLACES: &str = "/metadata/annotations/kueue.x-k8s.io~1workload-slice-replacement-for";
+    let replaced = all.iter().filter_map(|w| w.pointer(REPLACES)?.as_str());
+    let replaced: Vec<String> = replaced.map(str::to_owned).collect();
+    all.retain(|workload| {
+        let text = |field: &str| workload["metadata"][field].as_str().unwrap_or_default();
+        !replaced.contains(&format!("{}/{}", text("namespace"), text("name")))
+    });
+    all
+}
+
 fn split(job: &str) -> (&str, &str) {
     job.split_once('/').unwrap_or(("default", job))
 }
