@@ -50,6 +50,14 @@ pub(super) fn workload_name(
     format!("{prefix}-{}", &hash[..5])
 }
 
+/// The name of a variant of a Workload for a flavor.
+pub(crate) fn variant_name(parent: &str, uid: &str, flavor: &str) -> String {
+    let base = parent.rsplit_once('-').map_or(parent, |(base, _)| base);
+    let text = format!("Workload\nkueue.x-k8s.io\n{parent}\n{uid}\n{flavor}");
+    let hash = sha1::hex(text.as_bytes());
+    format!("{base}-variant-{flavor}-{}", &hash[..5])
+}
+
 /// How many Pods a job runs, and with how few it may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Count {

@@ -23,6 +23,7 @@ mod ungater;
 mod tests;
 
 pub use actor::Jobs;
+pub(crate) use construct::variant_name;
 pub(crate) use directives::refused as refused_directives;
 pub use ending::{fail, finish};
 pub use nodes::Nodes;

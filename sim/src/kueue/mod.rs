@@ -17,6 +17,7 @@ mod queue;
 pub(crate) mod reconcile;
 pub(crate) mod scheduler;
 mod told;
+mod variants;
 mod version;
 mod webhook;
 

@@ -270,6 +270,16 @@ fn without_flapping(states: Vec<Value>) -> Vec<Value> {
             }
             _ => false,
         };
+        // Two controllers, of which one activates a variant and the other deactivates it, do so in
+        // turn until the eviction has been written.
+        let returns = match kept.as_slice() {
+            [.., before, last] => state == *before && differs_in_active(last, &state),
+            _ => false,
+        };
+        if returns {
+            kept.pop();
+            continue;
+        }
         if flaps && kept.iter().filter(|k| **k == state).count() > 1 {
             kept.pop();
         } else {
@@ -278,6 +288,12 @@ fn without_flapping(states: Vec<Value>) -> Vec<Value> {
     }
     kept.dedup();
     kept
+}
+
+fn differs_in_active(one: &Value, other: &Value) -> bool {
+    let mut same = one.clone();
+    same["active"] = other["active"].clone();
+    *one != *other && same == *other
 }
 
 fn first_difference(object: &str, then: &[Value], now: &[Value]) -> Option<Difference> {

@@ -6,14 +6,13 @@ use super::ReplayError;
 use super::trace::Trace;
 
 /// What the model does not have, and where it shows: part of a path, or a field of an object.
-const NOT_MODELLED: [(&str, &[&str], &[&str]); 3] = [
+const NOT_MODELLED: [(&str, &[&str], &[&str]); 2] = [
     (
         "topologies",
         &["/topologies"],
         &["/spec/topologyName", "/spec/podSets/0/topologyRequest"],
     ),
     ("MultiKueue", &["/multikueue"], &[]),
-    ("variants", &[], &["/spec/concurrentAdmissionPolicy"]),
 ];
 
 /// The check that only Kueue's `MultiKueue` answers.
@@ -69,9 +68,8 @@ mod tests {
             (
                 queues,
                 json!({"spec": {"concurrentAdmissionPolicy": {}}}),
-                Some("variants"),
+                None,
             ),
-            (queues, json!({"spec": {}}), None),
         ];
         for (path, body, expected) in table {
             assert_eq!(missing(path, &body), expected, "{path} {body}");

@@ -149,6 +149,12 @@ impl Trace {
         seen.any(|seen| seen.kind == "Workload" && !seen.state["counts"].is_null())
     }
 
+    /// Whether Workloads have variants, one for each flavor.
+    pub(super) fn has_variants(&self) -> bool {
+        let mut calls = self.steps.iter().flat_map(|step| &step.calls);
+        calls.any(|call| !call.body["spec"]["concurrentAdmissionPolicy"].is_null())
+    }
+
     /// When the last thing was done or seen, in seconds from the start.
     pub(super) fn end(&self) -> f64 {
         let seen = self.steps.iter().flat_map(|step| &step.observed);

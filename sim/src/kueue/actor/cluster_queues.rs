@@ -276,6 +276,7 @@ impl Kueue {
             && !workload.is_finished()
             && !workload.has_quota()
             && holds(workload).is_none()
+            && !self.has_variants(workload)
             && !(self.version.admission_gates && workload.gated_by().is_some())
             && workload.metadata.deletion_timestamp.is_none();
         let queue = self.queue(&name);

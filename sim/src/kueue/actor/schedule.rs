@@ -14,7 +14,7 @@ use crate::kueue::objects::{
 use crate::kueue::patch::{Guard, write_admission};
 use crate::kueue::queue::{Requeue, queued_since};
 use crate::kueue::reconcile::{
-    Note, SLICE_REPLACED, admitted_note, reserve, sync_admitted, unset_quota,
+    Note, SLICE_REPLACED, Write, admitted_note, evict, reserve, sync_admitted, unset_quota,
 };
 use crate::kueue::scheduler::{
     Assignment, Fit, Ground, NodeId, SCHEDULER, Tree, Usage, assign, largest_that_fits,
@@ -226,6 +226,12 @@ impl Kueue {
     /// Takes one Workload of a cycle; what is left is put back.
     fn process(&mut self, entry: Entry, cycle: &mut Cycle) -> Option<Left> {
         let assignment = &entry.assignment;
+        if self
+            .admitted_sibling(&entry, |sibling, own| sibling < own)
+            .is_some()
+        {
+            return Some(self.skip(entry, BETTER_ADMITTED));
+        }
         let (why, reason, requeue) = match assignment.fit {
             Fit::No => {
                 let message = assignment.message.clone();
@@ -257,12 +263,63 @@ impl Kueue {
             return Some(self.skip(entry, NO_LONGER_FITS));
         }
         cycle.tree.add(entry.node, &entry.assignment.usage);
+        if let Some(sibling) = self.admitted_sibling(&entry, |sibling, own| sibling > own) {
+            return self.migrate(entry, &sibling);
+        }
         cycle.admitted = true;
         let reserved = self.reserve_for(&entry.known, &entry.queue, entry.assignment);
         if let Some(old) = entry.replaced.filter(|_| reserved) {
             self.replace_slice(&entry.known.workload, &old.workload);
         }
         None
+    }
+
+    /// The admitted variant of the same job whose flavor compares so with this one's, by their places
+    /// in the ClusterQueue.
+    fn admitted_sibling(
+        &self,
+        entry: &Entry,
+        compares: impl Fn(usize, usize) -> bool,
+    ) -> Option<Known> {
+        let parent = entry.known.workload.parent_uid()?;
+        let place = |workload: &Workload| {
+            let flavor = workload.variant_flavor();
+            entry.queue.flavors().position(|known| known == flavor)
+        };
+        let own = place(&entry.known.workload)?;
+        let holders = self.holders(&entry.queue.metadata.name).into_iter();
+        let mut siblings = holders.filter(|known| known.workload.parent_uid() == Some(parent));
+        siblings.find(|known| {
+            let fits = |sibling| compares(sibling, own);
+            known.workload.is_admitted() && place(&known.workload).is_some_and(fits)
+        })
+    }
+
+    /// Evicts the variant that runs so that a better one may (Kueue 0.19.2, `issueMigration` in
+    /// `pkg/scheduler/scheduler.go`): before that one's checks have been evaluated.
+    fn migrate(&mut self, entry: Entry, sibling: &Known) -> Option<Left> {
+        let flavors: Vec<&str> = entry.queue.flavors().collect();
+        let place = |flavor: &str| flavors.iter().position(|known| *known == flavor);
+        let last = entry.queue.last_acceptable_flavor().and_then(place);
+        let own = place(entry.known.workload.variant_flavor());
+        if last.is_some_and(|last| own > Some(last)) {
+            let why = "Target flavor is below LastAcceptableFlavorName".to_owned();
+            return Some(entry.left(why, "PendingEvaluation", Requeue::Other));
+        }
+        let old = &sibling.workload;
+        let uid = &entry.known.workload.metadata.uid;
+        let message = format!(
+            "Evicted to accommodate a workload (UID: {uid}) due to migration to more favorable resource flavor"
+        );
+        let now = self.api.now();
+        let outcome = evict(old, "FlavorMigration", &message, None, now, SCHEDULER);
+        if let Some(Write::Admission(new)) = &outcome.write {
+            let answer = write_admission(&self.api, old, new, Guard::Loose, self.version);
+            self.settle(old, &answer, &outcome.notes);
+        }
+        let why = ". Pending the migration of 1 workload(s)".to_owned();
+        let requeue = Requeue::PendingPreemption;
+        Some(entry.left(why, "WaitingForPreemptedWorkloads", requeue))
     }
 
     /// Finishes the slice that another has replaced. If that is refused, the job reconciler does it
@@ -435,6 +492,7 @@ impl Kueue {
 }
 
 const NO_LONGER_FITS: &str = "Workload no longer fits after processing another workload";
+const BETTER_ADMITTED: &str = "A more favorable variant is already admitted";
 const OVERLAPPING: &str = "Workload has overlapping preemption targets with another workload";
 
 /// Whether there is room, or others can be made to leave.

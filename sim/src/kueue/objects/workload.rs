@@ -340,6 +340,37 @@ impl Workload {
             .is_some_and(|on| on == "true")
     }
 
+    /// Whether it has variants.
+    pub(crate) fn is_parent(&self) -> bool {
+        let label = "kueue.x-k8s.io/concurrent-admission-parent";
+        self.metadata
+            .labels
+            .get(label)
+            .is_some_and(|on| on == "true")
+    }
+
+    fn parent(&self) -> Option<&OwnerReference> {
+        let mut owners = self.metadata.owner_references.iter();
+        owners.find(|owner| owner.kind == "Workload")
+    }
+
+    /// The name of the Workload whose variant it is.
+    pub(crate) fn parent_name(&self) -> Option<&str> {
+        self.parent().map(|owner| owner.name.as_str())
+    }
+
+    /// The UID of the Workload whose variant it is.
+    pub(crate) fn parent_uid(&self) -> Option<&str> {
+        self.parent().map(|owner| owner.uid.as_str())
+    }
+
+    /// The only flavor that it may have; empty if it may have any.
+    pub(crate) fn variant_flavor(&self) -> &str {
+        let key = "kueue.x-k8s.io/workload-allowed-resource-flavors";
+        let flavor = self.metadata.annotations.get(key);
+        flavor.map_or("", String::as_str)
+    }
+
     /// What slices of a job are sorted by, the oldest first.
     pub(crate) fn age(&self) -> (Timestamp, String) {
         let metadata = &self.metadata;

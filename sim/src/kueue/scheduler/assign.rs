@@ -78,10 +78,11 @@ pub(crate) struct Ground<'a> {
 }
 
 /// Tries the flavors in their order, for each pod set and resource group. The first pod set without a place ends it.
-pub(crate) fn assign(workload: &Workload, ground: &Ground<'_>) -> Assignment {
+pub(crate) fn assign<'a>(workload: &'a Workload, ground: &'a Ground<'a>) -> Assignment {
     let mut trial = Trial {
         ground,
         own: Usage::default(),
+        allowed: None,
         reason: "WaitingForQuota",
         borrowing: 0,
         without_room: BTreeSet::new(),
@@ -98,6 +99,7 @@ pub(crate) fn assign(workload: &Workload, ground: &Ground<'_>) -> Assignment {
         considered.pod_set(&set.name);
         let reduced = ground.counts.and_then(|counts| counts.get(at).copied());
         let count = reduced.unwrap_or_else(|| workload.count_after_reclaim(set));
+        trial.allowed = Some(workload.variant_flavor()).filter(|flavor| !flavor.is_empty());
         let placed = trial.place(at, (set, count), &mut considered);
         if !placed.reasons.is_empty() {
             let why = placed.reasons.join(", ");
@@ -127,6 +129,8 @@ struct Trial<'a> {
     ground: &'a Ground<'a>,
     /// What earlier pod sets of the same Workload take.
     own: Usage,
+    /// The only flavor that it may have, of a variant.
+    allowed: Option<&'a str>,
     /// Why it does not fit.
     reason: &'static str,
     borrowing: usize,
@@ -263,6 +267,13 @@ impl Trial<'_> {
         let mut attempted = 0;
         for (place, flavor) in group.flavors.iter().enumerate().skip(from) {
             attempted = place;
+            if self.allowed.is_some_and(|allowed| allowed != flavor.name) {
+                let name = &flavor.name;
+                reasons.push(format!(
+                    "skipping flavor {name} due to WorkloadAllowedResourceFlavorAnnotation annotation"
+                ));
+                continue;
+            }
             let tried = self.try_flavor(set, flavor, &asked);
             reasons.extend(tried.reasons.iter().cloned());
             considered.tried(&tried);
