@@ -3,6 +3,7 @@
 mod admitted;
 mod calls;
 mod evictions;
+mod growths;
 mod lease;
 mod updates;
 
@@ -119,6 +120,7 @@ impl Evidence<'_> {
 /// | overlap | two calls of the author's code for one Workload and check, or two activations of one check, never run at one time; a process that lost the Lease by force, or stood still, may finish a call in its own time |
 /// | updates | pod set updates of two checks never give one key two values |
 /// | evictions | in no hour a check stops more running jobs than its `maxEvictionsPerHour`, whoever leads |
+/// | growth | no pods that run are stopped by Retry or Rejected of a growth, unless the operator's `onFailure: Evict` wants it |
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
@@ -161,6 +163,7 @@ pub fn violations(evidence: &Evidence<'_>) -> Vec<String> {
     calls::overlapping(evidence, &mut found);
     updates::contradicting(evidence, &mut found);
     evictions::too_many(evidence, &mut found);
+    growths::refused(evidence, &mut found);
     limited(found)
 }
 

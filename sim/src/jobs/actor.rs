@@ -241,7 +241,9 @@ impl Actor for Jobs {
         let now = self.api.now();
         let due = self.replacements.iter().filter(|(_, at)| **at <= now);
         let due: Vec<Task> = due.map(|(task, _)| task.clone()).collect();
-        due.into_iter().for_each(|task| self.enqueue(task));
+        for task in due {
+            self.enqueue(task);
+        }
         let Some(task) = self.todo.pop_front() else {
             return false;
         };

@@ -87,11 +87,11 @@ fn normalize<'a>(slices: &[&'a Workload]) -> Normal<'a> {
         let next = replacement(slice);
         slice.has_quota() && !next.is_some_and(Workload::has_quota)
     };
-    let holder = live().filter(holds).last();
+    let holder = live().rfind(holds);
     let waiting = holder
         .and_then(&replacement)
         .filter(|slice| !slice.has_quota());
-    let selected = waiting.or(holder).or_else(|| live().last());
+    let selected = waiting.or(holder).or_else(|| live().next_back());
     let is = |one: Option<&Workload>, slice: &Workload| {
         one.is_some_and(|one| one.metadata.name == slice.metadata.name)
     };

@@ -25,21 +25,18 @@ pub(super) fn short(server: &ApiServer) -> BTreeMap<String, String> {
         if names.contains_key(&metadata.name) {
             continue;
         }
-        let short = match metadata.annotations.get(FLAVOR) {
-            Some(flavor) => {
-                let parent = names.get(&owner.name).unwrap_or(&owner.name).clone();
-                let job = parent.split('#').next().unwrap_or_default();
-                *made.entry(job.to_owned()).or_default() += 1;
-                format!("{parent}@{flavor}")
-            }
-            None => {
-                let number = made.entry(owner.name.clone()).or_default();
-                *number += 1;
-                if metadata.annotations.contains_key(SLICE) {
-                    format!("{}#{number}", owner.name)
-                } else {
-                    owner.name.clone()
-                }
+        let short = if let Some(flavor) = metadata.annotations.get(FLAVOR) {
+            let parent = names.get(&owner.name).unwrap_or(&owner.name).clone();
+            let job = parent.split('#').next().unwrap_or_default();
+            *made.entry(job.to_owned()).or_default() += 1;
+            format!("{parent}@{flavor}")
+        } else {
+            let number = made.entry(owner.name.clone()).or_default();
+            *number += 1;
+            if metadata.annotations.contains_key(SLICE) {
+                format!("{}#{number}", owner.name)
+            } else {
+                owner.name.clone()
             }
         };
         names.insert(metadata.name, short);

@@ -32,7 +32,7 @@ use crate::simulation::{Cluster, workloads};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Seats {
-    seats: usize,
+    total: usize,
     most_pods: u32,
     book: Arc<Mutex<Book>>,
 }
@@ -82,7 +82,7 @@ impl Seats {
     /// So many seats.
     pub fn new(seats: usize) -> Self {
         Self {
-            seats,
+            total: seats,
             most_pods: u32::MAX,
             book: Arc::default(),
         }
@@ -105,8 +105,8 @@ impl Seats {
     pub fn are_held(cluster: &Cluster) -> Result<(), String> {
         let seats: Self = cluster.outside();
         let book = seats.book();
-        if book.most > seats.seats {
-            return Err(format!("{} of {} seats were taken", book.most, seats.seats));
+        if book.most > seats.total {
+            return Err(format!("{} of {} seats were taken", book.most, seats.total));
         }
         let (now, here) = (cluster.now(), Instant::now());
         let moment = |at: Timestamp| {
@@ -201,7 +201,7 @@ impl AdmissionCheckController for Seats {
             .workload()
             .pod_sets()
             .iter()
-            .map(|set| set.count())
+            .map(kueue_check::api::PodSet::count)
             .sum();
         if pods > self.most_pods {
             let most = self.most_pods;
@@ -213,7 +213,7 @@ impl AdmissionCheckController for Seats {
         let mut book = self.book();
         let key = family.key().to_string();
         let has_one = book.held.contains_key(&key) || *family.role() == FamilyRole::Growth;
-        if has_one || book.held.len() < self.seats {
+        if has_one || book.held.len() < self.total {
             book.hold(request.reservation());
             return Ok(Verdict::ready("has a seat"));
         }

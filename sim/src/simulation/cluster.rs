@@ -495,14 +495,17 @@ fn ended(job: &str, how: &str, answer: &Answer) {
 }
 
 /// `namespace/name`, or a name in `default`.
-/// The Workloads without the slices that others are to replace or have replaced.
+/// The Workloads that stand for their jobs: not the slices that others are to replace or have
+/// replaced, and not variants, for which their parent stands.
 pub(super) fn current(mut all: Vec<Arc<Value>>) -> Vec<Arc<Value>> {
     const REPLACES: &str = "/metadata/annotations/kueue.x-k8s.io~1workload-slice-replacement-for";
     let replaced = all.iter().filter_map(|w| w.pointer(REPLACES)?.as_str());
     let replaced: Vec<String> = replaced.map(str::to_owned).collect();
     all.retain(|workload| {
         let text = |field: &str| workload["metadata"][field].as_str().unwrap_or_default();
-        !replaced.contains(&format!("{}/{}", text("namespace"), text("name")))
+        let owner = workload.pointer("/metadata/ownerReferences/0/kind");
+        let is_variant = owner.is_some_and(|kind| kind == "Workload");
+        !is_variant && !replaced.contains(&format!("{}/{}", text("namespace"), text("name")))
     });
     all
 }

@@ -72,6 +72,43 @@ fn a_history_that_is_not_what_kueue_does_is_not_reproduced() {
     }
 }
 
+/// What a change of any part of a family's trace has to show.
+#[test]
+fn a_family_that_is_not_what_kueue_does_is_not_reproduced() {
+    let families = |path: &PathBuf| path.parent().is_some_and(|p| p.ends_with("families"));
+    let recordings: Vec<PathBuf> = recordings().into_iter().filter(families).collect();
+    if recordings.is_empty() {
+        println!("skipped: no recordings in ../shared/traces/families");
+    }
+    let changes = [
+        (
+            r#""usage": {"main": {"cpu": "2"}}"#,
+            r#""usage": {"main": {"cpu": "3"}}"#,
+        ),
+        (
+            r#""reason": "WorkloadSliceReplaced""#,
+            r#""reason": "OutOfSync""#,
+        ),
+        (r#""gates": []"#, r#""gates": ["example.com/gate"]"#),
+        (r#""active": false"#, r#""active": true"#),
+        (r#""counts": {"main": 2}"#, r#""counts": {"main": 1}"#),
+    ];
+    for path in recordings {
+        let recorded: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let text = serde_json::to_string(&recorded).unwrap();
+        for (then, other) in changes {
+            let (then, other) = (then.replace("\": ", "\":"), other.replace("\": ", "\":"));
+            if !text.contains(&then) {
+                continue;
+            }
+            let trace: Trace = serde_json::from_str(&text.replace(&then, &other)).unwrap();
+            let differences = Replay::new(trace).run().unwrap();
+            assert_ne!(differences, [], "{}: {other}", path.display());
+        }
+    }
+}
+
 #[test]
 fn every_recorded_trace_is_reproduced() {
     let recordings = recordings();

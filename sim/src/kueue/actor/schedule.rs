@@ -264,7 +264,7 @@ impl Kueue {
         }
         cycle.tree.add(entry.node, &entry.assignment.usage);
         if let Some(sibling) = self.admitted_sibling(&entry, |sibling, own| sibling > own) {
-            return self.migrate(entry, &sibling);
+            return Some(self.migrate(entry, &sibling));
         }
         cycle.admitted = true;
         let reserved = self.reserve_for(&entry.known, &entry.queue, entry.assignment);
@@ -297,14 +297,14 @@ impl Kueue {
 
     /// Evicts the variant that runs so that a better one may (Kueue 0.19.2, `issueMigration` in
     /// `pkg/scheduler/scheduler.go`): before that one's checks have been evaluated.
-    fn migrate(&mut self, entry: Entry, sibling: &Known) -> Option<Left> {
+    fn migrate(&mut self, entry: Entry, sibling: &Known) -> Left {
         let flavors: Vec<&str> = entry.queue.flavors().collect();
         let place = |flavor: &str| flavors.iter().position(|known| *known == flavor);
         let last = entry.queue.last_acceptable_flavor().and_then(place);
         let own = place(entry.known.workload.variant_flavor());
         if last.is_some_and(|last| own > Some(last)) {
             let why = "Target flavor is below LastAcceptableFlavorName".to_owned();
-            return Some(entry.left(why, "PendingEvaluation", Requeue::Other));
+            return entry.left(why, "PendingEvaluation", Requeue::Other);
         }
         let old = &sibling.workload;
         let uid = &entry.known.workload.metadata.uid;
@@ -319,7 +319,7 @@ impl Kueue {
         }
         let why = ". Pending the migration of 1 workload(s)".to_owned();
         let requeue = Requeue::PendingPreemption;
-        Some(entry.left(why, "WaitingForPreemptedWorkloads", requeue))
+        entry.left(why, "WaitingForPreemptedWorkloads", requeue)
     }
 
     /// Finishes the slice that another has replaced. If that is refused, the job reconciler does it

@@ -26,7 +26,7 @@ pub(crate) fn largest_that_fits<T>(
     let mut best = None;
     let (mut low, mut high) = (0, total + 1);
     while low < high {
-        let middle = (low + high) / 2;
+        let middle = i64::midpoint(low, high);
         if let Some(found) = fits(&counts(middle)) {
             best = Some((middle, found));
             high = middle;

@@ -35,13 +35,13 @@ pub(super) fn seated_slowly() -> Simulation {
 }
 
 /// A check that keeps growths waiting.
-pub(super) struct TwoAtFirst;
+pub(super) struct NoGrowth;
 
-impl AdmissionCheckController for TwoAtFirst {
+impl AdmissionCheckController for NoGrowth {
     type Parameters = NoParameters;
 
     fn controller_name(&self) -> ControllerName {
-        const { ControllerName::from_static("example.com/two-at-first") }
+        const { ControllerName::from_static("example.com/no-growth") }
     }
 
     async fn check(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {

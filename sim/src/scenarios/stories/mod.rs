@@ -5,6 +5,7 @@ mod elastic;
 mod outside;
 mod quota;
 mod terms;
+mod variants;
 mod verdicts;
 mod writers;
 
@@ -326,7 +327,7 @@ pub fn all() -> Vec<Scenario> {
         Scenario {
             name: "grow-drained",
             about: "a queue is drained while an elastic job grows, and the pods run on",
-            simulation: || elastic::seated().and("second", |_| elastic::TwoAtFirst),
+            simulation: || elastic::seated().and("second", |_| elastic::NoGrowth),
             play: |cluster| Box::pin(elastic::drained(cluster)),
         },
         Scenario {
@@ -334,6 +335,12 @@ pub fn all() -> Vec<Scenario> {
             about: "an elastic job that has grown is preempted; its pods take six seconds to end",
             simulation: || quota::preempting(elastic::seated()),
             play: |cluster| Box::pin(elastic::preempted(cluster)),
+        },
+        Scenario {
+            name: "variants",
+            about: "a job with two variants starts by one of them, on one seat",
+            simulation: variants::seated,
+            play: |cluster| Box::pin(variants::won(cluster)),
         },
     ]
 }
