@@ -7,7 +7,8 @@
 //! recording (users, check controllers, the end of Jobs, Cluster Autoscaler) are sent as they were. Kueue's built-in provisioning check is neither: its
 //! writes are not among the recorded requests, and this crate has no model of it. What it wrote (each `ProvisioningRequest` and `PodTemplate`, the
 //! condition Active of its AdmissionChecks, its entries in Workloads, its events) is taken from what was observed and [played back](Replay::with), at
-//! the recorded time. So with a `pr-*` trace the model is tried on what Kueue itself does around that check, not on the check.
+//! the recorded time. The same holds for the Pods of Jobs in the recordings of families (`replay/stand_in.rs`): a
+//! stand-in for Job controller and nodes made them. So with a `pr-*` trace the model is tried on what Kueue itself does around that check, not on the check.
 
 mod compare;
 mod family;
