@@ -90,7 +90,7 @@ fn a_family_that_is_not_what_kueue_does_is_not_reproduced() {
             r#""reason": "OutOfSync""#,
         ),
         (r#""gates": []"#, r#""gates": ["example.com/gate"]"#),
-        (r#""active": false"#, r#""active": true"#),
+        (r#""active": false,"#, r#""active": true,"#),
         (r#""counts": {"main": 2}"#, r#""counts": {"main": 1}"#),
     ];
     for path in recordings {
