@@ -293,7 +293,8 @@ fn without_flapping(states: Vec<Value>) -> Vec<Value> {
 fn differs_in_active(one: &Value, other: &Value) -> bool {
     let mut same = one.clone();
     same["active"] = other["active"].clone();
-    *one != *other && same == *other
+    let is_variant = !other["preemptionGates"].is_null();
+    is_variant && *one != *other && same == *other
 }
 
 fn first_difference(object: &str, then: &[Value], now: &[Value]) -> Option<Difference> {
