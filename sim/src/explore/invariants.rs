@@ -3,6 +3,7 @@
 mod admitted;
 mod calls;
 mod evictions;
+mod growths;
 mod lease;
 mod updates;
 
@@ -119,6 +120,7 @@ impl Evidence<'_> {
 /// | overlap | two calls of the author's code for one Workload and check, or two activations of one check, never run at one time; a process that lost the Lease by force, or stood still, may finish a call in its own time |
 /// | updates | pod set updates of two checks never give one key two values |
 /// | evictions | in no hour a check stops more running jobs than its `maxEvictionsPerHour`, whoever leads |
+/// | growth | no pods that run are stopped by Retry or Rejected of a growth, unless the operator's `onFailure: Evict` wants it |
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
@@ -161,6 +163,7 @@ pub fn violations(evidence: &Evidence<'_>) -> Vec<String> {
     calls::overlapping(evidence, &mut found);
     updates::contradicting(evidence, &mut found);
     evictions::too_many(evidence, &mut found);
+    growths::refused(evidence, &mut found);
     limited(found)
 }
 
@@ -308,9 +311,12 @@ fn entry_written(
     }
 }
 
-/// The runtime writes in the check's place only what its policy orders, and says so.
+/// The runtime writes in the check's place only what its policy orders, and that a growth which was
+/// taken back asks for nothing; it says so.
 fn policy_said(message: &str) -> bool {
-    message.contains("as `onError") || message.contains("as `pendingTimeout")
+    message.contains("as `onError")
+        || message.contains("as `pendingTimeout")
+        || message.starts_with("asks for no more than the ")
 }
 
 /// What must have been answered, and until when.

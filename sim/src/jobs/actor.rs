@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kueue_check::Clock;
 use serde_json::Value;
 
-use super::decide::decide;
 use super::integration::Integration;
+use super::slices::is_elastic;
 use super::step::{Owned, Step, key_of};
+use super::ungater::Ungater;
 use crate::apiserver::{ApiServer, Watch, WatchOptions};
 use crate::kueue::api::{Api, Recorder, kueue};
 use crate::kueue::objects::{Metadata, Workload, read};
@@ -58,7 +59,13 @@ pub struct Jobs {
     workloads: BTreeMap<String, BTreeMap<String, Arc<Value>>>,
     todo: VecDeque<Task>,
     queued: BTreeSet<Task>,
+    ungater: Ungater,
+    /// From when on the slices of which job that others have replaced are finished, if that is late.
+    replacements: BTreeMap<Task, Timestamp>,
 }
+
+/// How much later than the scheduler the job reconciler is at most, where it matters who is first.
+const LATE: SignedDuration = SignedDuration::from_millis(200);
 
 /// A job to be looked at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -98,6 +105,8 @@ impl Jobs {
             workloads: BTreeMap::new(),
             todo: VecDeque::new(),
             queued: BTreeSet::new(),
+            ungater: Ungater::new(server, clock),
+            replacements: BTreeMap::new(),
         }
     }
 
@@ -162,17 +171,42 @@ impl Jobs {
         }
     }
 
+    /// The Workloads of a job, the oldest first.
+    fn owned_by(&self, uid: &str) -> Vec<(Workload, Arc<Value>)> {
+        let owned = self.workloads.get(uid).into_iter();
+        let owned = owned.flat_map(BTreeMap::values);
+        let mut all: Vec<_> = owned
+            .map(|raw| (read::<Workload>(raw), Arc::clone(raw)))
+            .collect();
+        all.sort_by_key(|(workload, _)| workload.age());
+        all
+    }
+
+    /// Whether a slice is to be finished, but not yet.
+    fn is_too_early(&mut self, task: &Task, all: &[(Workload, Arc<Value>)]) -> bool {
+        let holds =
+            |(workload, _): &&(Workload, _)| workload.has_quota() && !workload.is_finished();
+        if !self.version.late_replacement || all.iter().filter(holds).count() < 2 {
+            self.replacements.remove(task);
+            return false;
+        }
+        let now = self.api.now();
+        let due = now.saturating_add(LATE).unwrap_or_default();
+        let at = *self.replacements.entry(task.clone()).or_insert(due);
+        if at <= now {
+            self.replacements.remove(task);
+        }
+        at > now
+    }
+
     fn reconcile(&mut self, task: &Task) {
         let place = (task.integration, task.key.clone());
         let object = self.objects.get(&place);
         let object = object
             .filter(|o| o["metadata"]["uid"] == task.uid.as_str())
             .cloned();
-        let owned = self.workloads.get(&task.uid);
-        let raw = owned.and_then(|owned| owned.values().next().cloned());
-        let workload = raw.as_deref().map(read::<Workload>);
-        let owned = workload.as_ref().zip(raw.as_deref());
-        let owned = owned.map(|(workload, raw)| Owned { workload, raw });
+        let all = self.owned_by(&task.uid);
+        let early = object.as_deref().is_some_and(is_elastic) && self.is_too_early(task, &all);
         let mut step = Step {
             api: &self.api,
             version: self.version,
@@ -181,16 +215,14 @@ impl Jobs {
         };
         match object {
             Some(object) if !Integration::is_gone(&object) => {
-                if task.integration.manages(&object) {
-                    let view = task.integration.view(&object, workload.as_ref());
-                    if let Some(next) = decide(&view, workload.as_ref()) {
-                        step.carry_out(next, &object, owned);
-                    }
+                if task.integration.manages(&object) && !early {
+                    step.reconcile(&object, &all);
                 }
             }
             gone => {
-                if let Some(owned) = owned {
-                    step.abandon(owned);
+                self.replacements.remove(task);
+                for (workload, raw) in &all {
+                    step.abandon(Owned { workload, raw });
                 }
                 if let Some(object) = gone {
                     step.let_job_go(&object);
@@ -203,6 +235,15 @@ impl Jobs {
 impl Actor for Jobs {
     fn step(&mut self) -> bool {
         self.observe();
+        if self.ungater.step() {
+            return true;
+        }
+        let now = self.api.now();
+        let due = self.replacements.iter().filter(|(_, at)| **at <= now);
+        let due: Vec<Task> = due.map(|(task, _)| task.clone()).collect();
+        for task in due {
+            self.enqueue(task);
+        }
         let Some(task) = self.todo.pop_front() else {
             return false;
         };
@@ -212,6 +253,7 @@ impl Actor for Jobs {
     }
 
     fn wakes_at(&self) -> Option<Timestamp> {
-        None
+        let replacements = self.replacements.values().copied();
+        replacements.chain(self.ungater.wakes_at()).min()
     }
 }

@@ -2,6 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::slices::{ELASTIC, REPLACES, SLICE_NAME, is_elastic};
+use crate::kueue::objects::Workload;
+
 mod sha1;
 
 /// What a job is, for its Workload.
@@ -29,22 +32,47 @@ pub(super) const POD: Owner<'static> = Owner {
     api_version: "v1",
 };
 
-/// The name of the Workload of an object: kind, name, and five digits of a hash over both, the group and the UID.
-pub(super) fn workload_name(owner: Owner<'_>, name: &str, uid: &str) -> String {
+/// The name of the Workload of an object: kind, name, and five digits of a hash over both, the group and the UID; for a slice also over the generation.
+pub(super) fn workload_name(
+    owner: Owner<'_>,
+    name: &str,
+    uid: &str,
+    generation: Option<i64>,
+) -> String {
     const LONGEST: usize = 253 - 6;
-    let text = format!("{}\n{}\n{name}\n{uid}", owner.kind, owner.group);
+    let mut text = format!("{}\n{}\n{name}\n{uid}", owner.kind, owner.group);
+    if let Some(generation) = generation {
+        text = format!("{text}\n{generation}");
+    }
     let hash = sha1::hex(text.as_bytes());
     let mut prefix = format!("{}-{name}", owner.kind.to_lowercase());
     prefix.truncate(LONGEST);
     format!("{prefix}-{}", &hash[..5])
 }
 
-/// The Workload of an object that runs `count` Pods of a template. `priority` is that of its `WorkloadPriorityClass`.
+/// The name of a variant of a Workload for a flavor.
+pub(crate) fn variant_name(parent: &str, uid: &str, flavor: &str) -> String {
+    let base = parent.rsplit_once('-').map_or(parent, |(base, _)| base);
+    let text = format!("Workload\nkueue.x-k8s.io\n{parent}\n{uid}\n{flavor}");
+    let hash = sha1::hex(text.as_bytes());
+    format!("{base}-variant-{flavor}-{}", &hash[..5])
+}
+
+/// How many Pods a job runs, and with how few it may start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Count {
+    /// All of them.
+    pub(super) pods: i64,
+    /// The fewest, if it may start with fewer.
+    pub(super) least: Option<i64>,
+}
+
+/// The Workload of an object that runs so many Pods of a template. `priority` is that of its `WorkloadPriorityClass`.
 pub(super) fn workload_of(
     owner: Owner<'_>,
     object: &Value,
     template: &Value,
-    count: i64,
+    count: Count,
     priority: Option<(&str, i64)>,
 ) -> Value {
     let metadata = &object["metadata"];
@@ -58,8 +86,13 @@ pub(super) fn workload_of(
     let mut spec = json!({
         "active": true,
         "queueName": metadata["labels"]["kueue.x-k8s.io/queue-name"],
-        "podSets": [{"name": "main", "count": count, "template": cleaned(template)}],
+        "podSets": [{"name": "main", "count": count.pods, "template": cleaned(template)}],
     });
+    if let Some(least) = count.least {
+        spec["podSets"][0]["minCount"] = json!(least);
+    }
+    let generation = metadata["generation"].as_i64().unwrap_or_default();
+    let generation = is_elastic(object).then_some(generation);
     if let Some((class, value)) = priority {
         spec["priority"] = json!(value);
         spec["priorityClassRef"] =
@@ -72,7 +105,7 @@ pub(super) fn workload_of(
         "kind": "Workload",
         "metadata": {
             "namespace": text("namespace"),
-            "name": workload_name(owner, name, uid),
+            "name": workload_name(owner, name, uid, generation),
             "labels": {"kueue.x-k8s.io/job-uid": uid},
             "annotations": passed_on,
             "finalizers": ["kueue.x-k8s.io/resource-in-use"],
@@ -83,6 +116,20 @@ pub(super) fn workload_of(
         },
         "spec": spec,
     })
+}
+
+/// Makes a Workload a slice: the first of its job, or one that is to replace another.
+pub(super) fn as_slice(workload: &mut Value, replaces: Option<&Workload>) {
+    let first = match replaces {
+        Some(old) => json!(old.slice_name()),
+        None => workload["metadata"]["name"].clone(),
+    };
+    let annotations = &mut workload["metadata"]["annotations"];
+    annotations[ELASTIC] = json!("true");
+    annotations[SLICE_NAME] = first;
+    if let Some(old) = replaces {
+        annotations[REPLACES] = json!(old.metadata.key());
+    }
 }
 
 /// Labels that a Job's template gets from the server, and its Workload's template does not have.

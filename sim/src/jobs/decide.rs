@@ -15,6 +15,10 @@ pub(super) struct JobView {
     pub(super) template_changed: bool,
     /// Whether Pods of it are there.
     pub(super) active: bool,
+    /// Whether it may change its size while it runs.
+    pub(super) elastic: bool,
+    /// How many of its Pods are done and will not run again.
+    pub(super) reclaimable: i64,
     /// Whether and how it ended: whether well, and the message.
     pub(super) finished: Option<(bool, String)>,
     /// Whether all its Pods are ready.
@@ -55,6 +59,8 @@ pub(super) enum Move {
         /// What the job says.
         message: String,
     },
+    /// Write how many Pods are done.
+    Reclaim(i64),
     /// Write the condition `PodsReady`.
     PodsReady(PodsReady),
     /// Suspend the job.
@@ -144,6 +150,9 @@ pub(super) fn decide(job: &JobView, workload: Option<&Workload>) -> Option<Move>
         let message = message.clone();
         return Some(Move::Finish { reason, message });
     }
+    if let Some(done) = reclaimed(job, workload) {
+        return Some(Move::Reclaim(done));
+    }
     if let Some(ready) = pods_ready(job, workload) {
         return Some(Move::PodsReady(ready));
     }
@@ -153,14 +162,27 @@ pub(super) fn decide(job: &JobView, workload: Option<&Workload>) -> Option<Move>
     if job.suspended {
         return suspended(job, workload);
     }
-    (!workload.is_admitted()).then(|| Move::Suspend {
+    // The Pods of a slice that waits are kept back by their gate.
+    (!workload.is_admitted() && !job.elastic).then(|| Move::Suspend {
         message: "Not admitted by cluster queue".to_owned(),
     })
+}
+
+/// How many Pods are done, if the Workload says something else.
+fn reclaimed(job: &JobView, workload: &Workload) -> Option<i64> {
+    let set = workload.spec.pod_sets.first()?;
+    let mut known = workload.status.reclaimable_pods.iter();
+    let known = known.find(|known| known.name == set.name);
+    let done = job.reclaimable.min(set.count);
+    (known.map_or(0, |known| known.count) != done).then_some(done)
 }
 
 fn without_workload(job: &JobView) -> Option<Move> {
     if job.finished.is_some() {
         return job.held.then_some(Move::LetJobGo);
+    }
+    if job.elastic {
+        return Some(Move::Create);
     }
     if !job.suspended {
         let message = "Missing Workload; unable to restore pod templates".to_owned();

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::construct::{JOB, Owner, POD};
+use super::construct::{Count, JOB, Owner, POD};
 use super::decide::JobView;
 use super::{job, pod};
 use crate::apiserver::Resource;
-use crate::kueue::objects::Workload;
+use crate::kueue::objects::{PodSet, Workload};
 
 /// The annotation and label keys of Kueue.
 pub(super) const QUEUE: &str = "kueue.x-k8s.io/queue-name";
@@ -66,10 +66,13 @@ impl Integration {
     }
 
     /// How many Pods the pod set has.
-    pub(super) fn count(self, object: &Value) -> i64 {
+    pub(super) fn count(self, object: &Value) -> Count {
         match self {
-            Self::Job => object["spec"]["parallelism"].as_i64().unwrap_or(1),
-            Self::Pod => 1,
+            Self::Job => job::count(object),
+            Self::Pod => Count {
+                pods: 1,
+                least: None,
+            },
         }
     }
 
@@ -80,7 +83,8 @@ impl Integration {
             Self::Pod => pod::view(object),
         };
         JobView {
-            differs: workload.is_some_and(|workload| self.differs(object, workload)),
+            differs: !view.elastic
+                && workload.is_some_and(|workload| self.differs(object, workload)),
             queue: label(object, QUEUE).unwrap_or_default().to_owned(),
             priority_class: priority_class(object).map(str::to_owned),
             ..view
@@ -94,8 +98,23 @@ impl Integration {
         };
         let template = self.template(object);
         let same = |field: &str| template["spec"][field] == set.template["spec"][field];
-        set.count != self.count(object) || !same("containers") || !same("initContainers")
+        let same_count = match running_count(workload, set) {
+            Some(running) if running == self.count(object).pods => true,
+            Some(_) if object["spec"]["suspend"] != true && self == Self::Job => false,
+            _ => set.count == self.count(object).pods,
+        };
+        !same_count || !same("containers") || !same("initContainers")
     }
+}
+
+/// How many Pods of a pod set run once it has quota (Kueue 0.19.2, `expectedRunningPodSets` in
+/// `pkg/controller/jobframework/reconciler.go`).
+fn running_count(workload: &Workload, set: &PodSet) -> Option<i64> {
+    let admission = workload.status.admission.as_ref()?;
+    let mut assigned = admission.pod_set_assignments.iter();
+    let assigned = assigned.find(|assigned| assigned.name == set.name)?;
+    let partly = workload.may_be_partially_admitted() && set.min_count.is_some();
+    Some(assigned.count.filter(|_| partly).unwrap_or(set.count))
 }
 
 pub(super) fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {

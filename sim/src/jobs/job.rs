@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::construct::restored;
+use super::construct::{Count, restored};
 use super::decide::JobView;
 use super::pod_set_info::{Conflict, PodSetInfo, with_info};
+use super::slices::is_elastic;
 use super::step::Step;
 use crate::kueue::api::jobs;
 use crate::kueue::objects::Workload;
@@ -16,6 +17,52 @@ fn is_stopping(job: &Value) -> bool {
     job["metadata"]["annotations"][STOPPING] == "true"
 }
 
+/// The annotation of a Job that may start with fewer Pods.
+const MIN_PARALLELISM: &str = "kueue.x-k8s.io/job-min-parallelism";
+/// The annotation of a Job with as many completions as Pods.
+const SAME_COMPLETIONS: &str = "kueue.x-k8s.io/job-completions-equal-parallelism";
+
+/// How many Pods a Job runs: no more than are still to be completed (Kueue 0.19.2, `podsCount` in
+/// `pkg/controller/jobs/job/job_controller.go`).
+pub(super) fn count(job: &Value) -> Count {
+    let spec = &job["spec"];
+    let parallelism = spec["parallelism"].as_i64().unwrap_or(1);
+    let completions = spec["completions"].as_i64().unwrap_or(parallelism);
+    Count {
+        pods: parallelism.min(completions),
+        least: least(job),
+    }
+}
+
+fn least(job: &Value) -> Option<i64> {
+    let text = job["metadata"]["annotations"][MIN_PARALLELISM].as_str()?;
+    text.parse().ok()
+}
+
+/// How many Pods of a Job are done and will not run again (Kueue 0.19.2, `ReclaimablePods`, same file;
+/// of an indexed Job it counts the indexes instead, which are as many).
+fn reclaimable(job: &Value) -> i64 {
+    let spec = &job["spec"];
+    let parallelism = spec["parallelism"].as_i64().unwrap_or(1);
+    let completions = spec["completions"].as_i64().unwrap_or(parallelism);
+    let done = job["status"]["succeeded"].as_i64().unwrap_or_default();
+    if parallelism <= 1 || done == 0 {
+        return 0;
+    }
+    (parallelism - (completions - done).max(0)).max(0)
+}
+
+/// Gives a Job that may start with fewer Pods so many.
+fn set_parallelism(job: &mut Value, pods: Option<i64>) {
+    let Some(pods) = pods.filter(|_| least(job).is_some()) else {
+        return;
+    };
+    job["spec"]["parallelism"] = json!(pods);
+    if job["metadata"]["annotations"][SAME_COMPLETIONS] == "true" {
+        job["spec"]["completions"] = json!(pods);
+    }
+}
+
 pub(super) fn view(job: &Value, workload: Option<&Workload>) -> JobView {
     let suspended = job["spec"]["suspend"] == true;
     let set = workload.and_then(|w| w.spec.pod_sets.first());
@@ -23,7 +70,7 @@ pub(super) fn view(job: &Value, workload: Option<&Workload>) -> JobView {
     let ended = conditions
         .find(|c| c["status"] == "True" && (c["type"] == "Complete" || c["type"] == "Failed"));
     let count = |field: &str| job["status"][field].as_i64().unwrap_or_default();
-    let wanted = job["spec"]["parallelism"].as_i64().unwrap_or(1);
+    let wanted = self::count(job).pods;
     let changed = |template: &Value| restored(job, template) != job["spec"]["template"];
     JobView {
         suspended,
@@ -34,6 +81,8 @@ pub(super) fn view(job: &Value, workload: Option<&Workload>) -> JobView {
             let message = c["message"].as_str().unwrap_or_default().to_owned();
             (c["type"] == "Complete", message)
         }),
+        elastic: is_elastic(job),
+        reclaimable: reclaimable(job),
         pods_ready: count("ready") + count("succeeded") >= wanted,
         ..JobView::default()
     }
@@ -52,13 +101,11 @@ pub(super) fn restore(step: &Step<'_>, job: &Value, workload: &Workload) -> Opti
         step.merge(&jobs(), job, "status", &patch);
         return None;
     }
-    let template = workload
-        .spec
-        .pod_sets
-        .first()
-        .map(|set| set.template.clone());
+    let set = workload.spec.pod_sets.first();
+    let template = set.map(|set| set.template.clone());
     let mut object = job.clone();
     object["spec"]["template"] = restored(job, &template.unwrap_or_default());
+    set_parallelism(&mut object, set.map(|set| set.count));
     if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
         annotations.remove(STOPPING);
     }
@@ -71,5 +118,6 @@ pub(super) fn started(job: &Value, info: &PodSetInfo) -> Result<Value, Conflict>
     let mut object = job.clone();
     object["spec"]["suspend"] = json!(false);
     object["spec"]["template"] = with_info(&job["spec"]["template"], info)?;
+    set_parallelism(&mut object, info.count);
     Ok(object)
 }

@@ -9,18 +9,24 @@ mod directives;
 mod ending;
 mod integration;
 mod job;
+mod job_pods;
 mod nodes;
 mod pod;
 mod pod_set_info;
+mod slices;
 mod start;
 mod step;
+mod ungate;
+mod ungater;
 
 #[cfg(test)]
 mod tests;
 
 pub use actor::Jobs;
+pub(crate) use construct::variant_name;
 pub(crate) use directives::refused as refused_directives;
 pub use ending::{fail, finish};
 pub use nodes::Nodes;
 pub use pod::GATE;
 pub(crate) use pod::gated;
+pub(crate) use slices::{GATE as ELASTIC_GATE, is_elastic};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::slices::SLICE_NAME;
 use crate::kueue::objects::{PodSetAssignment, ResourceFlavor, Workload};
 
 /// What a pod set's Pods get.
@@ -11,6 +12,8 @@ use crate::kueue::objects::{PodSetAssignment, ResourceFlavor, Workload};
 pub(super) struct PodSetInfo {
     /// The pod set.
     pub(super) name: String,
+    /// How many Pods start.
+    pub(super) count: Option<i64>,
     /// Labels.
     pub(super) labels: BTreeMap<String, String>,
     /// Annotations.
@@ -86,6 +89,7 @@ impl PodSetInfo {
         };
         Self {
             name: update["name"].as_str().unwrap_or_default().to_owned(),
+            count: None,
             labels: map("labels"),
             annotations: map("annotations"),
             node_selector: map("nodeSelector"),
@@ -136,6 +140,7 @@ fn of_kueue(
     let pair = |key: &str, value: &str| (format!("kueue.x-k8s.io/{key}"), value.to_owned());
     let mut info = PodSetInfo {
         name: set.name.clone(),
+        count: set.count,
         labels: [
             pair("cluster-queue-name", cluster_queue),
             pair("local-queue-name", &workload.spec.queue_name),
@@ -145,6 +150,10 @@ fn of_kueue(
         annotations: [pair("workload", &workload.metadata.name)].into(),
         ..PodSetInfo::default()
     };
+    if workload.is_slice() {
+        let first = workload.slice_name().to_owned();
+        info.annotations.insert(SLICE_NAME.to_owned(), first);
+    }
     let mut seen: Vec<&str> = Vec::new();
     for name in set.flavors.values() {
         let Some(flavor) = flavors.get(name).filter(|_| !seen.contains(&name.as_str())) else {
@@ -160,9 +169,17 @@ fn of_kueue(
     Ok(info)
 }
 
+/// Whether a value of an earlier admission gives way (Kueue 0.19.2, `overrideableAnnotations` in
+/// `pkg/podset/podset.go`): the names of an elastic job's slices do.
+fn gives_way(key: &str, info: &PodSetInfo) -> bool {
+    let of_slice = info.annotations.contains_key(SLICE_NAME);
+    of_slice && (key == SLICE_NAME || key == "kueue.x-k8s.io/workload")
+}
+
 /// A Pod template with this in it.
 pub(super) fn with_info(template: &Value, info: &PodSetInfo) -> Result<Value, Conflict> {
     let mut now = PodSetInfo::read(&template["metadata"]);
+    now.annotations.retain(|key, _| !gives_way(key, info));
     let spec = PodSetInfo::read(&template["spec"]);
     now.node_selector = spec.node_selector;
     now.tolerations = spec.tolerations;

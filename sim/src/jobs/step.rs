@@ -1,10 +1,13 @@
 //! One move of the job reconciler, carried out.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use super::construct::workload_of;
-use super::decide::{Move, PodsReady};
+use super::construct::{as_slice, workload_of};
+use super::decide::{Move, PodsReady, decide};
 use super::integration::{Integration, label, priority_class};
+use super::slices::{self, Next, is_elastic};
 use super::{job, pod};
 use crate::apiserver::Resource;
 use crate::kueue::KueueVersion;
@@ -36,9 +39,54 @@ pub(super) fn key_of(object: &Value) -> String {
 }
 
 impl Step<'_> {
+    /// Does the next thing about a job. `all`: its Workloads, the oldest first.
+    pub(super) fn reconcile(&mut self, object: &Value, all: &[(Workload, Arc<Value>)]) {
+        if is_elastic(object) {
+            self.reconcile_slices(object, all);
+            return;
+        }
+        let owned = all.first().map(|(workload, raw)| Owned { workload, raw });
+        self.go_on(object, owned);
+    }
+
+    fn go_on(&mut self, object: &Value, owned: Option<Owned<'_>>) {
+        let workload = owned.map(|owned| owned.workload);
+        let view = self.integration.view(object, workload);
+        if let Some(next) = decide(&view, workload) {
+            self.carry_out(next, object, owned);
+        }
+    }
+
+    fn reconcile_slices(&mut self, object: &Value, all: &[(Workload, Arc<Value>)]) {
+        let open = all.iter().filter(|(workload, _)| !workload.is_finished());
+        let open: Vec<&Workload> = open.map(|(workload, _)| workload).collect();
+        let owned = |slice: &Workload| {
+            let mut all = all.iter();
+            let found = all.find(|(known, _)| known.metadata.name == slice.metadata.name);
+            found.map(|(workload, raw)| Owned { workload, raw })
+        };
+        match slices::next(&open, self.integration.count(object).pods) {
+            Next::New(replaces) => {
+                let view = self.integration.view(object, None);
+                if decide(&view, None) == Some(Move::Create) {
+                    self.create(object, replaces);
+                }
+            }
+            Next::Current(slice) => self.go_on(object, owned(slice)),
+            Next::Rescale(slice) => {
+                if let Some(owned) = owned(slice) {
+                    self.rescale(object, owned);
+                }
+            }
+            Next::Finish(slice, reason, message) => {
+                self.finish(slice, reason, message);
+            }
+        }
+    }
+
     pub(super) fn carry_out(&mut self, next: Move, object: &Value, owned: Option<Owned<'_>>) {
         match (next, owned) {
-            (Move::Create, _) => self.create(object),
+            (Move::Create, _) => self.create(object, None),
             (Move::LetJobGo, _) => pod::let_go(self, object),
             (Move::Suspend { message }, owned) => self.suspend(object, owned, &message),
             (Move::TellChecks(text), _) => self.tell(object, "UpdatedAdmissionCheck", &text),
@@ -57,6 +105,7 @@ impl Step<'_> {
                     self.tell_finished(object, owned.workload);
                 }
             }
+            (Move::Reclaim(done), Some(owned)) => self.reclaim(owned.workload, done),
             (Move::PodsReady(ready), Some(owned)) => self.pods_ready(owned.workload, ready),
             (Move::Restore { message }, Some(owned)) => {
                 if let Some(stopped) = job::restore(self, object, owned.workload) {
@@ -139,8 +188,12 @@ impl Step<'_> {
         )
     }
 
-    fn create(&mut self, object: &Value) {
-        let workload = self.construct(object);
+    /// Makes the Workload of a job, or its slice that is to replace another.
+    pub(super) fn create(&mut self, object: &Value, replaces: Option<&Workload>) {
+        let mut workload = self.construct(object);
+        if is_elastic(object) {
+            as_slice(&mut workload, replaces);
+        }
         let answer = self.api.create(&kueue("workloads"), &workload);
         if answer.code == 201 {
             let text = format!("Created Workload: {}", key_of(&workload));
@@ -148,6 +201,32 @@ impl Step<'_> {
         } else {
             tracing::warn!(code = answer.code, body = %answer.body, "the Workload of a job was refused");
         }
+    }
+
+    /// Gives a slice as many Pods as its job wants.
+    pub(super) fn rescale(&self, object: &Value, owned: Owned<'_>) {
+        let mut workload = owned.raw.clone();
+        workload["spec"]["podSets"][0]["count"] = json!(self.integration.count(object).pods);
+        self.api.update(&kueue("workloads"), &workload, "");
+    }
+
+    fn reclaim(&self, workload: &Workload, done: i64) {
+        let metadata = &workload.metadata;
+        let name = workload.spec.pod_sets.first().map(|set| set.name.clone());
+        let pods = if done == 0 {
+            json!([])
+        } else {
+            json!([{"name": name, "count": done}])
+        };
+        let body = json!({
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "Workload",
+            "metadata": {"name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid, "resourceVersion": metadata.resource_version},
+            "status": {"reclaimablePods": pods},
+        });
+        let manager = "kueue-reclaimable-pods";
+        self.api
+            .apply(&kueue("workloads"), &body, "status", manager);
     }
 
     fn rewrite(&mut self, object: &Value, owned: Owned<'_>) {
@@ -205,10 +284,10 @@ impl Step<'_> {
 
     pub(super) fn finish(&self, workload: &Workload, reason: &str, message: &str) -> bool {
         let now = self.api.now();
-        self.condition(
-            workload,
-            Condition::new("Finished", True(true), reason, message, now),
-        )
+        let mut new = workload.clone();
+        let over = Condition::new("Finished", True(true), reason, message, now);
+        new.status.conditions.set(over);
+        write_admission(self.api, workload, &new, Guard::Strict, self.version).code == 200
     }
 
     fn pods_ready(&self, workload: &Workload, ready: PodsReady) {

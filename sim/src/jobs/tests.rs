@@ -10,7 +10,7 @@ use crate::kueue::objects::Workload;
 
 #[test]
 fn a_workload_is_named_after_its_job() {
-    let name = workload_name(JOB, "wl", "5b8c3ba7-45c2-49f3-984f-cd9bcc0e3503");
+    let name = workload_name(JOB, "wl", "5b8c3ba7-45c2-49f3-984f-cd9bcc0e3503", None);
     assert_eq!(name, "job-wl-b841f");
 }
 

@@ -4,7 +4,7 @@
 //! they say, with Kueue's field managers and preconditions. [`Webhook`] is what Kueue refuses. [`KueueVersion`] has what differs between releases and feature gates.
 //!
 //! It reproduces what was recorded of Kueue 0.19.2 (`tests/it/traces.rs`), and `cargo xtask twin` compares it with a real one. Not in it: fair sharing,
-//! topologies, `MultiKueue`, workload slices, partial admission, reclaimable Pods, timeouts of Pods that do not get ready, `LimitRange`s, the counts in the status of queues, metrics, and the two built-in
+//! topologies, `MultiKueue`, groups of Pods, the preemption gates of variants, timeouts of Pods that do not get ready, `LimitRange`s, the counts in the status of queues, metrics, and the two built-in
 //! checks.
 
 mod active;
@@ -15,8 +15,9 @@ pub(crate) mod objects;
 pub(crate) mod patch;
 mod queue;
 pub(crate) mod reconcile;
-mod scheduler;
+pub(crate) mod scheduler;
 mod told;
+mod variants;
 mod version;
 mod webhook;
 

@@ -11,8 +11,9 @@ use crate::apiserver::Answer;
 pub(crate) const ADMISSION_MANAGER: &str = "kueue-admission";
 
 /// The conditions that this manager keeps.
-const CONDITIONS: [&str; 6] = [
+const CONDITIONS: [&str; 7] = [
     "QuotaReserved",
+    "Finished",
     "Evicted",
     "Admitted",
     "Preempted",

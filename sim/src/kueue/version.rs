@@ -59,6 +59,16 @@ pub struct KueueVersion {
     /// The reconciler sees a change of a Workload that blocks a `StrictFIFO` queue before the
     /// scheduler tries it again: the other outcome of a race.
     pub slow_scheduler: bool,
+    /// The job reconciler finishes the slice that another has replaced, not the scheduler, and a moment
+    /// later: a check may have returned its verdict about the new slice before (measured on 0.19.2).
+    pub late_replacement: bool,
+    /// Gate `ConcurrentAdmission` (alpha): Workloads of a ClusterQueue with a
+    /// `concurrentAdmissionPolicy` have a variant for each flavor. That variants wait for each
+    /// other's preemptions is not in the model.
+    pub concurrent_admission: bool,
+    /// The controller of variants starts the job before the variant that has lost is evicted, so that
+    /// the job starts, stops and starts again: the other outcome of a race.
+    pub hasty_variants: bool,
     /// KEP-993's PreemptionRequired and preemptionPolicy, which no Kueue has.
     pub kep993: bool,
 }
@@ -79,6 +89,9 @@ impl KueueVersion {
         stale_preemption: false,
         misses_stop: false,
         slow_scheduler: false,
+        late_replacement: false,
+        concurrent_admission: false,
+        hasty_variants: false,
         kep993: false,
     };
 

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::family::{is_about_replacement, without_nodes, without_who_replaced};
 use super::names::{has_generated_name, normal};
 use super::play::Played;
-use super::project::{comparable, kind_of, project};
+use super::project::{Form, comparable, kind_of, project};
 use super::trace::{Step, Trace};
 use super::{Difference, Overlook};
 use crate::apiserver::ChangeVerb;
@@ -23,8 +24,9 @@ pub(super) fn compare(
     overlook: Option<&Overlook>,
 ) -> Vec<Difference> {
     let mut differences = answers(trace, played);
+    differences.extend(played.looks.iter().cloned());
     let (recorded, recorded_events) = overlooked(recorded(trace), overlook);
-    let (simulated, simulated_events) = overlooked(simulated(played, trace.steps.len()), overlook);
+    let (simulated, simulated_events) = overlooked(simulated(played, trace), overlook);
     let kinds: BTreeSet<&str> = recorded.keys().map(|(kind, _)| kind.as_str()).collect();
     let objects: BTreeSet<&(String, String)> = recorded.keys().chain(simulated.keys()).collect();
     for object in objects
@@ -77,7 +79,8 @@ fn answers(trace: &Trace, played: &Played) -> Vec<Difference> {
     let mut differences = Vec::new();
     let mut made: BTreeSet<String> = BTreeSet::new();
     for (step, (_, answers)) in trace.steps.iter().zip(&played.steps) {
-        for (at, (call, answer)) in step.calls.iter().zip(answers).enumerate() {
+        let calls = step.calls.iter().filter(|call| !call.is_look());
+        for (at, (call, answer)) in calls.zip(answers).enumerate() {
             let name = format!("{} {}", call.path, call.body["metadata"]["name"]);
             // The recording cluster had objects of earlier recordings.
             let left_over = call.method == "POST" && call.code == 409 && !made.contains(&name);
@@ -126,6 +129,7 @@ fn recorded(trace: &Trace) -> (States, Events) {
                 "DELETED" => Value::Null,
                 _ => normal_value(&observed.state, names),
             };
+            let state = without_who_replaced(without_nodes(&observed.kind, state));
             states
                 .entry((observed.kind.clone(), name))
                 .or_default()
@@ -144,7 +148,13 @@ fn recorded(trace: &Trace) -> (States, Events) {
     (states, events)
 }
 
-fn simulated(played: &Played, steps: usize) -> (States, Events) {
+fn simulated(played: &Played, trace: &Trace) -> (States, Events) {
+    let form = if trace.is_of_families() {
+        Form::Families
+    } else {
+        Form::Plain
+    };
+    let steps = trace.steps.len();
     let mut states = States::new();
     let mut events: Events = vec![BTreeSet::new(); steps];
     let mut told = BTreeSet::new();
@@ -171,7 +181,8 @@ fn simulated(played: &Played, steps: usize) -> (States, Events) {
             continue;
         }
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        let state = normal_value(&project(kind, change), &played.names);
+        let state = normal_value(&project(kind, change, form), &played.names);
+        let state = without_who_replaced(state);
         let key = (kind.to_owned(), normal(name, &played.names));
         states.entry(key).or_default().push(state);
     }
@@ -186,6 +197,9 @@ fn tell(
     note: &str,
     regarding: &str,
 ) {
+    if is_about_replacement(event) {
+        return;
+    }
     let text = |field: &str| event[field].as_str().unwrap_or_default();
     let line = format!("{} {} {note} ({regarding})", text("type"), text("reason"));
     let again = !told.insert(line.clone());
@@ -256,6 +270,16 @@ fn without_flapping(states: Vec<Value>) -> Vec<Value> {
             }
             _ => false,
         };
+        // Two controllers, of which one activates a variant and the other deactivates it, do so in
+        // turn until the eviction has been written.
+        let returns = match kept.as_slice() {
+            [.., before, last] => state == *before && differs_in_active(last, &state),
+            _ => false,
+        };
+        if returns {
+            kept.pop();
+            continue;
+        }
         if flaps && kept.iter().filter(|k| **k == state).count() > 1 {
             kept.pop();
         } else {
@@ -264,6 +288,13 @@ fn without_flapping(states: Vec<Value>) -> Vec<Value> {
     }
     kept.dedup();
     kept
+}
+
+fn differs_in_active(one: &Value, other: &Value) -> bool {
+    let mut same = one.clone();
+    same["active"] = other["active"].clone();
+    let is_variant = !other["preemptionGates"].is_null();
+    is_variant && *one != *other && same == *other
 }
 
 fn first_difference(object: &str, then: &[Value], now: &[Value]) -> Option<Difference> {

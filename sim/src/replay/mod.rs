@@ -7,15 +7,19 @@
 //! recording (users, check controllers, the end of Jobs, Cluster Autoscaler) are sent as they were. Kueue's built-in provisioning check is neither: its
 //! writes are not among the recorded requests, and this crate has no model of it. What it wrote (each `ProvisioningRequest` and `PodTemplate`, the
 //! condition Active of its AdmissionChecks, its entries in Workloads, its events) is taken from what was observed and [played back](Replay::with), at
-//! the recorded time. So with a `pr-*` trace the model is tried on what Kueue itself does around that check, not on the check.
+//! the recorded time. The same holds for the Pods of Jobs in the recordings of families (`replay/stand_in.rs`): a
+//! stand-in for Job controller and nodes made them. So with a `pr-*` trace the model is tried on what Kueue itself does around that check, not on the check.
 
 mod compare;
+mod family;
+mod looks;
 mod names;
 mod play;
 mod playback;
 mod project;
 mod request;
 mod scope;
+mod stand_in;
 mod trace;
 
 use std::fmt;
@@ -131,10 +135,15 @@ impl fmt::Debug for Replay {
 impl Replay {
     /// A replay against the model of Kueue 0.19.2, on a server with [Kueue's kinds](crate::definitions::kueue).
     pub fn new(trace: Trace) -> Self {
+        let version = KueueVersion {
+            // Recordings with such a policy were made with the gate, and without it there are none.
+            concurrent_admission: trace.has_variants(),
+            ..KueueVersion::V0_19
+        };
         Self {
             trace,
             kinds: None,
-            version: KueueVersion::V0_19,
+            version,
             beside: Vec::new(),
             overlook: None,
         }
@@ -169,8 +178,8 @@ impl Replay {
     /// Plays the trace in virtual time. Empty: everything that has to be equal is.
     ///
     /// Kueue has races whose outcome varies from run to run of the same requests
-    /// ([`KueueVersion::misses_stop`], [`KueueVersion::slow_scheduler`]). If a trace differs, it is
-    /// played again with their other outcomes; any of them is as good. What is told then is how the
+    /// ([`KueueVersion::misses_stop`], [`KueueVersion::slow_scheduler`],
+    /// [`KueueVersion::hasty_variants`]). If a trace differs, it is played again with their other outcomes; any of them is as good. What is told then is how the
     /// first differs.
     ///
     /// # Errors
@@ -198,14 +207,15 @@ impl Replay {
 
     /// The same with each other outcome of Kueue's races.
     fn other_outcomes(&self) -> Vec<Self> {
-        let races = [(true, false), (false, true), (true, true)];
         let known = self.version;
-        let each = races.into_iter().map(|(misses_stop, slow_scheduler)| Self {
+        let variants = if known.concurrent_admission { 2 } else { 1 };
+        let each = (1..4 * variants).map(|outcome: u8| Self {
             trace: self.trace.clone(),
             kinds: self.kinds.clone(),
             version: KueueVersion {
-                misses_stop: misses_stop ^ known.misses_stop,
-                slow_scheduler: slow_scheduler ^ known.slow_scheduler,
+                misses_stop: (outcome & 1 != 0) ^ known.misses_stop,
+                slow_scheduler: (outcome & 2 != 0) ^ known.slow_scheduler,
+                hasty_variants: (outcome & 4 != 0) ^ known.hasty_variants,
                 ..known
             },
             beside: Vec::new(),

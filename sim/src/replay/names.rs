@@ -2,6 +2,48 @@
 
 use std::collections::BTreeMap;
 
+use crate::apiserver::ApiServer;
+use crate::kueue::api::kueue;
+use crate::kueue::objects::{Metadata, read};
+
+/// The annotation of a variant, with its flavor.
+const FLAVOR: &str = "kueue.x-k8s.io/workload-allowed-resource-flavors";
+/// The annotation of a slice.
+const SLICE: &str = "kueue.x-k8s.io/elastic-job";
+
+/// The Workloads of jobs, by generated name: `el` is that of Job `el`, `el#2` the second of an
+/// elastic one, `j@spot` a variant of `j`.
+pub(super) fn short(server: &ApiServer) -> BTreeMap<String, String> {
+    let mut names: BTreeMap<String, String> = BTreeMap::new();
+    let mut made: BTreeMap<String, usize> = BTreeMap::new();
+    let changes = server.history().into_iter();
+    for change in changes.filter(|change| change.resource == kueue("workloads")) {
+        let metadata: Metadata = read(&change.object["metadata"]);
+        let Some(owner) = metadata.owner_references.first() else {
+            continue;
+        };
+        if names.contains_key(&metadata.name) {
+            continue;
+        }
+        let short = if let Some(flavor) = metadata.annotations.get(FLAVOR) {
+            let parent = names.get(&owner.name).unwrap_or(&owner.name).clone();
+            let job = parent.split('#').next().unwrap_or_default();
+            *made.entry(job.to_owned()).or_default() += 1;
+            format!("{parent}@{flavor}")
+        } else {
+            let number = made.entry(owner.name.clone()).or_default();
+            *number += 1;
+            if metadata.annotations.contains_key(SLICE) {
+                format!("{}#{number}", owner.name)
+            } else {
+                owner.name.clone()
+            }
+        };
+        names.insert(metadata.name, short);
+    }
+    names
+}
+
 /// Text in which generated names are the short ones, and UIDs and waiting times are not told.
 pub(super) fn normal(text: &str, names: &BTreeMap<String, String>) -> String {
     let mut text = text.to_owned();

@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use kueue_check::Clock;
 use serde_json::json;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::trace::Trace;
-use super::{Replay, ReplayError, playback, request};
+use super::{Difference, Replay, ReplayError, looks, names, playback, request, stand_in};
 use crate::apiserver::{Answer, ApiServer, Call, Change, Resource, Verb};
 use crate::jobs::Jobs;
-use crate::kueue::api::kueue;
 use crate::kueue::{Kueue, Webhook, run};
 
 /// What the model did.
@@ -23,10 +22,16 @@ pub(super) struct Played {
     pub(super) history: Vec<Arc<Change>>,
     /// Generated names of Workloads and the short ones.
     pub(super) names: BTreeMap<String, String>,
+    /// Figures of the ClusterQueue that are others than those recorded.
+    pub(super) looks: Vec<Difference>,
 }
 
 /// How long a recording went on after the last change.
 const REST: Duration = Duration::from_millis(1500);
+
+/// How long after the one before it a later request of a step was sent: the recorder had seen what
+/// came of that.
+const BETWEEN: Duration = Duration::from_millis(50);
 
 /// Plays the steps at their times, for as long as was recorded.
 pub(super) async fn play(replay: Replay) -> Result<Played, ReplayError> {
@@ -45,15 +50,24 @@ pub(super) async fn play(replay: Replay) -> Result<Played, ReplayError> {
     if replay.beside.is_empty() {
         playback::play_back(&trace, &server, zero);
     }
+    stand_in::play_back(&trace, &server, zero);
     for start in replay.beside {
         start(&server, &clock);
     }
     let mut steps = Vec::new();
+    let mut looks = Vec::new();
     for step in &trace.steps {
         sleep_until(at(zero, step.t)).await;
         let before = server.resource_version();
         let mut answers = Vec::new();
-        for recorded in &step.calls {
+        let requests = step.calls.iter().filter(|call| !call.is_look());
+        for look in step.calls.iter().filter(|call| call.is_look()) {
+            looks.extend(looks::difference(&step.name, &look.look, &server));
+        }
+        for (at, recorded) in requests.enumerate() {
+            if at > 0 {
+                sleep(BETWEEN).await;
+            }
             let call = request::call(recorded, &server, &present_names(&trace, &server))?;
             answers.push(server.call(&call));
         }
@@ -63,7 +77,8 @@ pub(super) async fn play(replay: Replay) -> Result<Played, ReplayError> {
     Ok(Played {
         steps,
         history: server.history(),
-        names: short_names(&server),
+        names: names::short(&server),
+        looks,
     })
 }
 
@@ -78,25 +93,12 @@ fn namespace(server: &ApiServer) {
     server.call(&Call::new(Verb::Create, &resource).body(body));
 }
 
-/// The Workloads of jobs, by generated name.
-fn short_names(server: &ApiServer) -> BTreeMap<String, String> {
-    let changes = server.history().into_iter();
-    let workloads = changes.filter(|change| change.resource == kueue("workloads"));
-    workloads
-        .filter_map(|change| {
-            let metadata = &change.object["metadata"];
-            let owner = metadata["ownerReferences"][0]["name"].as_str()?;
-            Some((metadata["name"].as_str()?.to_owned(), owner.to_owned()))
-        })
-        .collect()
-}
-
 /// Recorded generated names, and those of the same Workloads here.
 pub(super) fn present_names(trace: &Trace, server: &ApiServer) -> BTreeMap<String, String> {
     if trace.workload_names.is_empty() {
         return BTreeMap::new();
     }
-    let here = short_names(server);
+    let here = names::short(server);
     let names = trace.workload_names.iter();
     names
         .filter_map(|(then, short)| {

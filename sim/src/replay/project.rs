@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use super::family;
 use crate::apiserver::{Change, ChangeVerb};
 
 /// A kind that is compared.
@@ -16,16 +17,30 @@ pub(super) fn kind_of(change: &Change) -> Option<&'static str> {
         "provisioningrequests" => "ProvisioningRequest",
         "podtemplates" => "PodTemplate",
         "events" => "Event",
+        "pods" => "Pod",
         _ => return None,
     })
 }
 
+/// How much of an object a trace has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// What [`projection`] has.
+    Plain,
+    /// Also what tells the Workloads of a job apart.
+    Families,
+}
+
 /// The state of an object, in the traces' own form.
-pub(super) fn project(kind: &str, change: &Change) -> Value {
+pub(super) fn project(kind: &str, change: &Change, form: Form) -> Value {
     if change.verb == ChangeVerb::Deleted {
         return Value::Null;
     }
-    projection(kind, &change.object)
+    let state = projection(kind, &change.object);
+    match form {
+        Form::Plain => state,
+        Form::Families => family::with_more(kind, &change.object, state),
+    }
 }
 
 /// What a trace has of an object of this kind (`observed[].state`).
@@ -70,7 +85,7 @@ fn event(object: &Value) -> Value {
     state
 }
 
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
+pub(super) fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
@@ -89,7 +104,7 @@ fn conditions(object: &Value) -> Value {
         .collect()
 }
 
-fn owners(object: &Value) -> Value {
+pub(super) fn owners(object: &Value) -> Value {
     let text = |owner: &Value, field: &str| owner[field].as_str().unwrap_or_default().to_owned();
     let owners = list(&object["metadata"]["ownerReferences"]);
     owners

@@ -6,18 +6,13 @@ use super::ReplayError;
 use super::trace::Trace;
 
 /// What the model does not have, and where it shows: part of a path, or a field of an object.
-const NOT_MODELLED: [(&str, &[&str], &[&str]); 3] = [
+const NOT_MODELLED: [(&str, &[&str], &[&str]); 2] = [
     (
         "topologies",
         &["/topologies"],
         &["/spec/topologyName", "/spec/podSets/0/topologyRequest"],
     ),
     ("MultiKueue", &["/multikueue"], &[]),
-    (
-        "partial admission",
-        &[],
-        &["/spec/podSets/0/minCount", "/spec/podSets/1/minCount"],
-    ),
 ];
 
 /// The check that only Kueue's `MultiKueue` answers.
@@ -55,7 +50,7 @@ mod tests {
     fn what_is_not_modelled_is_named() {
         let flavors = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors";
         let checks = "/apis/kueue.x-k8s.io/v1beta2/admissionchecks";
-        let workloads = "/apis/kueue.x-k8s.io/v1beta2/namespaces/t/workloads";
+        let queues = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues";
         let clusters = "/apis/kueue.x-k8s.io/v1beta2/multikueueclusters";
         let table = [
             (
@@ -71,13 +66,8 @@ mod tests {
             ),
             (clusters, json!({}), Some("MultiKueue")),
             (
-                workloads,
-                json!({"spec": {"podSets": [{"minCount": 1}]}}),
-                Some("partial admission"),
-            ),
-            (
-                workloads,
-                json!({"spec": {"podSets": [{"count": 1}]}}),
+                queues,
+                json!({"spec": {"concurrentAdmissionPolicy": {}}}),
                 None,
             ),
         ];

@@ -76,6 +76,7 @@ pub(super) struct RecordedCall {
     /// The HTTP method.
     pub(super) method: String,
     /// The path, with its query.
+    #[serde(default)]
     pub(super) path: String,
     /// What the body is.
     #[serde(default)]
@@ -86,6 +87,33 @@ pub(super) struct RecordedCall {
     /// The answer's code.
     #[serde(default)]
     pub(super) code: u16,
+    /// What the status of the ClusterQueue said, if this is no request but a look at it.
+    #[serde(flatten)]
+    pub(super) look: Look,
+}
+
+/// The figures in the status of a ClusterQueue. Amounts are by flavor and resource.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(super) struct Look {
+    /// What admitted Workloads take.
+    pub(super) usage: Vec<(String, String, String)>,
+    /// What Workloads with quota take.
+    pub(super) reservation: Vec<(String, String, String)>,
+    /// How many have quota.
+    pub(super) reserving: usize,
+    /// How many are admitted.
+    pub(super) admitted: usize,
+}
+
+impl RecordedCall {
+    /// The method of a look at the figures of the ClusterQueue.
+    const LOOK: &'static str = "LOOK";
+
+    /// Whether this is a look at the figures of the ClusterQueue, not a request.
+    pub(super) fn is_look(&self) -> bool {
+        self.method == Self::LOOK
+    }
 }
 
 /// A change of an object.
@@ -113,6 +141,18 @@ impl Trace {
     /// If it can't be read, or is not a trace.
     pub fn read(path: &Path) -> Result<Self, ReplayError> {
         Ok(serde_json::from_slice(&std::fs::read(path)?)?)
+    }
+
+    /// Whether states have what tells the Workloads of a job apart, and Pods were watched.
+    pub(super) fn is_of_families(&self) -> bool {
+        let mut seen = self.steps.iter().flat_map(|step| &step.observed);
+        seen.any(|seen| seen.kind == "Workload" && !seen.state["counts"].is_null())
+    }
+
+    /// Whether Workloads have variants, one for each flavor.
+    pub(super) fn has_variants(&self) -> bool {
+        let mut calls = self.steps.iter().flat_map(|step| &step.calls);
+        calls.any(|call| !call.body["spec"]["concurrentAdmissionPolicy"].is_null())
     }
 
     /// When the last thing was done or seen, in seconds from the start.

@@ -5,6 +5,7 @@
 mod counter;
 mod depot;
 mod scripted;
+mod seats;
 mod stories;
 mod vendor;
 mod worded;
@@ -21,6 +22,7 @@ use crate::simulation::{Cluster, Simulation};
 pub use counter::Counter;
 pub use depot::Depot;
 pub use scripted::Scripted;
+pub use seats::Seats;
 pub use stories::all;
 pub use vendor::Vendor;
 pub use worded::{Word, Worded};

@@ -244,6 +244,52 @@ impl Cluster {
         objects::create(&self.server, &job.to_object());
     }
 
+    /// Changes how many pods an [elastic](Job::elastic) job wants.
+    ///
+    /// # Panics
+    /// If there is no such job, or the API server refuses.
+    ///
+    /// ```
+    /// use kueue_check::{Verdict, admission_check};
+    /// use kueue_check_sim::{Job, Simulation, jobs::Nodes};
+    ///
+    /// #[admission_check(controller = "example.com/open")]
+    /// async fn open() -> Verdict {
+    ///     Verdict::ready("open")
+    /// }
+    ///
+    /// Simulation::new(|| open).actor(Nodes::new).run(async |cluster| {
+    ///     cluster.submit(Job::new("train").pods(2).elastic());
+    ///     cluster.expect("two pods run", |cluster| cluster.running_pods("train") == 2).await;
+    ///     cluster.scale("train", 4);
+    ///     cluster.expect("four pods run", |cluster| cluster.running_pods("train") == 4).await;
+    /// });
+    /// ```
+    pub fn scale(&self, job: &str, pods: u32) {
+        let (namespace, name) = split(job);
+        let place = serde_json::json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"namespace": namespace, "name": name}});
+        objects::merge(
+            &self.server,
+            &place,
+            &serde_json::json!({"spec": {"parallelism": pods}}),
+        );
+    }
+
+    /// How many pods of an [elastic](Job::elastic) job run.
+    pub fn running_pods(&self, job: &str) -> usize {
+        let (namespace, name) = split(job);
+        let pods = self
+            .server
+            .objects(&Resource::new("", "v1", "pods"), namespace);
+        let own = pods.iter().filter(|pod| {
+            pod.pointer("/metadata/ownerReferences/0/name")
+                .and_then(Value::as_str)
+                == Some(name)
+        });
+        own.filter(|pod| pod["status"]["phase"] == "Running")
+            .count()
+    }
+
     /// The job's pods succeed.
     ///
     /// # Panics
@@ -352,7 +398,7 @@ impl Cluster {
         self.deposed.load(Ordering::Relaxed)
     }
 
-    /// The Workload of a job. The job is named as in `train`, or `team-a/train` if it is in another Namespace than `default`.
+    /// The Workload of a job; of an elastic one that grows, the newest. The job is named as in `train`, or `team-a/train` if it is in another Namespace than `default`.
     pub fn workload(&self, job: &str) -> Option<Arc<Value>> {
         let (namespace, name) = split(job);
         let all = self.server.objects(&workloads(), namespace);
@@ -362,8 +408,10 @@ impl Cluster {
                 == Some(name)
         };
         let own = |w: &&Arc<Value>| w["metadata"]["name"] == name;
+        let all = current(all);
         all.iter()
-            .find(owned)
+            .filter(owned)
+            .min_by_key(|w| is_true(w, "Finished"))
             .or_else(|| all.iter().find(own))
             .cloned()
     }
@@ -447,6 +495,21 @@ fn ended(job: &str, how: &str, answer: &Answer) {
 }
 
 /// `namespace/name`, or a name in `default`.
+/// The Workloads that stand for their jobs: not the slices that others are to replace or have
+/// replaced, and not variants, for which their parent stands.
+pub(super) fn current(mut all: Vec<Arc<Value>>) -> Vec<Arc<Value>> {
+    const REPLACES: &str = "/metadata/annotations/kueue.x-k8s.io~1workload-slice-replacement-for";
+    let replaced = all.iter().filter_map(|w| w.pointer(REPLACES)?.as_str());
+    let replaced: Vec<String> = replaced.map(str::to_owned).collect();
+    all.retain(|workload| {
+        let text = |field: &str| workload["metadata"][field].as_str().unwrap_or_default();
+        let owner = workload.pointer("/metadata/ownerReferences/0/kind");
+        let is_variant = owner.is_some_and(|kind| kind == "Workload");
+        !is_variant && !replaced.contains(&format!("{}/{}", text("namespace"), text("name")))
+    });
+    all
+}
+
 fn split(job: &str) -> (&str, &str) {
     job.split_once('/').unwrap_or(("default", job))
 }

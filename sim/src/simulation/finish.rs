@@ -7,7 +7,7 @@ use kueue_check::api::CheckState;
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::cluster::{Cluster, is_true, workloads};
+use super::cluster::{Cluster, current, is_true, workloads};
 use super::failure::Failure;
 use crate::explore::{Evidence, Fault, JobOutcome, Outcome, Run, violations};
 use crate::kueue::api::kueue;
@@ -141,7 +141,7 @@ impl Cluster {
     }
 
     fn outcome(&self) -> Outcome {
-        let all = self.server.objects(&workloads(), "");
+        let all = current(self.server.objects(&workloads(), ""));
         let jobs = all.iter().map(|workload| (name(workload), job(workload)));
         let checks = self.server.objects(&kueue("admissionchecks"), "");
         let checks = checks

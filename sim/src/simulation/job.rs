@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 
 use super::QUEUE;
 
+/// The annotation of an elastic job.
+const ELASTIC: &str = "kueue.x-k8s.io/elastic-job";
+
 /// A batch/v1 Job. Default: one pod of one CPU, in the Namespace `default`, for the LocalQueue `queue`.
 ///
 /// ```
@@ -26,6 +29,7 @@ pub struct Job {
     queue: String,
     pods: u32,
     cpus: u32,
+    elastic: bool,
     labels: BTreeMap<String, String>,
     annotations: BTreeMap<String, String>,
     node_selector: BTreeMap<String, String>,
@@ -40,6 +44,7 @@ impl Job {
             queue: QUEUE.to_owned(),
             pods: 1,
             cpus: 1,
+            elastic: false,
             labels: BTreeMap::new(),
             annotations: BTreeMap::new(),
             node_selector: BTreeMap::new(),
@@ -70,6 +75,13 @@ impl Job {
         self
     }
 
+    /// It may grow and shrink while it runs: see [`Cluster::scale`](super::Cluster::scale). Its pods
+    /// need [`Nodes`](crate::jobs::Nodes).
+    pub fn elastic(mut self) -> Self {
+        self.elastic = true;
+        self
+    }
+
     /// A label of the Job.
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(key.into(), value.into());
@@ -97,10 +109,19 @@ impl Job {
         if !self.node_selector.is_empty() {
             pod["nodeSelector"] = json!(self.node_selector);
         }
+        let mut annotations = self.annotations.clone();
+        let mut spec =
+            json!({"suspend": true, "parallelism": self.pods, "template": {"spec": pod}});
+        if self.elastic {
+            // Its pods go on until one succeeds: their number has no end by itself.
+            annotations.insert(ELASTIC.to_owned(), "true".to_owned());
+        } else {
+            spec["completions"] = json!(self.pods);
+        }
         json!({
             "apiVersion": "batch/v1", "kind": "Job",
-            "metadata": {"name": self.name, "namespace": self.namespace, "labels": labels, "annotations": self.annotations},
-            "spec": {"suspend": true, "parallelism": self.pods, "completions": self.pods, "template": {"spec": pod}},
+            "metadata": {"name": self.name, "namespace": self.namespace, "labels": labels, "annotations": annotations},
+            "spec": spec,
         })
     }
 }

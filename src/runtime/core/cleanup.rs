@@ -10,7 +10,7 @@ use super::cache::{Key, KeyState, Origin};
 use super::tasks::InFlight;
 use super::workloads::why_replaced;
 use super::{Core, Report, Task};
-use crate::api::{Workload, digest};
+use crate::api::{Name, Workload, digest};
 use crate::check::{PodSetUpdates, ReleaseReason, Released, Reservation};
 use crate::runtime::decide::{Delay, EntryPatch, Outcome, Standing};
 use crate::runtime::evaluate::NoAnswer;
@@ -78,6 +78,11 @@ impl Cleanups {
 
     fn first(&self, key: &Key) -> Option<&Cleanup> {
         self.0.get(key)?.front()
+    }
+
+    fn get(&self, key: &Key, reservation: &Reservation) -> Option<&Cleanup> {
+        let mut of_key = self.0.get(key)?.iter();
+        of_key.find(|cleanup| cleanup.reservation == *reservation)
     }
 
     fn get_mut(&mut self, key: &Key, reservation: &Reservation) -> Option<&mut Cleanup> {
@@ -231,6 +236,7 @@ impl Core {
                 self.start(InFlight::Withdrawal { key, reservation }, task);
             }
             Step::Release(why) => {
+                let why = self.unless_over(why, &key.check);
                 let task = Task::Release {
                     controller,
                     reservation: reservation.clone(),
@@ -239,6 +245,28 @@ impl Core {
                 self.start(InFlight::Release { key, reservation }, task);
             }
             Step::Done => self.cleanup_done(&key, &reservation),
+        }
+    }
+
+    /// Why a reservation ended, as of now: what has passed to another Workload ends with that one, if
+    /// its own release was called while this one waited for a task to end.
+    fn unless_over(&self, why: ReleaseReason, check: &Name) -> ReleaseReason {
+        let (ReleaseReason::Replaced { by } | ReleaseReason::SiblingWon { by }) = &why else {
+            return why;
+        };
+        let key = Key::new(by.uid(), check);
+        let is_held = |state: &KeyState| state.reservation == Some(by.since());
+        let waits = |state: &KeyState| !state.busy && self.cleanups.get(&key, by).is_some();
+        let state = self.workloads.key(&key);
+        if state.is_some_and(|state| is_held(state) || waits(state)) {
+            return why;
+        }
+        let last = self.workloads.get(by.uid());
+        let last = last.and_then(|tracked| tracked.last_known());
+        if last.is_some_and(|workload| workload.conditions().evicted().is_true()) {
+            ReleaseReason::Evicted
+        } else {
+            ReleaseReason::Finished
         }
     }
 

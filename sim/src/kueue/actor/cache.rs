@@ -208,7 +208,7 @@ pub(super) fn queue_key(workload: &Workload) -> String {
 /// status says (Kueue 0.19.2, `Update` in `pkg/controller/core/workload_controller.go`).
 pub(super) fn holds(workload: &Workload) -> Option<&str> {
     let admission = workload.status.admission.as_ref()?;
-    let counts = workload.is_active() && !workload.is_finished();
+    let counts = workload.is_active() && !workload.is_finished() && !workload.is_parent();
     counts.then_some(admission.cluster_queue.as_str())
 }
 

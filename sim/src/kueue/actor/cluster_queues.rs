@@ -277,6 +277,7 @@ impl Kueue {
             && holds(workload).is_none()
             && !(self.version.admission_gates && workload.gated_by().is_some())
             && workload.metadata.deletion_timestamp.is_none();
+        let waits = waits && !self.has_variants(workload);
         let queue = self.queue(&name);
         if waits && !stopped {
             let was_waiting = queue.is_active(key);

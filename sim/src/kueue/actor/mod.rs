@@ -2,6 +2,7 @@
 
 mod cache;
 mod cluster_queues;
+mod families;
 mod local_queues;
 mod make_room;
 mod requests;
@@ -77,6 +78,9 @@ pub struct Kueue {
     todo: std::collections::VecDeque<Task>,
     queued: BTreeSet<Task>,
     timers: BTreeSet<(Timestamp, Task)>,
+    /// Workloads whose variants are looked at once there is nothing else to do: of the controllers
+    /// that change variants, which run side by side, the one of variants is the last here.
+    families: BTreeSet<String>,
     /// ClusterQueues with something to schedule.
     ready: BTreeSet<String>,
     /// What the checks of waiting Workloads said when these were last queued, for a scheduler that is behind.
@@ -104,6 +108,7 @@ impl Kueue {
             todo: std::collections::VecDeque::new(),
             queued: BTreeSet::new(),
             timers: BTreeSet::new(),
+            families: BTreeSet::new(),
             ready: BTreeSet::new(),
             queued_checks: BTreeMap::new(),
             urgent: BTreeSet::new(),
@@ -151,6 +156,10 @@ impl Actor for Kueue {
             }
         }
         let Some(task) = self.todo.pop_front() else {
+            if let Some(key) = self.families.pop_first() {
+                self.reconcile_family(&key);
+                return true;
+            }
             return self.schedule_one();
         };
         self.queued.remove(&task);

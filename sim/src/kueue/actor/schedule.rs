@@ -8,11 +8,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Kueue;
 use super::cache::Known;
 use super::make_room::Target;
-use crate::kueue::objects::{ClusterQueue, PreemptionPolicy, State, Workload, read};
+use crate::kueue::objects::{
+    ClusterQueue, Condition, PreemptionPolicy, State, True, Workload, read,
+};
 use crate::kueue::patch::{Guard, write_admission};
 use crate::kueue::queue::{Requeue, queued_since};
-use crate::kueue::reconcile::{Note, admitted_note, reserve, sync_admitted, unset_quota};
-use crate::kueue::scheduler::{Assignment, Fit, Ground, NodeId, SCHEDULER, Tree, Usage, assign};
+use crate::kueue::reconcile::{
+    Note, SLICE_REPLACED, Write, admitted_note, evict, reserve, sync_admitted, unset_quota,
+};
+use crate::kueue::scheduler::{
+    Assignment, Fit, Ground, NodeId, SCHEDULER, Tree, Usage, assign, largest_that_fits,
+};
 
 /// The first Workload of a ClusterQueue, and what it would get.
 struct Entry {
@@ -21,6 +27,8 @@ struct Entry {
     node: NodeId,
     assignment: Assignment,
     targets: Vec<Target>,
+    /// The slice that it replaces.
+    replaced: Option<Known>,
 }
 
 /// A Workload that goes back into its queue.
@@ -158,13 +166,38 @@ impl Kueue {
 
     fn nominate(&mut self, known: Known, queue: ClusterQueue, tree: &Tree) -> Option<Entry> {
         let node = tree.queue(&queue.metadata.name)?;
-        let assignment = self.assignment(&known, &queue, tree)?;
-        let targets = match assignment.fit {
-            Fit::Fits | Fit::No => Vec::new(),
-            _ => {
-                let (wanted, cells) = (&assignment.usage, &assignment.without_room);
-                self.targets(&known, &queue, (wanted, cells), tree)
-            }
+        let last_tried = self.last_tried.remove(&known.workload.metadata.key());
+        let last_tried = last_tried.unwrap_or_default();
+        let replaced = self.replaced(&known, &queue);
+        let find = |counts: Option<&[i64]>| {
+            let ground = Ground {
+                queue: &queue,
+                node,
+                tree,
+                flavors: &self.cache.flavors,
+                simulate: &|cell, amount| self.simulate(&known, &queue, (cell, amount), tree),
+                last_tried: &last_tried,
+                counts,
+                replaced: replaced.as_ref().map(|old| old.workload.as_ref()),
+            };
+            let assignment = assign(&known.workload, &ground);
+            let targets = match assignment.fit {
+                Fit::Fits | Fit::No => Vec::new(),
+                _ => {
+                    let (wanted, cells) = (&assignment.usage, &assignment.without_room);
+                    self.targets(&known, &queue, (wanted, cells), tree)
+                }
+            };
+            (assignment, targets)
+        };
+        let all = find(None);
+        let (assignment, targets) = if is_to_be_had(&all) {
+            all
+        } else {
+            let fewer = largest_that_fits(&known.workload, |counts| {
+                Some(find(Some(counts))).filter(is_to_be_had)
+            });
+            fewer.unwrap_or(all)
         };
         Some(Entry {
             known,
@@ -172,31 +205,33 @@ impl Kueue {
             node,
             assignment,
             targets,
+            replaced,
         })
     }
 
-    /// Where the Workload would go.
-    pub(super) fn assignment(
-        &mut self,
-        known: &Known,
-        queue: &ClusterQueue,
-        tree: &Tree,
-    ) -> Option<Assignment> {
-        let last_tried = self.last_tried.remove(&known.workload.metadata.key());
-        let ground = Ground {
-            queue,
-            node: tree.queue(&queue.metadata.name)?,
-            tree,
-            flavors: &self.cache.flavors,
-            simulate: &|cell, amount| self.simulate(known, queue, (cell, amount), tree),
-            last_tried: &last_tried.unwrap_or_default(),
-        };
-        Some(assign(&known.workload, &ground))
+    /// The slice that a Workload replaces, if it has quota of the same ClusterQueue (Kueue 0.19.2,
+    /// `ReplacedWorkloadSlice` in `pkg/workloadslicing/workloadslicing.go`).
+    fn replaced(&self, known: &Known, queue: &ClusterQueue) -> Option<Known> {
+        let key = known.workload.replaces()?;
+        let holders = self.cache.holders.get(&queue.metadata.name)?;
+        let old = self
+            .cache
+            .workloads
+            .get(key)
+            .filter(|_| holders.contains(key))?;
+        let namespace = &known.workload.metadata.namespace;
+        (old.workload.metadata.namespace == *namespace).then(|| old.clone())
     }
 
     /// Takes one Workload of a cycle; what is left is put back.
     fn process(&mut self, entry: Entry, cycle: &mut Cycle) -> Option<Left> {
         let assignment = &entry.assignment;
+        if self
+            .admitted_sibling(&entry, |sibling, own| sibling < own)
+            .is_some()
+        {
+            return Some(self.skip(entry, BETTER_ADMITTED));
+        }
         let (why, reason, requeue) = match assignment.fit {
             Fit::No => {
                 let message = assignment.message.clone();
@@ -228,9 +263,89 @@ impl Kueue {
             return Some(self.skip(entry, NO_LONGER_FITS));
         }
         cycle.tree.add(entry.node, &entry.assignment.usage);
+        if let Some(sibling) = self.admitted_sibling(&entry, |sibling, own| sibling > own) {
+            return Some(self.migrate(entry, &sibling));
+        }
         cycle.admitted = true;
-        self.reserve_for(&entry.known, &entry.queue, entry.assignment);
+        let reserved = self.reserve_for(&entry.known, &entry.queue, entry.assignment);
+        if let Some(old) = entry.replaced.filter(|_| reserved) {
+            self.replace_slice(&entry.known.workload, &old.workload);
+        }
         None
+    }
+
+    /// The admitted variant of the same job whose flavor compares so with this one's, by their places
+    /// in the ClusterQueue.
+    fn admitted_sibling(
+        &self,
+        entry: &Entry,
+        compares: impl Fn(usize, usize) -> bool,
+    ) -> Option<Known> {
+        let parent = entry.known.workload.parent_uid()?;
+        let place = |workload: &Workload| {
+            let flavor = workload.variant_flavor();
+            entry.queue.flavors().position(|known| known == flavor)
+        };
+        let own = place(&entry.known.workload)?;
+        let holders = self.holders(&entry.queue.metadata.name).into_iter();
+        let mut siblings = holders.filter(|known| known.workload.parent_uid() == Some(parent));
+        siblings.find(|known| {
+            let fits = |sibling| compares(sibling, own);
+            known.workload.is_admitted() && place(&known.workload).is_some_and(fits)
+        })
+    }
+
+    /// Evicts the variant that runs so that a better one may (Kueue 0.19.2, `issueMigration` in
+    /// `pkg/scheduler/scheduler.go`): before that one's checks have been evaluated.
+    fn migrate(&mut self, entry: Entry, sibling: &Known) -> Left {
+        let flavors: Vec<&str> = entry.queue.flavors().collect();
+        let place = |flavor: &str| flavors.iter().position(|known| *known == flavor);
+        let last = entry.queue.last_acceptable_flavor().and_then(place);
+        let own = place(entry.known.workload.variant_flavor());
+        if last.is_some_and(|last| own > Some(last)) {
+            let why = "Target flavor is below LastAcceptableFlavorName".to_owned();
+            return entry.left(why, "PendingEvaluation", Requeue::Other);
+        }
+        let old = &sibling.workload;
+        let uid = &entry.known.workload.metadata.uid;
+        let message = format!(
+            "Evicted to accommodate a workload (UID: {uid}) due to migration to more favorable resource flavor"
+        );
+        let now = self.api.now();
+        let outcome = evict(old, "FlavorMigration", &message, None, now, SCHEDULER);
+        if let Some(Write::Admission(new)) = &outcome.write {
+            let answer = write_admission(&self.api, old, new, Guard::Loose, self.version);
+            self.settle(old, &answer, &outcome.notes);
+        }
+        let why = ". Pending the migration of 1 workload(s)".to_owned();
+        let requeue = Requeue::PendingPreemption;
+        entry.left(why, "WaitingForPreemptedWorkloads", requeue)
+    }
+
+    /// Finishes the slice that another has replaced. If that is refused, the job reconciler does it
+    /// (Kueue 0.19.2, `replaceWorkloadSlice` in `pkg/scheduler/scheduler.go`).
+    fn replace_slice(&mut self, new: &Workload, old: &Workload) {
+        if old.is_finished() || self.version.late_replacement {
+            return;
+        }
+        let message = format!(
+            "Replaced to accommodate a workload (UID: {}, JobUID: {}) due to workload slice aggregation",
+            new.metadata.uid,
+            new.job_uid().unwrap_or_default(),
+        );
+        let now = self.api.now();
+        let mut finished = old.clone();
+        let over = Condition::new(
+            "Finished",
+            True(true),
+            SLICE_REPLACED,
+            message.as_str(),
+            now,
+        );
+        finished.status.conditions.set(over);
+        let answer = write_admission(&self.api, old, &finished, Guard::Strict, self.version);
+        let note = Note::normal(SLICE_REPLACED, message, SCHEDULER);
+        self.settle(old, &answer, &[note]);
     }
 
     /// If there are flavors that were not tried, the search goes on with them at once.
@@ -296,7 +411,7 @@ impl Kueue {
         known: &Known,
         queue: &ClusterQueue,
         assignment: Assignment,
-    ) {
+    ) -> bool {
         let now = self.api.now();
         let old = &known.workload;
         let mut new = (**old).clone();
@@ -325,10 +440,12 @@ impl Kueue {
             notes.extend(admitted_note(&new, now, SCHEDULER));
         }
         let answer = write_admission(&self.api, old, &new, Guard::Loose, self.version);
-        if !self.settle(old, &answer, &notes) {
+        let written = self.settle(old, &answer, &notes);
+        if !written {
             self.queue(&queue.metadata.name)
                 .requeue(&old.metadata.key(), Requeue::FailedWrite);
         }
+        written
     }
 
     fn waiting_since(workload: &Workload) -> jiff::Timestamp {
@@ -375,7 +492,17 @@ impl Kueue {
 }
 
 const NO_LONGER_FITS: &str = "Workload no longer fits after processing another workload";
+const BETTER_ADMITTED: &str = "A more favorable variant is already admitted";
 const OVERLAPPING: &str = "Workload has overlapping preemption targets with another workload";
+
+/// Whether there is room, or others can be made to leave.
+fn is_to_be_had((assignment, targets): &(Assignment, Vec<Target>)) -> bool {
+    match assignment.fit {
+        Fit::Fits => true,
+        Fit::No => false,
+        _ => !targets.is_empty(),
+    }
+}
 
 impl Entry {
     fn left(self, why: String, reason: &'static str, requeue: Requeue) -> Left {

@@ -9,6 +9,7 @@ use crate::kueue::api::{Regarding, kueue};
 use crate::kueue::objects::{Metadata, StopPolicy, Workload, read};
 use crate::kueue::patch::{Guard, write_admission};
 use crate::kueue::reconcile::{Note, Outcome, Situation, Write, reconcile};
+use crate::kueue::variants::PARENT;
 
 const FINALIZER: &str = "kueue.x-k8s.io/resource-in-use";
 
@@ -40,6 +41,9 @@ impl Kueue {
         {
             let name = queue.spec.cluster_queue.clone();
             self.quota_changed(&name);
+        }
+        if let Some(known) = new.as_ref().or(old.as_ref()) {
+            self.family_changed(&known.workload.clone());
         }
         let Some(new) = new else {
             if let Some(gone) = old {
@@ -74,6 +78,7 @@ impl Kueue {
         let queue = self.cache.cluster_queue(&known.workload);
         let queue = queue.filter(|_| !stopped);
         let situation = Situation {
+            has_variants: self.has_variants(&known.workload),
             now,
             version: self.version,
             local_queue,
@@ -109,6 +114,11 @@ impl Kueue {
                 let mut object = (*known.raw).clone();
                 object["status"]["admissionChecks"] = json!(entries);
                 self.api.update(&kueue("workloads"), &object, "status")
+            }
+            Write::LabelParent => {
+                let mut object = (*known.raw).clone();
+                object["metadata"]["labels"][PARENT] = json!("true");
+                self.api.update(&kueue("workloads"), &object, "")
             }
             Write::Deactivate => {
                 let mut object = (*known.raw).clone();

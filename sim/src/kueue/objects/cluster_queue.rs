@@ -36,6 +36,34 @@ pub(crate) struct ClusterQueueSpec {
     pub(crate) admission_checks_strategy: Option<ChecksStrategy>,
     /// Whether it takes Workloads.
     pub(crate) stop_policy: StopPolicy,
+    /// Whether Workloads have a variant for each flavor.
+    pub(crate) concurrent_admission_policy: Option<ConcurrentAdmissionPolicy>,
+}
+
+/// Workloads with a variant for each flavor.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct ConcurrentAdmissionPolicy {
+    /// What becomes of the others once one is admitted.
+    pub(crate) migration: Migration,
+}
+
+/// What becomes of the other variants once one is admitted.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Migration {
+    /// `TryPreferredFlavors`, which is the default, or `RetainFirstAdmission`.
+    pub(crate) mode: String,
+    /// For the former.
+    pub(crate) constraints: Option<MigrationConstraints>,
+}
+
+/// How far down variants may go.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct MigrationConstraints {
+    /// A job does not migrate to a flavor after this one.
+    pub(crate) last_acceptable_flavor_name: Option<String>,
 }
 
 /// How it is.
@@ -198,6 +226,19 @@ impl ClusterQueue {
     pub(crate) fn flavors(&self) -> impl Iterator<Item = &str> {
         let groups = self.spec.resource_groups.iter();
         groups.flat_map(|g| g.flavors.iter().map(|f| f.name.as_str()))
+    }
+
+    /// Whether the first variant that is admitted stays.
+    pub(crate) fn retains_first_admission(&self) -> bool {
+        let policy = self.spec.concurrent_admission_policy.as_ref();
+        policy.is_some_and(|policy| policy.migration.mode == "RetainFirstAdmission")
+    }
+
+    /// The flavor after which no job migrates.
+    pub(crate) fn last_acceptable_flavor(&self) -> Option<&str> {
+        let policy = self.spec.concurrent_admission_policy.as_ref()?;
+        let constraints = policy.migration.constraints.as_ref()?;
+        constraints.last_acceptable_flavor_name.as_deref()
     }
 
     /// The group that covers a resource.

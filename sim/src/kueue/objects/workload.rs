@@ -126,6 +126,8 @@ pub(crate) struct PodSet {
     pub(crate) name: String,
     /// How many.
     pub(crate) count: i64,
+    /// With how few it may start, if that is less.
+    pub(crate) min_count: Option<i64>,
     /// The Pod template.
     pub(crate) template: Value,
 }
@@ -142,6 +144,9 @@ pub(crate) struct WorkloadStatus {
     /// Its quota.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) admission: Option<Admission>,
+    /// Pods that are done and will not run again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) reclaimable_pods: Vec<ReclaimablePods>,
     /// When it may be tried again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) requeue_state: Option<RequeueState>,
@@ -232,6 +237,16 @@ pub(crate) struct PodSetAssignment {
     pub(crate) count: Option<i64>,
 }
 
+/// The Pods of one pod set that are done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct ReclaimablePods {
+    /// The pod set.
+    pub(crate) name: String,
+    /// How many.
+    pub(crate) count: i64,
+}
+
 /// When a Workload may be tried again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -295,6 +310,78 @@ impl Workload {
     /// The entry of a check.
     pub(crate) fn check(&self, name: &str) -> Option<&CheckEntry> {
         self.status.admission_checks.iter().find(|c| c.name == name)
+    }
+
+    /// How many Pods of a pod set are still to run (Kueue 0.19.2, `podSetsCountsAfterReclaim` in
+    /// `pkg/workload/workload.go`).
+    pub(crate) fn count_after_reclaim(&self, set: &PodSet) -> i64 {
+        let done = &self.status.reclaimable_pods;
+        let done = done.iter().find(|done| done.name == set.name);
+        set.count - done.map_or(0, |done| done.count.min(set.count))
+    }
+
+    /// Whether a pod set may start with fewer Pods than it has.
+    pub(crate) fn may_be_partially_admitted(&self) -> bool {
+        let mut sets = self.spec.pod_sets.iter();
+        sets.any(|set| set.min_count.is_some_and(|least| set.count > least))
+    }
+
+    /// The key of the slice that this one is to replace.
+    pub(crate) fn replaces(&self) -> Option<&str> {
+        let key = "kueue.x-k8s.io/workload-slice-replacement-for";
+        self.metadata.annotations.get(key).map(String::as_str)
+    }
+
+    /// Whether it is a slice of an elastic job.
+    pub(crate) fn is_slice(&self) -> bool {
+        let annotations = &self.metadata.annotations;
+        annotations
+            .get("kueue.x-k8s.io/elastic-job")
+            .is_some_and(|on| on == "true")
+    }
+
+    /// Whether it has variants.
+    pub(crate) fn is_parent(&self) -> bool {
+        let label = "kueue.x-k8s.io/concurrent-admission-parent";
+        self.metadata
+            .labels
+            .get(label)
+            .is_some_and(|on| on == "true")
+    }
+
+    fn parent(&self) -> Option<&OwnerReference> {
+        let mut owners = self.metadata.owner_references.iter();
+        owners.find(|owner| owner.kind == "Workload")
+    }
+
+    /// The name of the Workload whose variant it is.
+    pub(crate) fn parent_name(&self) -> Option<&str> {
+        self.parent().map(|owner| owner.name.as_str())
+    }
+
+    /// The UID of the Workload whose variant it is.
+    pub(crate) fn parent_uid(&self) -> Option<&str> {
+        self.parent().map(|owner| owner.uid.as_str())
+    }
+
+    /// The only flavor that it may have; empty if it may have any.
+    pub(crate) fn variant_flavor(&self) -> &str {
+        let key = "kueue.x-k8s.io/workload-allowed-resource-flavors";
+        let flavor = self.metadata.annotations.get(key);
+        flavor.map_or("", String::as_str)
+    }
+
+    /// What slices of a job are sorted by, the oldest first.
+    pub(crate) fn age(&self) -> (Timestamp, String) {
+        let metadata = &self.metadata;
+        (metadata.creation_timestamp, metadata.uid.clone())
+    }
+
+    /// The name of the first slice of an elastic job; its Pods carry it.
+    pub(crate) fn slice_name(&self) -> &str {
+        let annotations = &self.metadata.annotations;
+        let name = annotations.get("kueue.x-k8s.io/workload-slice-name");
+        name.unwrap_or(&self.metadata.name)
     }
 
     /// Its checks in one state.

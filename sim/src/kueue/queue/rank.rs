@@ -48,8 +48,12 @@ impl SchedulingHash {
     /// Its pod sets and priority.
     pub(crate) fn of(workload: &Workload) -> Self {
         let sets = workload.spec.pod_sets.iter();
-        let shapes = sets.map(|set| format!("{}x{}:{}", set.count, set.name, set.template["spec"]));
+        let shapes = sets.map(|set| {
+            let (count, least) = (workload.count_after_reclaim(set), set.min_count);
+            format!("{count}/{least:?}x{}:{}", set.name, set.template["spec"])
+        });
         let shapes = shapes.collect::<Vec<_>>().join("+");
-        Self(format!("{}@{shapes}", workload.spec.priority))
+        let (priority, flavor) = (workload.spec.priority, workload.variant_flavor());
+        Self(format!("{priority}@{flavor}@{shapes}"))
     }
 }

@@ -56,7 +56,7 @@ pub(crate) fn synced_entries(
 
 /// Brings the list up to date.
 pub(super) fn sync(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
-    let queue = at.cluster_queue?;
+    let queue = at.cluster_queue.filter(|_| !at.has_variants)?;
     let admission = workload.status.admission.as_ref();
     let needed = needed_checks(queue, admission, at.version.lists_checks_early);
     let entries = synced_entries(&workload.status.admission_checks, &needed, at.now)?;
@@ -65,7 +65,7 @@ pub(super) fn sync(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
 
 /// Evicts for Retry, deactivates for Rejected; both only with quota.
 pub(super) fn act_on_states(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
-    if !workload.has_quota() || !workload.is_active() {
+    if at.has_variants || !workload.has_quota() || !workload.is_active() {
         return None;
     }
     let evicted = workload.is_evicted();

@@ -25,9 +25,14 @@ use crate::kueue::objects::{ClusterQueue, LocalQueue, Workload};
 /// The reporter of the reconciler's events.
 pub(crate) const WORKLOAD_CONTROLLER: &str = "kueue-workload-controller";
 
+/// The reason of a slice that another has replaced.
+pub(crate) const SLICE_REPLACED: &str = "WorkloadSliceReplaced";
+
 /// What the reconciler knows besides the Workload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Situation<'a> {
+    /// Whether it is to have variants.
+    pub(crate) has_variants: bool,
     /// The time.
     pub(crate) now: Timestamp,
     /// Which Kueue.
@@ -46,8 +51,9 @@ pub(crate) struct Situation<'a> {
 type Rule = fn(&Workload, &Situation<'_>) -> Option<Outcome>;
 
 /// In the order of Kueue 0.19's `Reconcile`.
-const RULES: [Rule; 15] = [
+const RULES: [Rule; 16] = [
     orphaned,
+    parent,
     finished,
     requeue::delay_of_retries,
     requeue::deactivation_target,
@@ -85,6 +91,11 @@ fn orphaned(workload: &Workload, _: &Situation<'_>) -> Option<Outcome> {
     } else {
         Outcome::write(Write::DropFinalizer)
     })
+}
+
+/// A Workload that is to have variants says so.
+fn parent(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+    (at.has_variants && !workload.is_parent()).then(|| Outcome::write(Write::LabelParent))
 }
 
 fn finished(workload: &Workload, _: &Situation<'_>) -> Option<Outcome> {

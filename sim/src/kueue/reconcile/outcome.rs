@@ -71,6 +71,8 @@ pub(crate) enum Write {
     Admission(Box<Workload>),
     /// The list of checks, as an update of the status.
     Checks(Vec<CheckEntry>),
+    /// The label of a Workload that has variants.
+    LabelParent,
     /// `spec.active: false`.
     Deactivate,
     /// Kueue's finalizer goes.

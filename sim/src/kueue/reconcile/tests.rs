@@ -25,6 +25,7 @@ fn pass(status: Value, checks: &Value) -> Outcome {
     }}))
     .unwrap();
     let situation = Situation {
+        has_variants: false,
         now: NOW.parse().unwrap(),
         version: KueueVersion::V0_19,
         local_queue: Some(&local),

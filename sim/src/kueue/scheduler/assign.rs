@@ -8,7 +8,7 @@ use super::amount::show;
 use super::considered::Considered;
 use super::suitable::{Flavors, unsuitable};
 use super::tree::{NodeId, Tree};
-use super::usage::{Cell, Usage};
+use super::usage::{Cell, Usage, usage_of_set};
 use crate::kueue::objects::{
     Admission, ClusterQueue, FlavorFungibility, FlavorQuota, PodSet, PodSetAssignment,
     PreemptionPolicy, Requests, ResourceGroup, Workload, pod_requests,
@@ -70,13 +70,19 @@ pub(crate) struct Ground<'a> {
     pub(crate) simulate: &'a dyn Fn(&Cell, i64) -> (Fit, usize),
     /// Where the search goes on.
     pub(crate) last_tried: &'a LastTried,
+    /// How many Pods each pod set is to have, if fewer than it wants.
+    pub(crate) counts: Option<&'a [i64]>,
+    /// The slice with quota that the Workload replaces: only what it takes more is asked for, of the
+    /// same flavors.
+    pub(crate) replaced: Option<&'a Workload>,
 }
 
 /// Tries the flavors in their order, for each pod set and resource group. The first pod set without a place ends it.
-pub(crate) fn assign(workload: &Workload, ground: &Ground<'_>) -> Assignment {
+pub(crate) fn assign<'a>(workload: &'a Workload, ground: &'a Ground<'a>) -> Assignment {
     let mut trial = Trial {
         ground,
         own: Usage::default(),
+        allowed: None,
         reason: "WaitingForQuota",
         borrowing: 0,
         without_room: BTreeSet::new(),
@@ -91,7 +97,10 @@ pub(crate) fn assign(workload: &Workload, ground: &Ground<'_>) -> Assignment {
     };
     for (at, set) in workload.spec.pod_sets.iter().enumerate() {
         considered.pod_set(&set.name);
-        let placed = trial.place(at, set, &mut considered);
+        let reduced = ground.counts.and_then(|counts| counts.get(at).copied());
+        let count = reduced.unwrap_or_else(|| workload.count_after_reclaim(set));
+        trial.allowed = Some(workload.variant_flavor()).filter(|flavor| !flavor.is_empty());
+        let placed = trial.place(at, (set, count), &mut considered);
         if !placed.reasons.is_empty() {
             let why = placed.reasons.join(", ");
             let name = &set.name;
@@ -120,6 +129,8 @@ struct Trial<'a> {
     ground: &'a Ground<'a>,
     /// What earlier pod sets of the same Workload take.
     own: Usage,
+    /// The only flavor that it may have, of a variant.
+    allowed: Option<&'a str>,
     /// Why it does not fit.
     reason: &'static str,
     borrowing: usize,
@@ -181,14 +192,19 @@ pub(super) struct Tried<'a> {
 }
 
 impl Trial<'_> {
-    fn place(&mut self, at: usize, set: &PodSet, considered: &mut Considered) -> Placed {
+    fn place(
+        &mut self,
+        at: usize,
+        (set, count): (&PodSet, i64),
+        considered: &mut Considered,
+    ) -> Placed {
         let queue = self.ground.queue;
-        let requests = self.requests(set);
+        let requests = self.requests(set, count);
         let mut placed = Placed {
             fit: Fit::Fits,
             assignment: PodSetAssignment {
                 name: set.name.clone(),
-                count: Some(set.count),
+                count: Some(count),
                 ..PodSetAssignment::default()
             },
             reasons: Vec::new(),
@@ -213,14 +229,14 @@ impl Trial<'_> {
     }
 
     /// What all Pods of the set ask for together; Pods themselves count if the ClusterQueue counts them. What is asked for with zero and not counted is nothing.
-    fn requests(&self, set: &PodSet) -> Requests {
+    fn requests(&self, set: &PodSet, count: i64) -> Requests {
         let queue = self.ground.queue;
         let mut requests = pod_requests(&set.template["spec"]);
         for amount in requests.values_mut() {
-            *amount = amount.saturating_mul(set.count);
+            *amount = amount.saturating_mul(count);
         }
         if queue.group_of("pods").is_some() {
-            requests.insert("pods".to_owned(), set.count);
+            requests.insert("pods".to_owned(), count);
         }
         requests.retain(|name, amount| *amount != 0 || queue.group_of(name).is_some());
         requests
@@ -251,6 +267,13 @@ impl Trial<'_> {
         let mut attempted = 0;
         for (place, flavor) in group.flavors.iter().enumerate().skip(from) {
             attempted = place;
+            if self.allowed.is_some_and(|allowed| allowed != flavor.name) {
+                let name = &flavor.name;
+                reasons.push(format!(
+                    "skipping flavor {name} due to WorkloadAllowedResourceFlavorAnnotation annotation"
+                ));
+                continue;
+            }
             let tried = self.try_flavor(set, flavor, &asked);
             reasons.extend(tried.reasons.iter().cloned());
             considered.tried(&tried);
@@ -277,11 +300,22 @@ impl Trial<'_> {
             let tried = asked.iter().map(|(name, _)| (at, (*name).to_owned()));
             self.last_tried.extend(tried.map(|key| (key, attempted)));
         }
-        self.take(&best, &asked, &mut placed.assignment)
+        self.take(set, &best, &asked, &mut placed.assignment)
+    }
+
+    /// What the replaced slice has of a resource for this pod set, and of which flavor.
+    fn replaced(&self, set: &PodSet, resource: &str) -> Option<(String, i64)> {
+        let old = self.ground.replaced?;
+        let mut sets = old.status.admission.as_ref()?.pod_set_assignments.iter();
+        let assigned = sets.find(|assigned| assigned.name == set.name)?;
+        let flavor = assigned.flavors.get(resource)?.clone();
+        let cell = (flavor.clone(), resource.to_owned());
+        Some((flavor, usage_of_set(old, assigned).at(&cell)))
     }
 
     fn take(
         &mut self,
+        set: &PodSet,
         best: &Tried<'_>,
         asked: &[(&str, i64)],
         to: &mut PodSetAssignment,
@@ -290,7 +324,8 @@ impl Trial<'_> {
         let mut usage = Usage::default();
         for ((resource, amount), room) in asked.iter().zip(&best.rooms) {
             let cell: Cell = (flavor.name.clone(), (*resource).to_owned());
-            usage.add(&cell, *amount);
+            let before = self.replaced(set, resource).map_or(0, |(_, amount)| amount);
+            usage.add(&cell, amount.saturating_sub(before));
             to.flavors
                 .insert((*resource).to_owned(), flavor.name.clone());
             let shown = show(resource, *amount);
@@ -328,7 +363,20 @@ impl Trial<'_> {
         }
         let rules = &self.ground.queue.spec.flavor_fungibility;
         for (resource, amount) in asked {
-            let (room, reason) = self.room(flavor, resource, *amount);
+            let replaced = self.replaced(set, resource);
+            let original = replaced.as_ref().filter(|(known, _)| *known != flavor.name);
+            if let Some((original, _)) = original {
+                let name = &flavor.name;
+                let reason = format!(
+                    "could not assign {name} flavor since the original workload is assigned: {original}"
+                );
+                self.reason = "NoMatchingFlavor";
+                tried.room.fit = Fit::No;
+                tried.reasons.push(reason);
+                return tried;
+            }
+            let more = amount.saturating_sub(replaced.map_or(0, |(_, before)| before));
+            let (room, reason) = self.room(flavor, resource, more);
             tried.reasons.extend(reason);
             tried.borrowing = tried.borrowing.max(room.borrowing);
             if tried.room.is_better_than(room, rules) {

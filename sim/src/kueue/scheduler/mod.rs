@@ -4,6 +4,7 @@ mod amount;
 mod assign;
 mod considered;
 mod preempt;
+mod reduce;
 pub(crate) mod second_pass;
 mod suitable;
 mod tree;
@@ -12,8 +13,10 @@ mod usage;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use amount::show;
 pub(crate) use assign::{Assignment, Fit, Ground, LastTried, assign};
 pub(crate) use preempt::{Candidate, Cause, Contest, victims};
+pub(crate) use reduce::largest_that_fits;
 pub(crate) use tree::{NodeId, Tree};
 pub(crate) use usage::{Cell, Usage, usage_of};
 

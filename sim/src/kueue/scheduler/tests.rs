@@ -79,6 +79,8 @@ fn assign_in(
             }
         },
         last_tried,
+        counts: None,
+        replaced: None,
     };
     super::assign(workload, &ground)
 }

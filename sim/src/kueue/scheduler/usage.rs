@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::kueue::objects::{Workload, amount_of};
+use crate::kueue::objects::{PodSetAssignment, Workload, amount_of};
 
 /// A resource of a flavor.
 pub(crate) type Cell = (String, String);
@@ -53,16 +53,67 @@ impl Usage {
 /// What a Workload with quota takes.
 pub(crate) fn usage_of(workload: &Workload) -> Usage {
     let mut usage = Usage::default();
-    let Some(admission) = &workload.status.admission else {
-        return usage;
-    };
-    for set in &admission.pod_set_assignments {
-        for (resource, flavor) in &set.flavors {
-            let amount = set.resource_usage.get(resource);
-            let amount = amount.and_then(|a| amount_of(resource, &Value::String(a.clone())));
-            let cell = (flavor.clone(), resource.clone());
-            usage.add(&cell, amount.unwrap_or_default());
-        }
+    let admission = workload.status.admission.iter();
+    for set in admission.flat_map(|admission| &admission.pod_set_assignments) {
+        usage.add_all(&usage_of_set(workload, set));
     }
     usage
+}
+
+/// What one pod set of a Workload with quota takes: what was assigned, without the Pods that are
+/// done or that an elastic job no longer has (Kueue 0.19.2, `totalRequestsFromAdmission` in
+/// `pkg/workload/workload.go`).
+pub(crate) fn usage_of_set(workload: &Workload, assigned: &PodSetAssignment) -> Usage {
+    let mut sets = workload.spec.pod_sets.iter();
+    let set = sets.find(|set| set.name == assigned.name);
+    let left = set.map(|set| workload.count_after_reclaim(set));
+    let mut usage = Usage::default();
+    for (resource, flavor) in &assigned.flavors {
+        let amount = assigned.resource_usage.get(resource);
+        let amount = amount.and_then(|a| amount_of(resource, &Value::String(a.clone())));
+        let amount = amount.unwrap_or_default();
+        let amount = match (assigned.count, left) {
+            (Some(count), Some(left)) if left < count => amount / count * left,
+            _ => amount,
+        };
+        usage.add(&(flavor.clone(), resource.clone()), amount);
+    }
+    usage
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn pods_that_are_done_or_no_longer_wanted_take_nothing() {
+        // Pods in the spec, done, assigned; CPUs that are taken.
+        let table = [
+            (4, 0, 4, 8000),
+            (4, 2, 4, 4000),
+            (4, 2, 2, 4000),
+            (2, 0, 4, 4000),
+            (4, 2, 3, 4000),
+            (4, 0, 3, 6000),
+            (1, 3, 4, 0),
+        ];
+        for (count, done, assigned, expected) in table {
+            let cpus = (assigned * 2).to_string();
+            let workload: Workload = serde_json::from_value(json!({
+                "spec": {"podSets": [{"name": "main", "count": count}]},
+                "status": {
+                    "reclaimablePods": [{"name": "main", "count": done}],
+                    "admission": {"clusterQueue": "cq", "podSetAssignments": [
+                        {"name": "main", "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": cpus}, "count": assigned},
+                    ]},
+                },
+            }))
+            .unwrap();
+            let cell = ("default".to_owned(), "cpu".to_owned());
+            let usage = usage_of(&workload);
+            assert_eq!(usage.at(&cell), expected, "{count} {done} {assigned}");
+        }
+    }
 }

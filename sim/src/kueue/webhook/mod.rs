@@ -8,6 +8,7 @@ mod workload;
 use serde_json::{Value, json};
 
 use crate::apiserver::{Admission, FieldError, Operation, Phase, Review, Status};
+use crate::jobs::{ELASTIC_GATE, is_elastic};
 
 /// Kueue's webhooks for Workloads, Jobs and Pods; and what the API server itself refuses in the update of a Pod, which Kueue's Pod integration relies on.
 ///
@@ -81,15 +82,32 @@ fn refuse(webhook: &str, errors: &[FieldError]) -> Result<(), Status> {
     }
 }
 
-/// A new Job of a queue starts suspended.
+/// A new Job of a queue starts suspended, and the Pods of an elastic one behind a gate.
 fn suspended(job: &Value) -> Option<Value> {
     let queued = job.pointer("/metadata/labels/kueue.x-k8s.io~1queue-name");
-    if queued.is_none() || job["spec"]["suspend"] == json!(true) {
+    let suspends = queued.is_some() && job["spec"]["suspend"] != json!(true);
+    let elastic = is_elastic(job);
+    if !suspends && !elastic {
         return None;
     }
     let mut job = job.clone();
-    job["spec"]["suspend"] = json!(true);
+    if suspends {
+        job["spec"]["suspend"] = json!(true);
+    }
+    if elastic {
+        gate(&mut job["spec"]["template"]["spec"]["schedulingGates"]);
+    }
     Some(job)
+}
+
+/// Pods of an elastic job wait until a slice that is admitted has room for them.
+fn gate(gates: &mut Value) {
+    let gate = json!({"name": ELASTIC_GATE});
+    match gates.as_array_mut() {
+        Some(gates) if gates.contains(&gate) => {}
+        Some(gates) => gates.push(gate),
+        None => *gates = json!([gate]),
+    }
 }
 
 /// A running Job stays in its queue.

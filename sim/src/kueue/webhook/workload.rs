@@ -62,9 +62,24 @@ fn pod_sets(workload: &Value) -> Vec<FieldError> {
     errors
 }
 
+/// Whether pod sets are the same, or have fewer Pods: elastic jobs shrink so.
+fn is_less(now: &Value, before: &Value) -> bool {
+    let same_size = list(now).count() == list(before).count();
+    let mut pairs = list(now).zip(list(before));
+    let shrinks = pairs.all(|(now, before)| {
+        let mut now = now.clone();
+        if now["count"].as_i64() < before["count"].as_i64() {
+            now["count"] = before["count"].clone();
+        }
+        now == *before
+    });
+    same_size && shrinks
+}
+
 fn changed_pod_sets(new: &Value, old: &Value) -> Option<FieldError> {
     let (now, before) = (&new["spec"]["podSets"], &old["spec"]["podSets"]);
-    (reserved(old) && now != before).then(|| FieldError::invalid("spec.podSets", now, IMMUTABLE))
+    (reserved(old) && !is_less(now, before))
+        .then(|| FieldError::invalid("spec.podSets", now, IMMUTABLE))
 }
 
 /// Pods that are done are Pods of a pod set, and not more than it has.

@@ -1,9 +1,11 @@
 //! The stories.
 
 mod deleted;
+mod elastic;
 mod outside;
 mod quota;
 mod terms;
+mod variants;
 mod verdicts;
 mod writers;
 
@@ -292,6 +294,53 @@ pub fn all() -> Vec<Scenario> {
                 .points_of_a_kind(FEW)
             },
             play: |cluster| Box::pin(terms::objected_to_all(cluster)),
+        },
+        Scenario {
+            name: "grow",
+            about: "an elastic job grows, shrinks and grows on one seat",
+            simulation: elastic::seated,
+            play: |cluster| Box::pin(elastic::grown(cluster)),
+        },
+        Scenario {
+            name: "grow-late",
+            about: "an elastic job grows, and what it has replaced is finished late",
+            simulation: || {
+                elastic::seated().kueue(KueueVersion {
+                    late_replacement: true,
+                    ..KueueVersion::V0_19
+                })
+            },
+            play: |cluster| Box::pin(elastic::grown(cluster)),
+        },
+        Scenario {
+            name: "grow-refused",
+            about: "an elastic job asks for more than a check allows, and runs on",
+            simulation: elastic::seated,
+            play: |cluster| Box::pin(elastic::refused(cluster)),
+        },
+        Scenario {
+            name: "grow-twice",
+            about: "an elastic job grows again while its growth is undecided",
+            simulation: elastic::seated_slowly,
+            play: |cluster| Box::pin(elastic::grown_twice(cluster)),
+        },
+        Scenario {
+            name: "grow-drained",
+            about: "a queue is drained while an elastic job grows, and the pods run on",
+            simulation: || elastic::seated().and("second", |_| elastic::NoGrowth),
+            play: |cluster| Box::pin(elastic::drained(cluster)),
+        },
+        Scenario {
+            name: "grow-preempted",
+            about: "an elastic job that has grown is preempted; its pods take six seconds to end",
+            simulation: || quota::preempting(elastic::seated()),
+            play: |cluster| Box::pin(elastic::preempted(cluster)),
+        },
+        Scenario {
+            name: "variants",
+            about: "a job with two variants starts by one of them, on one seat",
+            simulation: variants::seated,
+            play: |cluster| Box::pin(variants::won(cluster)),
         },
     ]
 }

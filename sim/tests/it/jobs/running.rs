@@ -95,7 +95,13 @@ fn a_suspended_job_takes_its_workload_along_when_it_changes() {
         cluster.merge("clusterqueues", "", "cq", "", &hold);
         cluster.job("a", "1", None);
         cluster.pass(1.0).await;
-        cluster.merge("jobs", "t", "a", "", &json!({"spec": {"parallelism": 3}}));
+        cluster.merge(
+            "jobs",
+            "t",
+            "a",
+            "",
+            &json!({"spec": {"parallelism": 3, "completions": 3}}),
+        );
         cluster.pass(1.0).await;
         assert_eq!(cluster.get("a")["spec"]["podSets"][0]["count"], 3);
         let label = json!({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "other"}}});
@@ -116,7 +122,13 @@ fn with_quota_a_workload_that_does_not_match_is_replaced() {
         cluster.job("a", "1", None);
         cluster.pass(1.0).await;
         let before = cluster.get("a")["metadata"]["uid"].clone();
-        cluster.merge("jobs", "t", "a", "", &json!({"spec": {"parallelism": 2}}));
+        cluster.merge(
+            "jobs",
+            "t",
+            "a",
+            "",
+            &json!({"spec": {"parallelism": 2, "completions": 2}}),
+        );
         cluster.pass(1.0).await;
         let after = cluster.get("a");
         assert_ne!(after["metadata"]["uid"], before);

@@ -1,0 +1,218 @@
+//! The Workloads of an elastic job: which one counts, and what becomes of the others.
+//!
+//! The rules are those of Kueue 0.19.2: `pkg/workloadslicing/workloadslicing.go`.
+
+use serde_json::Value;
+
+use crate::kueue::objects::Workload;
+use crate::kueue::reconcile::SLICE_REPLACED;
+
+/// The annotation of an elastic job and of its slices.
+pub(super) const ELASTIC: &str = "kueue.x-k8s.io/elastic-job";
+/// The annotation of a slice with the key of the one that it replaces.
+pub(super) const REPLACES: &str = "kueue.x-k8s.io/workload-slice-replacement-for";
+/// The annotation of all slices of a job, and of its Pods, with the name of the first.
+pub(super) const SLICE_NAME: &str = "kueue.x-k8s.io/workload-slice-name";
+/// The gate of the Pods of an elastic job.
+pub(crate) const GATE: &str = "kueue.x-k8s.io/elastic-job";
+
+/// Whether a job, or a Workload, is elastic.
+pub(crate) fn is_elastic(object: &Value) -> bool {
+    object["metadata"]["annotations"][ELASTIC] == "true"
+}
+
+/// What there is to do about the slices of a job.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Next<'a> {
+    /// A slice for the job as it is; it replaces this one.
+    New(Option<&'a Workload>),
+    /// This is the job's Workload.
+    Current(&'a Workload),
+    /// This is the job's Workload, and takes over the number of its Pods.
+    Rescale(&'a Workload),
+    /// This one is over.
+    Finish(&'a Workload, &'static str, &'static str),
+}
+
+/// What to do next about the slices of a job that wants so many Pods. `slices`: those that are not
+/// finished, the oldest first.
+pub(super) fn next<'a>(slices: &[&'a Workload], count: i64) -> Next<'a> {
+    let selected = match slices {
+        [] => return Next::New(None),
+        [only] => *only,
+        several => match normalize(several) {
+            Normal::Finish(slice, replaced) => return finish(slice, replaced),
+            Normal::Selected(Some(slice)) => slice,
+            Normal::Selected(None) => return Next::New(None),
+        },
+    };
+    let has = selected.spec.pod_sets.first().map_or(0, |set| set.count);
+    if has == count {
+        Next::Current(selected)
+    } else if !selected.has_quota() || count < has {
+        Next::Rescale(selected)
+    } else {
+        Next::New(Some(selected))
+    }
+}
+
+fn finish(slice: &Workload, replaced: bool) -> Next<'_> {
+    if replaced {
+        let message = "Replaced to accommodate a new workload slice";
+        Next::Finish(slice, SLICE_REPLACED, message)
+    } else {
+        let message = "The workload slice is out of sync with its parent job";
+        Next::Finish(slice, "OutOfSync", message)
+    }
+}
+
+enum Normal<'a> {
+    /// One that is too many; whether another says that it replaces it.
+    Finish(&'a Workload, bool),
+    /// The one that counts.
+    Selected(Option<&'a Workload>),
+}
+
+/// At most one with quota stays, with at most one that is to replace it and waits for quota.
+fn normalize<'a>(slices: &[&'a Workload]) -> Normal<'a> {
+    let live = || slices.iter().copied().filter(|slice| !slice.is_evicted());
+    let replacement = |of: &Workload| {
+        let key = of.metadata.key();
+        let claims = || live().filter(|slice| slice.replaces() == Some(key.as_str()));
+        claims()
+            .find(|slice| slice.has_quota())
+            .or_else(|| claims().next())
+    };
+    let holds = |slice: &&Workload| {
+        let next = replacement(slice);
+        slice.has_quota() && !next.is_some_and(Workload::has_quota)
+    };
+    let holder = live().rfind(holds);
+    let waiting = holder
+        .and_then(&replacement)
+        .filter(|slice| !slice.has_quota());
+    let selected = waiting.or(holder).or_else(|| live().next_back());
+    let is = |one: Option<&Workload>, slice: &Workload| {
+        one.is_some_and(|one| one.metadata.name == slice.metadata.name)
+    };
+    let extra = slices
+        .iter()
+        .find(|slice| !is(selected, slice) && !is(holder, slice));
+    match extra {
+        Some(slice) => Normal::Finish(slice, replacement(slice).is_some()),
+        None => Normal::Selected(selected),
+    }
+}
+
+/// The newest slice that has quota and is not on its way out: Pods are let go up to its count.
+pub(super) fn latest_active<'a>(slices: &[&'a Workload]) -> Option<&'a Workload> {
+    let mut newest_first = slices.iter().rev();
+    newest_first
+        .find(|slice| slice.has_quota() && !slice.is_evicted())
+        .copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A slice: name, Pods, `q` with quota, `e` evicted, and the name of the one that it replaces.
+    fn slice((name, count, state, replaces): (&str, i64, &str, &str)) -> Workload {
+        let condition = |kind: &str, letter: char| {
+            let status = if state.contains(letter) {
+                "True"
+            } else {
+                "False"
+            };
+            json!({"type": kind, "status": status})
+        };
+        let mut workload = json!({
+            "metadata": {"namespace": "t", "name": name, "annotations": {ELASTIC: "true"}},
+            "spec": {"podSets": [{"name": "main", "count": count}]},
+            "status": {"conditions": [condition("QuotaReserved", 'q'), condition("Evicted", 'e')]},
+        });
+        if !replaces.is_empty() {
+            workload["metadata"]["annotations"][REPLACES] = json!(format!("t/{replaces}"));
+        }
+        serde_json::from_value(workload).unwrap()
+    }
+
+    fn decided(slices: &[(&str, i64, &str, &str)], count: i64) -> String {
+        let slices: Vec<Workload> = slices.iter().copied().map(slice).collect();
+        let slices: Vec<&Workload> = slices.iter().collect();
+        let name = |slice: &Workload| slice.metadata.name.clone();
+        match next(&slices, count) {
+            Next::New(of) => format!("new {}", of.map(name).unwrap_or_default()),
+            Next::Current(slice) => format!("current {}", name(slice)),
+            Next::Rescale(slice) => format!("rescale {}", name(slice)),
+            Next::Finish(slice, reason, _) => format!("finish {} {reason}", name(slice)),
+        }
+    }
+
+    #[test]
+    fn growth_is_a_new_slice_and_anything_less_is_not() {
+        let waits = ("b", 4, "", "a");
+        let table: [(&[_], i64, &str); 13] = [
+            (&[], 2, "new "),
+            (&[("a", 2, "q", "")], 2, "current a"),
+            (&[("a", 2, "q", "")], 4, "new a"),
+            (&[("a", 2, "", "")], 4, "rescale a"),
+            (&[("a", 4, "q", "")], 3, "rescale a"),
+            // An evicted one that still has quota is replaced, too.
+            (&[("a", 2, "qe", "")], 4, "new a"),
+            // While a growth waits for quota both stay, and the job is what the growth is.
+            (&[("a", 2, "q", ""), waits], 4, "current b"),
+            (&[("a", 2, "q", ""), waits], 6, "rescale b"),
+            // Once it has quota the old one is over.
+            (
+                &[("a", 2, "q", ""), ("b", 4, "q", "a")],
+                4,
+                "finish a WorkloadSliceReplaced",
+            ),
+            // The old one is evicted while the growth waits: the leak that leaves Pods without quota.
+            (
+                &[("a", 2, "qe", ""), waits],
+                4,
+                "finish a WorkloadSliceReplaced",
+            ),
+            // The growth is evicted: it is no part of the job any more.
+            (
+                &[("a", 2, "q", ""), ("b", 4, "qe", "a")],
+                4,
+                "finish b OutOfSync",
+            ),
+            (
+                &[("a", 2, "e", ""), ("b", 4, "e", "a")],
+                4,
+                "finish a OutOfSync",
+            ),
+            // Two claim the same: the one with quota is meant.
+            (
+                &[("a", 2, "q", ""), waits, ("c", 4, "q", "a")],
+                4,
+                "finish a WorkloadSliceReplaced",
+            ),
+        ];
+        for (slices, count, expected) in table {
+            assert_eq!(decided(slices, count), expected, "{slices:?} {count}");
+        }
+    }
+
+    #[test]
+    fn pods_are_let_go_by_the_newest_slice_with_quota() {
+        let table: [(&[_], Option<&str>); 4] = [
+            (&[("a", 2, "q", ""), ("b", 4, "", "a")], Some("a")),
+            (&[("a", 2, "q", ""), ("b", 4, "q", "a")], Some("b")),
+            (&[("a", 2, "q", ""), ("b", 4, "qe", "a")], Some("a")),
+            (&[("a", 2, "", "")], None),
+        ];
+        for (slices, expected) in table {
+            let all: Vec<Workload> = slices.iter().copied().map(slice).collect();
+            let all: Vec<&Workload> = all.iter().collect();
+            let found = latest_active(&all).map(|slice| slice.metadata.name.as_str());
+            assert_eq!(found, expected, "{slices:?}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Concurrent admission: a Workload with a variant for each flavor, of which one starts the job.
+//!
+//! The rules are those of Kueue 0.19.2: `pkg/controller/concurrentadmission/controller.go`.
+
+mod construct;
+
+#[cfg(test)]
+mod tests;
+
+use crate::kueue::objects::{ClusterQueue, Condition, Workload};
+
+pub(crate) use construct::variant_of;
+
+/// The label of a Workload that has variants.
+pub(crate) const PARENT: &str = "kueue.x-k8s.io/concurrent-admission-parent";
+
+/// What the controller does next about a family. One pass of Kueue's does several of these.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Next<'a> {
+    /// There is nothing to do.
+    Nothing,
+    /// Make the variants of these flavors.
+    Create(Vec<&'a str>),
+    /// Delete a variant whose flavor the ClusterQueue has no longer.
+    Delete(&'a Workload),
+    /// Evict the parent.
+    EvictParent(&'static str, &'static str),
+    /// Take the quota of a variant that is evicted.
+    Clear(&'a Workload),
+    /// Deactivate a variant, and why.
+    Deactivate(&'a Workload, String),
+    /// Activate a variant, and why.
+    Activate(&'a Workload, String),
+    /// The job is done, and so is the variant.
+    Finish(&'a Workload, &'a Condition),
+    /// The job starts by this variant.
+    Admit(&'a Workload),
+}
+
+/// What to do next. `variants`: all of the parent.
+pub(crate) fn next<'a>(
+    parent: &Workload,
+    variants: &'a [Workload],
+    finished: Option<&'a Condition>,
+    queue: &'a ClusterQueue,
+) -> Next<'a> {
+    let Some(group) = queue.spec.resource_groups.first() else {
+        return Next::Nothing;
+    };
+    let place = |flavor: &str| group.flavors.iter().position(|known| known.name == flavor);
+    let order = |variant: &Workload| place(variant.variant_flavor());
+    let has = |flavor: &str| variants.iter().any(|v| v.variant_flavor() == flavor);
+    let names = group.flavors.iter().map(|flavor| flavor.name.as_str());
+    let missing: Vec<&str> = names.filter(|flavor| !has(flavor)).collect();
+    if !missing.is_empty() {
+        return Next::Create(missing);
+    }
+    let mut sorted: Vec<&Workload> = variants.iter().collect();
+    sorted.sort_by_key(|variant| order(variant));
+    if let Some(stale) = sorted.iter().find(|variant| order(variant).is_none()) {
+        return Next::Delete(stale);
+    }
+    let leaves = |variant: &&&Workload| variant.is_evicted() && variant.has_quota();
+    if let Some(variant) = sorted.iter().find(leaves) {
+        return match (parent.has_quota(), parent.is_evicted()) {
+            (true, false) => Next::EvictParent("VariantEvicted", "Admitted variant was evicted"),
+            (true, true) => Next::Nothing,
+            (false, _) => Next::Clear(variant),
+        };
+    }
+    let admitted = sorted.iter().copied().find(|variant| variant.is_admitted());
+    if let Some((variant, why)) = deactivated(parent, &sorted, admitted, queue, &order) {
+        return Next::Deactivate(variant, why);
+    }
+    if let Some((variant, why)) = activated(parent, &sorted, admitted, queue, &order) {
+        return Next::Activate(variant, why);
+    }
+    if let Some(finished) = finished {
+        let open = sorted.iter().find(|variant| !variant.is_finished());
+        return open.map_or(Next::Nothing, |variant| Next::Finish(variant, finished));
+    }
+    match admitted {
+        None if parent.is_admitted() && !parent.is_evicted() => {
+            Next::EvictParent("ConcurrentAdmission", "No variant is running")
+        }
+        Some(variant) if !parent.is_admitted() => Next::Admit(variant),
+        _ => Next::Nothing,
+    }
+}
+
+type Order<'a> = dyn Fn(&Workload) -> Option<usize> + 'a;
+
+fn deactivated<'a>(
+    parent: &Workload,
+    variants: &[&'a Workload],
+    admitted: Option<&Workload>,
+    queue: &ClusterQueue,
+    order: &Order<'_>,
+) -> Option<(&'a Workload, String)> {
+    let active = || {
+        variants
+            .iter()
+            .copied()
+            .filter(|variant| variant.is_active())
+    };
+    if !parent.is_active() {
+        let key = parent.metadata.key();
+        let why = format!("Parent Workload {key:?} not active");
+        return active().next().map(|variant| (variant, why));
+    }
+    let admitted = admitted?;
+    let key = admitted.metadata.key();
+    if queue.retains_first_admission() {
+        let mut others = active().filter(|v| v.metadata.name != admitted.metadata.name);
+        let why = format!("RetainFirstAdmission: another Variant {key:?} is admitted");
+        return others.next().map(|variant| (variant, why));
+    }
+    if let Some(last) = queue.last_acceptable_flavor() {
+        let limit = queue.flavors().position(|flavor| flavor == last);
+        let below = |v: &&Workload| v.metadata.name != admitted.metadata.name && order(v) > limit;
+        let why = format!(
+            "being below lastAcceptableFlavor: {last:?} and another Variant admitted {key:?}"
+        );
+        if let Some(variant) = active().find(below) {
+            return Some((variant, why));
+        }
+    }
+    let below = |variant: &&Workload| order(variant) > order(admitted);
+    let why = format!("being lower priority than admitted Variant {key:?}");
+    active().find(below).map(|variant| (variant, why))
+}
+
+fn activated<'a>(
+    parent: &Workload,
+    variants: &[&'a Workload],
+    admitted: Option<&Workload>,
+    queue: &ClusterQueue,
+    order: &Order<'_>,
+) -> Option<(&'a Workload, String)> {
+    if !parent.is_active() {
+        return None;
+    }
+    let mut inactive = variants
+        .iter()
+        .copied()
+        .filter(|variant| !variant.is_active());
+    let Some(admitted) = admitted else {
+        let why = "no other Variant being admitted".to_owned();
+        return inactive.next().map(|variant| (variant, why));
+    };
+    if queue.retains_first_admission() {
+        return None;
+    }
+    let key = admitted.metadata.key();
+    let better = |variant: &Workload| order(variant) < order(admitted);
+    if let Some(last) = queue.last_acceptable_flavor() {
+        let limit = queue.flavors().position(|flavor| flavor == last);
+        let why = format!(
+            "being at least lastAcceptableFlavor: {last:?} and higher priority than admitted Variant {key:?}"
+        );
+        let found = inactive.find(|variant| better(variant) && order(variant) <= limit);
+        return found.map(|variant| (variant, why));
+    }
+    let why = format!("being higher priority than admitted Variant {key:?}");
+    inactive
+        .find(|variant| better(variant))
+        .map(|variant| (variant, why))
+}

@@ -1,0 +1,92 @@
+//! What becomes of parents and variants.
+
+use serde_json::json;
+
+use super::{Next, next};
+use crate::kueue::objects::{ClusterQueue, Condition, True, Workload};
+
+/// A Workload: `q` with quota, `a` admitted, `e` evicted, `i` inactive, `f` finished.
+fn workload(name: &str, state: &str) -> Workload {
+    let condition = |kind: &str, letter: char| json!({"type": kind, "status": if state.contains(letter) { "True" } else { "False" }});
+    let annotations = json!({"kueue.x-k8s.io/workload-allowed-resource-flavors": name});
+    serde_json::from_value(json!({
+        "metadata": {"namespace": "t", "name": name, "annotations": annotations},
+        "spec": {"active": !state.contains('i')},
+        "status": {"conditions": [
+            condition("QuotaReserved", 'q'), condition("Admitted", 'a'),
+            condition("Evicted", 'e'), condition("Finished", 'f'),
+        ]},
+    }))
+    .unwrap()
+}
+
+fn decided(mode: &str, parent: &str, spot: &str, ondemand: &str) -> String {
+    let queue: ClusterQueue = serde_json::from_value(json!({"metadata": {"name": "cq"}, "spec": {
+        "concurrentAdmissionPolicy": {"migration": {"mode": mode}},
+        "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [{"name": "spot"}, {"name": "ondemand"}]}],
+    }}))
+    .unwrap();
+    let finished = parent.contains('f').then(|| {
+        Condition::new(
+            "Finished",
+            True(true),
+            "Succeeded",
+            "",
+            jiff::Timestamp::UNIX_EPOCH,
+        )
+    });
+    let all = [("ondemand", ondemand), ("spot", spot)];
+    let variants = all.iter().filter(|(_, state)| *state != "-");
+    let variants: Vec<Workload> = variants
+        .map(|(name, state)| workload(name, state))
+        .collect();
+    let name = |workload: &Workload| workload.metadata.name.clone();
+    match next(&workload("p", parent), &variants, finished.as_ref(), &queue) {
+        Next::Nothing => "nothing".to_owned(),
+        Next::Create(flavors) => format!("create {}", flavors.join(" ")),
+        Next::Delete(variant) => format!("delete {}", name(variant)),
+        Next::EvictParent(reason, _) => format!("evict parent {reason}"),
+        Next::Clear(variant) => format!("clear {}", name(variant)),
+        Next::Deactivate(variant, _) => format!("deactivate {}", name(variant)),
+        Next::Activate(variant, _) => format!("activate {}", name(variant)),
+        Next::Finish(variant, _) => format!("finish {}", name(variant)),
+        Next::Admit(variant) => format!("admit {}", name(variant)),
+    }
+}
+
+#[test]
+fn one_variant_starts_the_job() {
+    let (tries, retains) = ("TryPreferredFlavors", "RetainFirstAdmission");
+    // Parent, variant of the better flavor, variant of the other.
+    let table = [
+        (tries, "", "-", "-", "create spot ondemand"),
+        (tries, "", "q", "-", "create ondemand"),
+        (tries, "", "q", "q", "nothing"),
+        (tries, "", "q", "qa", "admit ondemand"),
+        (tries, "qa", "q", "qa", "nothing"),
+        // The better one is admitted: the other has to go, and the job with it.
+        (tries, "qa", "qa", "qa", "deactivate ondemand"),
+        (tries, "qa", "qa", "qaei", "evict parent VariantEvicted"),
+        (tries, "qae", "qa", "qaei", "nothing"),
+        (tries, "", "qa", "qaei", "clear ondemand"),
+        (tries, "", "qa", "i", "admit spot"),
+        // A variant that a check has rejected is activated again, for nothing.
+        (tries, "", "q", "qei", "clear ondemand"),
+        (tries, "", "q", "i", "activate ondemand"),
+        (tries, "qa", "", "i", "activate ondemand"),
+        (tries, "qa", "q", "", "evict parent ConcurrentAdmission"),
+        (tries, "qa", "i", "qa", "activate spot"),
+        (retains, "qa", "i", "qa", "nothing"),
+        (retains, "qa", "q", "qa", "deactivate spot"),
+        (tries, "i", "q", "q", "deactivate spot"),
+        (tries, "qaf", "qa", "i", "finish spot"),
+        (tries, "qaf", "qaf", "if", "nothing"),
+    ];
+    for (mode, parent, spot, ondemand, expected) in table {
+        assert_eq!(
+            decided(mode, parent, spot, ondemand),
+            expected,
+            "{parent}, {spot}, {ondemand}"
+        );
+    }
+}

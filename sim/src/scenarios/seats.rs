@@ -1,0 +1,241 @@
+//! A check that gives each job one seat, however many Workloads the job has.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kueue_check::{
+    AdmissionCheckController, CheckError, CheckRequest, ControllerName, FamilyRole, NoParameters,
+    ReleaseReason, Released, Reservation, Verdict,
+};
+use tokio::time::Instant;
+
+use super::vendor::holds;
+use crate::apiserver::{Change, ChangeVerb};
+use crate::simulation::{Cluster, workloads};
+
+/// A service outside the cluster with a fixed number of seats, one for each job, and a check that
+/// rejects jobs with more pods than allowed. It survives every crash of the check.
+///
+/// ```
+/// use kueue_check_sim::{Job, Simulation, jobs::Nodes, scenarios::Seats};
+///
+/// let trial = Simulation::with_tools(|tools| tools.outside(|| Seats::new(1))).actor(Nodes::new);
+/// trial.invariant("a seat is one job's", Seats::are_held).run(async |cluster| {
+///     cluster.submit(Job::new("train").pods(2).elastic());
+///     cluster.expect("two pods run", |cluster| cluster.running_pods("train") == 2).await;
+///     cluster.scale("train", 4); // by another Workload, on the same seat
+///     cluster.expect("four pods run", |cluster| cluster.running_pods("train") == 4).await;
+///     assert_eq!(cluster.outside::<Seats>().taken(), 1);
+/// });
+/// ```
+#[derive(Clone, Debug)]
+pub struct Seats {
+    total: usize,
+    most_pods: u32,
+    book: Arc<Mutex<Book>>,
+}
+
+/// Since when a job has had a seat, and until when.
+type Held = (Instant, Option<Instant>);
+
+#[derive(Debug, Default)]
+struct Book {
+    /// By reservations of which jobs a seat is held, by the key of the family.
+    held: BTreeMap<String, BTreeSet<Reservation>>,
+    /// When each job had a seat.
+    times: BTreeMap<String, Vec<Held>>,
+    /// How many were taken at once at most.
+    most: usize,
+}
+
+impl Book {
+    fn hold(&mut self, reservation: &Reservation) {
+        let key = reservation.family_key().to_string();
+        let held = self.held.entry(key.clone()).or_default();
+        if held.is_empty() {
+            let times = self.times.entry(key).or_default();
+            times.push((Instant::now(), None));
+        }
+        held.insert(reservation.clone());
+        self.most = self.most.max(self.held.len());
+    }
+
+    fn let_go(&mut self, reservation: &Reservation) {
+        let key = reservation.family_key().to_string();
+        let Some(held) = self.held.get_mut(&key) else {
+            return;
+        };
+        held.remove(reservation);
+        if held.is_empty() {
+            self.held.remove(&key);
+            let last = self.times.get_mut(&key).and_then(|times| times.last_mut());
+            if let Some((_, until)) = last {
+                *until = Some(Instant::now());
+            }
+        }
+    }
+}
+
+impl Seats {
+    /// So many seats.
+    pub fn new(seats: usize) -> Self {
+        Self {
+            total: seats,
+            most_pods: u32::MAX,
+            book: Arc::default(),
+        }
+    }
+
+    /// A job that asks for more pods is rejected.
+    #[must_use]
+    pub fn at_most(mut self, pods: u32) -> Self {
+        self.most_pods = pods;
+        self
+    }
+
+    /// How many are taken.
+    pub fn taken(&self) -> usize {
+        self.book().held.len()
+    }
+
+    /// Whether each job had a seat whenever pods of it ran, no more seats were taken than there are,
+    /// and none is taken for a job of which no Workload holds quota and no pod runs.
+    pub fn are_held(cluster: &Cluster) -> Result<(), String> {
+        let seats: Self = cluster.outside();
+        let book = seats.book();
+        if book.most > seats.total {
+            return Err(format!("{} of {} seats were taken", book.most, seats.total));
+        }
+        let (now, here) = (cluster.now(), Instant::now());
+        let moment = |at: Timestamp| {
+            let ago = Duration::try_from(now.duration_since(at)).unwrap_or_default();
+            here.checked_sub(ago).unwrap_or(here)
+        };
+        let runs = runs(&cluster.server().history());
+        for run in &runs {
+            let (from, until) = (moment(run.from), run.until.map(&moment));
+            let times = book.times.get(&run.job).map_or(&[][..], Vec::as_slice);
+            let covers = |(since, to): &Held| {
+                *since <= from + MILLISECOND
+                    && to.is_none_or(|to| until.is_some_and(|until| until <= to + MILLISECOND))
+            };
+            if !times.iter().any(covers) {
+                let Run {
+                    pod, from, until, ..
+                } = run;
+                return Err(format!("{pod} ran from {from} to {until:?} without a seat"));
+            }
+        }
+        let all = cluster.server().objects(&workloads(), "");
+        let holding: BTreeSet<&str> = all
+            .iter()
+            .filter_map(holds)
+            .map(|((uid, _), _)| uid)
+            .collect();
+        for (job, reservations) in &book.held {
+            let runs = runs
+                .iter()
+                .any(|run| run.job == *job && run.until.is_none());
+            let waits = reservations
+                .iter()
+                .any(|r| holding.contains(r.uid().to_string().as_str()));
+            if !runs && !waits {
+                return Err(format!("{job} has a seat, and is over"));
+            }
+        }
+        Ok(())
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// A time in which a pod of a job ran.
+struct Run {
+    pod: String,
+    /// The UID of the job.
+    job: String,
+    from: Timestamp,
+    until: Option<Timestamp>,
+}
+
+fn runs(history: &[Arc<Change>]) -> Vec<Run> {
+    let mut runs: BTreeMap<String, Run> = BTreeMap::new();
+    for change in history
+        .iter()
+        .filter(|change| change.resource.plural == "pods")
+    {
+        let metadata = &change.object["metadata"];
+        let uid = metadata["uid"].as_str().unwrap_or_default();
+        let running = change.object["status"]["phase"] == "Running";
+        if change.verb == ChangeVerb::Deleted || !running {
+            if let Some(run) = runs.get_mut(uid) {
+                run.until.get_or_insert(change.at);
+            }
+        } else if let Some(job) = change.object.pointer("/metadata/ownerReferences/0/uid") {
+            runs.entry(uid.to_owned()).or_insert_with(|| Run {
+                pod: metadata["name"].as_str().unwrap_or_default().to_owned(),
+                job: job.as_str().unwrap_or_default().to_owned(),
+                from: change.at,
+                until: None,
+            });
+        }
+    }
+    runs.into_values().collect()
+}
+
+impl AdmissionCheckController for Seats {
+    type Parameters = NoParameters;
+
+    fn controller_name(&self) -> ControllerName {
+        const { ControllerName::from_static("example.com/seats") }
+    }
+
+    async fn check(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+        let pods: u32 = request
+            .workload()
+            .pod_sets()
+            .iter()
+            .map(kueue_check::api::PodSet::count)
+            .sum();
+        if pods > self.most_pods {
+            let most = self.most_pods;
+            return Ok(Verdict::rejected(format!(
+                "{pods} pods are more than {most}"
+            )));
+        }
+        let family = request.family();
+        let mut book = self.book();
+        let key = family.key().to_string();
+        let has_one = book.held.contains_key(&key) || *family.role() == FamilyRole::Growth;
+        if has_one || book.held.len() < self.total {
+            book.hold(request.reservation());
+            return Ok(Verdict::ready("has a seat"));
+        }
+        let verdict = Verdict::pending("all seats are taken");
+        Ok(verdict.recheck_in(Duration::from_secs(30)))
+    }
+
+    async fn release(
+        &self,
+        reservation: &Reservation,
+        why: ReleaseReason,
+    ) -> Result<Released, CheckError> {
+        let mut book = self.book();
+        if let ReleaseReason::Replaced { by } | ReleaseReason::SiblingWon { by } = why {
+            // The job goes on by another Workload.
+            book.hold(&by);
+        }
+        book.let_go(reservation);
+        Ok(Released::Done)
+    }
+
+    async fn outstanding(&self) -> Result<Vec<Reservation>, CheckError> {
+        Ok(self.book().held.values().flatten().cloned().collect())
+    }
+}
