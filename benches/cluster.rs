@@ -44,7 +44,7 @@ impl AdmissionCheckController for MayStart {
         const { ControllerName::from_static(CONTROLLER) }
     }
 
-    async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
         Ok(Verdict::ready(MESSAGE))
     }
 }

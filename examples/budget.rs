@@ -7,7 +7,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use kube::CustomResource;
 use kueue_check::prelude::*;
-use kueue_check::service::Shared;
+use kueue_check::service::SingleFlight;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
@@ -33,7 +33,7 @@ type Spending = BTreeMap<String, f64>;
 async fn budget(
     Params(budget): Params<Budget>,
     workload: Workload,
-    State(asked): State<Shared<(String, String), Spending>>,
+    State(asked): State<SingleFlight<(String, String), Spending>>,
 ) -> Result<Verdict, CheckError> {
     let BudgetSpec {
         prometheus,
@@ -95,5 +95,5 @@ async fn spending(prometheus: &str, query: &str) -> Result<Spending, CheckError>
 
 #[tokio::main]
 async fn main() -> kueue_check::Result<()> {
-    kueue_check::main(budget.with_state(Shared::new(Duration::from_secs(30)))).await
+    kueue_check::main(budget.with_state(SingleFlight::new(Duration::from_secs(30)))).await
 }

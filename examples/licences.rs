@@ -14,7 +14,7 @@ use futures::StreamExt;
 use kube::CustomResource;
 use kueue_check::api::Uid;
 use kueue_check::prelude::*;
-use kueue_check::{FamilyRole, Seen};
+use kueue_check::{FamilyRole, WorkloadEvent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
@@ -48,7 +48,7 @@ impl AdmissionCheckController for Licences {
         const { ControllerName::from_static("example.com/licences") }
     }
 
-    async fn check(&self, request: CheckRequest<LicencePool>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, request: CheckRequest<LicencePool>) -> Result<Verdict, CheckError> {
         let total = request.parameters().spec.total;
         let pool = request.admission_check();
         let job = request.family();
@@ -81,7 +81,7 @@ impl AdmissionCheckController for Licences {
         &self,
         reservation: &Reservation,
         why: ReleaseReason,
-    ) -> Result<Released, CheckError> {
+    ) -> Result<ReleaseOutcome, CheckError> {
         let mut held = self.held();
         held.remove(reservation);
         if let ReleaseReason::Replaced { by } | ReleaseReason::SiblingWon { by } = why {
@@ -90,14 +90,14 @@ impl AdmissionCheckController for Licences {
         }
         // Nobody listens while nothing waits.
         let _ = self.returned.send(reservation.admission_check().to_owned());
-        Ok(Released::Done)
+        Ok(ReleaseOutcome::Done)
     }
 
-    fn observe(&self, seen: Seen<'_>) {
+    fn observe(&self, seen: WorkloadEvent<'_>) {
         match seen {
             // Kueue stops it, and it uses its licence until its pods are gone. A check is not
             // evaluated for such a job, so after a restart this is where it is counted.
-            Seen::Workload(workload, _)
+            WorkloadEvent::Applied(workload, _)
                 if workload.is_admitted() && workload.conditions().evicted().is_true() =>
             {
                 let checks = workload.checks().iter();
@@ -105,7 +105,7 @@ impl AdmissionCheckController for Licences {
                     checks.filter_map(|entry| Reservation::of(workload, entry.name()));
                 self.held().extend(reservations);
             }
-            Seen::Gone(workload) => {
+            WorkloadEvent::Removed(workload) => {
                 let gone = workload.uid();
                 self.held().retain(|reservation| reservation.uid() != gone);
             }
@@ -124,7 +124,7 @@ impl AdmissionCheckController for Licences {
                 }
             }
         });
-        Watches::none().stream("returned licences", returned.map(Wake::AdmissionCheck))
+        Watches::none().stream("returned licences", returned.map(Trigger::AdmissionCheck))
     }
 }
 
@@ -184,7 +184,7 @@ mod tests {
         let request = RequestBuilder::new(workload.clone(), "pool")
             .family(Family::of(workload, others))
             .build(LicencePool::new("pool", pool));
-        licences.check(request).await.unwrap().is_ready()
+        licences.evaluate(request).await.unwrap().is_ready()
     }
 
     fn reservation(workload: &Workload) -> Reservation {
@@ -224,9 +224,9 @@ mod tests {
         let evicted = workload("el", "el-1", None, &["Admitted", "Evicted"]);
         let other = workload("other", "other-1", None, &[]);
         let licences = licences();
-        licences.observe(Seen::Workload(&evicted, &Family::of(&evicted, [])));
+        licences.observe(WorkloadEvent::Applied(&evicted, &Family::of(&evicted, [])));
         assert!(!gets_one(&licences, &other, &[]).await);
-        licences.observe(Seen::Gone(&evicted));
+        licences.observe(WorkloadEvent::Removed(&evicted));
         assert!(gets_one(&licences, &other, &[]).await);
     }
 }

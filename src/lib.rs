@@ -72,6 +72,8 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "admin")]
+pub mod admin;
 pub mod api;
 pub mod check;
 #[cfg(feature = "cli")]
@@ -81,8 +83,6 @@ pub mod handler;
 #[cfg(test)]
 mod interleavings;
 pub mod runtime;
-#[cfg(feature = "serve")]
-pub mod serve;
 pub mod service;
 
 pub use check::*;
@@ -123,7 +123,7 @@ pub use kueue_check_macros::Parameters;
 /// }
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), serde_json::Error> {
-/// # let _: kueue_check::Check = teams.into();
+/// # let _: kueue_check::DynCheck = teams.into();
 /// // The function is still there, for tests.
 /// let workload = Workload::from_json(serde_json::json!({"metadata": {"name": "train", "labels": {"team": "vision"}}}))?;
 /// assert!(teams::decide(workload).await.is_ready());
@@ -151,8 +151,8 @@ pub mod prelude {
     pub use crate::api::{PodSet, Quantity, Workload};
     pub use crate::check::{
         AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters,
-        Parameters, PodSetUpdates, Policy, Preview, ReleaseReason, Released, Request, Reservation,
-        Verdict, Wake, Watches,
+        Parameters, PodSetUpdates, Policy, Preview, ReleaseOutcome, ReleaseReason, Request,
+        Reservation, Trigger, Verdict, Watches,
     };
     pub use crate::handler::{Attempt, FullWorkload, Now, Params, State};
     #[cfg(feature = "macros")]

@@ -84,7 +84,7 @@ impl AdmissionCheckController for Budget {
         const { ControllerName::from_static("example.com/budget") }
     }
 
-    async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
         Ok(Verdict::pending("team research has spent its budget")
             .recheck_in(Duration::from_secs(3600)))
     }
@@ -105,7 +105,7 @@ async fn heap_with(workloads: usize, all_different: bool) -> (usize, usize) {
     sleep(Duration::from_secs(600)).await;
     let metrics = handle.metrics().await;
     assert!(
-        metrics.contains(&format!("kueue_check_workloads {workloads}")),
+        metrics.contains(&format!("kueue_check_tracked_workloads {workloads}")),
         "{metrics}"
     );
     if workloads > 0 {

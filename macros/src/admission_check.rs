@@ -330,7 +330,7 @@ fn assertions(function: &ItemFn, state: Option<&Type>) -> TokenStream {
     let arguments = argument_types(function).map(|argument| {
         quote_spanned! {argument.span()=>
             const _: () = {
-                fn is_an_extractor<T: ::kueue_check::handler::FromCheck<#state>>() {}
+                fn is_an_extractor<T: ::kueue_check::handler::FromCheckRequest<#state>>() {}
                 fn assert() { is_an_extractor::<#argument>(); }
             };
         }
@@ -354,7 +354,7 @@ fn parameters_type(function: &ItemFn, state: &TokenStream) -> TokenStream {
         .iter()
         .rev()
         .fold(quote!(()), |rest, argument| quote!((#argument, #rest)));
-    quote!(<<#nested as ::kueue_check::handler::Collect<#state>>::Needs as ::kueue_check::handler::Settle>::Parameters)
+    quote!(<<#nested as ::kueue_check::handler::CollectRequirements<#state>>::Requirements as ::kueue_check::handler::ResolveRequirements>::Parameters)
 }
 
 /// The implementation of the trait for the type `this`.
@@ -391,7 +391,7 @@ fn controller(
                 request: ::kueue_check::CheckRequest<Self::Parameters>,
             ) -> ::core::result::Result<::kueue_check::Preview, ::kueue_check::CheckError> {
                 ::core::result::Result::map(
-                    ::kueue_check::AdmissionCheckController::check(self, request).await,
+                    ::kueue_check::AdmissionCheckController::evaluate(self, request).await,
                     ::kueue_check::Preview::of,
                 )
             }
@@ -405,7 +405,7 @@ fn controller(
                 const { ::kueue_check::ControllerName::from_static(#controller) }
             }
 
-            async fn check(
+            async fn evaluate(
                 &self,
                 request: ::kueue_check::CheckRequest<Self::Parameters>,
             ) -> ::core::result::Result<::kueue_check::Verdict, ::kueue_check::CheckError> {

@@ -60,7 +60,11 @@ impl FieldError {
     }
 
     /// A value that does not fit, as it is to be shown.
-    pub fn invalid_shown(field: impl Into<String>, shown: &str, why: impl fmt::Display) -> Self {
+    pub fn invalid_with_value(
+        field: impl Into<String>,
+        shown: &str,
+        why: impl fmt::Display,
+    ) -> Self {
         Self {
             field: field.into(),
             reason: "FieldValueInvalid",
@@ -69,8 +73,8 @@ impl FieldError {
     }
 
     /// A fault that is told without a place.
-    pub fn nowhere(why: impl fmt::Display) -> Self {
-        Self::invalid_shown("<nil>", "\"\"", why)
+    pub fn invalid_without_path(why: impl fmt::Display) -> Self {
+        Self::invalid_with_value("<nil>", "\"\"", why)
     }
 
     /// A value of the wrong type.

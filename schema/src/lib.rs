@@ -29,10 +29,10 @@ mod field_error;
 mod lists;
 mod path;
 mod prune;
-#[cfg(feature = "rules")]
+#[cfg(feature = "cel")]
 mod rules;
-#[cfg(not(feature = "rules"))]
-#[path = "rules_unread.rs"]
+#[cfg(not(feature = "cel"))]
+#[path = "rules_disabled.rs"]
 mod rules;
 mod validate;
 
@@ -47,11 +47,11 @@ pub use field_error::FieldError;
 pub use lists::{duplicates, key_of};
 pub use path::Path;
 pub use prune::{drop_nulls, prune};
-pub use rules::{Rule, broken_rules};
+pub use rules::{Rule, violated_rules};
 pub use validate::{blocks_rules, validate, validate_status};
 
 /// Whether this build runs rules in CEL: the feature `rules`.
-pub const RUNS_RULES: bool = cfg!(feature = "rules");
+pub const CEL_ENABLED: bool = cfg!(feature = "cel");
 
 /// The type of a value.
 ///

@@ -275,7 +275,7 @@ fn check_range(value: &Value, schema: &Schema, path: &Path<'_>, errors: &mut Vec
         } else {
             format!("with format {format}")
         };
-        errors.push(FieldError::nowhere(format!(
+        errors.push(FieldError::invalid_without_path(format!(
             "Checked value must be of type integer {form} in {path}"
         )));
     }
@@ -331,7 +331,7 @@ fn junctors(value: &Value, schema: &Schema, path: &Path<'_>, errors: &mut Vec<Fi
     if !schema.any_of.is_empty() {
         let failures: Vec<_> = schema.any_of.iter().map(|part| of(part)).collect();
         if failures.iter().all(|f| !f.is_empty()) {
-            errors.push(FieldError::nowhere(format!(
+            errors.push(FieldError::invalid_without_path(format!(
                 "\"{path}\" must validate at least one schema (anyOf)"
             )));
             errors.extend(failures.into_iter().next().into_iter().flatten());
@@ -342,11 +342,13 @@ fn junctors(value: &Value, schema: &Schema, path: &Path<'_>, errors: &mut Vec<Fi
         let valid = failures.iter().filter(|f| f.is_empty()).count();
         let only = format!("\"{path}\" must validate one and only one schema (oneOf)");
         if valid == 0 {
-            errors.push(FieldError::nowhere(format!("{only}. Found none valid")));
+            errors.push(FieldError::invalid_without_path(format!(
+                "{only}. Found none valid"
+            )));
             errors.extend(failures.into_iter().next().into_iter().flatten());
         } else if valid > 1 {
             let why = format!("{only}. Found {valid} valid alternatives");
-            errors.push(FieldError::nowhere(why));
+            errors.push(FieldError::invalid_without_path(why));
         }
     }
     if !schema.all_of.is_empty() {
@@ -356,11 +358,11 @@ fn junctors(value: &Value, schema: &Schema, path: &Path<'_>, errors: &mut Vec<Fi
             let none = if valid == 0 { ". None validated" } else { "" };
             let all = format!("\"{path}\" must validate all the schemas (allOf){none}");
             errors.extend(failures.into_iter().flatten());
-            errors.push(FieldError::nowhere(all));
+            errors.push(FieldError::invalid_without_path(all));
         }
     }
     if schema.not.as_ref().is_some_and(|part| of(part).is_empty()) {
         let why = format!("\"{path}\" must not validate the schema (not)");
-        errors.push(FieldError::nowhere(why));
+        errors.push(FieldError::invalid_without_path(why));
     }
 }

@@ -5,7 +5,9 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use kueue_check_sim::apiserver::{ApiServer, Call, Patch, Prepared, Resource, Verb};
+use kueue_check_sim::apiserver::{
+    ApiRequest, ApiServer, CompiledDefinitions, Patch, Resource, Verb,
+};
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 9;
@@ -50,10 +52,10 @@ fn entry(n: u32) -> Value {
     })
 }
 
-fn server(prepared: &Prepared) -> ApiServer {
-    let server = ApiServer::prepared(kueue_check::Clock::system(), prepared);
+fn server(prepared: &CompiledDefinitions) -> ApiServer {
+    let server = ApiServer::with_definitions(kueue_check::Clock::system(), prepared);
     let workloads = Resource::new("kueue.x-k8s.io", "v1beta2", "workloads");
-    let call = |verb| Call::new(verb, &workloads).namespace("default");
+    let call = |verb| ApiRequest::new(verb, &workloads).namespace("default");
     must(&server, &call(Verb::Create).body(workload()).agent("kueue"));
     let change = call(Verb::Patch(Patch::Merge))
         .name("w")
@@ -63,7 +65,7 @@ fn server(prepared: &Prepared) -> ApiServer {
     server
 }
 
-fn must(server: &ApiServer, call: &Call) {
+fn must(server: &ApiServer, call: &ApiRequest) {
     let answer = server.call(call);
     assert!(answer.code < 300, "{}", answer.body);
     black_box(answer);
@@ -86,7 +88,7 @@ fn measure(name: &str, mut one: impl FnMut(u32)) {
 fn main() {
     let workloads = Resource::new("kueue.x-k8s.io", "v1beta2", "workloads");
     let prepared = kueue_check_sim::definitions::kueue();
-    let call = |verb| Call::new(verb, &workloads).namespace("default");
+    let call = |verb| ApiRequest::new(verb, &workloads).namespace("default");
     let server = server(prepared);
     let size = server
         .object(&workloads, "default", "w")
@@ -116,6 +118,9 @@ fn main() {
     let get = call(Verb::Get).name("w");
     measure("get", |_| must(&server, &get));
     measure("a new server", |_| {
-        black_box(ApiServer::prepared(kueue_check::Clock::system(), prepared));
+        black_box(ApiServer::with_definitions(
+            kueue_check::Clock::system(),
+            prepared,
+        ));
     });
 }

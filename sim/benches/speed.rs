@@ -12,7 +12,7 @@ use kueue_check::Verdict;
 use kueue_check_sim::apiserver::{ApiServer, Resource, Watch, WatchOptions};
 use kueue_check_sim::kueue::Actor;
 use kueue_check_sim::scenarios::{Scenario, Scripted};
-use kueue_check_sim::{Job, Plan, Simulation, jobs};
+use kueue_check_sim::{FaultPlan, Job, Simulation, jobs};
 use serde_json::Value;
 
 /// Ends each Job as soon as it has started.
@@ -119,7 +119,7 @@ fn explore(name: &str) {
         eprintln!("there is no scenario `{name}`");
         return;
     };
-    let run = scenario.run(0, &Plan::none());
+    let run = scenario.run(0, &FaultPlan::none());
     println!(
         "{name}, a run without a fault: {} changes of objects, {} requests of the check",
         run.history().len(),

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
-use crate::apiserver::Prepared;
+use crate::apiserver::CompiledDefinitions;
 
 /// Definitions that could not be read.
 ///
@@ -93,18 +93,18 @@ pub fn all() -> Vec<CustomResourceDefinition> {
 ///
 /// ```
 /// use kueue_check::Clock;
-/// use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb};
+/// use kueue_check_sim::apiserver::{ApiServer, ApiRequest, Resource, Verb};
 /// use kueue_check_sim::definitions;
 /// use serde_json::json;
 ///
-/// let server = ApiServer::prepared(Clock::system(), definitions::kueue());
+/// let server = ApiServer::with_definitions(Clock::system(), definitions::kueue());
 /// let queues = Resource::new("kueue.x-k8s.io", "v1beta2", "localqueues");
 /// let queue = json!({"apiVersion": queues.api_version(), "kind": "LocalQueue", "metadata": {"name": "a"}, "spec": {"clusterQueue": "Not a name"}});
-/// let answer = server.call(&Call::new(Verb::Create, &queues).namespace("default").body(queue));
+/// let answer = server.call(&ApiRequest::new(Verb::Create, &queues).namespace("default").body(queue));
 /// assert_eq!(answer.code, 422); // Kueue's definition says what a name may be
 /// ```
-pub fn kueue() -> &'static Prepared {
-    static KINDS: LazyLock<Prepared> = LazyLock::new(|| Prepared::new(all()));
+pub fn kueue() -> &'static CompiledDefinitions {
+    static KINDS: LazyLock<CompiledDefinitions> = LazyLock::new(|| CompiledDefinitions::new(all()));
     &KINDS
 }
 
@@ -114,17 +114,17 @@ pub fn kueue() -> &'static Prepared {
 ///
 /// ```
 /// use kueue_check::Clock;
-/// use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb};
+/// use kueue_check_sim::apiserver::{ApiServer, ApiRequest, Resource, Verb};
 /// use kueue_check_sim::definitions;
 ///
-/// let server = ApiServer::prepared(Clock::system(), definitions::kueue_in_both_versions());
+/// let server = ApiServer::with_definitions(Clock::system(), definitions::kueue_in_both_versions());
 /// for version in ["v1beta1", "v1beta2"] {
-///     let list = Call::new(Verb::List, &Resource::new("kueue.x-k8s.io", version, "workloads"));
+///     let list = ApiRequest::new(Verb::List, &Resource::new("kueue.x-k8s.io", version, "workloads"));
 ///     assert_eq!(server.call(&list).code, 200, "{version}");
 /// }
 /// ```
-pub fn kueue_in_both_versions() -> &'static Prepared {
-    static KINDS: LazyLock<Prepared> = LazyLock::new(|| {
+pub fn kueue_in_both_versions() -> &'static CompiledDefinitions {
+    static KINDS: LazyLock<CompiledDefinitions> = LazyLock::new(|| {
         let mut definitions = all();
         for definition in &mut definitions {
             let spec = &mut definition.spec;
@@ -142,7 +142,7 @@ pub fn kueue_in_both_versions() -> &'static Prepared {
             });
             spec.versions.extend(older);
         }
-        Prepared::new(definitions)
+        CompiledDefinitions::new(definitions)
     });
     &KINDS
 }
@@ -176,10 +176,10 @@ pub enum KueueApi {
 
 impl KueueApi {
     /// What clients are offered.
-    pub(crate) fn offered(self) -> &'static Prepared {
-        static OLDER: LazyLock<Prepared> =
+    pub(crate) fn offered(self) -> &'static CompiledDefinitions {
+        static OLDER: LazyLock<CompiledDefinitions> =
             LazyLock::new(|| kueue_in_both_versions().without("kueue.x-k8s.io", "v1beta2"));
-        static NEWER: LazyLock<Prepared> =
+        static NEWER: LazyLock<CompiledDefinitions> =
             LazyLock::new(|| kueue_in_both_versions().without("kueue.x-k8s.io", "v1beta1"));
         match self {
             Self::V1beta1 => &OLDER,

@@ -12,5 +12,5 @@ pub mod scenarios;
 pub mod simulation;
 pub mod timeline;
 
-pub use explore::{Explored, Plan, Run};
+pub use explore::{Exploration, FaultPlan, Run};
 pub use simulation::{Cluster, Job, Simulation};

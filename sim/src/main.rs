@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use kueue_check_sim::apiserver::Prepared;
+use kueue_check_sim::apiserver::CompiledDefinitions;
 use kueue_check_sim::demo::Demo;
 use kueue_check_sim::explore::Progress;
 use kueue_check_sim::scenarios::{self, Scenario};
-use kueue_check_sim::{Explored, definitions, replay};
+use kueue_check_sim::{Exploration, definitions, replay};
 
 /// A cluster in a box for Kueue admission checks.
 #[derive(Parser)]
@@ -124,7 +124,7 @@ fn explore(name: Option<&str>, seed: u64, how: How, html: Option<&Path>) -> Exit
     };
     let mut failed = 0;
     for scenario in all {
-        let explored: Explored = match how {
+        let explored: Exploration = match how {
             How::Single => scenario.explore(seed),
             How::Random(runs) => scenario.explore_at_random(seed, runs),
             How::Pairs(limit) => scenario.explore_pairs(seed, limit, progress(scenario.name)),
@@ -153,7 +153,7 @@ fn serve(name: &str, mut demo: Demo) -> ExitCode {
         return unknown(name);
     };
     demo.serve.get_or_insert(0);
-    match scenario.show(&demo) {
+    match scenario.run_demo(&demo) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
@@ -173,7 +173,7 @@ fn replay_all(crds: &[PathBuf], traces: &[PathBuf]) -> ExitCode {
             }
         }
     }
-    let kinds = (!all.is_empty()).then(|| Prepared::new(all));
+    let kinds = (!all.is_empty()).then(|| CompiledDefinitions::new(all));
     let traces: Vec<PathBuf> = traces.iter().flat_map(|path| files(path)).collect();
     let mut equal = 0;
     for trace in &traces {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use super::{Fingerprint, Moment, Name};
+use super::{CompactTime, Fingerprint, Name};
 
 /// The state of an admission check for one Workload (`status.admissionChecks[].state`).
 ///
@@ -26,7 +26,7 @@ pub enum CheckState {
     Retry,
     /// Never: Kueue deactivates the Workload.
     Rejected,
-    /// Would pass with fewer Workloads around (KEP-993). No released Kueue accepts it; see [`Served`](super::Served).
+    /// Would pass with fewer Workloads around (KEP-993). No released Kueue accepts it; see [`ServedApi`](super::Served).
     PreemptionRequired,
     /// A state that this SDK does not know.
     Other(Other),
@@ -97,10 +97,10 @@ impl fmt::Display for CheckState {
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct CheckEntry {
+pub struct AdmissionCheckState {
     pub(crate) name: Name,
     pub(crate) state: CheckState,
-    pub(crate) since: Moment,
+    pub(crate) since: CompactTime,
     /// One more than the count; 0 for none.
     pub(crate) retries: u32,
     pub(crate) message_digest: u32,
@@ -109,7 +109,7 @@ pub struct CheckEntry {
     pub(crate) updates: Option<Box<Box<[Fingerprint]>>>,
 }
 
-impl CheckEntry {
+impl AdmissionCheckState {
     /// The AdmissionCheck's name.
     pub fn name(&self) -> &str {
         &self.name

@@ -11,7 +11,7 @@ use serde::de::{
 
 thread_local! {
     // Decoding one object happens on one thread without interruption, so the count is the object's.
-    static ODD_FIELDS: Cell<u32> = const { Cell::new(0) };
+    static MALFORMED_FIELDS: Cell<u32> = const { Cell::new(0) };
 }
 
 /// `T`, or its default when the value has another shape.
@@ -22,14 +22,14 @@ thread_local! {
 pub(crate) struct Lenient<T>(pub(crate) T);
 
 /// Decodes with `decode` and says how many fields were not of the expected shape.
-pub(crate) fn counting_odd_fields<T>(decode: impl FnOnce() -> T) -> (T, u32) {
-    let outer = ODD_FIELDS.replace(0);
+pub(crate) fn counting_malformed_fields<T>(decode: impl FnOnce() -> T) -> (T, u32) {
+    let outer = MALFORMED_FIELDS.replace(0);
     let value = decode();
-    (value, ODD_FIELDS.replace(outer))
+    (value, MALFORMED_FIELDS.replace(outer))
 }
 
-fn odd<T: Default>() -> Lenient<T> {
-    ODD_FIELDS.set(ODD_FIELDS.get().saturating_add(1));
+fn malformed<T: Default>() -> Lenient<T> {
+    MALFORMED_FIELDS.set(MALFORMED_FIELDS.get().saturating_add(1));
     Lenient(T::default())
 }
 
@@ -45,7 +45,7 @@ struct LenientVisitor<T>(PhantomData<T>);
 macro_rules! scalar {
     ($($visit:ident: $type:ty),*) => {$(
         fn $visit<E: Error>(self, value: $type) -> Result<Self::Value, E> {
-            Ok(T::deserialize(Present::one(IntoDeserializer::<E>::into_deserializer(value))).map_or_else(|_| odd(), Lenient))
+            Ok(T::deserialize(Present::one(IntoDeserializer::<E>::into_deserializer(value))).map_or_else(|_| malformed(), Lenient))
         }
     )*};
 }
@@ -76,7 +76,7 @@ impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for LenientVisitor<T> {
             return Ok(Lenient(value));
         }
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(odd())
+        Ok(malformed())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
@@ -84,7 +84,7 @@ impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for LenientVisitor<T> {
             return Ok(Lenient(value));
         }
         while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(odd())
+        Ok(malformed())
     }
 }
 
@@ -186,7 +186,8 @@ mod tests {
     }
 
     fn decode(json: &str) -> (Outer, u32) {
-        let (outer, odd) = counting_odd_fields(|| serde_json::from_str::<Lenient<Outer>>(json));
+        let (outer, odd) =
+            counting_malformed_fields(|| serde_json::from_str::<Lenient<Outer>>(json));
         (outer.unwrap().0, odd)
     }
 

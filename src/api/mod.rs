@@ -9,7 +9,7 @@
 //! | [`AdmissionCheck`] | `admissionchecks.kueue.x-k8s.io` | all |
 //! | [`ResourceFlavor`] | `resourceflavors.kueue.x-k8s.io` | node labels only |
 //!
-//! [`Served`] says which version and which fields of them the cluster serves.
+//! [`ServedApi`] says which version and which fields of them the cluster serves.
 
 mod admission_check;
 mod entry;
@@ -23,19 +23,20 @@ mod served;
 mod workload;
 
 pub use admission_check::{AdmissionCheck, ParametersReference};
-pub use entry::{CheckEntry, CheckState, Other};
+pub use entry::{AdmissionCheckState, CheckState, Other};
 pub use names::{ResourceVersion, Uid};
 pub use pod_set_update::PodSetUpdate;
 pub use quantity::{Quantity, QuantityError};
 pub use resource_flavor::ResourceFlavor;
-pub use served::{ApiVersion, Served};
+pub use served::{ApiVersion, ServedApi};
 pub use workload::{
-    Owner, PodSet, PodSetResource, PriorityClassKind, Since, Workload, WorkloadConditions,
+    Owner, PodSet, PodSetResource, PriorityClassKind, Workload, WorkloadCondition,
+    WorkloadConditions,
 };
 
 pub(crate) use admission_check::{AFTER_ADMISSION, AdmissionCheckObject, StatusCondition};
 pub(crate) use lenient::Lenient;
-pub(crate) use names::{Moment, Name, Names};
+pub(crate) use names::{CompactTime, Name, Names};
 pub(crate) use object::{SlimMeta, slim_resource};
 #[cfg(test)]
 pub(crate) use pod_set_update::fingerprint;
@@ -43,7 +44,7 @@ pub(crate) use pod_set_update::{
     Fingerprint, FingerprintKind, digest, short_digest, updates_digest,
 };
 pub(crate) use resource_flavor::ResourceFlavorObject;
-pub(crate) use served::{ProbeError, Probed, probe};
+pub(crate) use served::{DiscoveryError, Probed, discover};
 pub(crate) use workload::{Projection, Slice, WorkloadObject};
 
 /// Kueue's API group.

@@ -215,16 +215,16 @@ impl Names {
 
 /// A moment to the second, as the API has it, in four bytes: from 1970 to 2106. Anything else counts as absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Moment(Option<NonZeroU32>);
+pub(crate) struct CompactTime(Option<NonZeroU32>);
 
-impl Moment {
+impl CompactTime {
     pub(crate) fn get(self) -> Option<Timestamp> {
         self.0
             .and_then(|seconds| Timestamp::from_second(seconds.get().into()).ok())
     }
 }
 
-impl From<Option<Timestamp>> for Moment {
+impl From<Option<Timestamp>> for CompactTime {
     fn from(at: Option<Timestamp>) -> Self {
         Self(
             at.and_then(|at| u32::try_from(at.as_second()).ok())
@@ -256,7 +256,7 @@ mod tests {
             (
                 size_of::<Option<Name>>(),
                 size_of::<ResourceVersion>(),
-                size_of::<Moment>()
+                size_of::<CompactTime>()
             ),
             (8, 16, 4)
         );
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn a_moment_is_what_the_api_has() {
         let moment = |text: &str| {
-            Moment::from(text.parse().ok())
+            CompactTime::from(text.parse().ok())
                 .get()
                 .map(|at| at.to_string())
         };

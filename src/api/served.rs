@@ -51,16 +51,16 @@ impl fmt::Display for ApiVersion {
 /// What the cluster serves, read from its schema at start. Shown in `/diagnostics`.
 ///
 /// ```
-/// use kueue_check::api::{ApiVersion, Served};
+/// use kueue_check::api::{ApiVersion, ServedApi};
 ///
-/// let old = Served::assumed(ApiVersion::V1beta1);
+/// let old = ServedApi::fallback(ApiVersion::V1beta1);
 /// assert!(!old.requeue_after, "Kueue 0.14 has no requeueAfterSeconds: the SDK waits itself");
-/// assert!(!Served::assumed(ApiVersion::V1beta2).preemption_required, "no released Kueue accepts it");
+/// assert!(!ServedApi::fallback(ApiVersion::V1beta2).preemption_required, "no released Kueue accepts it");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct Served {
+pub struct ServedApi {
     /// The version used.
     pub version: ApiVersion,
     /// Whether the state PreemptionRequired is accepted (KEP-993; no released Kueue does). Otherwise it is shown as Pending with the reason.
@@ -71,9 +71,9 @@ pub struct Served {
     pub requeue_after: bool,
 }
 
-impl Served {
+impl ServedApi {
     /// What a version serves when its schema can't be read: every field that the version always had. The selector is tried and given up when refused.
-    pub fn assumed(version: ApiVersion) -> Self {
+    pub fn fallback(version: ApiVersion) -> Self {
         let current = version == ApiVersion::V1beta2;
         Self {
             version,
@@ -86,7 +86,7 @@ impl Served {
 
 /// Why it could not be found out.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ProbeError {
+pub(crate) enum DiscoveryError {
     #[error("Kueue is not installed: the API server does not serve the group {GROUP}")]
     NotInstalled,
     #[error(
@@ -104,15 +104,15 @@ const SCHEMA_PAUSE: Duration = Duration::from_millis(500);
 /// What the cluster serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Probed {
-    pub(crate) served: Served,
+    pub(crate) served: ServedApi,
     /// Whether the schema was read; else it is what the version always had.
     pub(crate) certain: bool,
 }
 
 /// Asks the cluster. Two requests, once the schema is published.
-pub(crate) async fn probe(client: &Client) -> Result<Probed, ProbeError> {
+pub(crate) async fn discover(client: &Client) -> Result<Probed, DiscoveryError> {
     let assumed = |version| Probed {
-        served: Served::assumed(version),
+        served: ServedApi::fallback(version),
         certain: false,
     };
     let version = newest_version(client).await?;
@@ -138,7 +138,7 @@ pub(crate) async fn probe(client: &Client) -> Result<Probed, ProbeError> {
     Ok(assumed(version))
 }
 
-async fn newest_version(client: &Client) -> Result<ApiVersion, ProbeError> {
+async fn newest_version(client: &Client) -> Result<ApiVersion, DiscoveryError> {
     #[derive(Deserialize)]
     struct Group {
         versions: Vec<Version>,
@@ -150,9 +150,9 @@ async fn newest_version(client: &Client) -> Result<ApiVersion, ProbeError> {
     let group: Group = match get(client, &format!("/apis/{GROUP}")).await {
         Ok(group) => group,
         Err(kube::Error::Api(status)) if status.code == 404 => {
-            return Err(ProbeError::NotInstalled);
+            return Err(DiscoveryError::NotInstalled);
         }
-        Err(error) => return Err(ProbeError::Client(Box::new(error))),
+        Err(error) => return Err(DiscoveryError::Client(Box::new(error))),
     };
     let served: Vec<String> = group
         .versions
@@ -163,10 +163,13 @@ async fn newest_version(client: &Client) -> Result<ApiVersion, ProbeError> {
     let newest = known
         .into_iter()
         .find(|known| served.iter().any(|version| version == known.as_str()));
-    newest.ok_or(ProbeError::OtherVersions { served })
+    newest.ok_or(DiscoveryError::OtherVersions { served })
 }
 
-async fn read_schema(client: &Client, version: ApiVersion) -> Result<Option<Served>, kube::Error> {
+async fn read_schema(
+    client: &Client,
+    version: ApiVersion,
+) -> Result<Option<ServedApi>, kube::Error> {
     match get::<Document>(client, &format!("/openapi/v3/apis/{GROUP}/{version}")).await {
         Ok(document) => Ok(document.served(version)),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
@@ -261,7 +264,7 @@ struct StateSchema {
 }
 
 impl Document {
-    fn served(self, version: ApiVersion) -> Option<Served> {
+    fn served(self, version: ApiVersion) -> Option<ServedApi> {
         let schemas = self.components.0.schemas.0;
         let workload = schemas
             .into_iter()
@@ -281,7 +284,7 @@ impl Document {
             .0
             .properties
             .0;
-        Some(Served {
+        Some(ServedApi {
             version,
             preemption_required: entry
                 .state
@@ -322,7 +325,7 @@ mod tests {
         }}})
     }
 
-    fn served(document: serde_json::Value) -> Option<Served> {
+    fn served(document: serde_json::Value) -> Option<ServedApi> {
         serde_json::from_value::<Document>(document)
             .unwrap()
             .served(ApiVersion::V1beta2)
@@ -340,7 +343,7 @@ mod tests {
         ];
         let selectable = json!([{"fieldPath": "status.admission.clusterQueue"}]);
         let expect = |preemption_required, selects_reserved, requeue_after| {
-            Some(Served {
+            Some(ServedApi {
                 version: ApiVersion::V1beta2,
                 preemption_required,
                 selects_reserved,

@@ -13,14 +13,14 @@ use crate::api::Workload;
 ///
 /// ```
 /// use std::collections::BTreeSet;
-/// use kueue_check::{Family, Seen, api::Workload};
+/// use kueue_check::{Family, WorkloadEvent, api::Workload};
 ///
 /// /// The Workloads that run, as `observe` keeps them.
-/// fn observe(running: &mut BTreeSet<String>, seen: Seen<'_>) {
+/// fn observe(running: &mut BTreeSet<String>, seen: WorkloadEvent<'_>) {
 ///     match seen {
-///         Seen::Listing => running.clear(),
-///         Seen::Workload(workload, _) if workload.is_admitted() => { running.insert(workload.to_string()); }
-///         Seen::Workload(workload, _) | Seen::Gone(workload) => { running.remove(&workload.to_string()); }
+///         WorkloadEvent::ListStarted => running.clear(),
+///         WorkloadEvent::Applied(workload, _) if workload.is_admitted() => { running.insert(workload.to_string()); }
+///         WorkloadEvent::Applied(workload, _) | WorkloadEvent::Removed(workload) => { running.remove(&workload.to_string()); }
 ///         _ => {}
 ///     }
 /// }
@@ -29,27 +29,27 @@ use crate::api::Workload;
 /// let train = Workload::from_json(serde_json::json!({
 ///     "metadata": {"namespace": "team-a", "name": "train"}, "status": {"conditions": [{"type": "Admitted", "status": "True"}]},
 /// }))?;
-/// observe(&mut running, Seen::Workload(&train, &Family::of(&train, [])));
+/// observe(&mut running, WorkloadEvent::Applied(&train, &Family::of(&train, [])));
 /// assert!(running.contains("team-a/train"));
-/// observe(&mut running, Seen::Gone(&train));
+/// observe(&mut running, WorkloadEvent::Removed(&train));
 /// assert!(running.is_empty());
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub enum Seen<'a> {
+pub enum WorkloadEvent<'a> {
     /// A list of all that hold quota is about to be shown, up to [`Listed`](Self::Listed): what it does not show is gone.
-    Listing,
+    ListStarted,
     /// A Workload as it is now, and what it is to the others of its job. It holds quota, or has just
     /// lost it, or has just finished. It is shown again when the others have changed that.
-    Workload(&'a Workload, &'a Family),
+    Applied(&'a Workload, &'a Family),
     /// A Workload that is no longer among those that hold quota, as it was last seen: it lost the quota, or was deleted. From here they look alike;
     /// [`release`](crate::AdmissionCheckController::release) tells them apart, on the leader.
-    Gone(&'a Workload),
+    Removed(&'a Workload),
     /// The list is complete.
-    Listed {
+    ListCompleted {
         /// Whether everything between the list before and this one was shown too. If not, a Workload may have come and gone unseen.
-        unbroken: bool,
+        continuous: bool,
     },
 }
 
@@ -57,36 +57,36 @@ pub enum Seen<'a> {
 ///
 /// ```
 /// use std::time::Duration;
-/// use kueue_check::Background;
+/// use kueue_check::BackgroundContext;
 ///
 /// /// Asks another system once a minute; only the leader writes what it hears.
-/// async fn background(mut context: Background) {
+/// async fn background(mut context: BackgroundContext) {
 ///     loop {
-///         if context.is_acting() {
+///         if context.is_leader() {
 ///             // ask, and write with `context.client()`
 ///         }
 ///         tokio::select! {
 ///             () = tokio::time::sleep(Duration::from_secs(60)) => {}
-///             () = context.acting_changed() => {}
+///             () = context.leadership_changed() => {}
 ///         }
 ///     }
 /// }
 /// # let _ = background;
 /// ```
 #[derive(Clone)]
-pub struct Background {
+pub struct BackgroundContext {
     client: Client,
     clock: Clock,
-    acting: watch::Receiver<bool>,
+    leading: watch::Receiver<bool>,
 }
 
-impl Background {
+impl BackgroundContext {
     /// For a test, or a program with a runtime of its own.
     pub fn new(client: Client, clock: Clock, acting: watch::Receiver<bool>) -> Self {
         Self {
             client,
             clock,
-            acting,
+            leading: acting,
         }
     }
 
@@ -101,23 +101,23 @@ impl Background {
     }
 
     /// Whether this replica decides. Only then should anything be written.
-    pub fn is_acting(&self) -> bool {
-        *self.acting.borrow()
+    pub fn is_leader(&self) -> bool {
+        *self.leading.borrow()
     }
 
-    /// Completes when [`is_acting`](Self::is_acting) has changed since this was last awaited; never again once the session is over.
-    pub async fn acting_changed(&mut self) {
-        if self.acting.changed().await.is_err() {
+    /// Completes when [`is_acting`](Self::is_leader) has changed since this was last awaited; never again once the session is over.
+    pub async fn leadership_changed(&mut self) {
+        if self.leading.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 }
 
-impl fmt::Debug for Background {
+impl fmt::Debug for BackgroundContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Background")
             .field("clock", &self.clock)
-            .field("acting", &self.is_acting())
+            .field("leading", &self.is_leader())
             .finish_non_exhaustive()
     }
 }

@@ -10,18 +10,18 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 use super::{
-    Background, CheckError, CheckRequest, EventNote, Message, Parameters, Policy, Preview,
-    ReleaseReason, Released, Reservation, Seen, StateChange, Verdict, Watches,
+    BackgroundContext, CheckError, CheckEvent, CheckRequest, Message, Parameters, Policy, Preview,
+    ReleaseOutcome, ReleaseReason, Reservation, StateChange, Verdict, Watches, WorkloadEvent,
 };
 use crate::api::AdmissionCheck;
 
 /// A controller that answers AdmissionChecks.
 ///
-/// Only [`check`](Self::check) and the name are required. A check that is one function need not implement this: see [`handler`](crate::handler).
+/// Only [`evaluate`](Self::check) and the name are required. A check that is one function need not implement this: see [`handler`](crate::handler).
 ///
 /// What the runtime does around it, and the author need not:
 /// - it watches the AdmissionChecks with this name, their parameters, and the Workloads that hold quota;
-/// - it asks [`check`](Self::check) about each such Workload: at once for a new reservation; again when the Workload, the parameters or one of the
+/// - it asks [`evaluate`](Self::check) about each such Workload: at once for a new reservation; again when the Workload, the parameters or one of the
 ///   [`watches`](Self::watches) change, when the verdict asked for it, and once after a restart;
 /// - it never asks twice at the same time about one Workload and AdmissionCheck, and drops an answer that comes too late;
 /// - it writes the state, and nobody else's; an error, a panic or a timeout writes none.
@@ -38,7 +38,7 @@ use crate::api::AdmissionCheck;
 ///         const { ControllerName::from_static("example.com/licences") }
 ///     }
 ///
-///     async fn check(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+///     async fn evaluate(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
 ///         let free = self.0.lock().await;
 ///         Ok(if *free > 0 { Verdict::ready("a licence is free") } else { Verdict::pending("all licences are in use") })
 ///     }
@@ -67,12 +67,12 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
     ///
     /// # Errors
     /// An error is not a verdict: it changes no state, and the check is asked again. See [`CheckError`].
-    fn check(
+    fn evaluate(
         &self,
         request: CheckRequest<Self::Parameters>,
     ) -> impl Future<Output = Result<Verdict, CheckError>> + Send;
 
-    /// What [`check`](Self::check) would say now, for a person who asks with the command `explain`. It must have no effect at all. Default: it is not asked.
+    /// What [`evaluate`](Self::check) would say now, for a person who asks with the command `explain`. It must have no effect at all. Default: it is not asked.
     ///
     /// A `check` that only reads, and decides by what it is given and what it reads, is its own preview:
     ///
@@ -82,28 +82,28 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
     /// # impl AdmissionCheckController for Licences {
     /// #     type Parameters = NoParameters;
     /// #     fn controller_name(&self) -> ControllerName { const { ControllerName::from_static("example.com/licences") } }
-    /// #     async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> { Ok(Verdict::ready("")) }
+    /// #     async fn evaluate(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> { Ok(Verdict::ready("")) }
     /// async fn preview(&self, request: CheckRequest<NoParameters>) -> Result<Preview, CheckError> {
-    ///     self.check(request).await.map(Preview::of)
+    ///     self.evaluate(request).await.map(Preview::of)
     /// }
     /// # }
     /// ```
     ///
     /// (for a function: `#[admission_check(controller = "...", read_only)]`). One that starts things says what it would start. One whose answer depends on what
-    /// the running process remembers says so with [`Preview::not_asked`]: `explain` is another process, in which nothing was observed, activated or begun.
+    /// the running process remembers says so with [`Preview::skipped`]: `explain` is another process, in which nothing was observed, activated or begun.
     ///
     /// Its object [`watches`](Self::watches) run while it is asked, so an index that they fill fills here too. A client from
     /// [`App::check_on`](crate::App::check_on), and the request, refuse every request that is not a read. Other systems are the author's to spare.
     ///
     /// # Errors
-    /// As [`check`](Self::check); shown, and nothing else.
+    /// As [`evaluate`](Self::check); shown, and nothing else.
     fn preview(
         &self,
         request: CheckRequest<Self::Parameters>,
     ) -> impl Future<Output = Result<Preview, CheckError>> + Send {
         let _ = request;
         async {
-            Ok(Preview::not_asked(
+            Ok(Preview::skipped(
                 "this check does not say that asking it has no effect",
             ))
         }
@@ -126,8 +126,8 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
 
     /// Stops what was started for `reservation`, which is over. Default: nothing was started.
     ///
-    /// Called until it says [`Released::Done`], before the check is asked about a later reservation of the same Workload. It must be idempotent, and may come
-    /// without an earlier [`check`](Self::check) in this process.
+    /// Called until it says [`ReleaseOutcome::Done`], before the check is asked about a later reservation of the same Workload. It must be idempotent, and may come
+    /// without an earlier [`evaluate`](Self::check) in this process.
     ///
     /// It is called when the pods are gone: of an evicted Workload when Kueue releases its quota. When a
     /// slice of an elastic job is [replaced](ReleaseReason::Replaced), it is called once the new one is
@@ -140,9 +140,9 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
         &self,
         reservation: &Reservation,
         why: ReleaseReason,
-    ) -> impl Future<Output = Result<Released, CheckError>> + Send {
+    ) -> impl Future<Output = Result<ReleaseOutcome, CheckError>> + Send {
         let _ = (reservation, why);
-        async { Ok(Released::NothingToRelease) }
+        async { Ok(ReleaseOutcome::NeverAllocates) }
     }
 
     /// The reservations for which something was started and not yet released, as far as this controller can find out (from labels of the objects that it
@@ -152,7 +152,9 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
     ///
     /// # Errors
     /// It is asked again after a growing delay.
-    fn outstanding(&self) -> impl Future<Output = Result<Vec<Reservation>, CheckError>> + Send {
+    fn unreleased_reservations(
+        &self,
+    ) -> impl Future<Output = Result<Vec<Reservation>, CheckError>> + Send {
         async { Ok(Vec::new()) }
     }
 
@@ -164,17 +166,17 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
     /// Shown what the runtime sees of Workloads, for a check that accounts for what it has approved. Default: it looks away.
     ///
     /// Called for each Workload that holds quota, also for those that this check is not asked about, by standbys too, and always before the check is asked
-    /// about what it shows. It is called from the runtime's loop, so it must return at once. A question takes longer: when [`check`](Self::check) hears it, something
+    /// about what it shows. It is called from the runtime's loop, so it must return at once. A question takes longer: when [`evaluate`](Self::check) hears it, something
     /// newer may have been shown, the end of the job even. What counts then is what was shown. See [`Seen`].
-    fn observe(&self, seen: Seen<'_>) {
+    fn observe(&self, seen: WorkloadEvent<'_>) {
         let _ = seen;
     }
 
     /// Work beside the answers: to ask another system at its own pace, to write the parameters' status. Default: none.
     ///
-    /// Begun once for each session with the cluster, on standbys too, and dropped with it; [`Background::is_acting`] says who leads. When it returns, it is
+    /// Begun once for each session with the cluster, on standbys too, and dropped with it; [`BackgroundContext::is_leader`] says who leads. When it returns, it is
     /// over. A panic ends the process, which is then started again.
-    fn background(&self, context: Background) -> impl Future<Output = ()> + Send {
+    fn background(&self, context: BackgroundContext) -> impl Future<Output = ()> + Send {
         let _ = context;
         async {}
     }
@@ -183,7 +185,7 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
     /// `/metrics` each time it is read. Default: none. [`MetricsText`](crate::MetricsText) writes
     /// them, and escapes label values: text of others that is not escaped can add series, or make
     /// the whole of `/metrics` unreadable. Every replica is asked: show what only the leader knows
-    /// only while [`Background::is_acting`].
+    /// only while [`BackgroundContext::is_leader`].
     fn metrics(&self) -> String {
         String::new()
     }
@@ -199,13 +201,13 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
         Policy::default()
     }
 
-    /// The Workloads' annotations that [`check`](Self::check) reads: whole keys, or domains with their slash (`example.com/`) for all of theirs.
+    /// The Workloads' annotations that [`evaluate`](Self::check) reads: whole keys, or domains with their slash (`example.com/`) for all of theirs.
     /// Others are not kept. Default: none.
     fn annotations(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// How long [`check`](Self::check) may take. Default: what the command line says (30 s).
+    /// How long [`evaluate`](Self::check) may take. Default: what the command line says (30 s).
     fn timeout(&self) -> Option<Duration> {
         None
     }
@@ -233,13 +235,13 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
     ///
     /// With a message, an answer that Kueue has not acted on yet is taken back to Pending with it, and what was started is
     /// [released](Self::release) with [`ReleaseReason::CheckInactive`], until there are good parameters again.
-    fn without_parameters(&self, problem: &ParametersProblem<'_>) -> Option<String> {
+    fn on_parameters_unavailable(&self, problem: &ParametersProblem<'_>) -> Option<String> {
         let _ = problem;
         None
     }
 
     /// The event that tells of a change of state. Default: a reason such as `AdmissionCheckReady`, and a note with both states and the message.
-    fn state_event(&self, change: &StateChange<'_>) -> EventNote {
+    fn state_change_event(&self, change: &StateChange<'_>) -> CheckEvent {
         change.event()
     }
 
@@ -275,14 +277,14 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ParametersProblem<'a> {
-    /// One word, as in the condition `Active`: `ParametersNotFound`, `ParametersOfWrongKind`, `ParametersMissing`, `ParametersInvalid`, or the author's own.
+    /// One word, as in the condition `Active`: `ParametersNotFound`, `ParametersKindMismatch`, `ParametersMissing`, `ParametersInvalid`, or the author's own.
     pub reason: &'a str,
     /// What is wrong and what to do.
     pub message: &'a str,
 }
 
 impl<'a> ParametersProblem<'a> {
-    /// The problem, as [`without_parameters`](AdmissionCheckController::without_parameters) is told of it.
+    /// The problem, as [`without_parameters`](AdmissionCheckController::on_parameters_unavailable) is told of it.
     pub fn new(reason: &'a str, message: &'a str) -> Self {
         Self { reason, message }
     }

@@ -11,9 +11,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use super::parameters::{AnyParameters, ParametersType};
 use super::watches::Start;
 use super::{
-    AdmissionCheckController, Background, CheckError, ControllerName, EventNote, Inactive,
-    ParametersProblem, Policy, ReleaseReason, Released, Request, Reservation, Seen, StateChange,
-    Verdict, Watches,
+    AdmissionCheckController, BackgroundContext, CheckError, CheckEvent, ControllerName, Inactive,
+    ParametersProblem, Policy, ReleaseOutcome, ReleaseReason, Request, Reservation, StateChange,
+    Verdict, Watches, WorkloadEvent,
 };
 use crate::api::AdmissionCheck;
 #[cfg(feature = "cli")]
@@ -23,21 +23,21 @@ use crate::check::Preview;
 ///
 /// ```
 /// use kueue_check::prelude::*;
-/// use kueue_check::Check;
+/// use kueue_check::DynCheck;
 ///
 /// #[admission_check(controller = "example.com/approve", read_only)]
 /// async fn approve() -> Verdict {
 ///     Verdict::ready("as all are")
 /// }
 ///
-/// let check = Check::from(approve);
+/// let check = DynCheck::from(approve);
 /// assert_eq!(check.controller_name().as_str(), "example.com/approve");
 /// assert!(check.permissions().is_empty(), "it needs no right but those of every check");
 /// ```
 #[derive(Clone)]
-pub struct Check(Arc<dyn Erased>);
+pub struct DynCheck(Arc<dyn ErasedCheck>);
 
-trait Erased: Send + Sync {
+trait ErasedCheck: Send + Sync {
     fn controller_name(&self) -> ControllerName;
     fn parameters(&self) -> ParametersType;
     fn check(&self, request: Request) -> BoxFuture<'_, Result<Verdict, CheckError>>;
@@ -52,11 +52,11 @@ trait Erased: Send + Sync {
         &'a self,
         reservation: &'a Reservation,
         why: ReleaseReason,
-    ) -> BoxFuture<'a, Result<Released, CheckError>>;
+    ) -> BoxFuture<'a, Result<ReleaseOutcome, CheckError>>;
     fn outstanding(&self) -> BoxFuture<'_, Result<Vec<Reservation>, CheckError>>;
     fn watches(&self) -> Watches;
-    fn observe(&self, seen: Seen<'_>);
-    fn background(&self, context: Background) -> BoxFuture<'_, ()>;
+    fn observe(&self, seen: WorkloadEvent<'_>);
+    fn background(&self, context: BackgroundContext) -> BoxFuture<'_, ()>;
     fn metrics(&self) -> String;
     fn definitions(&self) -> Vec<CustomResourceDefinition>;
     fn policy(&self) -> Policy;
@@ -64,7 +64,7 @@ trait Erased: Send + Sync {
     fn timeout(&self) -> Option<Duration>;
     fn lifetime(&self) -> Lifetime;
     fn without_parameters(&self, problem: &ParametersProblem<'_>) -> Option<String>;
-    fn state_event(&self, change: &StateChange<'_>) -> EventNote;
+    fn state_event(&self, change: &StateChange<'_>) -> CheckEvent;
     fn permissions(&self) -> Vec<PolicyRule>;
     fn namespace_permissions(&self) -> Vec<PolicyRule>;
 }
@@ -79,7 +79,7 @@ pub(crate) struct Lifetime {
 }
 
 /// The one adapter between the author's trait, whose futures have no names, and the runtime.
-impl<C: AdmissionCheckController> Erased for C {
+impl<C: AdmissionCheckController> ErasedCheck for C {
     fn controller_name(&self) -> ControllerName {
         self.controller_name()
     }
@@ -93,7 +93,7 @@ impl<C: AdmissionCheckController> Erased for C {
             let request = request
                 .typed()
                 .ok_or_else(|| CheckError::permanent(WRONG_TYPE))?;
-            AdmissionCheckController::check(self, request).await
+            AdmissionCheckController::evaluate(self, request).await
         })
     }
 
@@ -124,23 +124,23 @@ impl<C: AdmissionCheckController> Erased for C {
         &'a self,
         reservation: &'a Reservation,
         why: ReleaseReason,
-    ) -> BoxFuture<'a, Result<Released, CheckError>> {
+    ) -> BoxFuture<'a, Result<ReleaseOutcome, CheckError>> {
         Box::pin(AdmissionCheckController::release(self, reservation, why))
     }
 
     fn outstanding(&self) -> BoxFuture<'_, Result<Vec<Reservation>, CheckError>> {
-        Box::pin(AdmissionCheckController::outstanding(self))
+        Box::pin(AdmissionCheckController::unreleased_reservations(self))
     }
 
     fn watches(&self) -> Watches {
         self.watches()
     }
 
-    fn observe(&self, seen: Seen<'_>) {
+    fn observe(&self, seen: WorkloadEvent<'_>) {
         self.observe(seen);
     }
 
-    fn background(&self, context: Background) -> BoxFuture<'_, ()> {
+    fn background(&self, context: BackgroundContext) -> BoxFuture<'_, ()> {
         Box::pin(AdmissionCheckController::background(self, context))
     }
 
@@ -172,11 +172,11 @@ impl<C: AdmissionCheckController> Erased for C {
     }
 
     fn without_parameters(&self, problem: &ParametersProblem<'_>) -> Option<String> {
-        self.without_parameters(problem)
+        self.on_parameters_unavailable(problem)
     }
 
-    fn state_event(&self, change: &StateChange<'_>) -> EventNote {
-        self.state_event(change)
+    fn state_event(&self, change: &StateChange<'_>) -> CheckEvent {
+        self.state_change_event(change)
     }
 
     fn permissions(&self) -> Vec<PolicyRule> {
@@ -191,7 +191,7 @@ impl<C: AdmissionCheckController> Erased for C {
 const WRONG_TYPE: &str =
     "the parameters are of another type than the check's: a fault in kueue-check";
 
-impl Check {
+impl DynCheck {
     /// The check that `controller` answers.
     pub fn new(controller: impl AdmissionCheckController) -> Self {
         Self(Arc::new(controller))
@@ -227,7 +227,7 @@ impl Check {
         &self,
         reservation: &Reservation,
         why: ReleaseReason,
-    ) -> Result<Released, CheckError> {
+    ) -> Result<ReleaseOutcome, CheckError> {
         self.0.release(reservation, why).await
     }
 
@@ -240,11 +240,11 @@ impl Check {
     }
 
     /// Shows it what is seen. A panic of the author's is the author's, not the loop's.
-    pub(crate) fn observe(&self, seen: Seen<'_>) {
+    pub(crate) fn observe(&self, seen: WorkloadEvent<'_>) {
         self.caught("observe", || self.0.observe(seen));
     }
 
-    pub(crate) async fn background(&self, context: Background) {
+    pub(crate) async fn background(&self, context: BackgroundContext) {
         self.0.background(context).await;
     }
 
@@ -287,7 +287,7 @@ impl Check {
     }
 
     /// A panic of the author's code counts as the default.
-    pub(crate) fn state_event(&self, change: &StateChange<'_>) -> EventNote {
+    pub(crate) fn state_event(&self, change: &StateChange<'_>) -> CheckEvent {
         self.caught("state_event", || self.0.state_event(change))
             .unwrap_or_else(|| change.event())
     }
@@ -342,13 +342,13 @@ impl Check {
     }
 }
 
-impl<C: AdmissionCheckController> From<C> for Check {
+impl<C: AdmissionCheckController> From<C> for DynCheck {
     fn from(controller: C) -> Self {
         Self::new(controller)
     }
 }
 
-impl fmt::Debug for Check {
+impl fmt::Debug for DynCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Check")
             .field(&self.controller_name())

@@ -6,27 +6,27 @@ use crate::api::CheckState;
 /// An event about a Workload, for `kubectl describe`. Sent off the write path, bounded and paced as the runtime's own events are.
 ///
 /// ```
-/// use kueue_check::{EventNote, NoParameters, RequestBuilder, api::Workload};
+/// use kueue_check::{CheckEvent, NoParameters, RequestBuilder, api::Workload};
 ///
 /// # let workload = Workload::from_json(serde_json::json!({"metadata": {"namespace": "team-a", "name": "train", "uid": "1"}}))?;
 /// let request = RequestBuilder::new(workload, "licences").build(NoParameters);
-/// request.tell(EventNote::warning("LicenceExpires", "the licence ends on 2026-12-01: renew it"));
+/// request.record_event(CheckEvent::warning("LicenceExpires", "the licence ends on 2026-12-01: renew it"));
 ///
-/// let told = request.told();
+/// let told = request.recorded_events();
 /// assert!(told[0].is_warning());
 /// assert_eq!((told[0].reason(), told[0].note()), ("LicenceExpires", "the licence ends on 2026-12-01: renew it"));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
-pub struct EventNote {
+pub struct CheckEvent {
     pub(crate) warning: bool,
     pub(crate) reason: &'static str,
     pub(crate) action: &'static str,
     pub(crate) note: Message,
 }
 
-impl EventNote {
+impl CheckEvent {
     /// Something that is as it should be. `reason` is one word in CamelCase; the note is cut at 1,024 characters.
     pub fn normal(reason: &'static str, note: impl Into<Message>) -> Self {
         Self {
@@ -70,13 +70,13 @@ impl EventNote {
 /// A state that was written.
 ///
 /// ```
-/// use kueue_check::{EventNote, StateChange, api::CheckState};
+/// use kueue_check::{CheckEvent, StateChange, api::CheckState};
 ///
 /// /// As in `state_event` of a check that has names of its own for it.
-/// fn state_event(change: &StateChange<'_>) -> EventNote {
+/// fn state_event(change: &StateChange<'_>) -> CheckEvent {
 ///     match change.to {
-///         CheckState::Ready => EventNote::normal("LicenceGranted", change.message),
-///         _ => EventNote::normal("LicenceAwaited", change.message),
+///         CheckState::Ready => CheckEvent::normal("LicenceGranted", change.message),
+///         _ => CheckEvent::normal("LicenceAwaited", change.message),
 ///     }
 /// }
 ///
@@ -97,7 +97,7 @@ pub struct StateChange<'a> {
 }
 
 impl<'a> StateChange<'a> {
-    /// The change, as [`state_event`](super::AdmissionCheckController::state_event) is told of it.
+    /// The change, as [`state_event`](super::AdmissionCheckController::state_change_event) is told of it.
     pub fn new(
         admission_check: &'a str,
         from: &'a CheckState,
@@ -113,7 +113,7 @@ impl<'a> StateChange<'a> {
     }
 
     /// How a change is told unless the check says otherwise.
-    pub(crate) fn event(&self) -> EventNote {
+    pub(crate) fn event(&self) -> CheckEvent {
         let reason = match self.to {
             CheckState::Ready => "AdmissionCheckReady",
             CheckState::Retry => "AdmissionCheckRetry",
@@ -127,7 +127,7 @@ impl<'a> StateChange<'a> {
             to,
             message,
         } = self;
-        EventNote::normal(
+        CheckEvent::normal(
             reason,
             format!("Admission check \"{admission_check}\": {from} → {to}: {message}"),
         )

@@ -22,14 +22,14 @@ mod updates;
 mod verdict;
 mod watches;
 
-pub use background::{Background, Seen};
+pub use background::{BackgroundContext, WorkloadEvent};
 pub use controller::{
     AdmissionCheckController, ControllerName, ControllerNameError, Inactive, ParametersProblem,
 };
 pub use duration::{HumanDuration, HumanDurationError};
-pub use erased::Check;
+pub use erased::DynCheck;
 pub use error::{CheckError, ErrorKind};
-pub use event::{EventNote, StateChange};
+pub use event::{CheckEvent, StateChange};
 pub use family::{Family, FamilyRole};
 pub use message::{MESSAGE_LIMIT, Message};
 pub use metrics::{MetricFamily, MetricsText};
@@ -37,22 +37,22 @@ pub use parameters::{NoParameters, Parameters, ParametersKind, Validation};
 pub use policy::{AfterAdmission, OnError, OnFailure, OnTimeout, PendingTimeout, Policy};
 pub use preview::Preview;
 pub use request::{CheckRequest, Request, RequestBuilder};
-pub use reservation::{ReleaseReason, Released, Reservation, ReservationError};
-pub use scheduling::{RefusedChange, scheduling_directives_may_change};
+pub use reservation::{ReleaseOutcome, ReleaseReason, Reservation, ReservationError};
+pub use scheduling::{ForbiddenChange, scheduling_directives_may_change};
 pub use updates::{
     KeyConflict, MAX_TOLERATIONS, MAX_UPDATES, PodSetUpdateBuilder, PodSetUpdates,
     PodSetUpdatesBuilder, PodSetUpdatesError,
 };
 pub use verdict::Verdict;
-pub use watches::{Wake, Watches};
+pub use watches::{Trigger, Watches};
 
 pub(crate) use erased::Lifetime;
 pub(crate) use family::{Families, Fate};
 pub(crate) use message::redact;
-pub(crate) use parameters::{AnyParameters, ParametersType, Read};
-pub(crate) use policy::Settled;
-pub(crate) use preview::Previewed;
+pub(crate) use parameters::{AnyParameters, DecodedParameters, ParametersType};
+pub(crate) use policy::ResolvedPolicy;
+pub(crate) use preview::PreviewOutcome;
 pub(crate) use request::ReadWorkload;
 pub(crate) use updates::Conflicts;
-pub(crate) use verdict::Answer;
+pub(crate) use verdict::VerdictKind;
 pub(crate) use watches::Start;

@@ -77,7 +77,7 @@ pub trait Parameters: Sized + Send + Sync + 'static {
 
     /// The definition of a resource that somebody else defines and installs. `validate` compares files with it; nothing prints or applies it. Default: none, and
     /// `validate` says that it did not look for unknown fields.
-    fn definition_of_others() -> Option<CustomResourceDefinition> {
+    fn defined_elsewhere() -> Option<CustomResourceDefinition> {
         None
     }
 }
@@ -204,7 +204,7 @@ pub(crate) type AnyParameters = Arc<dyn Any + Send + Sync>;
 #[derive(Clone)]
 pub(crate) struct ParametersType {
     pub(crate) kind: Option<ParametersKind>,
-    pub(crate) read: fn(serde_json::Value) -> Result<Read, String>,
+    pub(crate) read: fn(serde_json::Value) -> Result<DecodedParameters, String>,
     pub(crate) definition: fn() -> Option<CustomResourceDefinition>,
     #[cfg(feature = "cli")]
     pub(crate) definition_of_others: fn() -> Option<CustomResourceDefinition>,
@@ -212,7 +212,7 @@ pub(crate) struct ParametersType {
 
 /// Parameters that were decoded and found valid.
 #[derive(Clone)]
-pub(crate) struct Read {
+pub(crate) struct DecodedParameters {
     pub(crate) value: AnyParameters,
     pub(crate) policy: Option<Policy>,
 }
@@ -224,19 +224,19 @@ impl ParametersType {
             read: |object| {
                 let parameters = P::decode(object)?;
                 parameters.validate()?;
-                Ok(Read {
+                Ok(DecodedParameters {
                     policy: parameters.policy().cloned(),
                     value: Arc::new(parameters),
                 })
             },
             definition: P::custom_resource_definition,
             #[cfg(feature = "cli")]
-            definition_of_others: P::definition_of_others,
+            definition_of_others: P::defined_elsewhere,
         }
     }
 }
 
-impl fmt::Debug for Read {
+impl fmt::Debug for DecodedParameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Read")
             .field("policy", &self.policy)

@@ -113,7 +113,7 @@ pub enum OnFailure {
 
 /// A policy with every choice made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Settled {
+pub(crate) struct ResolvedPolicy {
     pub(crate) on_error: OnError,
     pub(crate) on_error_after: Duration,
     pub(crate) pending_timeout: Option<(Duration, OnTimeout)>,
@@ -130,7 +130,7 @@ const MAX_EVICTIONS_PER_HOUR: u32 = 10;
 
 impl Policy {
     /// The operator's choices, then the author's, then the defaults.
-    pub(crate) fn settle(operator: Option<&Self>, author: &Self) -> Settled {
+    pub(crate) fn resolve(operator: Option<&Self>, author: &Self) -> ResolvedPolicy {
         let none = Self::default();
         let operator = operator.unwrap_or(&none);
         let (own, other) = (
@@ -138,7 +138,7 @@ impl Policy {
             author.after_admission.unwrap_or_default(),
         );
         let timeout = operator.pending_timeout.or(author.pending_timeout);
-        Settled {
+        ResolvedPolicy {
             on_error: operator.on_error.or(author.on_error).unwrap_or_default(),
             on_error_after: operator
                 .on_error_after
@@ -187,7 +187,7 @@ mod tests {
             "onErrorAfter": "1h", "pendingTimeout": {"after": "2d", "then": "Retry"}, "afterAdmission": {"onFailure": "Evict"},
         }))
         .unwrap();
-        let settled = Policy::settle(Some(&operator), &author);
+        let settled = Policy::resolve(Some(&operator), &author);
         assert_eq!(
             (settled.on_error, settled.on_error_after),
             (OnError::Admit, Duration::from_hours(1))
@@ -204,7 +204,7 @@ mod tests {
             ),
             (Some(OnFailure::Evict), 5, 10)
         );
-        let defaults = Policy::settle(None, &Policy::default());
+        let defaults = Policy::resolve(None, &Policy::default());
         assert_eq!(
             (
                 defaults.on_error,

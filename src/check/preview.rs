@@ -9,7 +9,7 @@ use super::{Message, Verdict};
 ///
 /// /// As in `preview` of a check that takes a licence when it is asked.
 /// fn preview(free: u32) -> Preview {
-///     if free > 0 { Preview::of(Verdict::ready("would take one")) } else { Preview::not_asked("the licence server says only whom it refuses") }
+///     if free > 0 { Preview::of(Verdict::ready("would take one")) } else { Preview::skipped("the licence server says only whom it refuses") }
 /// }
 ///
 /// assert!(preview(1).verdict().is_some_and(Verdict::is_ready));
@@ -17,35 +17,35 @@ use super::{Message, Verdict};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
-pub struct Preview(pub(crate) Previewed);
+pub struct Preview(pub(crate) PreviewOutcome);
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Previewed {
+pub(crate) enum PreviewOutcome {
     Verdict(Verdict),
-    NotAsked(Message),
+    Skipped(Message),
 }
 
 impl Preview {
     /// It would say this.
     pub fn of(verdict: Verdict) -> Self {
-        Self(Previewed::Verdict(verdict))
+        Self(PreviewOutcome::Verdict(verdict))
     }
 
     /// It cannot be asked without effects, or not by this process; `why`, and what to look at instead.
-    pub fn not_asked(why: impl Into<Message>) -> Self {
-        Self(Previewed::NotAsked(why.into()))
+    pub fn skipped(why: impl Into<Message>) -> Self {
+        Self(PreviewOutcome::Skipped(why.into()))
     }
 
     /// Nobody has said that to ask it has no effect.
-    pub(crate) fn not_read_only() -> Self {
-        Self::not_asked("this check does not say that asking it has no effect (`read_only`)")
+    pub(crate) fn has_side_effects() -> Self {
+        Self::skipped("this check does not say that asking it has no effect (`read_only`)")
     }
 
     /// What it would say; `None` if it was not asked.
     pub fn verdict(&self) -> Option<&Verdict> {
         match &self.0 {
-            Previewed::Verdict(verdict) => Some(verdict),
-            Previewed::NotAsked(_) => None,
+            PreviewOutcome::Verdict(verdict) => Some(verdict),
+            PreviewOutcome::Skipped(_) => None,
         }
     }
 }

@@ -10,8 +10,8 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 
 use super::parameters::AnyParameters;
-use super::{CheckError, EventNote, Family, Reservation};
-use crate::api::{CheckEntry, Quantity, ResourceFlavor, Workload};
+use super::{CheckError, CheckEvent, Family, Reservation};
+use crate::api::{AdmissionCheckState, Quantity, ResourceFlavor, Workload};
 
 /// The question: may this Workload start? With everything that is known, and no way to change anything.
 ///
@@ -75,7 +75,7 @@ struct Data {
     parameters_generation: i64,
     flavors: Arc<BTreeMap<String, ResourceFlavor>>,
     reader: Arc<dyn ReadWorkload>,
-    told: Mutex<Vec<EventNote>>,
+    told: Mutex<Vec<CheckEvent>>,
 }
 
 /// Fetches whole Workloads; the only access to the cluster that a request gives.
@@ -147,13 +147,13 @@ impl Request {
     pub fn attempt(&self) -> u32 {
         self.workload()
             .check(self.admission_check())
-            .and_then(CheckEntry::retry_count)
+            .and_then(AdmissionCheckState::retry_count)
             .unwrap_or(0)
             .saturating_add(1)
     }
 
     /// How many times the check has been asked about this reservation, this time included. Starts again from 1 in a new process.
-    pub fn evaluation(&self) -> u32 {
+    pub fn evaluation_count(&self) -> u32 {
         self.0.evaluation
     }
 
@@ -198,12 +198,12 @@ impl Request {
     }
 
     /// Tells people something about the Workload, as an event. It is sent when the check has answered, whatever it answers.
-    pub fn tell(&self, note: EventNote) {
-        self.told().push(note);
+    pub fn record_event(&self, note: CheckEvent) {
+        self.recorded_events().push(note);
     }
 
     /// What has been told so far, for tests.
-    pub fn told(&self) -> MutexGuard<'_, Vec<EventNote>> {
+    pub fn recorded_events(&self) -> MutexGuard<'_, Vec<CheckEvent>> {
         self.0.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

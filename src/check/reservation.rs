@@ -73,7 +73,7 @@ impl Reservation {
         let since = workload
             .conditions()
             .quota_reserved()
-            .at()
+            .last_transition_time()
             .unwrap_or_default();
         let (namespace, name) = (workload.namespace(), workload.name());
         Self::new(namespace, name, workload.uid().clone(), check, since)
@@ -265,7 +265,7 @@ pub enum ReleaseReason {
     /// The check no longer applies: the AdmissionCheck was deleted or given to another controller, or Kueue assigned flavors for which it is not required.
     CheckRemoved,
     /// The AdmissionCheck's parameters are missing or wrong, and the check does not go on with the last good ones
-    /// ([`without_parameters`](super::AdmissionCheckController::without_parameters)).
+    /// ([`without_parameters`](super::AdmissionCheckController::on_parameters_unavailable)).
     CheckInactive,
 }
 
@@ -290,27 +290,27 @@ impl ReleaseReason {
 ///
 /// ```
 /// use std::time::Duration;
-/// use kueue_check::{CheckError, Released, Reservation};
+/// use kueue_check::{CheckError, ReleaseOutcome, Reservation};
 ///
 /// # struct Machines(bool);
 /// # impl Machines { async fn stop(&self, _: &str) -> Result<bool, std::io::Error> { Ok(self.0) } }
-/// async fn release(machines: &Machines, reservation: &Reservation) -> Result<Released, CheckError> {
+/// async fn release(machines: &Machines, reservation: &Reservation) -> Result<ReleaseOutcome, CheckError> {
 ///     let stopped = machines.stop(&reservation.to_string()).await?; // an error: it is called again
-///     Ok(if stopped { Released::Done } else { Released::Later(Duration::from_secs(20)) })
+///     Ok(if stopped { ReleaseOutcome::Done } else { ReleaseOutcome::RetryAfter(Duration::from_secs(20)) })
 /// }
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let reservation: Reservation = "team-a/train/1/machines/1763715605".parse()?;
-/// assert_eq!(release(&Machines(false), &reservation).await.ok(), Some(Released::Later(Duration::from_secs(20))));
+/// assert_eq!(release(&Machines(false), &reservation).await.ok(), Some(ReleaseOutcome::RetryAfter(Duration::from_secs(20))));
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Released {
+pub enum ReleaseOutcome {
     /// Everything that was started for the reservation has been stopped.
     Done,
     /// Stopping takes time: call again after the delay.
-    Later(Duration),
+    RetryAfter(Duration),
     /// This check never starts anything, so the runtime need not ask it again, nor find out why a reservation is over.
-    NothingToRelease,
+    NeverAllocates,
 }

@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::{Affinity, NodeAffinity, NodeSelectorTerm, PodSp
 /// assert_eq!(refused[0].to_string(), "spec: Forbidden: pod updates may not change fields other than");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RefusedChange {
+pub struct ForbiddenChange {
     /// The field's path, such as `spec.nodeSelector`.
     pub field: String,
     /// Whether the API server calls it `Invalid` (else `Forbidden`).
@@ -24,7 +24,7 @@ pub struct RefusedChange {
     pub message: &'static str,
 }
 
-impl fmt::Display for RefusedChange {
+impl fmt::Display for ForbiddenChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -40,9 +40,9 @@ impl fmt::Display for RefusedChange {
     }
 }
 
-impl std::error::Error for RefusedChange {}
+impl std::error::Error for ForbiddenChange {}
 
-impl RefusedChange {
+impl ForbiddenChange {
     fn invalid(field: impl Into<String>, message: &'static str) -> Self {
         Self {
             field: field.into(),
@@ -90,7 +90,7 @@ const TERMS: &str =
 /// assert!(kueue_check::scheduling_directives_may_change(&gated, &released).is_empty());
 /// assert!(!kueue_check::scheduling_directives_may_change(&released, &gated).is_empty());
 /// ```
-pub fn scheduling_directives_may_change(old: &PodSpec, new: &PodSpec) -> Vec<RefusedChange> {
+pub fn scheduling_directives_may_change(old: &PodSpec, new: &PodSpec) -> Vec<ForbiddenChange> {
     let mut refused = Vec::new();
     refused.extend(tolerations(
         old.tolerations.as_deref(),
@@ -105,15 +105,15 @@ pub fn scheduling_directives_may_change(old: &PodSpec, new: &PodSpec) -> Vec<Ref
         refused.extend(node_selector(old, new));
         refused.extend(node_affinity(node_affinity_of(old), node_affinity_of(new)));
         if with_node_affinity_of(old, new) != old.affinity {
-            refused.push(RefusedChange::forbidden("spec", OTHER_FIELDS));
+            refused.push(ForbiddenChange::forbidden("spec", OTHER_FIELDS));
         }
     } else if selector_of(old) != selector_of(new) || old.affinity != new.affinity {
-        refused.push(RefusedChange::forbidden("spec", OTHER_FIELDS));
+        refused.push(ForbiddenChange::forbidden("spec", OTHER_FIELDS));
     }
     refused
 }
 
-fn tolerations(old: Option<&[Toleration]>, new: Option<&[Toleration]>) -> Option<RefusedChange> {
+fn tolerations(old: Option<&[Toleration]>, new: Option<&[Toleration]>) -> Option<ForbiddenChange> {
     let same = |old: &Toleration, new: &Toleration| {
         Toleration {
             toleration_seconds: None,
@@ -125,10 +125,10 @@ fn tolerations(old: Option<&[Toleration]>, new: Option<&[Toleration]>) -> Option
     };
     let kept = |old: &Toleration| new.unwrap_or_default().iter().any(|new| same(old, new));
     (!old.unwrap_or_default().iter().all(kept))
-        .then(|| RefusedChange::forbidden("spec.tolerations", TOLERATIONS_STAY))
+        .then(|| ForbiddenChange::forbidden("spec.tolerations", TOLERATIONS_STAY))
 }
 
-fn new_gates(old: &PodSpec, new: &PodSpec) -> Vec<RefusedChange> {
+fn new_gates(old: &PodSpec, new: &PodSpec) -> Vec<ForbiddenChange> {
     let old = old.scheduling_gates.as_deref().unwrap_or_default();
     let gates = new
         .scheduling_gates
@@ -139,7 +139,7 @@ fn new_gates(old: &PodSpec, new: &PodSpec) -> Vec<RefusedChange> {
     let added = gates.filter(|(_, gate)| old.iter().all(|known| known.name != gate.name));
     added
         .map(|(at, _)| {
-            RefusedChange::forbidden(
+            ForbiddenChange::forbidden(
                 format!("spec.schedulingGates[{at}].name"),
                 "only deletion is allowed, but found new scheduling gate",
             )
@@ -147,30 +147,30 @@ fn new_gates(old: &PodSpec, new: &PodSpec) -> Vec<RefusedChange> {
         .collect()
 }
 
-fn node_selector(old: &PodSpec, new: &PodSpec) -> Option<RefusedChange> {
+fn node_selector(old: &PodSpec, new: &PodSpec) -> Option<ForbiddenChange> {
     let wanted = selector_of(new);
     let kept = selector_of(old)
         .iter()
         .all(|(key, value)| wanted.get(key) == Some(value));
-    (!kept).then(|| RefusedChange::invalid("spec.nodeSelector", ONLY_SELECTOR_ADDITIONS))
+    (!kept).then(|| ForbiddenChange::invalid("spec.nodeSelector", ONLY_SELECTOR_ADDITIONS))
 }
 
 fn selector_of(spec: &PodSpec) -> BTreeMap<String, String> {
     spec.node_selector.clone().unwrap_or_default()
 }
 
-fn node_affinity(old: Option<&NodeAffinity>, new: Option<&NodeAffinity>) -> Vec<RefusedChange> {
+fn node_affinity(old: Option<&NodeAffinity>, new: Option<&NodeAffinity>) -> Vec<ForbiddenChange> {
     let Some(old) = required_terms(old).filter(|terms| !terms.is_empty()) else {
         return Vec::new();
     };
     let new = required_terms(new).unwrap_or_default();
     if old.len() != new.len() {
-        return vec![RefusedChange::invalid(TERMS, SAME_NUMBER_OF_TERMS)];
+        return vec![ForbiddenChange::invalid(TERMS, SAME_NUMBER_OF_TERMS)];
     }
     let pairs = old.iter().zip(new).enumerate();
     let narrowed = pairs.filter(|(_, (old, new))| !only_adds(old, new));
     narrowed
-        .map(|(at, _)| RefusedChange::invalid(format!("{TERMS}[{at}]"), ONLY_TERM_ADDITIONS))
+        .map(|(at, _)| ForbiddenChange::invalid(format!("{TERMS}[{at}]"), ONLY_TERM_ADDITIONS))
         .collect()
 }
 

@@ -43,7 +43,7 @@ use super::{Message, PodSetUpdates};
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Verdict {
-    pub(crate) answer: Answer,
+    pub(crate) answer: VerdictKind,
     pub(crate) message: Message,
     pub(crate) recheck_in: Option<Duration>,
     pub(crate) updates: PodSetUpdates,
@@ -51,7 +51,7 @@ pub struct Verdict {
 
 /// The decision itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Answer {
+pub(crate) enum VerdictKind {
     Ready,
     NotApplicable,
     Pending,
@@ -61,7 +61,7 @@ pub(crate) enum Answer {
     Unchanged,
 }
 
-impl Answer {
+impl VerdictKind {
     /// The word for metrics and diagnostics.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -81,19 +81,19 @@ impl Verdict {
     ///
     /// With [`recheck_in`](Self::recheck_in), the check is asked again, also while the job runs: see [`AfterAdmission`](super::AfterAdmission).
     pub fn ready(message: impl Into<Message>) -> Self {
-        Self::new(Answer::Ready, message)
+        Self::new(VerdictKind::Ready, message)
     }
 
     /// Not yet. The Workload waits and holds its quota; the check is asked again when something that it can see changes, when one of its
     /// [`watches`](super::AdmissionCheckController::watches) wakes it, and after [`recheck_in`](Self::recheck_in).
     pub fn pending(message: impl Into<Message>) -> Self {
-        Self::new(Answer::Pending, message)
+        Self::new(VerdictKind::Pending, message)
     }
 
     /// Not now, and let others have the quota: Kueue evicts the Workload and queues it again at once, behind its peers.
     pub fn retry_now(message: impl Into<Message>) -> Self {
         Self::new(
-            Answer::Retry {
+            VerdictKind::Retry {
                 delay: Duration::ZERO,
             },
             message,
@@ -103,7 +103,7 @@ impl Verdict {
     /// Not for `delay` (whole seconds, rounded up). Kueue 0.15 and later hold the quota for the delay and then evict, so this suits a short delay; on
     /// Kueue 0.14, which knows no delay, the SDK waits and then asks for the eviction.
     pub fn retry_after(delay: Duration, message: impl Into<Message>) -> Self {
-        Self::new(Answer::Retry { delay }, message)
+        Self::new(VerdictKind::Retry { delay }, message)
     }
 
     /// Never. Kueue deactivates the Workload, and a person must bring it back: up to Kueue 0.19 by
@@ -113,17 +113,17 @@ impl Verdict {
     /// About the growth of an elastic job, this and both kinds of Retry are written as Pending: see
     /// [`AfterAdmission`](super::AfterAdmission).
     pub fn rejected(message: impl Into<Message>) -> Self {
-        Self::new(Answer::Rejected, message)
+        Self::new(VerdictKind::Rejected, message)
     }
 
     /// It would pass if other Workloads were preempted (KEP-993).
     pub fn preemption_required(message: impl Into<Message>) -> Self {
-        Self::new(Answer::PreemptionRequired, message)
+        Self::new(VerdictKind::PreemptionRequired, message)
     }
 
     /// The check has nothing to say about this Workload, which only shares the queue.
     pub fn not_applicable(message: impl Into<Message>) -> Self {
-        Self::new(Answer::NotApplicable, message)
+        Self::new(VerdictKind::NotApplicable, message)
     }
 
     /// Nothing new: state, message and updates stay as they stand there.
@@ -131,7 +131,7 @@ impl Verdict {
     /// For a check that has decided and no longer knows, or need not know, what it said: whose answer was given by an earlier process, or whose source has gone
     /// silent. A Workload that nobody has decided about stays Pending.
     pub fn unchanged() -> Self {
-        Self::new(Answer::Unchanged, "")
+        Self::new(VerdictKind::Unchanged, "")
     }
 
     /// Asks again after `delay`, at the latest. Retry and Rejected end the reservation, so there is
@@ -143,7 +143,7 @@ impl Verdict {
     }
 
     /// Says when the answer is expected: ` (expected by …)` is added to the message.
-    pub fn estimate(mut self, at: Timestamp) -> Self {
+    pub fn expected_by(mut self, at: Timestamp) -> Self {
         let at = at.round(jiff::Unit::Second).unwrap_or(at);
         self.message = Message::new(format!("{} (expected by {at})", self.message));
         self
@@ -162,27 +162,30 @@ impl Verdict {
 
     /// Whether the job may start: [`ready`](Self::ready) or [`not_applicable`](Self::not_applicable).
     pub fn is_ready(&self) -> bool {
-        matches!(self.answer, Answer::Ready | Answer::NotApplicable)
+        matches!(self.answer, VerdictKind::Ready | VerdictKind::NotApplicable)
     }
 
     /// Whether the check is undecided: [`pending`](Self::pending) or [`preemption_required`](Self::preemption_required).
     pub fn is_pending(&self) -> bool {
-        matches!(self.answer, Answer::Pending | Answer::PreemptionRequired)
+        matches!(
+            self.answer,
+            VerdictKind::Pending | VerdictKind::PreemptionRequired
+        )
     }
 
     /// Whether it takes the quota away for now: [`retry_now`](Self::retry_now) or [`retry_after`](Self::retry_after).
     pub fn is_retry(&self) -> bool {
-        matches!(self.answer, Answer::Retry { .. })
+        matches!(self.answer, VerdictKind::Retry { .. })
     }
 
     /// Whether it is [`rejected`](Self::rejected).
     pub fn is_rejected(&self) -> bool {
-        self.answer == Answer::Rejected
+        self.answer == VerdictKind::Rejected
     }
 
     /// Whether it is [`unchanged`](Self::unchanged).
     pub fn is_unchanged(&self) -> bool {
-        self.answer == Answer::Unchanged
+        self.answer == VerdictKind::Unchanged
     }
 
     /// When to ask again.
@@ -195,7 +198,7 @@ impl Verdict {
         &self.updates
     }
 
-    fn new(answer: Answer, message: impl Into<Message>) -> Self {
+    fn new(answer: VerdictKind, message: impl Into<Message>) -> Self {
         Self {
             answer,
             message: message.into(),
@@ -211,8 +214,8 @@ mod tests {
 
     #[test]
     fn an_estimate_is_said_to_the_second() {
-        let verdict =
-            Verdict::pending("booting nodes").estimate("2026-11-21T09:30:00.4Z".parse().unwrap());
+        let verdict = Verdict::pending("booting nodes")
+            .expected_by("2026-11-21T09:30:00.4Z".parse().unwrap());
         assert_eq!(
             verdict.message(),
             "booting nodes (expected by 2026-11-21T09:30:00Z)"
@@ -223,13 +226,13 @@ mod tests {
     fn the_two_meanings_of_retry_are_two_constructors() {
         assert_eq!(
             Verdict::retry_now("x").answer,
-            Answer::Retry {
+            VerdictKind::Retry {
                 delay: Duration::ZERO
             }
         );
         assert_eq!(
             Verdict::retry_after(Duration::from_secs(60), "x").answer,
-            Answer::Retry {
+            VerdictKind::Retry {
                 delay: Duration::from_secs(60)
             }
         );

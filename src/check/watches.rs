@@ -15,18 +15,18 @@ use crate::api::Uid;
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
-/// use kueue_check::{Wake, api::Uid};
+/// use kueue_check::{Trigger, api::Uid};
 ///
 /// // An object that the check has created for a Workload wakes that Workload.
 /// let progress: ConfigMap = serde_json::from_value(serde_json::json!({"metadata": {"name": "progress", "ownerReferences": [
 ///     {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "name": "train", "uid": "7"},
 /// ]}}))?;
-/// assert_eq!(Wake::owner_of(&progress), Wake::Uid(Uid::new("7")));
+/// assert_eq!(Trigger::owner_of(&progress), Trigger::Uid(Uid::new("7")));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Wake {
+pub enum Trigger {
     /// One, by name.
     Workload {
         /// Its namespace.
@@ -39,14 +39,14 @@ pub enum Wake {
     /// All that wait for this AdmissionCheck, or are watched by it while they run.
     AdmissionCheck(String),
     /// All.
-    Everything,
-    /// None, but [`outstanding`](super::AdmissionCheckController::outstanding) is asked again: something may be left over.
-    Outstanding,
+    AllWorkloads,
+    /// None, but [`outstanding`](super::AdmissionCheckController::unreleased_reservations) is asked again: something may be left over.
+    UnreleasedReservations,
     /// None.
-    Nothing,
+    Ignore,
 }
 
-impl Wake {
+impl Trigger {
     /// The Workload that owns `object` (by an owner reference of kind Workload); else nothing.
     pub fn owner_of<K: Resource>(object: &K) -> Self {
         let owners = object
@@ -57,7 +57,7 @@ impl Wake {
         let owner = owners.iter().find(|owner| {
             owner.kind == "Workload" && owner.api_version.starts_with("kueue.x-k8s.io/")
         });
-        owner.map_or(Self::Nothing, |owner| Self::Uid(Uid::new(&owner.uid)))
+        owner.map_or(Self::Ignore, |owner| Self::Uid(Uid::new(&owner.uid)))
     }
 }
 
@@ -65,10 +65,10 @@ impl Wake {
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
-/// use kueue_check::{Wake, Watches};
+/// use kueue_check::{Trigger, Watches};
 ///
 /// let watches = Watches::none()
-///     .objects::<ConfigMap>(kube::runtime::watcher::Config::default().labels("example.com/licences"), |_| Wake::Everything)
+///     .objects::<ConfigMap>(kube::runtime::watcher::Config::default().labels("example.com/licences"), |_| Trigger::AllWorkloads)
 ///     .stream("hourly", futures::stream::pending());
 /// ```
 #[derive(Default)]
@@ -82,17 +82,18 @@ pub(crate) struct WatchSource {
 }
 
 /// Begins a watch.
-type Begin =
-    Arc<dyn Fn(Client) -> BoxStream<'static, watcher::Result<watcher::Event<Wake>>> + Send + Sync>;
+type StartWatch = Arc<
+    dyn Fn(Client) -> BoxStream<'static, watcher::Result<watcher::Event<Trigger>>> + Send + Sync,
+>;
 
 pub(crate) enum Start {
     /// Objects in the cluster, as often as the watch has to be begun again.
     Objects {
         permission: Box<PolicyRule>,
-        begin: Begin,
+        begin: StartWatch,
     },
     /// A stream of the author's, as long as it lasts.
-    Stream(BoxStream<'static, Wake>),
+    Stream(BoxStream<'static, Trigger>),
 }
 
 impl Watches {
@@ -106,7 +107,7 @@ impl Watches {
     pub fn objects<K>(
         self,
         config: watcher::Config,
-        wake: impl Fn(&K) -> Wake + Send + Sync + 'static,
+        wake: impl Fn(&K) -> Trigger + Send + Sync + 'static,
     ) -> Self
     where
         K: Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + 'static,
@@ -119,7 +120,7 @@ impl Watches {
     pub fn events<K>(
         mut self,
         config: watcher::Config,
-        take: impl Fn(watcher::Event<K>) -> Wake + Send + Sync + 'static,
+        take: impl Fn(watcher::Event<K>) -> Trigger + Send + Sync + 'static,
     ) -> Self
     where
         K: Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + 'static,
@@ -139,7 +140,7 @@ impl Watches {
     pub fn stream(
         mut self,
         name: impl Into<String>,
-        wakes: impl Stream<Item = Wake> + Send + 'static,
+        wakes: impl Stream<Item = Trigger> + Send + 'static,
     ) -> Self {
         self.0.push(WatchSource {
             name: name.into(),
@@ -151,7 +152,7 @@ impl Watches {
     fn add<K>(
         mut self,
         config: watcher::Config,
-        wake: Arc<dyn Fn(&K) -> Wake + Send + Sync>,
+        wake: Arc<dyn Fn(&K) -> Trigger + Send + Sync>,
         api: fn(Client) -> Api<K>,
     ) -> Self
     where
@@ -160,14 +161,14 @@ impl Watches {
         let begin = Arc::new(move |client| {
             let wake = Arc::clone(&wake);
             watcher(api(client), config.clone())
-                .map(move |event| event.map(|event| wakes(event, &*wake)))
+                .map(move |event| event.map(|event| triggers(event, &*wake)))
                 .boxed()
         });
         self.push::<K>(begin);
         self
     }
 
-    fn push<K: Resource<DynamicType = ()>>(&mut self, begin: Begin) {
+    fn push<K: Resource<DynamicType = ()>>(&mut self, begin: StartWatch) {
         let permission = PolicyRule {
             api_groups: Some(vec![K::group(&()).into_owned()]),
             resources: Some(vec![K::plural(&()).into_owned()]),
@@ -184,10 +185,10 @@ impl Watches {
     }
 }
 
-fn wakes<K>(
+fn triggers<K>(
     event: watcher::Event<K>,
-    wake: &(dyn Fn(&K) -> Wake + Send + Sync),
-) -> watcher::Event<Wake> {
+    wake: &(dyn Fn(&K) -> Trigger + Send + Sync),
+) -> watcher::Event<Trigger> {
     match event {
         watcher::Event::Apply(object) => watcher::Event::Apply(wake(&object)),
         watcher::Event::Delete(object) => watcher::Event::Delete(wake(&object)),
@@ -200,8 +201,8 @@ fn wakes<K>(
 /// Events whose objects are what `take` made of them, and whose kinds are the same, for the watch's health. What vanished is known when a list ends.
 fn taken<K>(
     event: watcher::Result<watcher::Event<K>>,
-    take: &(dyn Fn(watcher::Event<K>) -> Wake + Send + Sync),
-) -> Vec<watcher::Result<watcher::Event<Wake>>> {
+    take: &(dyn Fn(watcher::Event<K>) -> Trigger + Send + Sync),
+) -> Vec<watcher::Result<watcher::Event<Trigger>>> {
     use watcher::Event;
     match event {
         Err(error) => vec![Err(error)],
@@ -246,7 +247,7 @@ mod tests {
                 Event::Apply(_) => "applied",
                 Event::Delete(_) => "deleted",
             });
-            Wake::Everything
+            Trigger::AllWorkloads
         };
         let object = ConfigMap::default;
         let kept = [
@@ -260,9 +261,9 @@ mod tests {
         let wakes = kept.iter().flatten().flatten().filter(|event| {
             matches!(
                 event,
-                Event::InitApply(Wake::Everything)
-                    | Event::Apply(Wake::Everything)
-                    | Event::Delete(Wake::Everything)
+                Event::InitApply(Trigger::AllWorkloads)
+                    | Event::Apply(Trigger::AllWorkloads)
+                    | Event::Delete(Trigger::AllWorkloads)
             )
         });
         assert_eq!(wakes.count(), 4, "the end of a list wakes too");
@@ -271,7 +272,7 @@ mod tests {
             ["init", "listed", "done", "applied", "deleted"]
         );
         let watches =
-            Watches::none().events::<ConfigMap>(watcher::Config::default(), |_| Wake::Nothing);
+            Watches::none().events::<ConfigMap>(watcher::Config::default(), |_| Trigger::Ignore);
         let Start::Objects { permission, .. } = &watches.0[0].start else {
             panic!("a watch of objects");
         };
@@ -287,10 +288,10 @@ mod tests {
         let owned = object(
             json!({"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Workload", "name": "w", "uid": "u-1"}),
         );
-        assert_eq!(Wake::owner_of(&owned), Wake::Uid(Uid::new("u-1")));
+        assert_eq!(Trigger::owner_of(&owned), Trigger::Uid(Uid::new("u-1")));
         let other = object(
             json!({"apiVersion": "example.com/v1", "kind": "Workload", "name": "w", "uid": "u-1"}),
         );
-        assert_eq!(Wake::owner_of(&other), Wake::Nothing);
+        assert_eq!(Trigger::owner_of(&other), Trigger::Ignore);
     }
 }

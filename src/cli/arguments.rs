@@ -60,14 +60,14 @@ pub struct ExplainArguments {
 
     /// The form: for people or for machines.
     #[arg(long, short, value_name = "FORM", default_value = "text")]
-    pub(super) output: OutputForm,
+    pub(super) output: OutputFormat,
 
     #[command(flatten)]
     pub(super) cluster: ClusterArguments,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum OutputForm {
+pub(super) enum OutputFormat {
     /// For people.
     Text,
     /// For machines, one object.
@@ -156,7 +156,7 @@ pub struct RunArguments {
 
     /// What is logged, such as `info` or `kueue_check=debug`.
     #[arg(long, value_name = "FILTER", env = "RUST_LOG", default_value = "info")]
-    pub(super) log: String,
+    pub(super) log_filter: String,
 }
 
 #[derive(Debug, Args)]

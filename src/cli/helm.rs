@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::manifests::{cluster_rules, definitions, namespace_rules, value};
 use super::{Error, Result};
-use crate::check::Check;
+use crate::check::DynCheck;
 
 /// The value `check` of the chart, as YAML. Everything else is the operator's to choose.
-pub(super) fn values(program: &str, checks: &[Check]) -> Result<String> {
+pub(super) fn values(program: &str, checks: &[DynCheck]) -> Result<String> {
     let cluster_rules: Result<Vec<Value>> = cluster_rules(checks).iter().map(value).collect();
     let rules: Result<Vec<Value>> = namespace_rules(checks).iter().map(value).collect();
     let definitions: Result<Vec<Value>> = definitions(checks).iter().map(value).collect();
@@ -23,7 +23,7 @@ pub(super) fn values(program: &str, checks: &[Check]) -> Result<String> {
 }
 
 /// Which AdmissionChecks a check answers, and what they refer to.
-fn controller(check: &Check) -> Value {
+fn controller(check: &DynCheck) -> Value {
     let name = check.controller_name().to_string();
     match check.parameters().kind {
         Some(kind) => {
@@ -51,7 +51,7 @@ mod tests {
             ControllerName::from_static("example.com/open")
         }
 
-        async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+        async fn evaluate(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
             Ok(Verdict::ready(""))
         }
 
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn the_chart_learns_what_a_program_answers_and_may_do() {
-        let text = values("open", &[Check::new(Open)]).unwrap();
+        let text = values("open", &[DynCheck::new(Open)]).unwrap();
         let read: Value = serde_saphyr::from_str(&text).unwrap();
         let check = &read["check"];
         assert_eq!(check["program"], "open");

@@ -16,7 +16,7 @@ use super::arguments::ManifestArguments;
 use super::status_policy::StatusPolicy;
 use super::{Error, Result};
 use crate::api::GROUP;
-use crate::check::{Check, ParametersKind};
+use crate::check::{DynCheck, ParametersKind};
 
 /// The ports in the container: of metrics and diagnostics, and of the kubelet's probes.
 const ADMIN_PORT: u16 = 8443;
@@ -25,7 +25,7 @@ const PROBE_PORT: u16 = 8081;
 /// All documents, each with the `---` that begins it.
 pub(super) fn manifests(
     program: &str,
-    checks: &[Check],
+    checks: &[DynCheck],
     arguments: &ManifestArguments,
     run_arguments: &[String],
 ) -> Result<String> {
@@ -40,19 +40,19 @@ pub(super) fn manifests(
     for document in set.documents()? {
         text += &yaml(&document)?;
     }
-    text += &set.what_next();
+    text += &set.next_steps();
     Ok(text)
 }
 
 /// The documents of the definitions.
-pub(super) fn crds(checks: &[Check]) -> Result<String> {
+pub(super) fn crds(checks: &[DynCheck]) -> Result<String> {
     definitions(checks).iter().map(yaml).collect()
 }
 
 /// The definitions of all parameters, each once.
-pub(super) fn definitions(checks: &[Check]) -> Vec<CustomResourceDefinition> {
+pub(super) fn definitions(checks: &[DynCheck]) -> Vec<CustomResourceDefinition> {
     let mut seen = BTreeSet::new();
-    let all = checks.iter().flat_map(Check::definitions);
+    let all = checks.iter().flat_map(DynCheck::definitions);
     all.filter(|definition| seen.insert(definition.metadata.name.clone()))
         .collect()
 }
@@ -67,7 +67,7 @@ fn yaml(document: &impl Serialize) -> Result<String> {
 struct Set<'a> {
     name: &'a str,
     program: &'a str,
-    checks: &'a [Check],
+    checks: &'a [DynCheck],
     arguments: &'a ManifestArguments,
     /// The program's own, for `run`.
     run_arguments: &'a [String],
@@ -145,7 +145,7 @@ impl Set<'_> {
     }
 
     fn status_policy(&self) -> StatusPolicy<'_> {
-        let controllers = self.checks.iter().map(Check::controller_name);
+        let controllers = self.checks.iter().map(DynCheck::controller_name);
         let namespace = &self.arguments.namespace;
         StatusPolicy {
             name: self.name,
@@ -277,7 +277,7 @@ impl Set<'_> {
     }
 
     /// How a queue comes to use the check, as comments: names are the operator's.
-    fn what_next(&self) -> String {
+    fn next_steps(&self) -> String {
         let mut text = String::from(
             "# To use it, refer to it from a ClusterQueue (Kueue 0.15 and later: v1beta2; before: v1beta1):\n",
         );
@@ -310,7 +310,7 @@ impl Set<'_> {
 }
 
 /// Exactly what is used. Discovery and the schema are open to every authenticated user (ClusterRole `system:discovery`).
-pub(super) fn cluster_rules(checks: &[Check]) -> Vec<PolicyRule> {
+pub(super) fn cluster_rules(checks: &[DynCheck]) -> Vec<PolicyRule> {
     let mut rules = vec![
         rule(GROUP, "workloads", &["get", "list", "watch"]),
         rule(GROUP, "workloads/status", &["patch"]),
@@ -319,13 +319,13 @@ pub(super) fn cluster_rules(checks: &[Check]) -> Vec<PolicyRule> {
         rule(GROUP, "resourceflavors", &["list", "watch"]),
         rule("events.k8s.io", "events", &["create", "patch"]),
     ];
-    rules.extend(checks.iter().flat_map(Check::permissions));
+    rules.extend(checks.iter().flat_map(DynCheck::permissions));
     distinct(rules)
 }
 
 /// What checks use in the namespace of their program, besides the Lease.
-pub(super) fn namespace_rules(checks: &[Check]) -> Vec<PolicyRule> {
-    let all = checks.iter().flat_map(Check::namespace_permissions);
+pub(super) fn namespace_rules(checks: &[DynCheck]) -> Vec<PolicyRule> {
+    let all = checks.iter().flat_map(DynCheck::namespace_permissions);
     distinct(all.collect())
 }
 

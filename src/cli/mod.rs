@@ -63,9 +63,9 @@ use kube::Client;
 use kube::client::Body;
 
 use crate::Clock;
-use crate::check::{AdmissionCheckController, Check};
+use crate::check::{AdmissionCheckController, DynCheck};
 use crate::runtime::{BuildError, RunError};
-use arguments::{Cli, ExplainArguments, OutputForm};
+use arguments::{Cli, ExplainArguments, OutputFormat};
 
 pub use explain::{Explanation, Target, TargetError};
 
@@ -121,7 +121,7 @@ pub enum Error {
     },
     /// The admin endpoint has no certificate.
     #[error("the admin endpoint has no certificate: {0}")]
-    Certificate(#[from] crate::serve::CertificateError),
+    Certificate(#[from] crate::admin::CertificateError),
     /// The checks don't go together.
     #[error(transparent)]
     Build(#[from] BuildError),
@@ -259,7 +259,7 @@ pub struct App {
 }
 
 /// Makes a check, for a cluster.
-struct MakeCheck(Box<dyn Fn(Client) -> Check + Send + Sync>);
+struct MakeCheck(Box<dyn Fn(Client) -> DynCheck + Send + Sync>);
 
 impl fmt::Debug for MakeCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -316,7 +316,7 @@ impl App {
 
     /// Adds a check.
     pub fn check(mut self, check: impl AdmissionCheckController) -> Self {
-        let check = Check::new(check);
+        let check = DynCheck::new(check);
         self.checks
             .push(MakeCheck(Box::new(move |_| check.clone())));
         self
@@ -328,8 +328,9 @@ impl App {
         mut self,
         make: impl Fn(Client) -> C + Send + Sync + 'static,
     ) -> Self {
-        self.checks
-            .push(MakeCheck(Box::new(move |client| Check::new(make(client)))));
+        self.checks.push(MakeCheck(Box::new(move |client| {
+            DynCheck::new(make(client))
+        })));
         self
     }
 
@@ -413,8 +414,8 @@ impl App {
             .explain(&client, namespace, &arguments.target, &Clock::system())
             .await?;
         match arguments.output {
-            OutputForm::Text => print(&explanation.to_string()),
-            OutputForm::Json => {
+            OutputFormat::Text => print(&explanation.to_string()),
+            OutputFormat::Json => {
                 let text = serde_json::to_string_pretty(&explanation)
                     .map_err(|error| Error::Output(error.into()))?;
                 print(&format!("{text}\n"))
@@ -437,7 +438,7 @@ impl App {
         dns_label(&self.name.clone().unwrap_or_else(executable))
     }
 
-    fn make(&self, client: &Client) -> Vec<Check> {
+    fn make(&self, client: &Client) -> Vec<DynCheck> {
         let all = self.checks.iter();
         all.map(|make| (make.0)(client.clone())).collect()
     }
@@ -520,7 +521,7 @@ mod tests {
             const { ControllerName::from_static("example.com/own-kind") }
         }
 
-        async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+        async fn evaluate(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
             Ok(Verdict::ready(""))
         }
 
@@ -547,7 +548,7 @@ mod tests {
 
     #[test]
     fn a_programs_own_definitions_and_arguments_are_in_its_manifests() {
-        let checks = [Check::new(OwnKind), Check::new(OwnKind)];
+        let checks = [DynCheck::new(OwnKind), DynCheck::new(OwnKind)];
         let text = manifests::crds(&checks).unwrap();
         assert_eq!(
             text.matches("name: entries.example.com").count(),

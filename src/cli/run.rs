@@ -10,16 +10,16 @@ use tracing_subscriber::EnvFilter;
 
 use super::arguments::{LogFormat, RunArguments};
 use super::{Error, Result, cluster};
-use crate::check::Check;
+use crate::admin::{self, Certificates, Endpoint};
+use crate::check::DynCheck;
 use crate::runtime::{LeaseConfig, LeaseTimes, Runtime, RuntimeHandle};
-use crate::serve::{self, Certificates, Endpoint};
 
 pub(super) async fn run(
     name: &str,
-    checks: impl FnOnce(&Client) -> Vec<Check>,
+    checks: impl FnOnce(&Client) -> Vec<DynCheck>,
     arguments: RunArguments,
 ) -> Result<()> {
-    start_log(arguments.log_format, &arguments.log);
+    start_log(arguments.log_format, &arguments.log_filter);
     let config = cluster::config(&arguments.cluster).await?;
     let namespace = arguments
         .lease
@@ -58,7 +58,7 @@ pub(super) async fn run(
         Some(address) => Some(listen("probe", address).await?),
         None => None,
     };
-    let health = Endpoint::new(serve::probes(runtime.handle()));
+    let health = Endpoint::new(admin::probes(runtime.handle()));
     let probes = async move {
         match probes {
             Some(listener) => health.serve(listener).await,
@@ -67,7 +67,7 @@ pub(super) async fn run(
     };
     tracing::info!(name, version = env!("CARGO_PKG_VERSION"), identity, cluster = %config.cluster_url, admin = %address, secure = arguments.admin_secure, "starting");
     tokio::select! {
-        ran = runtime.run(asked_to_stop()) => ran?,
+        ran = runtime.run(stop_signal()) => ran?,
         served = admin => served.map_err(|source| Error::Admin { address, source })?,
         served = probes => served.map_err(|source| Error::Admin { address, source })?,
     }
@@ -82,7 +82,7 @@ fn admin(
     identity: &str,
     runtime: RuntimeHandle,
 ) -> Result<Endpoint> {
-    let endpoint = Endpoint::new(serve::router(runtime));
+    let endpoint = Endpoint::new(admin::router(runtime));
     if !arguments.admin_secure {
         return Ok(endpoint);
     }
@@ -121,7 +121,7 @@ fn start_log(format: LogFormat, filter: &str) {
 }
 
 /// Completes with the first SIGTERM or SIGINT. A second one ends the process at once.
-async fn asked_to_stop() {
+async fn stop_signal() {
     next_signal().await;
     tracing::info!("asked to stop; a second signal stops at once");
     tokio::spawn(async {

@@ -11,14 +11,14 @@ use crate::check::{CheckError, NoParameters, Parameters, Request, Verdict};
 /// Something that a function can take as an argument.
 ///
 /// ```
-/// use kueue_check::handler::{FromCheck, NeedsNothing};
+/// use kueue_check::handler::{FromCheckRequest, RequiresNothing};
 /// use kueue_check::{CheckError, Request};
 ///
 /// /// The team that pays.
 /// struct Team(String);
 ///
-/// impl<S: Sync> FromCheck<S> for Team {
-///     type Needs = NeedsNothing;
+/// impl<S: Sync> FromCheckRequest<S> for Team {
+///     type Requirements = RequiresNothing;
 ///     type Rejection = CheckError;
 ///
 ///     async fn from_check(request: &Request, _: &S) -> Result<Self, CheckError> {
@@ -30,12 +30,12 @@ use crate::check::{CheckError, NoParameters, Parameters, Request, Verdict};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be taken from a request",
     label = "not an extractor",
-    note = "the arguments of a check are `Params<T>`, `Workload`, `Now`, `State<T>`, `Attempt`, `Reservation`, `FullWorkload`, `Request`, and types that implement `FromCheck`",
+    note = "the arguments of a check are `Params<T>`, `Workload`, `Now`, `State<T>`, `Attempt`, `Reservation`, `FullWorkload`, `Request`, and types that implement `FromCheckRequest`",
     note = "`State<T>` needs `.with_state(...)`, and a state of type `T` or one from which `FromRef` makes a `T`"
 )]
-pub trait FromCheck<S>: Sized {
-    /// [`NeedsNothing`], or [`Needs<P>`] for one that reads the parameters.
-    type Needs;
+pub trait FromCheckRequest<S>: Sized {
+    /// [`RequiresNothing`], or [`RequiresParameters<P>`] for one that reads the parameters.
+    type Requirements;
     /// What is said when it cannot be had.
     type Rejection: Into<CheckError>;
 
@@ -52,14 +52,14 @@ pub trait FromCheck<S>: Sized {
 /// An extractor that works with any parameters.
 ///
 /// ```
-/// use kueue_check::handler::{FromCheck, NeedsNothing};
+/// use kueue_check::handler::{FromCheckRequest, RequiresNothing};
 /// use kueue_check::{CheckError, Request};
 ///
 /// /// The hours that the job says it needs.
 /// struct Hours(u32);
 ///
-/// impl<S: Sync> FromCheck<S> for Hours {
-///     type Needs = NeedsNothing;
+/// impl<S: Sync> FromCheckRequest<S> for Hours {
+///     type Requirements = RequiresNothing;
 ///     type Rejection = CheckError;
 ///
 ///     async fn from_check(request: &Request, _: &S) -> Result<Self, CheckError> {
@@ -76,12 +76,12 @@ pub trait FromCheck<S>: Sized {
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct NeedsNothing;
+pub struct RequiresNothing;
 
 /// An extractor that needs parameters of type `P`.
 ///
 /// ```
-/// use kueue_check::handler::{FromCheck, Needs, Params};
+/// use kueue_check::handler::{FromCheckRequest, RequiresParameters, Params};
 /// use kueue_check::{CheckError, Request};
 /// # use kube::CustomResource;
 /// # use kueue_check::Parameters;
@@ -92,8 +92,8 @@ pub struct NeedsNothing;
 /// /// What the parameters say of the Workload's team.
 /// struct TeamLimit(u32);
 ///
-/// impl<S: Sync> FromCheck<S> for TeamLimit {
-///     type Needs = Needs<Limit>;
+/// impl<S: Sync> FromCheckRequest<S> for TeamLimit {
+///     type Requirements = RequiresParameters<Limit>;
 ///     type Rejection = CheckError;
 ///
 ///     async fn from_check(request: &Request, state: &S) -> Result<Self, CheckError> {
@@ -112,89 +112,90 @@ pub struct NeedsNothing;
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Needs<P>(PhantomData<P>);
+pub struct RequiresParameters<P>(PhantomData<P>);
 
 /// What two extractors need together.
 ///
 /// ```
-/// use kueue_check::handler::{Join, Needs, NeedsNothing};
+/// use kueue_check::handler::{MergeRequirements, RequiresParameters, RequiresNothing};
 ///
 /// /// Compiles if the two need `Joined` together.
-/// fn together<A: Join<B, Joined = Joined>, B, Joined>() {}
+/// fn together<A: MergeRequirements<B, Joined = Joined>, B, Joined>() {}
 ///
 /// struct Limit;
-/// together::<NeedsNothing, Needs<Limit>, Needs<Limit>>();
-/// together::<Needs<Limit>, Needs<Limit>, Needs<Limit>>();
+/// together::<RequiresNothing, RequiresParameters<Limit>, RequiresParameters<Limit>>();
+/// together::<RequiresParameters<Limit>, RequiresParameters<Limit>, RequiresParameters<Limit>>();
 /// ```
 #[diagnostic::on_unimplemented(
     message = "a check has one type of parameters, but this function takes two",
     note = "an AdmissionCheck refers to one parameters object: put everything into one type"
 )]
-pub trait Join<Other> {
+pub trait MergeRequirements<Other> {
     /// Both.
     type Joined;
 }
 
-impl<Other> Join<Other> for NeedsNothing {
+impl<Other> MergeRequirements<Other> for RequiresNothing {
     type Joined = Other;
 }
 
-impl<P> Join<NeedsNothing> for Needs<P> {
-    type Joined = Needs<P>;
+impl<P> MergeRequirements<RequiresNothing> for RequiresParameters<P> {
+    type Joined = RequiresParameters<P>;
 }
 
-impl<P> Join<Needs<P>> for Needs<P> {
-    type Joined = Needs<P>;
+impl<P> MergeRequirements<RequiresParameters<P>> for RequiresParameters<P> {
+    type Joined = RequiresParameters<P>;
 }
 
 /// What all arguments, as a nested list `(A, (B, ()))`, need together.
 ///
 /// ```
 /// use kueue_check::api::Workload;
-/// use kueue_check::handler::{Collect, NeedsNothing, Now};
+/// use kueue_check::handler::{CollectRequirements, RequiresNothing, Now};
 ///
 /// /// Compiles if the arguments need no parameters.
-/// fn without_parameters<Args: Collect<(), Needs = NeedsNothing>>() {}
+/// fn without_parameters<Args: CollectRequirements<(), Requirements = RequiresNothing>>() {}
 ///
 /// without_parameters::<(Workload, (Now, ()))>();
 /// ```
-pub trait Collect<S> {
+pub trait CollectRequirements<S> {
     /// All of it.
-    type Needs;
+    type Requirements;
 }
 
-impl<S> Collect<S> for () {
-    type Needs = NeedsNothing;
+impl<S> CollectRequirements<S> for () {
+    type Requirements = RequiresNothing;
 }
 
-impl<S, First: FromCheck<S>, Rest: Collect<S>> Collect<S> for (First, Rest)
+impl<S, First: FromCheckRequest<S>, Rest: CollectRequirements<S>> CollectRequirements<S>
+    for (First, Rest)
 where
-    First::Needs: Join<Rest::Needs>,
+    First::Requirements: MergeRequirements<Rest::Requirements>,
 {
-    type Needs = <First::Needs as Join<Rest::Needs>>::Joined;
+    type Requirements = <First::Requirements as MergeRequirements<Rest::Requirements>>::Joined;
 }
 
 /// The parameters that follow from what is needed.
 ///
 /// ```
 /// use kueue_check::NoParameters;
-/// use kueue_check::handler::{NeedsNothing, Settle};
+/// use kueue_check::handler::{RequiresNothing, ResolveRequirements};
 ///
 /// /// Compiles if `Parameters` are what a check that needs this is given.
-/// fn given<Needed: Settle<Parameters = Parameters>, Parameters>() {}
+/// fn given<Needed: ResolveRequirements<Parameters = Parameters>, Parameters>() {}
 ///
-/// given::<NeedsNothing, NoParameters>();
+/// given::<RequiresNothing, NoParameters>();
 /// ```
-pub trait Settle {
+pub trait ResolveRequirements {
     /// Their type.
     type Parameters: Parameters;
 }
 
-impl Settle for NeedsNothing {
+impl ResolveRequirements for RequiresNothing {
     type Parameters = NoParameters;
 }
 
-impl<P: Parameters> Settle for Needs<P> {
+impl<P: Parameters> ResolveRequirements for RequiresParameters<P> {
     type Parameters = P;
 }
 
@@ -284,10 +285,10 @@ macro_rules! handlers {
             F: Fn($($argument),*) -> Out + Clone + Send + Sync + 'static,
             Out: Future<Output: IntoVerdict> + Send,
             S: Send + Sync + 'static,
-            $($argument: FromCheck<S> + Send,)*
-            nested!($($argument),*): Collect<S, Needs: Settle>,
+            $($argument: FromCheckRequest<S> + Send,)*
+            nested!($($argument),*): CollectRequirements<S, Requirements: ResolveRequirements>,
         {
-            type Parameters = <<nested!($($argument),*) as Collect<S>>::Needs as Settle>::Parameters;
+            type Parameters = <<nested!($($argument),*) as CollectRequirements<S>>::Requirements as ResolveRequirements>::Parameters;
 
             fn call(self, request: Request, state: Arc<S>) -> BoxFuture<'static, Result<Verdict, CheckError>> {
                 Box::pin(async move {

@@ -21,7 +21,7 @@ use crate::check::{
 /// }
 ///
 /// let check = check_fn(ControllerName::from_static("example.com/small"), quota).with_state(100_u32);
-/// # let _: kueue_check::Check = check.into();
+/// # let _: kueue_check::DynCheck = check.into();
 /// ```
 pub fn check_fn<F>(name: ControllerName, function: F) -> CheckFn<F, (), ()> {
     CheckFn {
@@ -49,7 +49,7 @@ pub fn check_fn<F>(name: ControllerName, function: F) -> CheckFn<F, (), ()> {
 /// # let workload = Workload::from_json(serde_json::json!({"metadata": {"namespace": "team-a", "name": "train", "uid": "1"}}))?;
 /// let check = check_fn(ControllerName::from_static("example.com/this-year"), this_year).without_state().read_only();
 /// let request = RequestBuilder::new(workload, "this-year").now("2026-11-21T09:00:00Z".parse()?).build(NoParameters);
-/// assert!(check.check(request).await.is_ok_and(|verdict| verdict.is_ready()));
+/// assert!(check.evaluate(request).await.is_ok_and(|verdict| verdict.is_ready()));
 /// # Ok(()) }
 /// ```
 pub struct CheckFn<F, Args, S> {
@@ -106,7 +106,7 @@ where
         self.name.clone()
     }
 
-    async fn check(&self, request: CheckRequest<F::Parameters>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, request: CheckRequest<F::Parameters>) -> Result<Verdict, CheckError> {
         self.function
             .clone()
             .call(request.request().clone(), Arc::clone(&self.state))
@@ -115,9 +115,9 @@ where
 
     async fn preview(&self, request: CheckRequest<F::Parameters>) -> Result<Preview, CheckError> {
         if !self.read_only {
-            return Ok(Preview::not_read_only());
+            return Ok(Preview::has_side_effects());
         }
-        self.check(request).await.map(Preview::of)
+        self.evaluate(request).await.map(Preview::of)
     }
 }
 
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
     use crate::api::Workload;
     use crate::check::{
-        Check, ErrorKind, Parameters, ParametersKind, Request, RequestBuilder, Reservation,
+        DynCheck, ErrorKind, Parameters, ParametersKind, Request, RequestBuilder, Reservation,
     };
     use crate::handler::{Attempt, FromRef, FullWorkload, Now, Params, State};
 
@@ -186,7 +186,7 @@ mod tests {
         }
         let verdict = check_fn(NAME, check)
             .with_state("state")
-            .check(request().build(Limit(7)))
+            .evaluate(request().build(Limit(7)))
             .await
             .unwrap();
         assert_eq!(verdict.message(), "7 n/w 2026-11-21T09:00:00Z 1 c state");
@@ -200,7 +200,7 @@ mod tests {
         async fn without() -> Result<Verdict, std::io::Error> {
             Err(std::io::Error::other("down"))
         }
-        let kind = |check: Check| check.parameters().kind.map(|kind| kind.to_string());
+        let kind = |check: DynCheck| check.parameters().kind.map(|kind| kind.to_string());
         assert_eq!(
             kind(check_fn(NAME, with).without_state().into()),
             Some("Limit.example.com".to_owned())
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(kind(check_fn(NAME, without).without_state().into()), None);
         let error = check_fn(NAME, without)
             .without_state()
-            .check(request().build(crate::NoParameters))
+            .evaluate(request().build(crate::NoParameters))
             .await
             .unwrap_err();
         assert_eq!(
@@ -241,7 +241,7 @@ mod tests {
         }
         let error = check_fn(NAME, check)
             .without_state()
-            .check(request().build(crate::NoParameters))
+            .evaluate(request().build(crate::NoParameters))
             .await
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Permanent);
@@ -275,7 +275,7 @@ mod tests {
         });
         assert_eq!(
             check
-                .check(request().build(crate::NoParameters))
+                .evaluate(request().build(crate::NoParameters))
                 .await
                 .unwrap()
                 .message(),

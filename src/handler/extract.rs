@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::arguments::{FromCheck, Needs, NeedsNothing};
+use super::arguments::{FromCheckRequest, RequiresNothing, RequiresParameters};
 use crate::api::Workload;
 use crate::check::{CheckError, Parameters, Request, Reservation};
 
@@ -22,7 +22,7 @@ use crate::check::{CheckError, Parameters, Request, Reservation};
 ///     let pods: u32 = workload.pod_sets().iter().map(PodSet::count).sum();
 ///     if pods <= limit.spec.most { Verdict::ready("small enough") } else { Verdict::rejected("too large") }
 /// }
-/// # let _: kueue_check::Check = limit.into();
+/// # let _: kueue_check::DynCheck = limit.into();
 /// ```
 #[derive(Clone, Debug)]
 pub struct Params<P>(pub Arc<P>);
@@ -62,7 +62,7 @@ pub struct Now(pub Timestamp);
 /// }
 ///
 /// let check = switch.with_state(Arc::new(AtomicBool::new(true)));
-/// # let _: kueue_check::Check = check.into();
+/// # let _: kueue_check::DynCheck = check.into();
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct State<T>(pub T);
@@ -78,7 +78,7 @@ pub struct State<T>(pub T);
 ///     }
 ///     Verdict::retry_after(std::time::Duration::from_secs(60), format!("attempt {attempt} of 3"))
 /// }
-/// # let _: kueue_check::Check = patient.into();
+/// # let _: kueue_check::DynCheck = patient.into();
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt(pub u32);
@@ -95,7 +95,7 @@ pub struct Attempt(pub u32);
 ///         _ => Verdict::rejected("only images of registry.example.com may run"),
 ///     }
 /// }
-/// # let _: kueue_check::Check = signed_images.into();
+/// # let _: kueue_check::DynCheck = signed_images.into();
 /// ```
 #[derive(Clone, Debug)]
 pub struct FullWorkload(pub serde_json::Value);
@@ -127,7 +127,7 @@ pub struct FullWorkload(pub serde_json::Value);
 /// }
 ///
 /// let check = licences.with_state(App { licences: Licences(3), team: "vision" });
-/// # let _: kueue_check::Check = check.into();
+/// # let _: kueue_check::DynCheck = check.into();
 /// ```
 pub trait FromRef<S> {
     /// The part of `state`.
@@ -140,8 +140,8 @@ impl<S: Clone> FromRef<S> for S {
     }
 }
 
-impl<P: Parameters, S: Sync> FromCheck<S> for Params<P> {
-    type Needs = Needs<P>;
+impl<P: Parameters, S: Sync> FromCheckRequest<S> for Params<P> {
+    type Requirements = RequiresParameters<P>;
     type Rejection = CheckError;
 
     async fn from_check(request: &Request, _: &S) -> Result<Self, CheckError> {
@@ -152,8 +152,8 @@ impl<P: Parameters, S: Sync> FromCheck<S> for Params<P> {
     }
 }
 
-impl<S: Sync> FromCheck<S> for FullWorkload {
-    type Needs = NeedsNothing;
+impl<S: Sync> FromCheckRequest<S> for FullWorkload {
+    type Requirements = RequiresNothing;
     type Rejection = CheckError;
 
     async fn from_check(request: &Request, _: &S) -> Result<Self, CheckError> {
@@ -161,8 +161,8 @@ impl<S: Sync> FromCheck<S> for FullWorkload {
     }
 }
 
-impl<T: FromRef<S> + Send, S: Sync> FromCheck<S> for State<T> {
-    type Needs = NeedsNothing;
+impl<T: FromRef<S> + Send, S: Sync> FromCheckRequest<S> for State<T> {
+    type Requirements = RequiresNothing;
     type Rejection = Never;
 
     async fn from_check(_: &Request, state: &S) -> Result<Self, Never> {
@@ -183,8 +183,8 @@ impl From<Never> for CheckError {
 /// Extractors that are only there to be copied.
 macro_rules! from_request {
     ($($extractor:ty: $take:expr),* $(,)?) => {$(
-        impl<S: Sync> FromCheck<S> for $extractor {
-            type Needs = NeedsNothing;
+        impl<S: Sync> FromCheckRequest<S> for $extractor {
+            type Requirements = RequiresNothing;
             type Rejection = Never;
 
             async fn from_check(request: &Request, _: &S) -> Result<Self, Never> {

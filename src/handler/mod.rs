@@ -15,7 +15,7 @@
 //!         _ => Verdict::ready("may start at any time"),
 //!     }
 //! }
-//! # let _: kueue_check::Check = night_shift.into();
+//! # let _: kueue_check::DynCheck = night_shift.into();
 //! ```
 //!
 //! # Extractors
@@ -31,13 +31,16 @@
 //! | [`FullWorkload`] | the whole Workload as JSON: one request |
 //! | [`Request`](crate::Request) | all of it |
 //!
-//! Others are made by implementing [`FromCheck`]. A function returns a [`Verdict`](crate::Verdict), or a `Result` of one with any error. What more a check can
+//! Others are made by implementing [`FromCheckRequest`]. A function returns a [`Verdict`](crate::Verdict), or a `Result` of one with any error. What more a check can
 //! do (state of its own, cleanup, watches) is in [`AdmissionCheckController`](crate::AdmissionCheckController).
 
 mod arguments;
 mod check_fn;
 mod extract;
 
-pub use arguments::{Collect, FromCheck, Handler, IntoVerdict, Join, Needs, NeedsNothing, Settle};
+pub use arguments::{
+    CollectRequirements, FromCheckRequest, Handler, IntoVerdict, MergeRequirements,
+    RequiresNothing, RequiresParameters, ResolveRequirements,
+};
 pub use check_fn::{CheckFn, check_fn};
 pub use extract::{Attempt, FromRef, FullWorkload, Now, Params, State};

@@ -9,10 +9,10 @@ use kube::runtime::watcher::Event;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::api::{AdmissionCheck, ApiVersion, CheckState, Served, Uid, Workload};
+use crate::api::{AdmissionCheck, ApiVersion, CheckState, ServedApi, Uid, Workload};
 use crate::check::{
-    AdmissionCheckController, Check, CheckError, CheckRequest, Conflicts, ControllerName,
-    ErrorKind, NoParameters, PodSetUpdates, Released, Reservation, Verdict,
+    AdmissionCheckController, CheckError, CheckRequest, Conflicts, ControllerName, DynCheck,
+    ErrorKind, NoParameters, PodSetUpdates, ReleaseOutcome, Reservation, Verdict,
 };
 use crate::runtime::backoff::Backoff;
 use crate::runtime::core::{
@@ -152,7 +152,7 @@ impl AdmissionCheckController for Modelled {
         format!("example.com/check-{}", self.0).parse().unwrap()
     }
 
-    async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
         Ok(Verdict::ready(""))
     }
 }
@@ -178,7 +178,7 @@ const START: i64 = 1_763_715_600;
 impl World {
     pub(super) fn new(bounds: Bounds) -> Self {
         let controllers: Arc<[Controller]> = (0..bounds.checks)
-            .map(|number| Controller::from(Check::new(Modelled(number))))
+            .map(|number| Controller::from(DynCheck::new(Modelled(number))))
             .collect();
         let now = Now {
             instant: Instant::now(),
@@ -230,11 +230,11 @@ impl World {
             concurrency: 10,
             backoff: Backoff::new(Duration::from_secs(1), Duration::from_mins(5), 0),
         };
-        let served = Served {
+        let served = ServedApi {
             selects_reserved: true,
             requeue_after: true,
             preemption_required: true,
-            ..Served::assumed(ApiVersion::V1beta2)
+            ..ServedApi::fallback(ApiVersion::V1beta2)
         };
         Replica {
             core: Core::new(Arc::clone(&self.controllers), limits, served, self.now),
@@ -592,7 +592,7 @@ impl World {
             }
             Action::Regain(replica) => {
                 self.lapsed = false;
-                self.feed(replica, Input::Lease(LeaseState::Held));
+                self.feed(replica, Input::Lease(LeaseState::Acquired));
             }
             Action::Acquire(replica) => {
                 // Who lapsed and lost the lease ends its process, and a fresh one stands by.
@@ -621,14 +621,14 @@ impl World {
                 }
             }
         }
-        self.look_at_updates();
-        self.look_at_rest();
+        self.check_updates();
+        self.check_at_rest();
     }
 
     fn acquire(&mut self, replica: usize) {
         self.holder = Some(replica);
         self.lapsed = false;
-        self.feed(replica, Input::Lease(LeaseState::Held));
+        self.feed(replica, Input::Lease(LeaseState::Acquired));
     }
 
     fn restart(&mut self, replica: usize) {
@@ -737,7 +737,7 @@ impl World {
             }
             Stage::Sent(Task::Release { reservation, .. }) => {
                 self.allocated.remove(&reservation);
-                TaskResult::Released(Ok(Released::Done))
+                TaskResult::Released(Ok(ReleaseOutcome::Done))
             }
             Stage::Applied(_, Done::Entry(result)) => TaskResult::EntryWritten(result),
             Stage::Applied(_, Done::Read(result)) => TaskResult::Read(Ok(result)),
@@ -834,7 +834,7 @@ impl World {
     }
 
     /// Two entries that contradict each other would end the job as FailedToStart.
-    fn look_at_updates(&mut self) {
+    fn check_updates(&mut self) {
         let contradicts = self.objects.iter().flatten().any(|object| {
             let ready = object
                 .entries
@@ -852,7 +852,7 @@ impl World {
     }
 
     /// What does not hold, now that nothing happens any more.
-    fn look_at_rest(&mut self) {
+    fn check_at_rest(&mut self) {
         if self.is_idle()
             && self.next_timer().is_none()
             && let Some(problem) = self.problem()

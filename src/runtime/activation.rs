@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::evaluate::panic_message;
-use super::intake::{Failure, Revision, StoredParameters};
+use super::informers::{Failure, Revision, StoredParameters};
 use super::writer::ConditionPatch;
 use crate::api::{AFTER_ADMISSION, AdmissionCheck, ParametersReference, StatusCondition};
-use crate::check::{Message, NoParameters, ParametersKind, ParametersType, Read};
+use crate::check::{DecodedParameters, Message, NoParameters, ParametersKind, ParametersType};
 
 /// The objects of one kind of parameters, as far as they are known.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Shelf {
+pub(crate) struct ParametersStore {
     objects: BTreeMap<String, StoredParameters>,
     /// Those read so far by a list that is not complete.
     listing: Option<BTreeMap<String, StoredParameters>>,
@@ -20,9 +20,9 @@ pub(crate) struct Shelf {
     failure: Option<Failure>,
 }
 
-impl Shelf {
+impl ParametersStore {
     /// Takes in what happened.
-    pub(crate) fn take(&mut self, event: kube::runtime::watcher::Event<StoredParameters>) {
+    pub(crate) fn apply(&mut self, event: kube::runtime::watcher::Event<StoredParameters>) {
         use kube::runtime::watcher::Event;
         match event {
             Event::Apply(object) => {
@@ -58,7 +58,7 @@ pub(crate) enum Located<'a> {
     /// There, in this state; `None` for a check that takes none.
     Found(Option<&'a StoredParameters>, Revision),
     /// They are not, and a person has to do something.
-    Bad {
+    Invalid {
         /// One word for the condition.
         reason: &'static str,
         /// What is wrong and what to do.
@@ -72,9 +72,9 @@ pub(crate) enum Located<'a> {
 pub(crate) fn locate<'a>(
     check: &AdmissionCheck,
     parameters: &ParametersType,
-    shelf: Option<&'a Shelf>,
+    store: Option<&'a ParametersStore>,
 ) -> Located<'a> {
-    let bad = |reason, message: String| Located::Bad {
+    let bad = |reason, message: String| Located::Invalid {
         reason,
         message: message.into(),
     };
@@ -101,9 +101,9 @@ pub(crate) fn locate<'a>(
         (Some(kind), Some(reference)) => (kind, reference),
     };
     if let Some(message) = wrong_kind(kind, reference) {
-        return bad("ParametersOfWrongKind", message);
+        return bad("ParametersKindMismatch", message);
     }
-    let Some(shelf) = shelf else {
+    let Some(shelf) = store else {
         return Located::Unknown;
     };
     if let Some(failure) = &shelf.failure {
@@ -130,11 +130,11 @@ pub(crate) fn locate<'a>(
 pub(crate) fn decode(
     parameters: &ParametersType,
     stored: Option<&StoredParameters>,
-) -> Result<(Read, i64), Message> {
+) -> Result<(DecodedParameters, i64), Message> {
     let Some(stored) = stored else {
         let value = std::sync::Arc::new(NoParameters);
         return Ok((
-            Read {
+            DecodedParameters {
                 value,
                 policy: None,
             },
@@ -190,7 +190,7 @@ fn unreadable(kind: &ParametersKind, failure: &Failure) -> Located<'static> {
         );
         ("ParametersForbidden", what)
     };
-    Located::Bad {
+    Located::Invalid {
         reason,
         message: what.into(),
     }
@@ -324,19 +324,19 @@ mod tests {
         }
     }
 
-    fn shelf() -> Shelf {
-        let mut shelf = Shelf::default();
-        shelf.take(Event::Init);
-        shelf.take(Event::InitApply(stored(
+    fn shelf() -> ParametersStore {
+        let mut shelf = ParametersStore::default();
+        shelf.apply(Event::Init);
+        shelf.apply(Event::InitApply(stored(
             "good",
             json!({"onErrorAfter": "1m"}),
         )));
-        shelf.take(Event::InitApply(stored("invalid", json!({}))));
-        shelf.take(Event::InitApply(stored(
+        shelf.apply(Event::InitApply(stored("invalid", json!({}))));
+        shelf.apply(Event::InitApply(stored(
             "garbage",
             json!({"onErrorAfter": 7}),
         )));
-        shelf.take(Event::InitDone);
+        shelf.apply(Event::InitDone);
         shelf
     }
 
@@ -344,14 +344,14 @@ mod tests {
     fn outcome(
         check: &AdmissionCheck,
         parameters: &ParametersType,
-        shelf: Option<&Shelf>,
+        shelf: Option<&ParametersStore>,
     ) -> (String, String) {
         match locate(check, parameters, shelf) {
             Located::Found(stored, _) => match decode(parameters, stored) {
                 Ok((_, generation)) => ("Good".to_owned(), generation.to_string()),
                 Err(problem) => ("ParametersInvalid".to_owned(), problem.to_string()),
             },
-            Located::Bad { reason, message } => (reason.to_owned(), message.to_string()),
+            Located::Invalid { reason, message } => (reason.to_owned(), message.to_string()),
             Located::Unknown => ("Unknown".to_owned(), String::new()),
         }
     }
@@ -369,17 +369,17 @@ mod tests {
             ),
             (
                 reference("example.com", "Window", ""),
-                "ParametersOfWrongKind",
+                "ParametersKindMismatch",
                 "spec.parameters.name is empty: it must name a Window (group example.com)",
             ),
             (
                 reference("example.com", "Door", "good"),
-                "ParametersOfWrongKind",
+                "ParametersKindMismatch",
                 "spec.parameters refers to a Door (group example.com), but this check takes a Window (group example.com)",
             ),
             (
                 reference("other.com", "Window", "good"),
-                "ParametersOfWrongKind",
+                "ParametersKindMismatch",
                 "spec.parameters refers to a Window (group other.com), but this check takes a Window (group example.com)",
             ),
             (
@@ -435,8 +435,8 @@ mod tests {
             check(reference("example.com", "Window", "good"), json!([])),
         );
         assert_eq!(outcome(&wanted, &window, None).0, "Unknown");
-        let mut shelf = Shelf::default();
-        shelf.take(Event::Init);
+        let mut shelf = ParametersStore::default();
+        shelf.apply(Event::Init);
         assert_eq!(outcome(&wanted, &window, Some(&shelf)).0, "Unknown");
         for (code, reason) in [
             (404, "ParametersKindNotServed"),
@@ -448,7 +448,7 @@ mod tests {
             });
             assert_eq!(outcome(&wanted, &window, Some(&shelf)).0, reason);
         }
-        shelf.take(Event::InitDone);
+        shelf.apply(Event::InitDone);
         assert_eq!(
             outcome(&wanted, &window, Some(&shelf)).0,
             "ParametersNotFound"
@@ -459,13 +459,13 @@ mod tests {
     fn what_vanished_while_the_watch_was_down_is_gone() {
         let (window, mut shelf) = (ParametersType::of::<Window>(), shelf());
         let wanted = check(reference("example.com", "Window", "good"), json!([]));
-        shelf.take(Event::Init);
+        shelf.apply(Event::Init);
         assert_eq!(
             outcome(&wanted, &window, Some(&shelf)).0,
             "Good",
             "while it is being read again"
         );
-        shelf.take(Event::InitDone);
+        shelf.apply(Event::InitDone);
         assert_eq!(
             outcome(&wanted, &window, Some(&shelf)).0,
             "ParametersNotFound"

@@ -33,10 +33,10 @@ const LASTING: Duration = Duration::from_secs(10);
 pub(crate) enum RequestError {
     /// It hangs.
     #[error("the API server did not answer in {0:?}")]
-    NoAnswer(Duration),
+    Timeout(Duration),
     /// The server asks for a pause (429, or 503 with Retry-After), which kube's own error would not tell.
     #[error("the API server answered {code} and asks for a pause of {after:?}")]
-    Pause {
+    Throttled {
         /// The status.
         code: u16,
         /// For how long.
@@ -45,7 +45,7 @@ pub(crate) enum RequestError {
 }
 
 /// `client` with guards around each request. The answers to the watch that `health` belongs to are its signs of life.
-pub(crate) fn guarded(
+pub(crate) fn instrumented(
     client: &Client,
     metrics: &Arc<Metrics>,
     health: Option<WatchHealth>,
@@ -100,14 +100,14 @@ impl WatchPace {
     }
 }
 
-type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
+type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
 
 async fn send(
     client: Client,
     metrics: Arc<Metrics>,
     health: Option<WatchHealth>,
     request: Request<Body>,
-) -> Result<Response<AnswerBody>, BoxError> {
+) -> Result<Response<ResponseBody>, BoxError> {
     let verb = verb(&request);
     let answer = timeout(HEAD_TIMEOUT, client.send(request)).await;
     let code = match &answer {
@@ -118,17 +118,17 @@ async fn send(
         .requests
         .get_or_create(&RequestLabels { verb, code })
         .inc();
-    let response = answer.map_err(|_| RequestError::NoAnswer(HEAD_TIMEOUT))??;
+    let response = answer.map_err(|_| RequestError::Timeout(HEAD_TIMEOUT))??;
     if let Some(after) = pause(&response) {
-        return Err(RequestError::Pause { code, after }.into());
+        return Err(RequestError::Throttled { code, after }.into());
     }
     if let Some(health) = &health {
-        health.alive();
+        health.record_activity();
     }
     Ok(response.map(|body| match (verb, health) {
         ("watch", Some(health)) => body
             .map_frame(move |frame| {
-                health.alive();
+                health.record_activity();
                 frame
             })
             .map_err(Into::into)
@@ -164,11 +164,11 @@ fn pause<B>(response: &Response<B>) -> Option<Duration> {
 }
 
 /// The pause that an error asks for.
-pub(crate) fn pause_of(error: &kube::Error) -> Option<Duration> {
+pub(crate) fn retry_after(error: &kube::Error) -> Option<Duration> {
     match error {
         kube::Error::Service(error) => match error.downcast_ref::<RequestError>()? {
-            RequestError::Pause { after, .. } => Some(*after),
-            RequestError::NoAnswer(_) => None,
+            RequestError::Throttled { after, .. } => Some(*after),
+            RequestError::Timeout(_) => None,
         },
         kube::Error::Api(status) if status.code == 429 => {
             let seconds = status

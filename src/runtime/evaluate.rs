@@ -8,11 +8,11 @@ use futures::FutureExt;
 use tokio::time::timeout;
 
 use super::decide::Outcome;
-use crate::check::{Check, CheckError, ErrorKind, Request};
+use crate::check::{CheckError, DynCheck, ErrorKind, Request};
 
 /// Why an author's code gave no answer.
 #[derive(Debug)]
-pub(crate) enum NoAnswer {
+pub(crate) enum CallError {
     /// It returned an error.
     Error(CheckError),
     /// It panicked.
@@ -21,7 +21,7 @@ pub(crate) enum NoAnswer {
     TimedOut(Duration),
 }
 
-impl NoAnswer {
+impl CallError {
     /// The word for metrics.
     pub(crate) fn as_str(&self) -> &'static str {
         match self {
@@ -39,7 +39,7 @@ impl NoAnswer {
     }
 }
 
-impl std::fmt::Display for NoAnswer {
+impl std::fmt::Display for CallError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Error(error) => error.fmt(f),
@@ -50,24 +50,24 @@ impl std::fmt::Display for NoAnswer {
 }
 
 /// Runs `code` for at most `limit`.
-pub(crate) async fn guarded<T>(
+pub(crate) async fn call_with_timeout<T>(
     code: impl Future<Output = Result<T, CheckError>>,
     limit: Duration,
-) -> Result<T, NoAnswer> {
+) -> Result<T, CallError> {
     match timeout(limit, AssertUnwindSafe(code).catch_unwind()).await {
-        Ok(Ok(answer)) => answer.map_err(NoAnswer::Error),
-        Ok(Err(panic)) => Err(NoAnswer::Panic(panic_message(&*panic))),
-        Err(_) => Err(NoAnswer::TimedOut(limit)),
+        Ok(Ok(answer)) => answer.map_err(CallError::Error),
+        Ok(Err(panic)) => Err(CallError::Panic(panic_message(&*panic))),
+        Err(_) => Err(CallError::TimedOut(limit)),
     }
 }
 
 /// Asks `check`; whatever happens is an outcome. Also says it in a word, for metrics.
-pub(crate) async fn ask(
-    check: &Check,
+pub(crate) async fn evaluate(
+    check: &DynCheck,
     request: Request,
     limit: Duration,
 ) -> (Outcome, &'static str) {
-    match guarded(check.check(request), limit).await {
+    match call_with_timeout(check.check(request), limit).await {
         Ok(verdict) => {
             let word = verdict.answer.as_str();
             (Outcome::Verdict(verdict), word)
@@ -114,7 +114,7 @@ mod tests {
             const { ControllerName::from_static("example.com/moody") }
         }
 
-        async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+        async fn evaluate(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
             match self.0 {
                 Mood::Decides => Ok(Verdict::ready("fine")),
                 Mood::Fails => Err(CheckError::permanent("no such thing")),
@@ -130,7 +130,12 @@ mod tests {
                 .unwrap();
         let request =
             RequestBuilder::new(workload, "c").build_any(std::sync::Arc::new(NoParameters));
-        ask(&Check::new(Moody(mood)), request, Duration::from_secs(30)).await
+        evaluate(
+            &DynCheck::new(Moody(mood)),
+            request,
+            Duration::from_secs(30),
+        )
+        .await
     }
 
     #[tokio::test(start_paused = true)]

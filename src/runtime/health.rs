@@ -38,26 +38,26 @@ pub(crate) struct WatchReport {
     /// For how long it has been so.
     pub(crate) for_seconds: u64,
     /// For how long nothing came: no event, no bookmark, no new answer.
-    pub(crate) silent_seconds: u64,
+    pub(crate) idle_seconds: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) last_error: Option<String>,
     pub(crate) errors: u64,
 }
 
 /// How long a watch may be silent: it is begun again after five minutes at the latest, and each beginning is a sign of life.
-const SILENCE_LIMIT: Duration = Duration::from_mins(6);
+const IDLE_LIMIT: Duration = Duration::from_mins(6);
 
 impl Health {
     /// The health of a process that has just begun: it is not ready, because it knows nothing yet.
-    pub(crate) fn of_a_beginning() -> Self {
+    pub(crate) fn starting() -> Self {
         let health = Self::default();
         health.report("kueue", Some("not asked yet what it serves".to_owned()));
-        health.lease_is(&Leadership::Undecided);
+        health.set_leadership(&Leadership::Undecided);
         health
     }
 
     /// Says whether it is known who acts.
-    pub(crate) fn lease_is(&self, leadership: &Leadership) {
+    pub(crate) fn set_leadership(&self, leadership: &Leadership) {
         let undecided = *leadership == Leadership::Undecided;
         self.report(
             "lease",
@@ -115,7 +115,7 @@ impl Health {
             name: name.clone(),
             synced: watch.synced,
             for_seconds: watch.since.elapsed().as_secs(),
-            silent_seconds: watch.last_sign.elapsed().as_secs(),
+            idle_seconds: watch.last_sign.elapsed().as_secs(),
             last_error: watch.last_error.clone(),
             errors: watch.errors,
         };
@@ -141,7 +141,7 @@ impl Watch {
             ));
         }
         let silent = self.last_sign.elapsed();
-        (silent > SILENCE_LIMIT).then(|| {
+        (silent > IDLE_LIMIT).then(|| {
             format!(
                 "the watch of {name} has been silent for {} s{error}",
                 silent.as_secs()
@@ -164,7 +164,7 @@ impl WatchHealth {
     }
 
     /// Something came.
-    pub(crate) fn alive(&self) {
+    pub(crate) fn record_activity(&self) {
         self.change(|watch| watch.last_sign = Instant::now());
     }
 
@@ -221,12 +221,12 @@ mod tests {
         );
         watch.synced();
         assert!(health.problems().is_empty());
-        tokio::time::advance(SILENCE_LIMIT + Duration::from_secs(1)).await;
+        tokio::time::advance(IDLE_LIMIT + Duration::from_secs(1)).await;
         assert_eq!(
             health.problems(),
             ["the watch of workloads has been silent for 361 s"]
         );
-        watch.alive();
+        watch.record_activity();
         assert!(health.problems().is_empty());
     }
 

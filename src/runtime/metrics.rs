@@ -1,10 +1,10 @@
 //! What can be counted. Labelled by AdmissionCheck and never by Workload.
 
-#[cfg(feature = "serve")]
+#[cfg(feature = "admin")]
 mod sample;
 
-#[cfg(feature = "serve")]
-pub(crate) use sample::every_metric;
+#[cfg(feature = "admin")]
+pub(crate) use sample::sample_metrics;
 
 use prometheus_client::encoding::{EncodeLabelSet, text::encode};
 use prometheus_client::metrics::counter::Counter;
@@ -74,7 +74,7 @@ pub(crate) struct Metrics {
     pub(crate) first_verdict_seconds: Durations,
     pub(crate) pending_seconds: StateDurations,
     pub(crate) evictions: Family<StateLabels, Counter>,
-    pub(crate) held_back: Family<OutcomeLabels, Counter>,
+    pub(crate) suppressed_evictions: Family<OutcomeLabels, Counter>,
     pub(crate) policy_applied: Family<OutcomeLabels, Counter>,
     pub(crate) writes: Family<OutcomeLabels, Counter>,
     pub(crate) overwritten: Family<CheckLabels, Counter>,
@@ -83,12 +83,12 @@ pub(crate) struct Metrics {
     pub(crate) check_active: Family<CheckLabels, Gauge>,
     pub(crate) pending_workloads: Family<CheckLabels, Gauge>,
     pub(crate) workloads: Gauge,
-    pub(crate) odd_objects: Counter,
+    pub(crate) malformed_objects: Counter,
     pub(crate) queue_depth: Family<LaneLabels, Gauge>,
     pub(crate) queue_oldest_seconds: Family<LaneLabels, Gauge<f64, std::sync::atomic::AtomicU64>>,
     pub(crate) requests: Family<RequestLabels, Counter>,
     pub(crate) watch_synced: Family<WatchLabels, Gauge>,
-    pub(crate) watch_silent_seconds: Family<WatchLabels, Gauge<f64, std::sync::atomic::AtomicU64>>,
+    pub(crate) watch_idle_seconds: Family<WatchLabels, Gauge<f64, std::sync::atomic::AtomicU64>>,
     pub(crate) watch_errors: Family<WatchLabels, Counter>,
     pub(crate) leader: Gauge,
     pub(crate) events: Family<ResultLabels, Counter>,
@@ -114,7 +114,7 @@ impl Default for Metrics {
             first_verdict_seconds: Family::new_with_constructor(short),
             pending_seconds: Family::new_with_constructor(long),
             evictions: Family::default(),
-            held_back: Family::default(),
+            suppressed_evictions: Family::default(),
             policy_applied: Family::default(),
             writes: Family::default(),
             overwritten: Family::default(),
@@ -123,12 +123,12 @@ impl Default for Metrics {
             check_active: Family::default(),
             pending_workloads: Family::default(),
             workloads: Gauge::default(),
-            odd_objects: Counter::default(),
+            malformed_objects: Counter::default(),
             queue_depth: Family::default(),
             queue_oldest_seconds: Family::default(),
             requests: Family::default(),
             watch_synced: Family::default(),
-            watch_silent_seconds: Family::default(),
+            watch_idle_seconds: Family::default(),
             watch_errors: Family::default(),
             leader: Gauge::default(),
             events: Family::default(),
@@ -173,9 +173,9 @@ impl Metrics {
             self.evictions.clone(),
         );
         r.register(
-            "held_back",
+            "suppressed_evictions",
             "Objections to running jobs, or to their growth, that a fence held back, by fence",
-            self.held_back.clone(),
+            self.suppressed_evictions.clone(),
         );
         r.register(
             "policy_applied",
@@ -188,7 +188,7 @@ impl Metrics {
             self.writes.clone(),
         );
         r.register(
-            "overwritten",
+            "state_overwrites",
             "How often somebody else changed what a check had written",
             self.overwritten.clone(),
         );
@@ -198,7 +198,7 @@ impl Metrics {
             self.releases.clone(),
         );
         r.register(
-            "releases_outstanding",
+            "pending_cleanups",
             "Reservations that are over and not released yet",
             self.releases_outstanding.clone(),
         );
@@ -213,14 +213,14 @@ impl Metrics {
             self.pending_workloads.clone(),
         );
         r.register(
-            "workloads",
+            "tracked_workloads",
             "Workloads that are kept in memory: those that hold quota",
             self.workloads.clone(),
         );
         r.register(
-            "odd_objects",
+            "malformed_objects",
             "Objects with fields of a shape that Kueue does not document",
-            self.odd_objects.clone(),
+            self.malformed_objects.clone(),
         );
         r.register(
             "queue_depth",
@@ -233,7 +233,7 @@ impl Metrics {
             self.queue_oldest_seconds.clone(),
         );
         r.register(
-            "requests",
+            "api_requests",
             "Requests to the API server, by verb and status (0: no answer)",
             self.requests.clone(),
         );
@@ -243,9 +243,9 @@ impl Metrics {
             self.watch_synced.clone(),
         );
         r.register(
-            "watch_silent_seconds",
+            "watch_idle_seconds",
             "For how long a watch has shown no sign of life",
-            self.watch_silent_seconds.clone(),
+            self.watch_idle_seconds.clone(),
         );
         r.register(
             "watch_errors",

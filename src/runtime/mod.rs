@@ -11,7 +11,7 @@ pub(crate) mod decide;
 mod evaluate;
 mod events;
 mod health;
-mod intake;
+mod informers;
 mod lease;
 mod manager;
 mod metrics;
@@ -22,10 +22,12 @@ mod signal;
 pub(crate) mod writer;
 
 #[cfg(feature = "cli")]
-pub(crate) use decide::{Conclusion, EntryPatch, HeldBack, LookAgain, Note, Outcome, Standing};
+pub(crate) use decide::{
+    CheckPhase, Conclusion, EntryPatch, NextEvaluation, Notice, Outcome, Suppression,
+};
 #[cfg(feature = "cli")]
-pub(crate) use intake::{Failure, StoredParameters, brief, parameters_resource};
+pub(crate) use informers::{Failure, StoredParameters, brief, parameters_resource};
 pub use lease::{LeaseConfig, LeaseTimes};
 pub use manager::{BuildError, Diagnostics, RunError, Runtime, RuntimeBuilder, RuntimeHandle};
-#[cfg(feature = "serve")]
-pub(crate) use metrics::{every_metric, followed_by};
+#[cfg(feature = "admin")]
+pub(crate) use metrics::{followed_by, sample_metrics};

@@ -12,20 +12,22 @@ use kube::Client;
 use kube::runtime::watcher::{self, Event};
 use serde_json::Value;
 
-use super::activation::{Located, Shelf, decode, locate};
-use super::decide::{Conclusion, Facts, Growth, Memory, Outcome, Standing, conclude, standing};
-use super::evaluate::{NoAnswer, guarded};
-use super::intake::{Failure, StoredParameters};
+use super::activation::{Located, ParametersStore, decode, locate};
+use super::decide::{
+    CheckPhase, Conclusion, Facts, Growth, Outcome, ReservationState, check_phase, conclude,
+};
+use super::evaluate::{CallError, call_with_timeout};
+use super::informers::{Failure, StoredParameters};
 use super::manager::{About, fit_updates};
-use crate::api::{AdmissionCheck, CheckEntry, ResourceFlavor, Served, Workload};
+use crate::api::{AdmissionCheck, AdmissionCheckState, ResourceFlavor, ServedApi, Workload};
 use crate::check::{
-    Check, CheckError, Family, Message, Policy, Previewed, ReadWorkload, Request, RequestBuilder,
-    Reservation, Settled, Start, Wake,
+    CheckError, DynCheck, Family, Message, Policy, PreviewOutcome, ReadWorkload, Request,
+    RequestBuilder, Reservation, ResolvedPolicy, Start, Trigger,
 };
 
 /// What is known before the check is asked.
-pub(crate) struct Question<'a> {
-    pub(crate) check: &'a Check,
+pub(crate) struct PreviewInput<'a> {
+    pub(crate) check: &'a DynCheck,
     pub(crate) admission_check: &'a AdmissionCheck,
     pub(crate) workload: &'a Workload,
     pub(crate) family: &'a Family,
@@ -34,7 +36,7 @@ pub(crate) struct Question<'a> {
     /// The object to which the AdmissionCheck refers, or why it can't be read.
     pub(crate) parameters: Result<Option<StoredParameters>, Failure>,
     pub(crate) flavors: &'a Arc<BTreeMap<String, ResourceFlavor>>,
-    pub(crate) served: Served,
+    pub(crate) served: ServedApi,
     pub(crate) now: Timestamp,
     /// How long the answer may take, unless the check says so itself.
     pub(crate) limit: Duration,
@@ -44,44 +46,44 @@ pub(crate) struct Question<'a> {
 
 /// What would happen.
 pub(crate) struct Forecast {
-    pub(crate) foreseen: Foreseen,
+    pub(crate) foreseen: ForecastOutcome,
     /// The operator's choices, if the parameters are good.
-    pub(crate) policy: Option<Settled>,
+    pub(crate) policy: Option<ResolvedPolicy>,
 }
 
 /// What would come of asking.
-pub(crate) enum Foreseen {
+pub(crate) enum ForecastOutcome {
     /// Nothing: there is nothing to decide.
-    Silent(Standing),
+    Silent(CheckPhase),
     /// The check can't be asked with these parameters.
     Inactive { reason: String, message: Message },
     /// The check does not want to be asked like this.
     NotAsked(Message),
     /// It answered, or failed to.
-    Asked {
+    Evaluated {
         outcome: Outcome,
         conclusion: Box<Conclusion>,
     },
 }
 
 /// Finds out what the running program would do about a Workload if it looked now for the first time.
-pub(crate) async fn foresee(question: Question<'_>) -> Forecast {
+pub(crate) async fn forecast(question: PreviewInput<'_>) -> Forecast {
     let name = question.admission_check.name();
-    let stands = standing(question.workload, name, question.check.lifetime());
+    let stands = check_phase(question.workload, name, question.check.lifetime());
     let (read, generation) = match parameters(&question) {
         Ok(found) => found,
         Err((reason, message)) => {
             return Forecast {
-                foreseen: Foreseen::Inactive { reason, message },
+                foreseen: ForecastOutcome::Inactive { reason, message },
                 policy: None,
             };
         }
     };
-    let policy = Policy::settle(read.policy.as_ref(), &question.check.policy());
+    let policy = Policy::resolve(read.policy.as_ref(), &question.check.policy());
     let reservation = Reservation::of(question.workload, name);
-    let running = stands == Standing::Running;
+    let running = stands == CheckPhase::Admitted;
     let foreseen = match (stands, reservation, question.workload.check(name)) {
-        (Standing::Waiting | Standing::Running, Some(reservation), Some(entry)) => {
+        (CheckPhase::AwaitingVerdict | CheckPhase::Admitted, Some(reservation), Some(entry)) => {
             let request = RequestBuilder::new(question.workload.clone(), name)
                 .family(question.family.clone())
                 .now(question.now)
@@ -89,7 +91,7 @@ pub(crate) async fn foresee(question: Question<'_>) -> Forecast {
                 .flavors(Arc::clone(question.flavors))
                 .reader(Arc::new(Held(question.whole.clone())))
                 .build_any(read.value);
-            let stands = Stands {
+            let stands = CurrentState {
                 reservation: &reservation,
                 entry,
                 policy: &policy,
@@ -97,7 +99,7 @@ pub(crate) async fn foresee(question: Question<'_>) -> Forecast {
             };
             ask(&question, request, stands).await
         }
-        (stands, ..) => Foreseen::Silent(stands),
+        (stands, ..) => ForecastOutcome::Silent(stands),
     };
     Forecast {
         foreseen,
@@ -105,15 +107,17 @@ pub(crate) async fn foresee(question: Question<'_>) -> Forecast {
     }
 }
 
-fn parameters(question: &Question<'_>) -> Result<(crate::check::Read, i64), (String, Message)> {
-    let mut shelf = Shelf::default();
-    shelf.take(Event::Init);
+fn parameters(
+    question: &PreviewInput<'_>,
+) -> Result<(crate::check::DecodedParameters, i64), (String, Message)> {
+    let mut shelf = ParametersStore::default();
+    shelf.apply(Event::Init);
     match &question.parameters {
         Ok(found) => {
             if let Some(object) = found {
-                shelf.take(Event::InitApply(object.clone()));
+                shelf.apply(Event::InitApply(object.clone()));
             }
-            shelf.take(Event::InitDone);
+            shelf.apply(Event::InitDone);
         }
         Err(failure) => shelf.failed(failure.clone()),
     }
@@ -122,7 +126,7 @@ fn parameters(question: &Question<'_>) -> Result<(crate::check::Read, i64), (Str
         Located::Found(stored, _) => {
             decode(&kinds, stored).map_err(|problem| ("ParametersInvalid".to_owned(), problem))
         }
-        Located::Bad { reason, message } => Err((reason.to_owned(), message)),
+        Located::Invalid { reason, message } => Err((reason.to_owned(), message)),
         Located::Unknown => Err((
             "Unknown".to_owned(),
             Message::new("the parameters are not known"),
@@ -131,15 +135,19 @@ fn parameters(question: &Question<'_>) -> Result<(crate::check::Read, i64), (Str
 }
 
 /// A Workload about which there is something to decide.
-struct Stands<'a> {
+struct CurrentState<'a> {
     reservation: &'a Reservation,
-    entry: &'a CheckEntry,
-    policy: &'a Settled,
+    entry: &'a AdmissionCheckState,
+    policy: &'a ResolvedPolicy,
     running: bool,
 }
 
-async fn ask(question: &Question<'_>, request: Request, stands: Stands<'_>) -> Foreseen {
-    let Question {
+async fn ask(
+    question: &PreviewInput<'_>,
+    request: Request,
+    stands: CurrentState<'_>,
+) -> ForecastOutcome {
+    let PreviewInput {
         check, workload, ..
     } = question;
     let name = question.admission_check.name();
@@ -148,12 +156,12 @@ async fn ask(question: &Question<'_>, request: Request, stands: Stands<'_>) -> F
     // The check is asked first: one that does not want to be asked causes no request.
     let answer = tokio::select! {
         biased;
-        answer = guarded(check.preview(request), limit) => answer,
+        answer = call_with_timeout(check.preview(request), limit) => answer,
         never = run_watches(check, question.client, &trouble) => match never {},
     };
     let outcome = match answer.map(|preview| preview.0) {
-        Ok(Previewed::NotAsked(why)) => return Foreseen::NotAsked(why),
-        Ok(Previewed::Verdict(verdict)) => {
+        Ok(PreviewOutcome::Skipped(why)) => return ForecastOutcome::NotAsked(why),
+        Ok(PreviewOutcome::Verdict(verdict)) => {
             let reader = Held(question.whole.clone());
             let about = About {
                 workload,
@@ -169,11 +177,11 @@ async fn ask(question: &Question<'_>, request: Request, stands: Stands<'_>) -> F
         ),
     };
     // Whether the running program keeps an eye on the job is in its memory alone.
-    let memory = Memory::watching();
+    let memory = ReservationState::watching();
     let facts = Facts {
         held: stands.reservation.held_for(question.now),
         entry: stands.entry,
-        running: stands.running,
+        admitted: stands.running,
         growth: Growth::of(question.family),
         served: question.served,
         policy: stands.policy,
@@ -184,14 +192,14 @@ async fn ask(question: &Question<'_>, request: Request, stands: Stands<'_>) -> F
         steady: question.now,
     };
     let conclusion = Box::new(conclude(facts, &outcome));
-    Foreseen::Asked {
+    ForecastOutcome::Evaluated {
         outcome,
         conclusion,
     }
 }
 
-fn failed(none: &NoAnswer, trouble: Option<String>) -> Outcome {
-    let message = match trouble.filter(|_| matches!(none, NoAnswer::TimedOut(_))) {
+fn failed(none: &CallError, trouble: Option<String>) -> Outcome {
+    let message = match trouble.filter(|_| matches!(none, CallError::TimedOut(_))) {
         Some(trouble) => format!("{none}: {trouble}"),
         None => none.to_string(),
     };
@@ -207,7 +215,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Runs the check's watches of objects, for indices that they fill, and never ends. What they would wake is nobody's business here, and the author's own
 /// streams stay as they are.
 async fn run_watches(
-    check: &Check,
+    check: &DynCheck,
     client: &Client,
     trouble: &Mutex<Option<String>>,
 ) -> Infallible {
@@ -224,7 +232,7 @@ async fn run_watches(
 
 async fn run_watch(
     name: String,
-    mut events: impl Stream<Item = watcher::Result<Event<Wake>>> + Unpin,
+    mut events: impl Stream<Item = watcher::Result<Event<Trigger>>> + Unpin,
     trouble: &Mutex<Option<String>>,
 ) {
     while let Some(event) = events.next().await {

@@ -15,20 +15,20 @@ pub(crate) enum Lane {
     /// before anything new.
     Restore,
     /// A reservation about which nothing has been said yet: a job waits for it.
-    Fresh,
+    New,
     /// A reservation that is looked at again.
     Recheck,
 }
 
 impl Lane {
-    pub(crate) const ALL: [Self; 4] = [Self::Release, Self::Restore, Self::Fresh, Self::Recheck];
+    pub(crate) const ALL: [Self; 4] = [Self::Release, Self::Restore, Self::New, Self::Recheck];
 
     /// The word for metrics.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Release => "release",
             Self::Restore => "restore",
-            Self::Fresh => "fresh",
+            Self::New => "new",
             Self::Recheck => "recheck",
         }
     }
@@ -196,9 +196,9 @@ mod tests {
     #[test]
     fn a_key_waits_once() {
         let mut queue = queue(&[
-            (1, Lane::Fresh, "a"),
-            (2, Lane::Fresh, "a"),
-            (1, Lane::Fresh, "a"),
+            (1, Lane::New, "a"),
+            (2, Lane::New, "a"),
+            (1, Lane::New, "a"),
             (1, Lane::Recheck, "a"),
         ]);
         assert_eq!(queue.len(), 2);
@@ -210,10 +210,10 @@ mod tests {
         let mut queue = queue(&[
             (1, Lane::Recheck, "a"),
             (2, Lane::Recheck, "a"),
-            (3, Lane::Fresh, "a"),
+            (3, Lane::New, "a"),
             (4, Lane::Release, "a"),
             (5, Lane::Restore, "a"),
-            (2, Lane::Fresh, "a"),
+            (2, Lane::New, "a"),
         ]);
         assert_eq!(queue.pop(Lane::Restore), Some((4, Lane::Release)));
         assert_eq!(queue.pop(Lane::Restore), Some((5, Lane::Restore)));
@@ -223,17 +223,17 @@ mod tests {
 
     #[test]
     fn cluster_queues_take_turns() {
-        let mut pushes: Vec<_> = (0..5).map(|key| (key, Lane::Fresh, "large")).collect();
-        pushes.extend([(10, Lane::Fresh, "small"), (11, Lane::Fresh, "small")]);
+        let mut pushes: Vec<_> = (0..5).map(|key| (key, Lane::New, "large")).collect();
+        pushes.extend([(10, Lane::New, "small"), (11, Lane::New, "small")]);
         assert_eq!(drain(&mut queue(&pushes)), [0, 10, 1, 11, 2, 3, 4]);
     }
 
     #[test]
     fn a_removed_key_is_passed_over_and_may_come_again() {
-        let mut queue = queue(&[(1, Lane::Fresh, "a"), (2, Lane::Fresh, "a")]);
+        let mut queue = queue(&[(1, Lane::New, "a"), (2, Lane::New, "a")]);
         queue.remove(&1);
         assert_eq!(queue.len(), 1);
-        queue.push(1, Lane::Fresh, &"a".into(), Instant::now());
+        queue.push(1, Lane::New, &"a".into(), Instant::now());
         assert_eq!(drain(&mut queue), [2, 1]);
         assert_eq!(queue.pop(Lane::Recheck), None);
     }
@@ -241,16 +241,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn depth_and_age_are_known() {
         let start = Instant::now();
-        let mut queue = queue(&[(1, Lane::Fresh, "a"), (2, Lane::Recheck, "a")]);
+        let mut queue = queue(&[(1, Lane::New, "a"), (2, Lane::Recheck, "a")]);
         tokio::time::advance(std::time::Duration::from_secs(5)).await;
-        queue.push(3, Lane::Fresh, &"a".into(), Instant::now());
-        queue.push(2, Lane::Fresh, &"a".into(), Instant::now());
+        queue.push(3, Lane::New, &"a".into(), Instant::now());
+        queue.push(2, Lane::New, &"a".into(), Instant::now());
         assert_eq!(
             queue.depths(),
             [
                 (Lane::Release, 0, None),
                 (Lane::Restore, 0, None),
-                (Lane::Fresh, 3, Some(start)),
+                (Lane::New, 3, Some(start)),
                 (Lane::Recheck, 0, None)
             ]
         );

@@ -3,6 +3,6 @@
 use tokio::sync::watch;
 
 /// Waits until `signal` is given, or can no longer be.
-pub(crate) async fn given(signal: &mut watch::Receiver<bool>) {
+pub(crate) async fn cancelled(signal: &mut watch::Receiver<bool>) {
     let _ = signal.wait_for(|given| *given).await;
 }

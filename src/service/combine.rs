@@ -10,9 +10,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 
 use crate::api::{AdmissionCheck, PodSetUpdate};
 use crate::check::{
-    AdmissionCheckController, Answer, Background, CheckError, CheckRequest, ControllerName,
-    Inactive, Parameters, ParametersProblem, PodSetUpdates, Preview, Previewed, ReleaseReason,
-    Released, Reservation, Seen, Verdict, Watches,
+    AdmissionCheckController, BackgroundContext, CheckError, CheckRequest, ControllerName,
+    Inactive, Parameters, ParametersProblem, PodSetUpdates, Preview, PreviewOutcome,
+    ReleaseOutcome, ReleaseReason, Reservation, Verdict, VerdictKind, Watches, WorkloadEvent,
 };
 
 /// A check that says what the strictest of its members says: Ready when all are. Their pod set updates are put together.
@@ -29,7 +29,7 @@ use crate::check::{
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), CheckError> {
 /// let check = all_of(ControllerName::from_static("example.com/window-and-licence")).member(window).member(licence);
-/// let verdict = check.check(request("train")).await?;
+/// let verdict = check.evaluate(request("train")).await?;
 /// assert!(verdict.is_pending());
 /// assert_eq!(verdict.message(), "waits for 3 licences", "who is in the way says so");
 /// # Ok(()) }
@@ -56,7 +56,7 @@ pub fn all_of<P: Parameters>(name: ControllerName) -> Combined<P> {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), CheckError> {
 /// let check = any_of(ControllerName::from_static("example.com/night-or-urgent")).member(night).member(urgent);
-/// let verdict = check.check(request("train")).await?;
+/// let verdict = check.evaluate(request("train")).await?;
 /// assert!(verdict.is_pending());
 /// assert_eq!(verdict.message(), "large jobs start at 22:00; not labelled as urgent", "any of them would do");
 /// # Ok(()) }
@@ -90,7 +90,7 @@ pub fn any_of<P: Parameters>(name: ControllerName) -> Combined<P> {
 /// const NAME: ControllerName = ControllerName::from_static("example.com/urgent-or-cheap-night");
 ///
 /// let cheap_night: Combined<NoParameters> = all_of(NAME).member(night).member(cheap);
-/// let verdict = any_of(NAME).member(urgent).member(cheap_night).check(request("train")).await?;
+/// let verdict = any_of(NAME).member(urgent).member(cheap_night).evaluate(request("train")).await?;
 /// assert!(verdict.is_ready(), "what one rejects, another may allow");
 /// assert_eq!(verdict.message(), "it is night; power is cheap");
 /// # Ok(()) }
@@ -119,11 +119,11 @@ trait Member<P>: Send + Sync {
         &'a self,
         reservation: &'a Reservation,
         why: ReleaseReason,
-    ) -> BoxFuture<'a, Result<Released, CheckError>>;
+    ) -> BoxFuture<'a, Result<ReleaseOutcome, CheckError>>;
     fn outstanding(&self) -> BoxFuture<'_, Result<Vec<Reservation>, CheckError>>;
     fn watches(&self) -> Watches;
-    fn observe(&self, seen: Seen<'_>);
-    fn background(&self, context: Background) -> BoxFuture<'_, ()>;
+    fn observe(&self, seen: WorkloadEvent<'_>);
+    fn background(&self, context: BackgroundContext) -> BoxFuture<'_, ()>;
     fn metrics(&self) -> String;
     fn definitions(&self) -> Vec<CustomResourceDefinition>;
     fn annotations(&self) -> Vec<String>;
@@ -139,7 +139,7 @@ impl<C: AdmissionCheckController> Member<C::Parameters> for C {
         &self,
         request: CheckRequest<C::Parameters>,
     ) -> BoxFuture<'_, Result<Verdict, CheckError>> {
-        Box::pin(AdmissionCheckController::check(self, request))
+        Box::pin(AdmissionCheckController::evaluate(self, request))
     }
 
     fn preview(
@@ -161,23 +161,23 @@ impl<C: AdmissionCheckController> Member<C::Parameters> for C {
         &'a self,
         reservation: &'a Reservation,
         why: ReleaseReason,
-    ) -> BoxFuture<'a, Result<Released, CheckError>> {
+    ) -> BoxFuture<'a, Result<ReleaseOutcome, CheckError>> {
         Box::pin(AdmissionCheckController::release(self, reservation, why))
     }
 
     fn outstanding(&self) -> BoxFuture<'_, Result<Vec<Reservation>, CheckError>> {
-        Box::pin(AdmissionCheckController::outstanding(self))
+        Box::pin(AdmissionCheckController::unreleased_reservations(self))
     }
 
     fn watches(&self) -> Watches {
         AdmissionCheckController::watches(self)
     }
 
-    fn observe(&self, seen: Seen<'_>) {
+    fn observe(&self, seen: WorkloadEvent<'_>) {
         AdmissionCheckController::observe(self, seen);
     }
 
-    fn background(&self, context: Background) -> BoxFuture<'_, ()> {
+    fn background(&self, context: BackgroundContext) -> BoxFuture<'_, ()> {
         Box::pin(AdmissionCheckController::background(self, context))
     }
 
@@ -202,7 +202,7 @@ impl<C: AdmissionCheckController> Member<C::Parameters> for C {
     }
 
     fn without_parameters(&self, problem: &ParametersProblem<'_>) -> Option<String> {
-        AdmissionCheckController::without_parameters(self, problem)
+        AdmissionCheckController::on_parameters_unavailable(self, problem)
     }
 
     fn permissions(&self) -> Vec<PolicyRule> {
@@ -230,7 +230,7 @@ impl<P: Parameters> AdmissionCheckController for Combined<P> {
         self.name.clone()
     }
 
-    async fn check(&self, request: CheckRequest<P>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, request: CheckRequest<P>) -> Result<Verdict, CheckError> {
         let answers = join_all(
             self.members
                 .iter()
@@ -249,10 +249,10 @@ impl<P: Parameters> AdmissionCheckController for Combined<P> {
         let mut answers = Vec::new();
         for preview in join_all(previews).await {
             answers.push(match preview.map(|preview| preview.0) {
-                Ok(Previewed::NotAsked(why)) => {
-                    return Ok(Preview::not_asked(format!("one of its members: {why}")));
+                Ok(PreviewOutcome::Skipped(why)) => {
+                    return Ok(Preview::skipped(format!("one of its members: {why}")));
                 }
-                Ok(Previewed::Verdict(verdict)) => Ok(verdict),
+                Ok(PreviewOutcome::Verdict(verdict)) => Ok(verdict),
                 Err(error) => Err(error),
             });
         }
@@ -276,8 +276,8 @@ impl<P: Parameters> AdmissionCheckController for Combined<P> {
         &self,
         reservation: &Reservation,
         why: ReleaseReason,
-    ) -> Result<Released, CheckError> {
-        let mut released = Released::NothingToRelease;
+    ) -> Result<ReleaseOutcome, CheckError> {
+        let mut released = ReleaseOutcome::NeverAllocates;
         for answer in join_all(
             self.members
                 .iter()
@@ -286,18 +286,22 @@ impl<P: Parameters> AdmissionCheckController for Combined<P> {
         .await
         {
             released = match (released, answer?) {
-                (Released::Later(a), Released::Later(b)) => Released::Later(a.max(b)),
-                (Released::Later(delay), _) | (_, Released::Later(delay)) => Released::Later(delay),
-                (Released::Done, _) | (_, Released::Done) => Released::Done,
-                (Released::NothingToRelease, Released::NothingToRelease) => {
-                    Released::NothingToRelease
+                (ReleaseOutcome::RetryAfter(a), ReleaseOutcome::RetryAfter(b)) => {
+                    ReleaseOutcome::RetryAfter(a.max(b))
+                }
+                (ReleaseOutcome::RetryAfter(delay), _) | (_, ReleaseOutcome::RetryAfter(delay)) => {
+                    ReleaseOutcome::RetryAfter(delay)
+                }
+                (ReleaseOutcome::Done, _) | (_, ReleaseOutcome::Done) => ReleaseOutcome::Done,
+                (ReleaseOutcome::NeverAllocates, ReleaseOutcome::NeverAllocates) => {
+                    ReleaseOutcome::NeverAllocates
                 }
             };
         }
         Ok(released)
     }
 
-    async fn outstanding(&self) -> Result<Vec<Reservation>, CheckError> {
+    async fn unreleased_reservations(&self) -> Result<Vec<Reservation>, CheckError> {
         let mut all = Vec::new();
         for member in &self.members {
             all.extend(member.outstanding().await?);
@@ -316,13 +320,13 @@ impl<P: Parameters> AdmissionCheckController for Combined<P> {
         )
     }
 
-    fn observe(&self, seen: Seen<'_>) {
+    fn observe(&self, seen: WorkloadEvent<'_>) {
         for member in &self.members {
             member.observe(seen);
         }
     }
 
-    async fn background(&self, context: Background) {
+    async fn background(&self, context: BackgroundContext) {
         join_all(
             self.members
                 .iter()
@@ -350,7 +354,7 @@ impl<P: Parameters> AdmissionCheckController for Combined<P> {
     }
 
     /// All of them go on only if each does; of any, one is enough.
-    fn without_parameters(&self, problem: &ParametersProblem<'_>) -> Option<String> {
+    fn on_parameters_unavailable(&self, problem: &ParametersProblem<'_>) -> Option<String> {
         let members = self.members.iter();
         let mut said = members.map(|member| member.without_parameters(problem));
         match self.rule {
@@ -391,13 +395,13 @@ impl<P: Parameters> AdmissionCheckController for Combined<P> {
 fn strictness(answer: &Result<Verdict, CheckError>) -> u8 {
     match answer {
         Ok(verdict) => match verdict.answer {
-            Answer::NotApplicable => 0,
-            Answer::Ready => 1,
+            VerdictKind::NotApplicable => 0,
+            VerdictKind::Ready => 1,
             // It says only that what stands there may stay, which is no consent.
-            Answer::Pending | Answer::Unchanged => 2,
-            Answer::PreemptionRequired => 3,
-            Answer::Retry { .. } => 5,
-            Answer::Rejected => 6,
+            VerdictKind::Pending | VerdictKind::Unchanged => 2,
+            VerdictKind::PreemptionRequired => 3,
+            VerdictKind::Retry { .. } => 5,
+            VerdictKind::Rejected => 6,
         },
         Err(_) => 4,
     }
@@ -437,7 +441,7 @@ fn combine(
     }
     for other in rest {
         verdict.recheck_in = earlier(verdict.recheck_in, other.recheck_in);
-        if let (Answer::Retry { delay }, Answer::Retry { delay: longer }) =
+        if let (VerdictKind::Retry { delay }, VerdictKind::Retry { delay: longer }) =
             (&mut verdict.answer, other.answer)
         {
             *delay = (*delay).max(longer);
@@ -611,11 +615,11 @@ mod tests {
             ControllerName::from_static("example.com/needs")
         }
 
-        async fn check(&self, _: CheckRequest<Self::Parameters>) -> Said {
+        async fn evaluate(&self, _: CheckRequest<Self::Parameters>) -> Said {
             ready("")
         }
 
-        fn without_parameters(&self, _: &ParametersProblem<'_>) -> Option<String> {
+        fn on_parameters_unavailable(&self, _: &ParametersProblem<'_>) -> Option<String> {
             self.0.map(str::to_owned)
         }
     }
@@ -640,7 +644,7 @@ mod tests {
             for (combined, said) in [(all_of(name.clone()), all), (any_of(name), any)] {
                 let whole = members.iter();
                 let whole = whole.fold(combined, |whole, words| whole.member(Needs(*words)));
-                let told = AdmissionCheckController::without_parameters(&whole, &problem);
+                let told = AdmissionCheckController::on_parameters_unavailable(&whole, &problem);
                 assert_eq!(told.as_deref(), said);
             }
         }
@@ -668,7 +672,7 @@ mod tests {
         ];
         assert_eq!(
             combine(Rule::All, delays).unwrap().answer,
-            Answer::Retry { delay: 5 * MINUTE }
+            VerdictKind::Retry { delay: 5 * MINUTE }
         );
     }
 

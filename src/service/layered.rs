@@ -15,9 +15,9 @@ use tower_service::Service;
 
 use crate::api::AdmissionCheck;
 use crate::check::{
-    AdmissionCheckController, Background, CheckError, CheckRequest, ControllerName, EventNote,
-    Inactive, Parameters, ParametersProblem, Policy, Preview, ReleaseReason, Released, Reservation,
-    Seen, StateChange, Verdict, Watches,
+    AdmissionCheckController, BackgroundContext, CheckError, CheckEvent, CheckRequest,
+    ControllerName, Inactive, Parameters, ParametersProblem, Policy, Preview, ReleaseOutcome,
+    ReleaseReason, Reservation, StateChange, Verdict, Watches, WorkloadEvent,
 };
 
 /// Asking a check, as a service. It is always ready: how many questions are asked together is the runtime's choice.
@@ -39,7 +39,7 @@ use crate::check::{
 ///
 /// // Whatever the check says, it is asked again after a minute.
 /// let minutely = layer_fn(|inner: CheckService<_>| inner.map_response(|verdict: Verdict| verdict.recheck_in(Duration::from_secs(60))));
-/// let verdict = layered(open, minutely).check(request("train")).await?;
+/// let verdict = layered(open, minutely).evaluate(request("train")).await?;
 /// assert_eq!((verdict.message(), verdict.recheck()), ("open", Some(Duration::from_secs(60))));
 /// # Ok(()) }
 /// ```
@@ -70,7 +70,7 @@ impl<C: AdmissionCheckController> Service<CheckRequest<C::Parameters>> for Check
 
     fn call(&mut self, request: CheckRequest<C::Parameters>) -> Self::Future {
         let check = Arc::clone(&self.0);
-        Box::pin(async move { check.check(request).await })
+        Box::pin(async move { check.evaluate(request).await })
     }
 }
 
@@ -94,7 +94,7 @@ impl<C: AdmissionCheckController> Service<CheckRequest<C::Parameters>> for Check
 ///
 /// let check = layered(licence, CircuitBreakerLayer::new(1, Duration::from_secs(60)));
 /// assert_eq!(check.controller_name().as_str(), "example.com/licence");
-/// check.check(request("train")).await.expect_err("it is down, and left alone from now on");
+/// check.evaluate(request("train")).await.expect_err("it is down, and left alone from now on");
 /// let error = check.preview(request("train")).await.expect_err("who explains, asks all the same");
 /// assert_eq!(error.to_string(), "connection refused");
 /// # Ok(()) }
@@ -153,7 +153,7 @@ where
         self.check.controller_name()
     }
 
-    async fn check(&self, request: CheckRequest<C::Parameters>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, request: CheckRequest<C::Parameters>) -> Result<Verdict, CheckError> {
         ask(&self.service, request).await
     }
 
@@ -173,23 +173,23 @@ where
         &self,
         reservation: &Reservation,
         why: ReleaseReason,
-    ) -> Result<Released, CheckError> {
+    ) -> Result<ReleaseOutcome, CheckError> {
         self.check.release(reservation, why).await
     }
 
-    async fn outstanding(&self) -> Result<Vec<Reservation>, CheckError> {
-        self.check.outstanding().await
+    async fn unreleased_reservations(&self) -> Result<Vec<Reservation>, CheckError> {
+        self.check.unreleased_reservations().await
     }
 
     fn watches(&self) -> Watches {
         self.check.watches()
     }
 
-    fn observe(&self, seen: Seen<'_>) {
+    fn observe(&self, seen: WorkloadEvent<'_>) {
         self.check.observe(seen);
     }
 
-    async fn background(&self, context: Background) {
+    async fn background(&self, context: BackgroundContext) {
         self.check.background(context).await;
     }
 
@@ -221,12 +221,12 @@ where
         self.check.releases_at_eviction()
     }
 
-    fn without_parameters(&self, problem: &ParametersProblem<'_>) -> Option<String> {
-        self.check.without_parameters(problem)
+    fn on_parameters_unavailable(&self, problem: &ParametersProblem<'_>) -> Option<String> {
+        self.check.on_parameters_unavailable(problem)
     }
 
-    fn state_event(&self, change: &StateChange<'_>) -> EventNote {
-        self.check.state_event(change)
+    fn state_change_event(&self, change: &StateChange<'_>) -> CheckEvent {
+        self.check.state_change_event(change)
     }
 
     fn permissions(&self) -> Vec<PolicyRule> {
@@ -263,7 +263,7 @@ where
 ///     Ok::<_, CheckError>(Verdict::ready(format!("hello, {}", request.workload())))
 /// });
 /// let check = service_check(ControllerName::from_static("example.com/hello"), service);
-/// let verdict = check.check(request("train")).await?;
+/// let verdict = check.evaluate(request("train")).await?;
 /// assert_eq!(verdict.message(), "hello, team-a/train");
 /// # Ok(()) }
 /// ```
@@ -329,15 +329,15 @@ where
         self.name.clone()
     }
 
-    async fn check(&self, request: CheckRequest<P>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, request: CheckRequest<P>) -> Result<Verdict, CheckError> {
         ask(&self.service, request).await
     }
 
     async fn preview(&self, request: CheckRequest<P>) -> Result<Preview, CheckError> {
         if self.read_only {
-            self.check(request).await.map(Preview::of)
+            self.evaluate(request).await.map(Preview::of)
         } else {
-            Ok(Preview::not_read_only())
+            Ok(Preview::has_side_effects())
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::check::{CheckError, Verdict};
 /// use kueue_check::service::{TimeoutLayer, layered};
 ///
 /// let check = layered(slow, TimeoutLayer::new(Duration::from_secs(5)));
-/// let error = check.check(request("train")).await.expect_err("it never answers");
+/// let error = check.evaluate(request("train")).await.expect_err("it never answers");
 /// assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Transient, "no answer in 5s"));
 /// # }
 /// ```

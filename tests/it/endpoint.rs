@@ -9,9 +9,9 @@ use std::time::Duration;
 use kube::client::ClientBuilder;
 use kube::{Client, Config};
 use kueue_check::Clock;
+use kueue_check::admin::{Certificates, Endpoint, probes, router, serve};
 use kueue_check::prelude::*;
 use kueue_check::runtime::{Runtime, RuntimeHandle};
-use kueue_check::serve::{Certificates, Endpoint, probes, router, serve};
 use kueue_check_sim::{apiserver::ApiServer, definitions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -24,7 +24,7 @@ async fn open() -> Verdict {
 
 /// A runtime that works.
 fn running() -> RuntimeHandle {
-    let server = ApiServer::prepared(Clock::system(), definitions::kueue());
+    let server = ApiServer::with_definitions(Clock::system(), definitions::kueue());
     let runtime = Runtime::builder(server.client())
         .check(open)
         .build()

@@ -13,7 +13,7 @@ use kueue_check::{
     AfterAdmission, CheckError, OnError, OnFailure, OnTimeout, PendingTimeout, Policy, Request,
     Verdict,
 };
-use kueue_check_sim::apiserver::{Call, Patch, Resource, Verb};
+use kueue_check_sim::apiserver::{ApiRequest, Patch, Resource, Verb};
 use kueue_check_sim::scenarios::Scripted;
 use kueue_check_sim::{Cluster, Simulation};
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ fn is_replaced(cluster: &Cluster, name: &str) {
         "lastTransitionTime": workload["metadata"]["creationTimestamp"],
     }));
     let resource = Resource::new("kueue.x-k8s.io", "v1beta2", "workloads");
-    let call = Call::new(Verb::Patch(Patch::Merge), &resource)
+    let call = ApiRequest::new(Verb::Patch(Patch::Merge), &resource)
         .namespace("default")
         .name(name)
         .subresource("status")
@@ -67,7 +67,7 @@ fn held_back(cluster: &Cluster, name: &str) -> Vec<String> {
     let workload = cluster.workload(name).unwrap();
     let about = |event: &&Arc<Value>| {
         event["regarding"]["uid"] == workload["metadata"]["uid"]
-            && event["reason"] == "AdmissionCheckHeldBack"
+            && event["reason"] == "EvictionSuppressed"
     };
     let notes = all.iter().filter(about).map(|event| event["note"].as_str());
     notes.map(|note| note.unwrap().to_owned()).collect()
@@ -170,7 +170,7 @@ fn a_refused_growth_leaves_the_job_running() {
                 !events.is_empty() && events.iter().all(|note| note.ends_with(&expected)),
                 "{case}: {events:?}"
             );
-            let answers = cluster.answers().all();
+            let answers = cluster.verdicts().all();
             let about = answers
                 .iter()
                 .filter(|answer| answer.reservation.name() == "el-2")
@@ -183,7 +183,7 @@ fn a_refused_growth_leaves_the_job_running() {
 #[test]
 fn a_growth_that_is_approved_later_is_admitted() {
     let check = |request: &Request| match request.workload().name() {
-        "el-2" if request.evaluation() < 3 => Ok(Verdict::rejected("too large")),
+        "el-2" if request.evaluation_count() < 3 => Ok(Verdict::rejected("too large")),
         _ => Ok(Verdict::ready("ok")),
     };
     Simulation::new(move || Scripted::new(check))
@@ -200,7 +200,7 @@ fn a_growth_that_is_approved_later_is_admitted() {
 #[test]
 fn a_refused_growth_is_never_stopped_whatever_goes_wrong() {
     let refuse: Decide = || Ok(Verdict::rejected("too large"));
-    let explored = trial(&Policy::default(), refuse).every_single_fault(async |cluster| {
+    let explored = trial(&Policy::default(), refuse).run_with_each_fault(async |cluster| {
         grows(cluster).await;
         cluster
             .expect_message("el-2", "would be refused: too large; the job runs on")

@@ -10,7 +10,7 @@ use kube::Client;
 use kube::client::Body;
 use kueue_check::prelude::*;
 use kueue_check::runtime::{LeaseConfig, LeaseTimes, Runtime, RuntimeBuilder};
-use kueue_check::{Background, Clock};
+use kueue_check::{BackgroundContext, Clock};
 use kueue_check_sim::apiserver::ApiServer;
 use kueue_check_sim::definitions;
 use tokio::time::sleep;
@@ -29,7 +29,7 @@ impl AdmissionCheckController for Check {
         const { ControllerName::from_static("example.com/health") }
     }
 
-    async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
         Ok(Verdict::ready("as always"))
     }
 
@@ -40,7 +40,7 @@ impl AdmissionCheckController for Check {
         Watches::none().stream("rates", stream::once(async move { panic!("{words}") }))
     }
 
-    async fn background(&self, _: Background) {
+    async fn background(&self, _: BackgroundContext) {
         if let Some(words) = self.background {
             panic!("{words}");
         }
@@ -48,7 +48,7 @@ impl AdmissionCheckController for Check {
 }
 
 fn kueue() -> Client {
-    ApiServer::prepared(Clock::system(), definitions::kueue()).client()
+    ApiServer::with_definitions(Clock::system(), definitions::kueue()).client()
 }
 
 /// An API server that takes requests and never answers.
@@ -170,15 +170,15 @@ async fn times_of_a_lease_with_which_two_could_act_are_refused() {
             ..good
         },
         LeaseTimes {
-            renew: seconds(7),
+            renew_interval: seconds(7),
             ..good
         },
         LeaseTimes {
-            renew: seconds(0),
+            renew_interval: seconds(0),
             ..good
         },
         LeaseTimes {
-            retry: seconds(0),
+            retry_period: seconds(0),
             ..good
         },
     ] {

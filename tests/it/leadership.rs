@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kueue_check::runtime::{LeaseConfig, LeaseTimes, RunError, Runtime};
 use kueue_check::{Clock, Verdict, admission_check};
-use kueue_check_sim::apiserver::{ApiServer, Call, Patch, Resource, Verb};
+use kueue_check_sim::apiserver::{ApiRequest, ApiServer, Patch, Resource, Verb};
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -17,7 +17,7 @@ async fn open() -> Verdict {
 #[tokio::test(start_paused = true)]
 async fn a_replica_whose_lease_another_one_has_taken_ends() {
     let clock = Clock::following_tokio("2026-11-21T09:00:00Z".parse().unwrap());
-    let server = ApiServer::prepared(clock.clone(), kueue_check_sim::definitions::kueue());
+    let server = ApiServer::with_definitions(clock.clone(), kueue_check_sim::definitions::kueue());
     let lease = LeaseConfig {
         namespace: "default".into(),
         name: "open".into(),
@@ -38,7 +38,7 @@ async fn a_replica_whose_lease_another_one_has_taken_ends() {
 
     let leases = Resource::new("coordination.k8s.io", "v1", "leases");
     let taken = json!({"spec": {"holderIdentity": "open-1", "leaseTransitions": 7}});
-    let call = Call::new(Verb::Patch(Patch::Merge), &leases)
+    let call = ApiRequest::new(Verb::Patch(Patch::Merge), &leases)
         .namespace("default")
         .name("open")
         .body(taken);

@@ -6,6 +6,7 @@ mod compile_fail;
 mod endpoint;
 mod growth;
 mod health;
+mod idle;
 mod leadership;
 #[path = "../../examples/licences.rs"]
 #[allow(
@@ -13,8 +14,7 @@ mod leadership;
     reason = "a program, of which the tests call what they need"
 )]
 mod licences;
-mod quiet;
 mod real;
-mod starts;
+mod side_effects;
 mod usage;
 mod window;

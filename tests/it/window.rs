@@ -53,7 +53,7 @@ fn a_window_opens_whatever_goes_wrong() {
     let trial = Simulation::new(|| window)
         .parameters(&workday("UTC"))
         .starting_at("2026-11-21T06:55:00Z");
-    let explored = trial.every_single_fault(async |cluster| {
+    let explored = trial.run_with_each_fault(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_message("train", "jobs start at").await;
         cluster.advance_to("2026-11-21T07:00:00Z").await;

@@ -32,7 +32,7 @@ const VALUES: [(&str, &str, &[&str]); 3] = [
 ];
 
 /// Writes the generated part of each values file anew.
-pub(crate) fn renew() -> Result<(), Failure> {
+pub(crate) fn update() -> Result<(), Failure> {
     // All of the workspace's features, as the tests have them: others would build all dependencies twice.
     let programs = ["provisioning-check", "budget-check"];
     let programs = programs.iter().flat_map(|program| ["--bin", program]);

@@ -1,7 +1,7 @@
 //! The project's chores. It depends on nothing, so it is there at once in a fresh clone.
 
 mod chart;
-mod documents;
+mod docs;
 mod mutants;
 mod release;
 mod test;
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
         ["mutants"] => mutants::run(""),
         ["mutants", part] => mutants::run(part),
         ["bench", flags @ ..] => tools::bench(flags),
-        ["chart"] => chart::renew(),
+        ["chart"] => chart::update(),
         ["helm"] => chart::install_helm(),
         ["crds"] => tools::crds(&root().join("../shared/crds")),
         ["crds", folder] => tools::crds(Path::new(folder)),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{Failure, chart, documents, tools};
+use crate::{Failure, chart, docs, tools};
 
 /// Set where tests may be skipped that need what can't be had there; without it they fail.
 pub(crate) const SKIP: &str = "KUEUE_CHECK_SKIP_TESTENV";
@@ -44,7 +44,7 @@ const STEPS: [Step; 13] = [
             &[],
         )
     }),
-    ("documents", documents::build),
+    ("documents", docs::build),
     ("dependencies", tools::deny),
     ("packages", tools::package),
     ("API server", servers),
@@ -67,7 +67,10 @@ const STEPS: [Step; 13] = [
                 "--",
                 "real::",
             ],
-            &[("RUST_TEST_THREADS", "8"), ("KUEUE_CHECK_ON", "box")],
+            &[
+                ("RUST_TEST_THREADS", "8"),
+                ("KUEUE_CHECK_TEST_SERVER", "simulated"),
+            ],
         )
     }),
     ("templates", tools::check_templates),

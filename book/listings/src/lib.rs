@@ -3,10 +3,10 @@
 //! | here | what |
 //! | --- | --- |
 //! | [`tutorials`] | a program for each tutorial, with its tests; the pages include them |
-//! | [`pictures`] | the timelines that the pages show, played on the simulated cluster |
+//! | [`images`] | the timelines that the pages show, played on the simulated cluster |
 //! | [`reference`](mod@reference) | the pages that are read off the programs |
 
-pub mod pictures;
+pub mod images;
 pub mod reference;
 pub mod tutorials;
 
@@ -21,7 +21,11 @@ pub fn repository() -> PathBuf {
 
 /// All that is generated: files below `book/src`, and their text. `book` is this crate's program.
 pub fn generated(book: &Path) -> Vec<(String, String)> {
-    let mut files = pictures::all();
+    let mut files = images::all();
     files.extend(reference::all(book));
     files
 }
+
+/// What happens in a picture.
+pub type Scenario =
+    for<'a> fn(&'a kueue_check_sim::Cluster) -> std::pin::Pin<Box<dyn Future<Output = ()> + 'a>>;

@@ -15,7 +15,7 @@ use kueue_check_book::tutorials::{
     composing, first_check, licence_server, metrics_budget, parameters,
 };
 use kueue_check_book::{generated, repository};
-use kueue_check_budget::command::{self, OwnCommand};
+use kueue_check_budget::command::{self, BudgetCommand};
 use kueue_check_budget::controller::BudgetCheck;
 use kueue_check_budget::source::Credentials;
 use kueue_check_provisioning::{CONTROLLER_NAME, ProvisioningCheck};
@@ -82,12 +82,12 @@ async fn provisioning() -> Result {
 #[tokio::main]
 async fn budget() -> Result {
     match Budget::parse().command {
-        BudgetCommand::Own(OwnCommand::Quote(arguments)) => {
-            print!("{}", command::quote(&arguments)?);
+        BudgetProgram::Own(BudgetCommand::Estimate(arguments)) => {
+            print!("{}", command::estimate(&arguments)?);
             Ok(())
         }
-        BudgetCommand::Own(_) => Err("the book shows only `quote`".into()),
-        BudgetCommand::Check(command) => {
+        BudgetProgram::Own(_) => Err("the book shows only `estimate`".into()),
+        BudgetProgram::Check(command) => {
             let app = App::new()
                 .name("budget-check")
                 .command_line(Budget::command());
@@ -102,13 +102,13 @@ async fn budget() -> Result {
 #[command(name = "budget-check", version, arg_required_else_help = true)]
 struct Budget {
     #[command(subcommand)]
-    command: BudgetCommand,
+    command: BudgetProgram,
 }
 
 #[derive(Subcommand)]
-enum BudgetCommand {
+enum BudgetProgram {
     #[command(flatten)]
     Check(kueue_check::cli::Command),
     #[command(flatten)]
-    Own(OwnCommand),
+    Own(BudgetCommand),
 }

@@ -12,9 +12,9 @@ const KUBERNETES: &str = "1.36.3";
 
 /// There is no Helm.
 #[derive(Debug)]
-pub struct NoHelm(String);
+pub struct HelmUnavailable(String);
 
-impl std::fmt::Display for NoHelm {
+impl std::fmt::Display for HelmUnavailable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
@@ -35,13 +35,13 @@ impl Helm {
     ///
     /// # Errors
     /// If there is none, or another version.
-    pub fn find() -> Result<Self, NoHelm> {
+    pub fn find() -> Result<Self, HelmUnavailable> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/bin/helm");
         let output = Command::new(&path)
             .args(["version", "--template", "{{.Version}}"])
             .output()
             .map_err(|error| {
-                NoHelm(format!(
+                HelmUnavailable(format!(
                     "there is no Helm ({error}): `cargo xtask helm` installs it"
                 ))
             })?;
@@ -49,7 +49,7 @@ impl Helm {
         if version == VERSION {
             Ok(Self(path))
         } else {
-            Err(NoHelm(format!(
+            Err(HelmUnavailable(format!(
                 "Helm is {version}, not {VERSION}: `cargo xtask helm` installs that"
             )))
         }

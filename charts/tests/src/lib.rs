@@ -3,5 +3,5 @@
 mod helm;
 mod promql;
 
-pub use helm::{Helm, NoHelm, chart};
-pub use promql::{Read, reads};
+pub use helm::{Helm, HelmUnavailable, chart};
+pub use promql::{MetricReference, reads};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 /// What an expression reads.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Read {
+pub struct MetricReference {
     /// The names of series.
     pub series: BTreeSet<String>,
     /// The labels by which series are chosen, grouped or joined.
@@ -26,8 +26,8 @@ const WORDS: [&str; 8] = [
 ];
 
 /// What `expression` reads.
-pub fn reads(expression: &str) -> Read {
-    let mut read = Read::default();
+pub fn reads(expression: &str) -> MetricReference {
+    let mut read = MetricReference::default();
     let mut rest = expression;
     let mut grouping = false;
     while let Some(first) = rest.chars().next() {

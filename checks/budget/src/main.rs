@@ -1,7 +1,7 @@
 //! `budget-check`: a job starts only while its namespace has budget.
 
 use clap::{CommandFactory, Parser, Subcommand};
-use kueue_check_budget::command::{self, OwnCommand};
+use kueue_check_budget::command::{self, BudgetCommand};
 use kueue_check_budget::controller::BudgetCheck;
 use kueue_check_budget::source::Credentials;
 
@@ -18,7 +18,7 @@ enum Command {
     #[command(flatten)]
     Check(kueue_check::cli::Command),
     #[command(flatten)]
-    Own(OwnCommand),
+    Own(BudgetCommand),
 }
 
 #[tokio::main]
@@ -31,10 +31,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             let check = BudgetCheck::new(Credentials::from_environment()?);
             return Ok(app.check(check).execute(command).await?);
         }
-        Command::Own(OwnCommand::Statement(arguments)) => command::statement(&arguments).await?,
-        Command::Own(OwnCommand::Quote(arguments)) => command::quote(&arguments)?,
+        Command::Own(BudgetCommand::Balance(arguments)) => command::balance(&arguments).await?,
+        Command::Own(BudgetCommand::Estimate(arguments)) => command::estimate(&arguments)?,
         #[cfg(feature = "demo")]
-        Command::Own(OwnCommand::Demo(shown)) => {
+        Command::Own(BudgetCommand::Demo(shown)) => {
             // The simulation has a runtime of its own, whose time is virtual.
             let story = tokio::task::spawn_blocking(move || command::demo(&shown));
             story.await??;

@@ -34,7 +34,7 @@ pub struct AmountError(String);
 pub(crate) const PATTERN: &str = r"^[0-9]{1,12}(\.[0-9]{1,6})?$";
 const MILLION: i128 = 1_000_000;
 /// What a source may answer at most; anything more is no money.
-const LARGEST_ANSWER: f64 = 1e12;
+const MAX_RESULT: f64 = 1e12;
 /// What counts as a rounding error of the source below zero.
 const NEGATIVE_ZERO: f64 = -0.01;
 
@@ -61,7 +61,7 @@ impl Amount {
 
     /// What a source has measured, rounded up. `None` for what is no money: not finite, below zero by more than a rounding error, or over 10^12.
     pub fn measured(value: f64) -> Option<Self> {
-        if !value.is_finite() || !(NEGATIVE_ZERO..=LARGEST_ANSWER).contains(&value) {
+        if !value.is_finite() || !(NEGATIVE_ZERO..=MAX_RESULT).contains(&value) {
             return None;
         }
         // Floats carry noise in the last places: 25.000000000000004 is 25.

@@ -7,11 +7,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kueue_check::api::Workload;
-use kueue_check::{Family, Seen};
-use kueue_check_budget::ledger::Books;
+use kueue_check::{Family, WorkloadEvent};
+use kueue_check_budget::config::BudgetConfig;
+use kueue_check_budget::ledger::Ledgers;
 use kueue_check_budget::period::Period;
-use kueue_check_budget::source::{AllowedServer, Credentials, Http, Question, SourceError, source};
-use kueue_check_budget::terms::Terms;
+use kueue_check_budget::source::{
+    AllowedServer, Credentials, Http, SourceError, SpendQuery, source,
+};
 use peak_alloc::PeakAlloc;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -115,7 +117,7 @@ fn cost(runtime: &Runtime, case: &str, url: &str, folder: &Path) -> (usize, Opti
         &Http::new(credentials),
     );
     let second = |second| jiff::Timestamp::from_second(second).unwrap();
-    let question = Question {
+    let question = SpendQuery {
         period: Period {
             start: second(1_795_000_000),
             end: second(1_796_000_000),
@@ -192,20 +194,23 @@ fn a_committed_workload_costs_little() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let spec = json!({"unit": "USD", "period": {"calendar": "Week"}, "source": {"fixed": {}}, "namespaceLimits": {"default": "10"},
         "prices": [{"flavor": "*", "resources": {"cpu": "1"}}]});
-    let terms = Terms::of_spec("b", &serde_json::from_value(spec).unwrap()).unwrap();
+    let terms = BudgetConfig::of_spec("b", &serde_json::from_value(spec).unwrap()).unwrap();
     let now = "2026-11-21T09:00:02Z".parse().unwrap();
-    let mut books = Books::default();
+    let mut books = Ledgers::default();
     books.adopt(Arc::new(terms), now);
     books.refer("check", Some("b"), now);
     let workloads: Vec<Workload> = (0..WORKLOADS).map(workload).collect();
     let before = ALLOCATOR.current_usage();
     for workload in &workloads {
-        books.see(Seen::Workload(workload, &Family::of(workload, [])), now);
+        books.observe_workload(
+            WorkloadEvent::Applied(workload, &Family::of(workload, [])),
+            now,
+        );
     }
     let each = (ALLOCATOR.current_usage() - before) / WORKLOADS;
-    let period = books.book("b").unwrap().period(now).unwrap();
-    let account = kueue_check_budget::terms::Account::Namespace("team-7".into());
-    let balance = books.book("b").unwrap().balance(&account, period, now);
+    let period = books.ledger("b").unwrap().period(now).unwrap();
+    let account = kueue_check_budget::config::Account::Namespace("team-7".into());
+    let balance = books.ledger("b").unwrap().balance(&account, period, now);
     assert_eq!(balance.committed.jobs, 200, "all are committed");
     println!("{each} bytes for each of {WORKLOADS} committed Workloads");
     assert!(each <= BAR, "{each} bytes");

@@ -5,7 +5,9 @@ use std::time::Duration;
 use kueue_check::{
     AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters, Verdict,
 };
-use kueue_check_sim::autoscaler::{Autoscaler, Behaviour, NodePool, Profile, Selector, Settings};
+use kueue_check_sim::autoscaler::{
+    Autoscaler, Misbehaviour, NodePool, Profile, Selector, Settings,
+};
 use kueue_check_sim::demo::{Demo, DemoError};
 use kueue_check_sim::explore::Run;
 use kueue_check_sim::{Cluster, Job, Simulation};
@@ -25,7 +27,7 @@ impl AdmissionCheckController for SignOff {
         const { ControllerName::from_static("example.com/sign-off") }
     }
 
-    async fn check(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
         let created = request.workload().created().unwrap_or(request.now());
         let waited = Duration::try_from(request.now().duration_since(created)).unwrap_or_default();
         let needed = Duration::from_mins(15);
@@ -49,9 +51,9 @@ pub fn run() -> Run {
 ///
 /// # Errors
 /// If the story does not go as it should, a file can't be written, or the port is taken.
-pub fn show(demo: &Demo) -> Result<(), DemoError> {
+pub fn run_and_print(demo: &Demo) -> Result<(), DemoError> {
     let title = "Six training jobs on a pool of one node that can grow to four";
-    demo.show(title, &simulation(), async |cluster| story(cluster).await)
+    demo.run(title, &simulation(), async |cluster| story(cluster).await)
 }
 
 fn simulation() -> Simulation {
@@ -60,15 +62,17 @@ fn simulation() -> Simulation {
         "spec": {"provisioningClassName": CLASS, "retryStrategy": {"backoffLimitCount": 2, "backoffBaseSeconds": 60}},
     });
     let name = ControllerName::from_static(CONTROLLER_NAME);
-    Simulation::with_tools(move |tools| ProvisioningCheck::new(tools.client.clone(), name.clone()))
-        .parameters(&config)
-        .and("sign-off", |_| SignOff)
-        .quota(32)
+    Simulation::with_context(move |tools| {
+        ProvisioningCheck::new(tools.client.clone(), name.clone())
+    })
+    .parameters(&config)
+    .and("sign-off", |_| SignOff)
+    .quota(32)
 }
 
 async fn story(cluster: &Cluster) {
     let node = [("cpu", "8"), ("memory", "32Gi")];
-    let failure = Behaviour::Fails {
+    let failure = Misbehaviour::Fails {
         reason: "InternalError".to_owned(),
         message: "the cloud said 500".to_owned(),
     };
@@ -77,7 +81,7 @@ async fn story(cluster: &Cluster) {
         .misbehave(Selector::all().name("job-retried-*-1"), failure)
         .misbehave(
             Selector::all().name("job-revoked-*"),
-            Behaviour::Revoked(Duration::from_mins(20)),
+            Misbehaviour::Revoked(Duration::from_mins(20)),
         );
     let autoscaler = Autoscaler::new(cluster.server().clone(), cluster.clock().clone(), settings);
     tokio::spawn(async move { autoscaler.run().await });

@@ -42,8 +42,9 @@ async fn main() -> kueue_check::Result<()> {
         #[cfg(feature = "demo")]
         Command::Demo(shown) => {
             // The simulation has a runtime of its own, whose time is virtual.
-            let story =
-                tokio::task::spawn_blocking(move || kueue_check_provisioning::demo::show(&shown));
+            let story = tokio::task::spawn_blocking(move || {
+                kueue_check_provisioning::demo::run_and_print(&shown)
+            });
             return story
                 .await
                 .map_err(kueue_check::Error::own)?

@@ -23,7 +23,7 @@ pub struct CapacityRequest {
     /// That Workload's name.
     pub workload_name: Box<str>,
     /// What was written on it when it was created; nothing on one that Kueue created.
-    pub mark: Option<Mark>,
+    pub mark: Option<RequestAnnotations>,
     /// When it was created, to the second.
     pub created: Timestamp,
     /// Whether it is being deleted.
@@ -42,7 +42,7 @@ pub struct CapacityRequest {
 
 /// What the check writes on a request, so that it recognizes it whatever its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct RequestAnnotations {
     /// The controller name of the check that made it: another check looks after its own.
     pub controller: Box<str>,
     /// The AdmissionCheck.
@@ -52,7 +52,7 @@ pub struct Mark {
     /// Seconds since 1970 of the quota reservation for which it was created.
     pub reserved: i64,
     /// How the attempts before it failed.
-    pub tally: Tally,
+    pub tally: FailureCounts,
     /// Whether it is kept, once it has failed, until the next attempt: it is the record of the failures.
     pub keep_failed: bool,
     /// The pod sets that were merged into another one, by the one whose template stands for them.
@@ -61,14 +61,14 @@ pub struct Mark {
 
 /// How attempts failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct FailureCounts {
     /// For good reasons to worry.
     pub errors: u32,
     /// Because there was no capacity then.
     pub no_capacity: u32,
 }
 
-impl Tally {
+impl FailureCounts {
     /// With one more failure.
     #[must_use]
     pub fn plus(mut self, kind: FailureKind) -> Self {
@@ -156,7 +156,7 @@ impl CapacityRequest {
     }
 
     /// Whether it asks for what is wanted now: the class, and every one of `parameters`. More parameters do no harm.
-    pub fn asks_for(&self, class: &str, parameters: &BTreeMap<String, String>) -> bool {
+    pub fn matches(&self, class: &str, parameters: &BTreeMap<String, String>) -> bool {
         let has = |(key, value): (&String, &String)| {
             self.parameters.get(key.as_str()).map(|own| &**own) == Some(value.as_str())
         };
@@ -164,8 +164,8 @@ impl CapacityRequest {
     }
 
     /// How the attempts before it failed, if it was the attempt number `attempt`. On a request of Kueue's all failures count as errors.
-    pub fn tally(&self, attempt: u32) -> Tally {
-        let unknown = Tally {
+    pub fn tally(&self, attempt: u32) -> FailureCounts {
+        let unknown = FailureCounts {
             errors: attempt.saturating_sub(1),
             no_capacity: 0,
         };

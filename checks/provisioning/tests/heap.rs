@@ -173,7 +173,7 @@ async fn heap_with(workloads: usize) -> (usize, usize) {
     let running = tokio::spawn(runtime.run(std::future::pending()));
     sleep(Duration::from_secs(600)).await;
     let metrics = handle.metrics().await;
-    let held = format!("kueue_check_workloads {workloads}");
+    let held = format!("kueue_check_tracked_workloads {workloads}");
     assert!(metrics.contains(&held), "{metrics}");
     if workloads > 0 {
         let looked_at = format!("outcome=\"Pending\"}} {workloads}");

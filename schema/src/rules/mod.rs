@@ -30,7 +30,7 @@ pub(crate) use rule::rules;
 /// }
 /// assert_eq!(broken_rules(&new, None, &schema), []); // a rule about a change says nothing of a new object
 /// ```
-pub fn broken_rules(new: &Value, old: Option<&Value>, schema: &Schema) -> Vec<FieldError> {
+pub fn violated_rules(new: &Value, old: Option<&Value>, schema: &Schema) -> Vec<FieldError> {
     let mut errors = Vec::new();
     walk(new, old, schema, &Path::root(""), &mut errors);
     errors

@@ -141,7 +141,7 @@ impl Rule {
             Err(error) => {
                 let why = format!("{} evaluating rule: {}", lower(&error), self.plain());
                 let shown = format!("\"{}\"", schema.kind.name());
-                Some(FieldError::invalid_shown(place(), &shown, why))
+                Some(FieldError::invalid_with_value(place(), &shown, why))
             }
         }
     }

@@ -67,14 +67,14 @@ impl Resource {
 /// # use kueue_check::Clock;
 /// # use serde_json::json;
 /// # let server = ApiServer::new(Clock::system());
-/// use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb};
+/// use kueue_check_sim::apiserver::{ApiServer, ApiRequest, Resource, Verb};
 ///
 /// let maps = Resource::new("", "v1", "configmaps");
 /// for (name, team) in [("one", "red"), ("two", "blue"), ("three", "red")] {
 ///     let object = json!({"metadata": {"name": name, "labels": {"team": team}}});
-///     server.call(&Call::new(Verb::Create, &maps).namespace("default").body(object));
+///     server.call(&ApiRequest::new(Verb::Create, &maps).namespace("default").body(object));
 /// }
-/// let red = Call::new(Verb::DeleteCollection, &maps).namespace("default").query("labelSelector", "team=red");
+/// let red = ApiRequest::new(Verb::DeleteCollection, &maps).namespace("default").query("labelSelector", "team=red");
 /// assert_eq!(server.call(&red).code, 200);
 /// assert_eq!(server.objects(&maps, "default").len(), 1);
 /// ```
@@ -102,12 +102,12 @@ pub enum Verb {
 /// # use kueue_check::Clock;
 /// # use serde_json::json;
 /// # let server = ApiServer::new(Clock::system());
-/// use kueue_check_sim::apiserver::{ApiServer, Answer, Call, Patch, Resource, Verb};
+/// use kueue_check_sim::apiserver::{ApiServer, ApiResponse, ApiRequest, Patch, Resource, Verb};
 ///
 /// let maps = Resource::new("", "v1", "configmaps");
-/// let apply = |manager: &str, gpus: &str| -> Answer {
+/// let apply = |manager: &str, gpus: &str| -> ApiResponse {
 ///     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "limits"}, "data": {"gpus": gpus}});
-///     let call = Call::new(Verb::Patch(Patch::Apply), &maps).namespace("default").name("limits");
+///     let call = ApiRequest::new(Verb::Patch(Patch::Apply), &maps).namespace("default").name("limits");
 ///     server.call(&call.query("fieldManager", manager).body(object)) // with `force=true` the second would get its way
 /// };
 /// assert_eq!(apply("alice", "8").code, 201);
@@ -132,9 +132,9 @@ pub enum Patch {
 /// # use kueue_check::Clock;
 /// # use serde_json::json;
 /// # let server = ApiServer::new(Clock::system());
-/// use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb};
+/// use kueue_check_sim::apiserver::{ApiServer, ApiRequest, Resource, Verb};
 ///
-/// let call = Call::new(Verb::Create, &Resource::new("", "v1", "configmaps"))
+/// let call = ApiRequest::new(Verb::Create, &Resource::new("", "v1", "configmaps"))
 ///     .namespace("default")
 ///     .body(json!({"metadata": {"generateName": "limits-"}, "data": {"gpus": "8"}}))
 ///     .agent("kubectl/v1.36.3");
@@ -143,7 +143,7 @@ pub enum Patch {
 /// assert_eq!(made.body["metadata"]["managedFields"][0]["manager"], "kubectl");
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Call {
+pub struct ApiRequest {
     /// What is to be done.
     pub verb: Verb,
     /// To which kind of object.
@@ -162,7 +162,7 @@ pub struct Call {
     pub agent: String,
 }
 
-impl Call {
+impl ApiRequest {
     /// A call about a kind of object, to be completed with the other methods.
     pub fn new(verb: Verb, resource: &Resource) -> Self {
         Self {
@@ -232,16 +232,16 @@ impl Call {
 /// # use kueue_check::Clock;
 /// # use serde_json::json;
 /// # let server = ApiServer::new(Clock::system());
-/// use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb};
+/// use kueue_check_sim::apiserver::{ApiServer, ApiRequest, Resource, Verb};
 ///
-/// let create = Call::new(Verb::Create, &Resource::new("", "v1", "configmaps")).namespace("default");
+/// let create = ApiRequest::new(Verb::Create, &Resource::new("", "v1", "configmaps")).namespace("default");
 /// let answer = server.call(&create.body(json!({"metadata": {"name": "limits"}, "dta": {"gpus": "8"}})));
 /// // As kubectl shows it: the field is dropped, and the object is made.
 /// assert_eq!((answer.code, answer.warnings), (201, vec!["unknown field \"dta\"".to_owned()]));
 /// assert!(answer.body["dta"].is_null());
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct ApiResponse {
     /// The HTTP status code.
     pub code: u16,
     /// An object, a list, or a `Status`.
@@ -250,7 +250,7 @@ pub struct Answer {
     pub warnings: Vec<String>,
 }
 
-impl Answer {
+impl ApiResponse {
     /// An answer without warnings.
     pub fn new(code: u16, body: Value) -> Self {
         Self {

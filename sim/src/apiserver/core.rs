@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use kueue_check::Clock;
 use serde_json::{Value, json};
 
-use super::call::{Answer, Call, Verb};
+use super::call::{ApiRequest, ApiResponse, Verb};
 use super::hooks::{Admission, Faults};
 use super::kinds::{Kind, Registry, TableKey, custom_kinds};
 use super::store::{ChangeVerb, Store, Write};
@@ -103,12 +103,12 @@ impl Core {
     }
 
     /// Answers a call. One without a version that loses a race is tried again, as the real server does.
-    pub(crate) fn answer(&self, call: &Call) -> Answer {
+    pub(crate) fn answer(&self, call: &ApiRequest) -> ApiResponse {
         self.answer_from(call, None)
     }
 
     /// The same; a list is answered as it would have been at the version `view`.
-    pub(crate) fn answer_from(&self, call: &Call, view: Option<u64>) -> Answer {
+    pub(crate) fn answer_from(&self, call: &ApiRequest, view: Option<u64>) -> ApiResponse {
         for _ in 0..4 {
             let answer = verbs::answer(self, call, view);
             let retries = answer.code == 409
@@ -149,7 +149,7 @@ impl Core {
     }
 
     /// Whether an object with this uid is there.
-    pub(crate) fn lives(&self, uid: &str) -> bool {
+    pub(crate) fn exists(&self, uid: &str) -> bool {
         self.find(uid).is_some()
     }
 

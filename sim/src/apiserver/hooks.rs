@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::call::{Call, Resource};
+use super::call::{ApiRequest, Resource};
 use super::status::Status;
 
 /// When admission is asked.
@@ -15,7 +15,7 @@ use super::status::Status;
 /// # use serde_json::{Value, json};
 /// # let server = ApiServer::new(Clock::system());
 /// # let maps = Resource::new("", "v1", "configmaps");
-/// use kueue_check_sim::apiserver::{Admission, ApiServer, Call, Phase, Resource, Review, Status, Verb};
+/// use kueue_check_sim::apiserver::{Admission, ApiServer, ApiRequest, Phase, Resource, Review, Status, Verb};
 ///
 /// /// Puts a mark on what is written. In the second phase it could only refuse.
 /// struct Marks;
@@ -28,7 +28,7 @@ use super::status::Status;
 ///     }
 /// }
 /// server.set_admission(std::sync::Arc::new(Marks));
-/// let made = server.call(&Call::new(Verb::Create, &maps).namespace("default").body(json!({"metadata": {"name": "limits"}})));
+/// let made = server.call(&ApiRequest::new(Verb::Create, &maps).namespace("default").body(json!({"metadata": {"name": "limits"}})));
 /// assert_eq!(made.body["data"]["marked"], "true");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub enum Phase {
 /// # use serde_json::{Value, json};
 /// # let server = ApiServer::new(Clock::system());
 /// # let maps = Resource::new("", "v1", "configmaps");
-/// use kueue_check_sim::apiserver::{Admission, ApiServer, Call, Operation, Resource, Review, Status, Verb};
+/// use kueue_check_sim::apiserver::{Admission, ApiServer, ApiRequest, Operation, Resource, Review, Status, Verb};
 ///
 /// /// Nobody deletes anything.
 /// struct Keeps;
@@ -60,7 +60,7 @@ pub enum Phase {
 ///     }
 /// }
 /// server.set_admission(std::sync::Arc::new(Keeps));
-/// let refused = server.call(&Call::new(Verb::Delete, &Resource::new("", "v1", "namespaces")).name("kube-public"));
+/// let refused = server.call(&ApiRequest::new(Verb::Delete, &Resource::new("", "v1", "namespaces")).name("kube-public"));
 /// assert_eq!(refused.body["message"], "admission webhook \"keep.example.com\" denied the request: this stays");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub enum Operation {
 /// # use serde_json::{Value, json};
 /// # let server = ApiServer::new(Clock::system());
 /// # let maps = Resource::new("", "v1", "configmaps");
-/// use kueue_check_sim::apiserver::{Admission, ApiServer, Call, Patch, Resource, Review, Status, Verb};
+/// use kueue_check_sim::apiserver::{Admission, ApiServer, ApiRequest, Patch, Resource, Review, Status, Verb};
 ///
 /// /// What was written into `data.gpus` once stays there.
 /// struct Fixed;
@@ -93,8 +93,8 @@ pub enum Operation {
 ///     }
 /// }
 /// server.set_admission(std::sync::Arc::new(Fixed));
-/// # server.call(&Call::new(Verb::Create, &maps).namespace("default").body(json!({"metadata": {"name": "limits"}, "data": {"gpus": "8"}})));
-/// let patch = Call::new(Verb::Patch(Patch::Merge), &maps).namespace("default").name("limits").body(json!({"data": {"gpus": "16"}}));
+/// # server.call(&ApiRequest::new(Verb::Create, &maps).namespace("default").body(json!({"metadata": {"name": "limits"}, "data": {"gpus": "8"}})));
+/// let patch = ApiRequest::new(Verb::Patch(Patch::Merge), &maps).namespace("default").name("limits").body(json!({"data": {"gpus": "16"}}));
 /// assert!(server.call(&patch).body["message"].as_str().is_some_and(|text| text.ends_with("`limits` is \"8\", not \"16\"")));
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -166,12 +166,12 @@ pub trait Admission: Send + Sync {
 /// # use kueue_check::Clock;
 /// # let server = ApiServer::new(Clock::system());
 /// # let limits: ConfigMap = serde_json::from_value(serde_json::json!({"metadata": {"name": "limits"}}))?;
-/// use kueue_check_sim::apiserver::{ApiServer, Faults, Request, RequestFault, Resource};
+/// use kueue_check_sim::apiserver::{ApiServer, Faults, RequestInfo, RequestFault, Resource};
 ///
 /// struct LosesReplies;
 ///
 /// impl Faults for LosesReplies {
-///     fn request(&self, _: &Request) -> Option<RequestFault> {
+///     fn request(&self, _: &RequestInfo) -> Option<RequestFault> {
 ///         Some(RequestFault::LoseReply)
 ///     }
 /// }
@@ -229,12 +229,12 @@ pub enum RequestFault {
 /// # let limits: ConfigMap = serde_json::from_value(serde_json::json!({"metadata": {"name": "limits"}}))?;
 /// use futures::StreamExt;
 /// use kube::api::WatchParams;
-/// use kueue_check_sim::apiserver::{ApiServer, Delivery, EventFault, Faults};
+/// use kueue_check_sim::apiserver::{ApiServer, WatchDelivery, EventFault, Faults};
 ///
 /// struct Twice;
 ///
 /// impl Faults for Twice {
-///     fn event(&self, _: &Delivery) -> Option<EventFault> {
+///     fn event(&self, _: &WatchDelivery) -> Option<EventFault> {
 ///         Some(EventFault::Duplicate)
 ///     }
 /// }
@@ -272,13 +272,13 @@ pub enum EventFault {
 /// # use kueue_check::Clock;
 /// # let server = ApiServer::new(Clock::system());
 /// # let limits: ConfigMap = serde_json::from_value(serde_json::json!({"metadata": {"name": "limits"}}))?;
-/// use kueue_check_sim::apiserver::{ApiServer, Faults, Request, RequestFault, Verb};
+/// use kueue_check_sim::apiserver::{ApiServer, Faults, RequestInfo, RequestFault, Verb};
 ///
 /// /// The first list of each agent fails.
 /// struct FirstList;
 ///
 /// impl Faults for FirstList {
-///     fn request(&self, request: &Request) -> Option<RequestFault> {
+///     fn request(&self, request: &RequestInfo) -> Option<RequestFault> {
 ///         let first = request.number == 0 && request.call.verb == Verb::List && !request.watch;
 ///         first.then_some(RequestFault::Disconnect)
 ///     }
@@ -290,13 +290,13 @@ pub enum EventFault {
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct RequestInfo {
     /// Who asks.
     pub agent: String,
     /// Counts all requests of this agent from 0, watches too.
     pub number: u64,
     /// What it asks.
-    pub call: Call,
+    pub call: ApiRequest,
     /// Whether it is a watch.
     pub watch: bool,
 }
@@ -313,12 +313,12 @@ pub struct Request {
 /// # let limits: ConfigMap = serde_json::from_value(serde_json::json!({"metadata": {"name": "limits"}}))?;
 /// use futures::StreamExt;
 /// use kube::api::{WatchEvent, WatchParams};
-/// use kueue_check_sim::apiserver::{ApiServer, Delivery, EventFault, Faults};
+/// use kueue_check_sim::apiserver::{ApiServer, WatchDelivery, EventFault, Faults};
 ///
 /// struct NothingNew;
 ///
 /// impl Faults for NothingNew {
-///     fn event(&self, delivery: &Delivery) -> Option<EventFault> {
+///     fn event(&self, delivery: &WatchDelivery) -> Option<EventFault> {
 ///         (delivery.event == "ADDED" && delivery.resource.plural == "configmaps").then_some(EventFault::Drop)
 ///     }
 /// }
@@ -331,7 +331,7 @@ pub struct Request {
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Delivery {
+pub struct WatchDelivery {
     /// To whom.
     pub agent: String,
     /// Counts all events to this agent from 0.
@@ -354,13 +354,13 @@ pub struct Delivery {
 /// # use kueue_check::Clock;
 /// # let server = ApiServer::new(Clock::system());
 /// # let limits: ConfigMap = serde_json::from_value(serde_json::json!({"metadata": {"name": "limits"}}))?;
-/// use kueue_check_sim::apiserver::{ApiServer, Faults, Request, RequestFault, Resource, Status};
+/// use kueue_check_sim::apiserver::{ApiServer, Faults, RequestInfo, RequestFault, Resource, Status};
 ///
 /// /// The server is too busy for one of its clients.
 /// struct Busy;
 ///
 /// impl Faults for Busy {
-///     fn request(&self, request: &Request) -> Option<RequestFault> {
+///     fn request(&self, request: &RequestInfo) -> Option<RequestFault> {
 ///         let status = Status::new(429, "TooManyRequests", "too many requests");
 ///         (request.agent == "check").then_some(RequestFault::Refuse { status, retry_after: Some(1) })
 ///     }
@@ -374,18 +374,18 @@ pub struct Delivery {
 /// ```
 pub trait Faults: Send + Sync {
     /// For a request; `None` if nothing.
-    fn request(&self, request: &Request) -> Option<RequestFault> {
+    fn request(&self, request: &RequestInfo) -> Option<RequestFault> {
         let _ = request;
         None
     }
 
     /// Changes a request before it arrives, as a faulty client would have sent it. Default: not.
-    fn alter(&self, call: &mut Call) {
+    fn alter(&self, call: &mut ApiRequest) {
         let _ = call;
     }
 
     /// For an event of a watch; `None` if nothing.
-    fn event(&self, delivery: &Delivery) -> Option<EventFault> {
+    fn event(&self, delivery: &WatchDelivery) -> Option<EventFault> {
         let _ = delivery;
         None
     }

@@ -13,11 +13,11 @@
 
 mod apply;
 mod call;
-mod changes;
 mod core;
 mod hooks;
 mod http;
 mod kinds;
+mod notifications;
 mod patch;
 mod schema;
 mod select;
@@ -29,11 +29,12 @@ mod watch;
 
 use self::core::Core;
 
-pub use call::{Answer, Call, Patch, Resource, Verb};
+pub use call::{ApiRequest, ApiResponse, Patch, Resource, Verb};
 pub use hooks::{
-    Admission, Delivery, EventFault, Faults, Operation, Phase, Request, RequestFault, Review,
+    Admission, EventFault, Faults, Operation, Phase, RequestFault, RequestInfo, Review,
+    WatchDelivery,
 };
-pub use server::{ApiServer, Prepared};
+pub use server::{ApiServer, CompiledDefinitions};
 pub(crate) use status::FieldError;
 pub use status::Status;
 pub use store::{Change, ChangeVerb};

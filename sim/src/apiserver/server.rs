@@ -8,10 +8,10 @@ use kueue_check::Clock;
 use serde_json::Value;
 
 use super::Core;
-use super::call::{Answer, Call, Resource, Verb};
-use super::changes::Changes;
+use super::call::{ApiRequest, ApiResponse, Resource, Verb};
 use super::hooks::{Admission, Faults};
 use super::kinds::{Registry, builtin, custom_kinds, table_of};
+use super::notifications::ChangeReceiver;
 use super::status::Status;
 use super::store::Change;
 use super::watch::{Watch, WatchOptions};
@@ -52,20 +52,20 @@ impl fmt::Debug for ApiServer {
 ///
 /// ```
 /// use kueue_check::Clock;
-/// use kueue_check_sim::apiserver::{ApiServer, Call, Prepared, Resource, Verb};
+/// use kueue_check_sim::apiserver::{ApiServer, ApiRequest, CompiledDefinitions, Resource, Verb};
 ///
-/// let prepared = Prepared::new(kueue_check_sim::definitions::all());
-/// let list = Call::new(Verb::List, &Resource::new("kueue.x-k8s.io", "v1beta2", "workloads"));
-/// assert_eq!(ApiServer::prepared(Clock::system(), &prepared).call(&list).code, 200);
+/// let prepared = CompiledDefinitions::new(kueue_check_sim::definitions::all());
+/// let list = ApiRequest::new(Verb::List, &Resource::new("kueue.x-k8s.io", "v1beta2", "workloads"));
+/// assert_eq!(ApiServer::with_definitions(Clock::system(), &prepared).call(&list).code, 200);
 /// // A new server has the built-in kinds only.
 /// assert_eq!(ApiServer::new(Clock::system()).call(&list).code, 404);
 /// ```
 #[derive(Clone, Debug)]
-pub struct Prepared {
+pub struct CompiledDefinitions {
     registry: Registry,
 }
 
-impl Prepared {
+impl CompiledDefinitions {
     /// The built-in kinds and those of `definitions`.
     pub fn new(definitions: Vec<CustomResourceDefinition>) -> Self {
         let mut registry = builtin().0.clone();
@@ -77,12 +77,12 @@ impl Prepared {
     ///
     /// ```
     /// use kueue_check::Clock;
-    /// use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb};
+    /// use kueue_check_sim::apiserver::{ApiServer, ApiRequest, Resource, Verb};
     /// use kueue_check_sim::definitions;
     ///
-    /// let list = Call::new(Verb::List, &Resource::new("kueue.x-k8s.io", "v1beta2", "workloads"));
+    /// let list = ApiRequest::new(Verb::List, &Resource::new("kueue.x-k8s.io", "v1beta2", "workloads"));
     /// let older = definitions::kueue_in_both_versions().without("kueue.x-k8s.io", "v1beta2");
-    /// assert_eq!(ApiServer::prepared(Clock::system(), &older).call(&list).code, 404);
+    /// assert_eq!(ApiServer::with_definitions(Clock::system(), &older).call(&list).code, 404);
     /// ```
     #[must_use]
     pub fn without(&self, group: &str, version: &str) -> Self {
@@ -118,7 +118,7 @@ impl ApiServer {
     }
 
     /// A server with kinds that are read already.
-    pub fn prepared(clock: Clock, prepared: &Prepared) -> Self {
+    pub fn with_definitions(clock: Clock, prepared: &CompiledDefinitions) -> Self {
         let server = Self::new(clock);
         server.core.store().registry = prepared.registry.clone();
         server
@@ -139,22 +139,22 @@ impl ApiServer {
     /// use k8s_openapi::api::core::v1::ConfigMap;
     /// use kube::Api;
     /// use kueue_check::Clock;
-    /// use kueue_check_sim::apiserver::{ApiServer, Prepared};
+    /// use kueue_check_sim::apiserver::{ApiServer, CompiledDefinitions};
     ///
     /// let server = ApiServer::new(Clock::system());
     /// let maps: Api<ConfigMap> = Api::namespaced(server.client(), "default");
-    /// server.offer(Some(&Prepared::new(Vec::new()).without("", "v1")));
+    /// server.offer(Some(&CompiledDefinitions::new(Vec::new()).without("", "v1")));
     /// assert!(maps.list(&Default::default()).await.is_err());
     /// server.offer(None);
     /// assert!(maps.list(&Default::default()).await.is_ok());
     /// # }
     /// ```
-    pub fn offer(&self, kinds: Option<&Prepared>) {
+    pub fn offer(&self, kinds: Option<&CompiledDefinitions>) {
         self.core.offer(kinds.map(|kinds| kinds.registry.clone()));
     }
 
     /// Answers a call: the whole server, without HTTP, faults or waiting.
-    pub fn call(&self, call: &Call) -> Answer {
+    pub fn call(&self, call: &ApiRequest) -> ApiResponse {
         self.core.answer(call)
     }
 
@@ -194,7 +194,7 @@ impl ApiServer {
     }
 
     /// Tells the newest version, whenever anything changes.
-    pub(crate) fn changed(&self) -> Changes {
+    pub(crate) fn changed(&self) -> ChangeReceiver {
         self.core.store().changed()
     }
 
@@ -236,7 +236,7 @@ impl ApiServer {
 
     /// Reads one object, for short. `None` if it is not there.
     pub fn get(&self, resource: &Resource, namespace: &str, name: &str) -> Option<Value> {
-        let call = Call::new(Verb::Get, resource)
+        let call = ApiRequest::new(Verb::Get, resource)
             .namespace(namespace)
             .name(name);
         let answer = self.call(&call);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use super::call::{Answer, Resource};
+use super::call::{ApiResponse, Resource};
 
 pub(crate) use kueue_check_schema::FieldError;
 
@@ -215,7 +215,7 @@ impl Status {
     }
 }
 
-impl From<Status> for Answer {
+impl From<Status> for ApiResponse {
     fn from(status: Status) -> Self {
         Self::new(status.code, status.to_value())
     }

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::Core;
 use super::call::Resource;
-use super::changes::Changes;
 use super::kinds::Kind;
+use super::notifications::ChangeReceiver;
 use super::select::Selector;
 use super::status::{FieldError, Status};
 use super::store::{Change, ChangeVerb};
@@ -23,14 +23,14 @@ use super::verbs::{no_such_resource, parse_version, show, zero};
 /// # let server = ApiServer::new(Clock::system());
 /// # let maps = Resource::new("", "v1", "configmaps");
 /// # let object = |name: &str| json!({"metadata": {"name": name, "labels": {"team": "red"}}});
-/// # let create = |name: &str| server.call(&Call::new(Verb::Create, &maps).namespace("default").body(object(name)));
-/// use kueue_check_sim::apiserver::{ApiServer, Call, Patch, Resource, Verb, WatchOptions};
+/// # let create = |name: &str| server.call(&ApiRequest::new(Verb::Create, &maps).namespace("default").body(object(name)));
+/// use kueue_check_sim::apiserver::{ApiServer, ApiRequest, Patch, Resource, Verb, WatchOptions};
 ///
 /// create("limits"); // a ConfigMap with the label `team: red`
 /// let options = WatchOptions { label_selector: "team=red".to_owned(), ..WatchOptions::all(&maps) };
 /// let mut watch = server.watch(options)?;
 /// let relabel = json!({"metadata": {"labels": {"team": "blue"}}});
-/// server.call(&Call::new(Verb::Patch(Patch::Merge), &maps).namespace("default").name("limits").body(relabel));
+/// server.call(&ApiRequest::new(Verb::Patch(Patch::Merge), &maps).namespace("default").name("limits").body(relabel));
 /// // Who sees only some objects is told that one is gone when it is no longer one of them.
 /// let kinds: Vec<_> = std::iter::from_fn(|| watch.ready()).map(|event| event.kind).collect();
 /// assert_eq!(kinds, ["ADDED", "DELETED"]);
@@ -76,8 +76,8 @@ impl WatchOptions {
 /// # let server = ApiServer::new(Clock::system());
 /// # let maps = Resource::new("", "v1", "configmaps");
 /// # let object = |name: &str| json!({"metadata": {"name": name, "labels": {"team": "red"}}});
-/// # let create = |name: &str| server.call(&Call::new(Verb::Create, &maps).namespace("default").body(object(name)));
-/// use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb, WatchOptions};
+/// # let create = |name: &str| server.call(&ApiRequest::new(Verb::Create, &maps).namespace("default").body(object(name)));
+/// use kueue_check_sim::apiserver::{ApiServer, ApiRequest, Resource, Verb, WatchOptions};
 ///
 /// create("limits");
 /// server.compact(server.resource_version());
@@ -104,8 +104,8 @@ pub struct Event {
 /// # let server = ApiServer::new(Clock::system());
 /// # let maps = Resource::new("", "v1", "configmaps");
 /// # let object = |name: &str| json!({"metadata": {"name": name, "labels": {"team": "red"}}});
-/// # let create = |name: &str| server.call(&Call::new(Verb::Create, &maps).namespace("default").body(object(name)));
-/// use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb, WatchOptions};
+/// # let create = |name: &str| server.call(&ApiRequest::new(Verb::Create, &maps).namespace("default").body(object(name)));
+/// use kueue_check_sim::apiserver::{ApiServer, ApiRequest, Resource, Verb, WatchOptions};
 ///
 /// let mut watch = server.watch(WatchOptions::all(&maps))?;
 /// assert_eq!(watch.ready(), None);
@@ -124,7 +124,7 @@ pub struct Watch {
     selector: Selector,
     version: u64,
     ready: VecDeque<Event>,
-    changed: Changes,
+    changed: ChangeReceiver,
     ended: bool,
 }
 

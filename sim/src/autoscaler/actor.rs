@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 use super::condition::after;
 use super::writer::{REQUESTS, Writer};
 use super::{
-    Action, Condition, ConditionType, Memory, Mode, Pod, Request, RequestKey, Settings, Shape,
-    Step, World, Write, step,
+    Action, ClusterSnapshot, Condition, ConditionType, Memory, Mode, Pod, Request, RequestKey,
+    Settings, Shape, Step, Write, step,
 };
 use crate::apiserver::{ApiServer, Resource};
 
@@ -186,13 +186,13 @@ impl Autoscaler {
             .collect()
     }
 
-    fn look(&self, objects: &BTreeMap<RequestKey, Arc<Value>>) -> World {
+    fn look(&self, objects: &BTreeMap<RequestKey, Arc<Value>>) -> ClusterSnapshot {
         let requests: Vec<_> = objects
             .values()
             .map(|object| Request::read(object))
             .collect();
         if requests.is_empty() {
-            return World::default();
+            return ClusterSnapshot::default();
         }
         let mut templates = BTreeMap::new();
         for request in &requests {
@@ -206,7 +206,7 @@ impl Autoscaler {
         }
         let pods = self.server.objects(&PODS, "");
         let pods = pods.iter().filter(|pod| !has_ended(pod));
-        World {
+        ClusterSnapshot {
             requests,
             templates,
             pods: pods.map(|pod| read_pod(pod)).collect(),

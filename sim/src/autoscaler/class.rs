@@ -31,7 +31,7 @@ impl Handling {
         }
         let meant = request.parameters.get("processorInstance");
         match settings.processor_instance.as_deref() {
-            None if meant.is_some() && settings.profile.knows_instances() => Self::Ignored,
+            None if meant.is_some() && settings.profile.supports_instances() => Self::Ignored,
             None => Self::by_class(class),
             Some(instance) => Self::of_instance(class, meant, instance, settings.profile),
         }
@@ -47,7 +47,7 @@ impl Handling {
 
     /// An autoscaler that is named as an instance takes check-capacity requests only: those that name it, or whose class begins with its name.
     fn of_instance(class: &str, meant: Option<&String>, instance: &str, profile: Profile) -> Self {
-        if !profile.knows_instances() {
+        if !profile.supports_instances() {
             return Self::by_class(class);
         }
         let by_parameter = class == CHECK_CAPACITY && meant.is_some_and(|meant| meant == instance);

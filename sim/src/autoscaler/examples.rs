@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kueue_check::Clock;
-use kueue_check_sim::apiserver::{ApiServer, Call, Change, Resource, Verb};
+use kueue_check_sim::apiserver::{ApiServer, ApiRequest, Change, Resource, Verb};
 use kueue_check_sim::autoscaler::{Autoscaler, Settings};
 use kueue_check_sim::definitions;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ pub fn ask(server: &ApiServer, name: &str, class: &str, pods: u32) {
         ("autoscaling.x-k8s.io", "provisioningrequests", request),
     ] {
         let create =
-            Call::new(Verb::Create, &Resource::new(group, "v1", plural)).namespace("default");
+            ApiRequest::new(Verb::Create, &Resource::new(group, "v1", plural)).namespace("default");
         assert_eq!(server.call(&create.body(object)).code, 201);
     }
 }
@@ -36,7 +36,7 @@ pub fn told(settings: Settings, requests: &[(&str, &str, u32)], minutes: u64) ->
         .unwrap();
     runtime.block_on(async {
         let clock = Clock::following_tokio("2026-11-21T09:00:00Z".parse().unwrap());
-        let server = ApiServer::prepared(clock.clone(), definitions::kueue());
+        let server = ApiServer::with_definitions(clock.clone(), definitions::kueue());
         for (nth, (name, class, pods)) in requests.iter().enumerate() {
             tokio::time::sleep(Duration::from_secs(nth.min(1) as u64)).await;
             ask(&server, name, class, *pods);

@@ -14,24 +14,24 @@
 //! seconds: choose times of a second or more.
 
 mod actor;
-mod behaviour;
 mod class;
 mod condition;
 mod memory;
+mod misbehaviour;
 mod nodes;
 mod profile;
 mod request;
 mod settings;
 mod shape;
+mod snapshot;
 mod step;
 mod webhook;
-mod world;
 mod writer;
 
 pub use actor::Autoscaler;
-pub use behaviour::{Behaviour, Outcome, Selector};
 pub use class::{BEST_EFFORT_ATOMIC, CHECK_CAPACITY, QUEUED_PROVISIONING};
 pub use condition::ConditionType;
+pub use misbehaviour::{Misbehaviour, Outcome, Selector};
 pub use nodes::NodePool;
 pub use profile::Profile;
 pub use request::RequestKey;
@@ -46,6 +46,6 @@ pub use {
     nodes::Nodes,
     request::{PodSet, Request},
     shape::{Shape, Taint},
+    snapshot::{ClusterSnapshot, Pod},
     step::{Action, Mode, Step, Write, step},
-    world::{Pod, World},
 };

@@ -133,7 +133,7 @@ impl Nodes {
             }
             let pool = &self.pools[node.pool];
             if pool.takes(shape) {
-                let fit = node.room(&pool.allocatable, shape).min(left);
+                let fit = node.free(&pool.allocatable, shape).min(left);
                 node.take(shape, fit);
                 left -= fit;
             }
@@ -238,7 +238,7 @@ impl Nodes {
 
 impl Node {
     /// How many more such pods fit.
-    fn room(&self, allocatable: &BTreeMap<String, i64>, shape: &Shape) -> u64 {
+    fn free(&self, allocatable: &BTreeMap<String, i64>, shape: &Shape) -> u64 {
         let needs = shape.requests.iter().filter(|(_, amount)| **amount > 0);
         let rooms = needs.map(|(resource, amount)| {
             let all = allocatable.get(resource).copied().unwrap_or(0);

@@ -55,7 +55,7 @@ impl Profile {
         self >= Self::Oss135
     }
 
-    pub(super) fn knows_no_retry(self) -> bool {
+    pub(super) fn lacks_retry(self) -> bool {
         self > Self::Oss131
     }
 
@@ -67,11 +67,11 @@ impl Profile {
         self > Self::Oss131
     }
 
-    pub(super) fn knows_instances(self) -> bool {
+    pub(super) fn supports_instances(self) -> bool {
         self > Self::Oss131
     }
 
-    pub(super) fn sees_consumption(self) -> bool {
+    pub(super) fn detects_consumption(self) -> bool {
         self >= Self::Oss137
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::request::Request;
-use super::{Behaviour, NodePool, Profile, Selector};
+use super::{Misbehaviour, NodePool, Profile, Selector};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const WEEK: Duration = Duration::from_secs(7 * 86_400);
@@ -72,7 +72,7 @@ pub struct Settings {
     pub agent: String,
     /// Decides what is random.
     pub seed: u64,
-    pub(super) behaviours: Vec<(Selector, Behaviour)>,
+    pub(super) behaviours: Vec<(Selector, Misbehaviour)>,
 }
 
 /// How long something takes.
@@ -198,7 +198,7 @@ impl Settings {
 
     /// Lets the requests that `who` selects misbehave. What is said later adds to what was said before; of the same kind, the first counts.
     #[must_use]
-    pub fn misbehave(mut self, who: Selector, how: Behaviour) -> Self {
+    pub fn misbehave(mut self, who: Selector, how: Misbehaviour) -> Self {
         self.behaviours.push((who, how));
         self
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use serde_json::{Value, json};
 
 use super::{Action, Condition, Mode, RequestKey, Write};
-use crate::apiserver::{ApiServer, Call, Patch, Resource, Verb};
+use crate::apiserver::{ApiRequest, ApiServer, Patch, Resource, Verb};
 
 const GROUP: &str = "autoscaling.x-k8s.io";
 const FIELD_MANAGER: &str = "cluster-autoscaler";
@@ -79,7 +79,7 @@ impl Writer<'_> {
         answer.code < 300 || answer.code == 404
     }
 
-    fn send(&mut self, write: &Write, call: &Call) -> bool {
+    fn send(&mut self, write: &Write, call: &ApiRequest) -> bool {
         let answer = self.server.call(call);
         let taken = answer.code < 300;
         if taken {
@@ -91,8 +91,8 @@ impl Writer<'_> {
         taken
     }
 
-    fn call(&self, verb: Verb, write: &Write, body: Value) -> Call {
-        Call {
+    fn call(&self, verb: Verb, write: &Write, body: Value) -> ApiRequest {
+        ApiRequest {
             verb,
             resource: REQUESTS.clone(),
             namespace: Some(write.request.namespace.clone()),

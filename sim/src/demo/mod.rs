@@ -14,7 +14,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use tokio::net::TcpListener;
 
-use crate::explore::Plan;
+use crate::explore::FaultPlan;
 use crate::simulation::{Cluster, Simulation, caught};
 use crate::timeline::Timeline;
 
@@ -33,7 +33,7 @@ use crate::timeline::Timeline;
 /// # let page = std::env::temp_dir().join(format!("kueue-check-demo-{}.html", std::process::id()));
 /// # let page = page.to_str().expect("a path of text");
 /// let Arguments { demo } = Arguments::parse_from(["example", "--speed", "0", "--html", page]);
-/// demo.show("one job starts", &Simulation::new(|| open), async |cluster| {
+/// demo.run("one job starts", &Simulation::new(|| open), async |cluster| {
 ///     cluster.submit(Job::new("train"));
 ///     cluster.expect_admitted("train").await;
 /// })?;
@@ -67,7 +67,7 @@ pub struct Demo {
 /// # use clap::Parser;
 /// # #[derive(Parser)] struct Arguments { #[command(flatten)] demo: Demo }
 /// let Arguments { demo } = Arguments::parse_from(["example", "--html", "no-such-directory/demo.html"]);
-/// let error = demo.show("nothing happens", &Simulation::new(|| open), async |_| {}).unwrap_err();
+/// let error = demo.run("nothing happens", &Simulation::new(|| open), async |_| {}).unwrap_err();
 /// assert_eq!(error.to_string(), "no-such-directory/demo.html: No such file or directory (os error 2)");
 /// ```
 #[derive(Debug, thiserror::Error)]
@@ -111,7 +111,7 @@ impl Demo {
     ///
     /// # Errors
     /// [`DemoError`].
-    pub fn show(
+    pub fn run(
         &self,
         title: &str,
         simulation: &Simulation,
@@ -132,7 +132,7 @@ impl Demo {
         scenario: impl AsyncFn(&Cluster),
     ) -> Result<(), DemoError> {
         println!("{title}\n");
-        let cluster = Cluster::start(simulation, &Plan::none());
+        let cluster = Cluster::start(simulation, &FaultPlan::none());
         let progress = progress::show(
             cluster.server().clone(),
             cluster.clock().clone(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Point;
+use super::InjectionPoint;
 use crate::apiserver::{EventFault, RequestFault, Status};
 
 /// What goes wrong, once.
@@ -11,7 +11,7 @@ use crate::apiserver::{EventFault, RequestFault, Status};
 /// # use kueue_check::{Verdict, admission_check};
 /// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
 ///
-/// use kueue_check_sim::{Cluster, Job, Plan, Simulation, explore::Fault};
+/// use kueue_check_sim::{Cluster, Job, FaultPlan, Simulation, explore::Fault};
 ///
 /// async fn admitted(cluster: &Cluster) {
 ///     cluster.submit(Job::new("train"));
@@ -19,7 +19,7 @@ use crate::apiserver::{EventFault, RequestFault, Status};
 /// }
 /// let trial = Simulation::new(|| open);
 /// let first = trial.run(admitted).points[0].clone();
-/// let run = trial.run_with(&admitted, &Plan::of(first, Fault::Throttled));
+/// let run = trial.run_with(&admitted, &FaultPlan::of(first, Fault::Throttled));
 /// assert!(!run.failed());
 /// assert_eq!(run.plan.to_string(), "check-0/request/0/429"); // faults that are answers are named by their code
 /// ```
@@ -52,7 +52,7 @@ pub enum Fault {
     /// A list comes from a cache that is behind: as it was ten seconds ago, and without the newest change.
     StaleList,
     /// A watch is twenty seconds behind until it ends, while everything else is fresh.
-    LaggingView,
+    LaggingWatch,
     /// Two processes act. Without a Lease a second one starts beside this one, as in a rolling update, and a minute later the first is gone; with one, a
     /// replica that does not hold the Lease takes it by force, as if its clock were wrong. The request arrives a second later.
     SecondLeader,
@@ -63,7 +63,7 @@ pub enum Fault {
     /// The event comes twice.
     Duplicate,
     /// The event comes thirty seconds late, and so do those behind it.
-    Late,
+    DelayEvent,
     /// The event never comes, as no API server does it. The runtime finds out with its resync, up to
     /// half an hour later, so this is for plans: it is not among the single faults of a scenario.
     Dropped,
@@ -100,12 +100,12 @@ const ALL: [(Fault, &str); 27] = [
     (Fault::Delay, "delay"),
     (Fault::Hang, "hang"),
     (Fault::StaleList, "stale-list"),
-    (Fault::LaggingView, "lagging-view"),
+    (Fault::LaggingWatch, "lagging-watch"),
     (Fault::SecondLeader, "second-leader"),
     (Fault::Close, "close"),
     (Fault::Break, "break"),
     (Fault::Duplicate, "duplicate"),
-    (Fault::Late, "late"),
+    (Fault::DelayEvent, "delay-event"),
     (Fault::Dropped, "dropped"),
     (Fault::Expire, "expire"),
     (Fault::CrashOnEvent, "crash-on-event"),
@@ -128,7 +128,7 @@ const RETRY_AFTER: u64 = 2;
 
 impl Fault {
     /// The faults that can happen at `point`, if there are so many `replicas`.
-    pub(super) fn at(point: &Point, replicas: usize) -> Vec<Self> {
+    pub(super) fn at(point: &InjectionPoint, replicas: usize) -> Vec<Self> {
         let writes = !point.event && !["get", "list", "watch"].contains(&point.verb());
         let told = point.event && point.verb() != "BOOKMARK";
         let possible = |fault: &Self| match fault {
@@ -136,7 +136,7 @@ impl Fault {
             Self::Close
             | Self::Break
             | Self::Duplicate
-            | Self::Late
+            | Self::DelayEvent
             | Self::Expire
             | Self::CrashOnEvent => point.event,
             Self::SecondLeader => point.event || writes,
@@ -148,7 +148,7 @@ impl Fault {
             _ if point.event => false,
             Self::LateReply => point.verb() != "watch",
             Self::StaleList => point.verb() == "list",
-            Self::LaggingView => point.verb() == "watch",
+            Self::LaggingWatch => point.verb() == "watch",
             Self::Conflict | Self::CrashAfter | Self::LoseReply | Self::GatewayTimeout => writes,
             Self::Gone => !writes,
             _ => true,
@@ -225,7 +225,7 @@ impl Fault {
             Self::LoseReply => RequestFault::LoseReply,
             Self::Delay => RequestFault::Delay(Duration::from_secs(5)),
             Self::StaleList => RequestFault::StaleList(Duration::from_secs(10)),
-            Self::LaggingView => RequestFault::LaggingWatch(Duration::from_secs(20)),
+            Self::LaggingWatch => RequestFault::LaggingWatch(Duration::from_secs(20)),
             Self::SecondLeader | Self::LeaseRegained => RequestFault::Delay(Duration::from_secs(1)),
             Self::LateReply => RequestFault::DelayReply(REPLY),
             Self::Paused => RequestFault::Delay(PAUSE),
@@ -241,7 +241,7 @@ impl Fault {
                 EventFault::Break
             }
             Self::Duplicate => EventFault::Duplicate,
-            Self::Late => EventFault::Delay(Duration::from_secs(30)),
+            Self::DelayEvent => EventFault::Delay(Duration::from_secs(30)),
             Self::Paused => EventFault::Delay(PAUSE),
             Self::Dropped => EventFault::Drop,
             Self::Expire => EventFault::Expire,
@@ -262,7 +262,7 @@ fn status(code: u16) -> Status {
     Status::new(code, reason, "injected by the simulation")
 }
 
-impl Point {
+impl InjectionPoint {
     fn verb(&self) -> &str {
         self.what.split(' ').next().unwrap_or_default()
     }
@@ -278,14 +278,14 @@ mod tests {
             ("list workloads", "stale-list", true),
             ("get workloads", "stale-list", false),
             ("watch workloads", "stale-list", false),
-            ("watch workloads", "lagging-view", true),
-            ("list workloads", "lagging-view", false),
+            ("watch workloads", "lagging-watch", true),
+            ("list workloads", "lagging-watch", false),
             ("apply workloads/status", "second-leader", true),
             ("list workloads", "second-leader", false),
             ("apply workloads/status", "lose-reply", true),
             ("get workloads", "lose-reply", false),
             ("MODIFIED workloads", "second-leader", true),
-            ("MODIFIED workloads", "late", true),
+            ("MODIFIED workloads", "delay-event", true),
             ("MODIFIED workloads", "dropped", false),
             ("MODIFIED workloads", "500", false),
             ("apply workloads/status", "late-reply", true),
@@ -298,12 +298,12 @@ mod tests {
             ("MODIFIED workloads", "clock-back", true),
             ("BOOKMARK workloads", "clock-back", false),
             ("BOOKMARK workloads", "paused", false),
-            ("BOOKMARK workloads", "late", true),
+            ("BOOKMARK workloads", "delay-event", true),
             ("apply workloads/status", "clock-forward", false),
             ("apply workloads/status", "lease-regained", true),
         ];
         for (what, fault, possible) in table {
-            let point = Point {
+            let point = InjectionPoint {
                 agent: "check-0".to_owned(),
                 event: what.starts_with(char::is_uppercase),
                 number: 0,
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_single_replica_has_no_lease_to_lose() {
-        let point = Point {
+        let point = InjectionPoint {
             agent: "check-0".to_owned(),
             event: true,
             number: 0,

@@ -10,19 +10,21 @@ use jiff::Timestamp;
 use kueue_check::Clock;
 
 use super::fault::PAUSE;
-use super::{Fault, Plan, Point, StoodStill};
-use crate::apiserver::{Call, Delivery, EventFault, Faults, Patch, Request, RequestFault, Verb};
-use crate::simulation::Fate;
+use super::{Fault, FaultPlan, InjectionPoint, PausedReplica};
+use crate::apiserver::{
+    ApiRequest, EventFault, Faults, Patch, RequestFault, RequestInfo, Verb, WatchDelivery,
+};
+use crate::simulation::ReplicaFault;
 
 /// Lets things go wrong as planned, and writes down where they could have.
 pub(crate) struct Injector {
-    plan: Plan,
+    plan: FaultPlan,
     /// The replicas, and how each is told what becomes of it.
-    fates: BTreeMap<String, Arc<Fate>>,
+    fates: BTreeMap<String, Arc<ReplicaFault>>,
     seen: Mutex<Seen>,
     over: AtomicBool,
     clock: Clock,
-    alter: Option<fn(&mut Call)>,
+    alter: Option<fn(&mut ApiRequest)>,
 }
 
 /// More requests than these at one moment are a loop that would never end, because time passes only while everybody waits.
@@ -30,13 +32,13 @@ const AT_ONCE: usize = 20_000;
 
 #[derive(Default)]
 struct Seen {
-    points: Vec<Point>,
+    points: Vec<InjectionPoint>,
     /// What was asked, and how often.
     requests: BTreeMap<String, usize>,
     /// The moment of the last request, and how many there were at that moment.
     moment: (Timestamp, usize),
     /// Which replicas stand or stood still, from when to when.
-    pauses: Vec<StoodStill>,
+    pauses: Vec<PausedReplica>,
 }
 
 impl fmt::Debug for Injector {
@@ -49,10 +51,10 @@ impl fmt::Debug for Injector {
 
 impl Injector {
     pub(crate) fn new(
-        plan: &Plan,
-        fates: BTreeMap<String, Arc<Fate>>,
+        plan: &FaultPlan,
+        fates: BTreeMap<String, Arc<ReplicaFault>>,
         clock: Clock,
-        alter: Option<fn(&mut Call)>,
+        alter: Option<fn(&mut ApiRequest)>,
     ) -> Self {
         Self {
             plan: plan.clone(),
@@ -70,7 +72,7 @@ impl Injector {
     }
 
     /// Where things could have gone wrong.
-    pub(crate) fn points(&self) -> Vec<Point> {
+    pub(crate) fn points(&self) -> Vec<InjectionPoint> {
         self.seen().points.clone()
     }
 
@@ -121,7 +123,7 @@ impl Injector {
         if self.over.load(Ordering::Relaxed) {
             return None;
         }
-        self.seen().points.push(Point {
+        self.seen().points.push(InjectionPoint {
             agent: agent.to_owned(),
             event,
             number,
@@ -140,7 +142,9 @@ impl Injector {
                 let from = self.clock.now();
                 let until = from.saturating_add(PAUSE).unwrap_or(Timestamp::MAX);
                 let agent = agent.to_owned();
-                self.seen().pauses.push(StoodStill { agent, from, until });
+                self.seen()
+                    .pauses
+                    .push(PausedReplica { agent, from, until });
                 fate.paused.notify_one();
             }
             _ => {}
@@ -149,12 +153,12 @@ impl Injector {
     }
 
     /// The times in which replicas stood still.
-    pub(crate) fn pauses(&self) -> Vec<StoodStill> {
+    pub(crate) fn pauses(&self) -> Vec<PausedReplica> {
         self.seen().pauses.clone()
     }
 
     /// How long `agent` still stands still.
-    pub(crate) fn held_back(&self, agent: &str) -> Option<Duration> {
+    pub(crate) fn paused_for(&self, agent: &str) -> Option<Duration> {
         let now = self.clock.now();
         let seen = self.seen();
         let mut own = seen.pauses.iter().filter(|pause| pause.agent == agent);
@@ -164,7 +168,7 @@ impl Injector {
 }
 
 impl Faults for Injector {
-    fn alter(&self, call: &mut Call) {
+    fn alter(&self, call: &mut ApiRequest) {
         if let Some(alter) = self.alter
             && self.is_replica(&call.agent)
         {
@@ -172,7 +176,7 @@ impl Faults for Injector {
         }
     }
 
-    fn request(&self, request: &Request) -> Option<RequestFault> {
+    fn request(&self, request: &RequestInfo) -> Option<RequestFault> {
         if !self.is_replica(&request.agent) {
             return None;
         }
@@ -180,23 +184,23 @@ impl Faults for Injector {
         if self.loops(&what) {
             return Some(RequestFault::Hang);
         }
-        let held = self.held_back(&request.agent).map(RequestFault::Delay);
+        let held = self.paused_for(&request.agent).map(RequestFault::Delay);
         let fault = self.at(&request.agent, false, request.number, what);
         fault.and_then(Fault::of_request).or(held)
     }
 
-    fn event(&self, delivery: &Delivery) -> Option<EventFault> {
+    fn event(&self, delivery: &WatchDelivery) -> Option<EventFault> {
         if !self.is_replica(&delivery.agent) {
             return None;
         }
         let what = format!("{} {}", delivery.event, delivery.resource.plural);
-        let held = self.held_back(&delivery.agent).map(EventFault::Delay);
+        let held = self.paused_for(&delivery.agent).map(EventFault::Delay);
         let fault = self.at(&delivery.agent, true, delivery.number, what);
         fault.and_then(Fault::of_event).or(held)
     }
 }
 
-fn describe(request: &Request) -> String {
+fn describe(request: &RequestInfo) -> String {
     let verb = match request.call.verb {
         _ if request.watch => "watch",
         Verb::Get => "get",

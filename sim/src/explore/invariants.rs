@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use self::lease::Leases;
 use crate::apiserver::{Change, ChangeVerb};
-use crate::simulation::{Answer, AuthorCall, LEASE};
+use crate::simulation::{AuthorCall, LEASE, RecordedVerdict};
 
 /// What a run left behind.
 ///
@@ -25,31 +25,31 @@ use crate::simulation::{Answer, AuthorCall, LEASE};
 /// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
 ///
 /// use kueue_check_sim::{Job, Simulation};
-/// use kueue_check_sim::explore::{Evidence, violations};
+/// use kueue_check_sim::explore::{RunRecord, violations};
 ///
 /// Simulation::new(|| open).run(async |cluster| {
 ///     cluster.submit(Job::new("train"));
 ///     cluster.expect_admitted("train").await;
-///     let (history, answers) = (cluster.server().history(), cluster.answers().all());
-///     let evidence = Evidence { checks: &["check"], history: &history, answers: &answers, replicas: 1, ..Evidence::default() };
+///     let (history, answers) = (cluster.server().history(), cluster.verdicts().all());
+///     let evidence = RunRecord { checks: &["check"], history: &history, answers: &answers, replicas: 1, ..RunRecord::default() };
 ///     assert!(violations(&evidence).is_empty());
 ///     // The same writes, had the check not been asked.
-///     let unasked = Evidence { answers: &[], ..evidence };
+///     let unasked = RunRecord { answers: &[], ..evidence };
 ///     assert!(violations(&unasked)[0].ends_with("the check has not answered so for this reservation"));
 /// });
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Evidence<'a> {
+pub struct RunRecord<'a> {
     /// The AdmissionChecks that the replicas answer for.
     pub checks: &'a [&'a str],
     /// All that was written, oldest first.
     pub history: &'a [Arc<Change>],
     /// All that the checks answered.
-    pub answers: &'a [Answer],
+    pub answers: &'a [RecordedVerdict],
     /// All calls of the checks' code.
     pub calls: &'a [AuthorCall],
     /// The times in which replicas stood still.
-    pub pauses: &'a [StoodStill],
+    pub pauses: &'a [PausedReplica],
     /// How many running jobs each check may stop in an hour, where it is known.
     pub eviction_limits: &'a [(&'a str, u32)],
     /// The checks whose Ready holds for later reservations too.
@@ -73,20 +73,20 @@ pub struct Evidence<'a> {
 /// # use kueue_check::{Verdict, admission_check};
 /// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
 ///
-/// use kueue_check_sim::explore::{Evidence, StoodStill, violations};
+/// use kueue_check_sim::explore::{RunRecord, PausedReplica, violations};
 /// use kueue_check_sim::{Job, Simulation};
 ///
 /// Simulation::new(|| open).run(async |cluster| {
 ///     cluster.submit(Job::new("train"));
 ///     cluster.expect_admitted("train").await;
-///     let still = StoodStill { agent: "check-0".to_owned(), from: cluster.now(), until: cluster.now() };
-///     let (history, answers) = (cluster.server().history(), cluster.answers().all());
-///     let evidence = Evidence { checks: &["check"], history: &history, answers: &answers, pauses: &[still], replicas: 1, ..Evidence::default() };
+///     let still = PausedReplica { agent: "check-0".to_owned(), from: cluster.now(), until: cluster.now() };
+///     let (history, answers) = (cluster.server().history(), cluster.verdicts().all());
+///     let evidence = RunRecord { checks: &["check"], history: &history, answers: &answers, pauses: &[still], replicas: 1, ..RunRecord::default() };
 ///     assert!(violations(&evidence).is_empty());
 /// });
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoodStill {
+pub struct PausedReplica {
     /// Which replica.
     pub agent: String,
     /// From when.
@@ -95,7 +95,7 @@ pub struct StoodStill {
     pub until: Timestamp,
 }
 
-impl Evidence<'_> {
+impl RunRecord<'_> {
     /// So long a write may be on its way, and an event.
     fn late(&self) -> SignedDuration {
         let minutes = i64::try_from(self.faults).unwrap_or(1).max(1);
@@ -127,8 +127,8 @@ impl Evidence<'_> {
 /// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
 ///
 /// # use serde_json::json;
-/// use kueue_check_sim::apiserver::{Call, Patch, Resource, Verb};
-/// use kueue_check_sim::{Cluster, Job, Plan, Simulation};
+/// use kueue_check_sim::apiserver::{ApiRequest, Patch, Resource, Verb};
+/// use kueue_check_sim::{Cluster, Job, FaultPlan, Simulation};
 ///
 /// async fn touched(cluster: &Cluster) {
 ///     cluster.submit(Job::new("train"));
@@ -136,13 +136,13 @@ impl Evidence<'_> {
 ///     // As a check would that labels Workloads with a client of its own.
 ///     let workloads = Resource::new("kueue.x-k8s.io", "v1beta2", "workloads");
 ///     let name = &cluster.workload("train").expect("it is admitted")["metadata"]["name"];
-///     let patch = Call::new(Verb::Patch(Patch::Merge), &workloads).namespace("default").name(name.as_str().unwrap_or_default());
+///     let patch = ApiRequest::new(Verb::Patch(Patch::Merge), &workloads).namespace("default").name(name.as_str().unwrap_or_default());
 ///     cluster.server().call(&patch.agent("check-0").body(json!({"metadata": {"labels": {"licence": "42"}}})));
 /// }
-/// let run = Simulation::new(|| open).run_with(&touched, &Plan::none());
+/// let run = Simulation::new(|| open).run_with(&touched, &FaultPlan::none());
 /// assert!(run.violations[0].starts_with("own entry: check-0 changed more than its entry at 2026-11-21T09:"));
 /// ```
-pub fn violations(evidence: &Evidence<'_>) -> Vec<String> {
+pub fn violations(evidence: &RunRecord<'_>) -> Vec<String> {
     let mut found = Vec::new();
     let mut lease = Leases::new(evidence.clocks_differ);
     for change in history(evidence) {
@@ -159,7 +159,7 @@ pub fn violations(evidence: &Evidence<'_>) -> Vec<String> {
     }
     answered(evidence, &mut found);
     admitted::by_an_earlier_ready(evidence, &mut found);
-    calls::of_what_is_gone(evidence, &mut found);
+    calls::about_deleted(evidence, &mut found);
     calls::overlapping(evidence, &mut found);
     updates::contradicting(evidence, &mut found);
     evictions::too_many(evidence, &mut found);
@@ -168,14 +168,14 @@ pub fn violations(evidence: &Evidence<'_>) -> Vec<String> {
 }
 
 /// What was written after the beginning.
-fn history<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = &'a Arc<Change>> + use<'a> {
+fn history<'a>(evidence: &RunRecord<'a>) -> impl Iterator<Item = &'a Arc<Change>> + use<'a> {
     let since = evidence.since;
     let all = evidence.history.iter();
     all.filter(move |change| change.resource_version > since)
 }
 
 /// The changes of Workloads.
-fn of_workloads<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = &'a Arc<Change>> + use<'a> {
+fn of_workloads<'a>(evidence: &RunRecord<'a>) -> impl Iterator<Item = &'a Arc<Change>> + use<'a> {
     history(evidence).filter(|change| change.resource.plural == "workloads")
 }
 
@@ -215,7 +215,7 @@ fn one_writer(change: &Change, lease: &Leases, by_force: bool, found: &mut Vec<S
 }
 
 /// One write of a replica to a Workload.
-fn written(change: &Change, evidence: &Evidence<'_>, found: &mut Vec<String>) {
+fn written(change: &Change, evidence: &RunRecord<'_>, found: &mut Vec<String>) {
     let Some(before) = change.previous.as_deref() else {
         found.push(format!(
             "own entry: {} made or deleted a Workload at {}",
@@ -250,7 +250,7 @@ fn entry_written(
     before: &Value,
     name: &str,
     (was, is): (&Value, &Value),
-    evidence: &Evidence<'_>,
+    evidence: &RunRecord<'_>,
     found: &mut Vec<String>,
 ) {
     let at = change.at;
@@ -299,8 +299,8 @@ fn entry_written(
         CheckState::Ready | CheckState::Retry | CheckState::Rejected
     );
     if decided
-        && !policy_said(text(&is["message"]))
-        && !was_answered(before, name, Answered { state: &new, at }, evidence.answers)
+        && !by_policy(text(&is["message"]))
+        && !has_verdict(before, name, Answered { state: &new, at }, evidence.answers)
     {
         let rule = if new == CheckState::Ready {
             "reservation"
@@ -313,7 +313,7 @@ fn entry_written(
 
 /// The runtime writes in the check's place only what its policy orders, and that a growth which was
 /// taken back asks for nothing; it says so.
-fn policy_said(message: &str) -> bool {
+fn by_policy(message: &str) -> bool {
     message.contains("as `onError")
         || message.contains("as `pendingTimeout")
         || message.starts_with("asks for no more than the ")
@@ -326,11 +326,11 @@ struct Answered<'a> {
 }
 
 /// Whether the check has answered so for the reservation that the Workload holds.
-fn was_answered(
+fn has_verdict(
     workload: &Value,
     check: &str,
     Answered { state, at }: Answered<'_>,
-    answers: &[Answer],
+    answers: &[RecordedVerdict],
 ) -> bool {
     let uid = Uid::new(text(&workload["metadata"]["uid"]));
     let since =
@@ -352,7 +352,7 @@ fn was_answered(
 }
 
 /// At the end each Workload with quota has heard of its checks.
-fn answered(evidence: &Evidence<'_>, found: &mut Vec<String>) {
+fn answered(evidence: &RunRecord<'_>, found: &mut Vec<String>) {
     let mut last: BTreeMap<&str, &Change> = BTreeMap::new();
     for change in evidence
         .history
@@ -370,7 +370,7 @@ fn answered(evidence: &Evidence<'_>, found: &mut Vec<String>) {
         for name in evidence.checks {
             let silent =
                 entry(workload, name).is_some_and(|entry| text(&entry["message"]).is_empty());
-            if waits && silent && !said_nothing_on_purpose(evidence, workload, name) {
+            if waits && silent && !unchanged_on_purpose(evidence, workload, name) {
                 let job = place(workload);
                 found.push(format!("answered: {job} `{name}` was told nothing"));
             }
@@ -379,7 +379,7 @@ fn answered(evidence: &Evidence<'_>, found: &mut Vec<String>) {
 }
 
 /// The check's last word on the Workload was one without a message, or that nothing is new.
-fn said_nothing_on_purpose(evidence: &Evidence<'_>, workload: &Value, check: &str) -> bool {
+fn unchanged_on_purpose(evidence: &RunRecord<'_>, workload: &Value, check: &str) -> bool {
     let uid = Uid::new(text(&workload["metadata"]["uid"]));
     let mut answers = evidence.answers.iter().rev();
     let last = answers.find(|answer| {

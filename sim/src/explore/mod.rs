@@ -20,18 +20,18 @@ use crate::simulation::{Cluster, Simulation};
 pub use fault::Fault;
 pub(crate) use fault::PAUSE;
 pub(crate) use injector::Injector;
-pub use invariants::{Evidence, StoodStill, violations};
+pub use invariants::{PausedReplica, RunRecord, violations};
 pub use pairs::Progress;
 pub(crate) use pairs::explore_pairs;
-pub use plan::{Plan, PlanError, Point};
+pub use plan::{FaultPlan, InjectionPoint, PlanError};
 pub(crate) use random::explore_random;
 pub use run::{JobOutcome, Outcome, Run};
 
 /// The variable that names the one plan to run.
-pub const PLAN: &str = "KUEUE_CHECK_PLAN";
+pub const PLAN_ENV: &str = "KUEUE_CHECK_PLAN";
 
 /// So many points of one kind of request or event are tried; the later ones repeat the earlier.
-pub(crate) const OF_A_KIND: usize = 12;
+pub(crate) const MAX_POINTS_PER_KIND: usize = 12;
 
 /// What came of an exploration.
 ///
@@ -53,7 +53,7 @@ pub(crate) const OF_A_KIND: usize = 12;
 /// assert!(explored.to_string().contains("1 failed"), "{explored}\n{failed}");
 /// ```
 #[derive(Debug)]
-pub struct Explored {
+pub struct Exploration {
     /// How many runs there were, the one without faults among them.
     pub runs: usize,
     /// At how many points.
@@ -66,7 +66,7 @@ pub struct Explored {
     pub failed: Vec<Run>,
 }
 
-impl Explored {
+impl Exploration {
     /// Runs in a second of real time.
     pub fn runs_per_second(&self) -> f64 {
         let runs = u32::try_from(self.runs).unwrap_or(u32::MAX);
@@ -78,7 +78,7 @@ impl Explored {
             let others = self.failed.len() - 1;
             assert!(
                 self.failed.is_empty(),
-                "{first}\n{others} other runs of {} failed too\nto run this one alone: {PLAN}='{}'",
+                "{first}\n{others} other runs of {} failed too\nto run this one alone: {PLAN_ENV}='{}'",
                 self.runs,
                 first.plan
             );
@@ -86,7 +86,7 @@ impl Explored {
     }
 }
 
-impl fmt::Display for Explored {
+impl fmt::Display for Exploration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -105,15 +105,18 @@ pub(crate) fn explore(
     simulation: &Simulation,
     scenario: &impl AsyncFn(&Cluster),
     stop_at_first: bool,
-) -> Explored {
+) -> Exploration {
     let began = Instant::now();
-    if let Some(plan) = std::env::var(PLAN).ok().and_then(|text| text.parse().ok()) {
+    if let Some(plan) = std::env::var(PLAN_ENV)
+        .ok()
+        .and_then(|text| text.parse().ok())
+    {
         return alone(simulation, scenario, &plan, began);
     }
-    let mut without = simulation.run_with(scenario, &Plan::none());
+    let mut without = simulation.run_with(scenario, &FaultPlan::none());
     without.loops();
     let (points, left_out) = representative(&without.points, simulation.of_a_kind);
-    let mut explored = Explored {
+    let mut explored = Exploration {
         runs: 1,
         points: points.len(),
         left_out,
@@ -125,10 +128,10 @@ pub(crate) fn explore(
         explored.took = began.elapsed();
         return explored;
     }
-    let spared = |fault: &Fault| simulation.spared.contains(fault);
+    let spared = |fault: &Fault| simulation.excluded.contains(fault);
     let singles = single_faults(points, simulation.replicas);
     for (point, fault) in singles.filter(|(_, fault)| !spared(fault)) {
-        let mut run = simulation.run_with(scenario, &Plan::of(point, fault));
+        let mut run = simulation.run_with(scenario, &FaultPlan::of(point, fault));
         run.compare(&without);
         explored.runs += 1;
         if run.failed() {
@@ -142,7 +145,10 @@ pub(crate) fn explore(
     explored
 }
 
-fn single_faults(points: Vec<Point>, replicas: usize) -> impl Iterator<Item = (Point, Fault)> {
+fn single_faults(
+    points: Vec<InjectionPoint>,
+    replicas: usize,
+) -> impl Iterator<Item = (InjectionPoint, Fault)> {
     points.into_iter().flat_map(move |point| {
         let faults = Fault::at(&point, replicas);
         faults.into_iter().map(move |fault| (point.clone(), fault))
@@ -152,13 +158,13 @@ fn single_faults(points: Vec<Point>, replicas: usize) -> impl Iterator<Item = (P
 fn alone(
     simulation: &Simulation,
     scenario: &impl AsyncFn(&Cluster),
-    plan: &Plan,
+    plan: &FaultPlan,
     began: Instant,
-) -> Explored {
-    let without = simulation.run_with(scenario, &Plan::none());
+) -> Exploration {
+    let without = simulation.run_with(scenario, &FaultPlan::none());
     let mut run = simulation.run_with(scenario, plan);
     run.compare(&without);
-    Explored {
+    Exploration {
         runs: 2,
         points: 1,
         left_out: without.points.len().saturating_sub(1),
@@ -168,9 +174,9 @@ fn alone(
 }
 
 /// The first points of each kind, and how many there are besides.
-fn representative(points: &[Point], of_a_kind: usize) -> (Vec<Point>, usize) {
+fn representative(points: &[InjectionPoint], of_a_kind: usize) -> (Vec<InjectionPoint>, usize) {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-    let chosen: Vec<Point> = points
+    let chosen: Vec<InjectionPoint> = points
         .iter()
         .filter(|point| {
             let count = seen.entry(point.kind()).or_default();

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::random::Random;
-use super::{Explored, Fault, Plan, Point, Run, representative, single_faults};
+use super::{Exploration, Fault, FaultPlan, InjectionPoint, Run, representative, single_faults};
 use crate::simulation::{Cluster, Simulation};
 
 /// So many points of one kind are tried in pairs.
@@ -44,12 +44,12 @@ pub(crate) fn explore_pairs(
     scenario: &impl AsyncFn(&Cluster),
     limit: usize,
     mut progress: impl FnMut(Progress),
-) -> Explored {
+) -> Exploration {
     let began = Instant::now();
-    let mut without = simulation.run_with(scenario, &Plan::none());
+    let mut without = simulation.run_with(scenario, &FaultPlan::none());
     without.loops();
     let (points, left_out) = representative(&without.points, OF_A_KIND);
-    let mut explored = Explored {
+    let mut explored = Exploration {
         runs: 1,
         points: points.len(),
         left_out,
@@ -62,13 +62,13 @@ pub(crate) fn explore_pairs(
         return explored;
     }
     let singles = single_faults(points, simulation.replicas);
-    let singles: Vec<(Point, Fault)> = singles
-        .filter(|(_, fault)| !simulation.spared.contains(fault))
+    let singles: Vec<(InjectionPoint, Fault)> = singles
+        .filter(|(_, fault)| !simulation.excluded.contains(fault))
         .collect();
     let chosen = chosen(&pairs(&singles), limit, simulation.seed);
     for (index, (one, other)) in chosen.iter().enumerate() {
         let (one, other) = (&singles[*one], &singles[*other]);
-        let plan = Plan::of(one.0.clone(), one.1).and(other.0.clone(), other.1);
+        let plan = FaultPlan::of(one.0.clone(), one.1).and(other.0.clone(), other.1);
         let mut run = simulation.run_with(scenario, &plan);
         run.compare(&without);
         explored.runs += 1;
@@ -84,7 +84,7 @@ pub(crate) fn explore_pairs(
 }
 
 /// Every two faults at two points, in the order of the points.
-fn pairs(singles: &[(Point, Fault)]) -> Vec<(usize, usize)> {
+fn pairs(singles: &[(InjectionPoint, Fault)]) -> Vec<(usize, usize)> {
     let all = (0..singles.len()).flat_map(|one| {
         let others = one + 1..singles.len();
         others.map(move |other| (one, other))
@@ -126,16 +126,16 @@ mod tests {
 
     #[test]
     fn two_faults_of_one_point_are_no_pair() {
-        let point = |number| Point {
+        let point = |number| InjectionPoint {
             agent: "check-0".to_owned(),
             event: true,
             number,
             what: "MODIFIED workloads".to_owned(),
         };
         let singles = [
-            (point(0), Fault::Late),
+            (point(0), Fault::DelayEvent),
             (point(0), Fault::Close),
-            (point(1), Fault::Late),
+            (point(1), Fault::DelayEvent),
         ];
         assert_eq!(pairs(&singles), [(0, 2), (1, 2)]);
     }

@@ -11,7 +11,7 @@ use super::Fault;
 /// # use kueue_check::{Verdict, admission_check};
 /// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
 ///
-/// use kueue_check_sim::{Cluster, Job, Plan, Simulation, explore::Fault};
+/// use kueue_check_sim::{Cluster, Job, FaultPlan, Simulation, explore::Fault};
 ///
 /// async fn admitted(cluster: &Cluster) {
 ///     cluster.submit(Job::new("train"));
@@ -22,10 +22,10 @@ use super::Fault;
 /// let write = run.points.iter().find(|point| point.what == "apply workloads/status").expect("the verdict is written");
 /// assert_eq!((write.agent.as_str(), write.event), ("check-0", false));
 /// // The write is done and its answer lost: the check finds what it wrote.
-/// assert!(!trial.run_with(&admitted, &Plan::of(write.clone(), Fault::LoseReply)).failed());
+/// assert!(!trial.run_with(&admitted, &FaultPlan::of(write.clone(), Fault::LoseReply)).failed());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Point {
+pub struct InjectionPoint {
     /// Which replica of the check, such as `check-0`.
     pub agent: String,
     /// An event of a watch, or else a request.
@@ -36,7 +36,7 @@ pub struct Point {
     pub what: String,
 }
 
-impl Point {
+impl InjectionPoint {
     /// What it has in common with others.
     pub(super) fn kind(&self) -> String {
         format!("{}{}{}", self.agent, self.event, self.what)
@@ -53,35 +53,35 @@ impl Point {
 /// # use kueue_check::{Verdict, admission_check};
 /// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
 ///
-/// use kueue_check_sim::{Cluster, Job, Plan, Simulation};
+/// use kueue_check_sim::{Cluster, Job, FaultPlan, Simulation};
 ///
 /// async fn admitted(cluster: &Cluster) {
 ///     cluster.submit(Job::new("train"));
 ///     cluster.expect_admitted("train").await;
 /// }
 /// // What a run that failed prints, to see it again.
-/// let plan: Plan = "check-0/event/1/late,check-0/request/3/crash-before".parse()?;
+/// let plan: FaultPlan = "check-0/event/1/delay-event,check-0/request/3/crash-before".parse()?;
 /// let run = Simulation::new(|| open).run_with(&admitted, &plan);
 /// assert!(!run.failed(), "{run}");
 /// # Ok::<(), kueue_check_sim::explore::PlanError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan(Vec<(Point, Fault)>);
+pub struct FaultPlan(Vec<(InjectionPoint, Fault)>);
 
-impl Plan {
+impl FaultPlan {
     /// Nothing goes wrong.
     pub fn none() -> Self {
         Self::default()
     }
 
     /// One fault.
-    pub fn of(point: Point, fault: Fault) -> Self {
+    pub fn of(point: InjectionPoint, fault: Fault) -> Self {
         Self(vec![(point, fault)])
     }
 
     /// With one more.
     #[must_use]
-    pub fn and(mut self, point: Point, fault: Fault) -> Self {
+    pub fn and(mut self, point: InjectionPoint, fault: Fault) -> Self {
         self.0.push((point, fault));
         self
     }
@@ -117,7 +117,7 @@ impl Plan {
 }
 
 /// `check-0/request/7/crash-before`, separated by commas. What the request was is not part of it.
-impl fmt::Display for Plan {
+impl fmt::Display for FaultPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (point, fault)) in self.0.iter().enumerate() {
             let comma = if index == 0 { "" } else { "," };
@@ -137,16 +137,16 @@ impl fmt::Display for Plan {
 /// A text that is no plan.
 ///
 /// ```
-/// use kueue_check_sim::Plan;
+/// use kueue_check_sim::FaultPlan;
 ///
-/// let error = "check-0/request/seven/409".parse::<Plan>().unwrap_err();
+/// let error = "check-0/request/seven/409".parse::<FaultPlan>().unwrap_err();
 /// assert_eq!(error.to_string(), "`check-0/request/seven/409` is no plan: it looks like `check-0/request/7/crash-before`");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no plan: it looks like `check-0/request/7/crash-before`")]
 pub struct PlanError(String);
 
-impl FromStr for Plan {
+impl FromStr for FaultPlan {
     type Err = PlanError;
 
     fn from_str(text: &str) -> Result<Self, PlanError> {
@@ -154,7 +154,7 @@ impl FromStr for Plan {
             let mut parts = text.split('/');
             let (agent, kind) = (parts.next()?, parts.next()?);
             let (number, fault) = (parts.next()?.parse().ok()?, parts.next()?);
-            let point = Point {
+            let point = InjectionPoint {
                 agent: agent.to_owned(),
                 event: match kind {
                     "event" => true,
@@ -182,7 +182,7 @@ mod tests {
             "check-1/event/0/close,check-0/request/2/500",
             "check-0/request/0/stale-list,check-0/event/3/second-leader",
         ] {
-            assert_eq!(text.parse::<Plan>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<FaultPlan>().unwrap().to_string(), text);
         }
         for text in [
             "",
@@ -190,7 +190,7 @@ mod tests {
             "check-0/reply/1/500",
             "check-0/request/1/bang",
         ] {
-            assert!(text.parse::<Plan>().is_err(), "{text}");
+            assert!(text.parse::<FaultPlan>().is_err(), "{text}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Explored, Fault, Plan, Point, Run};
+use super::{Exploration, Fault, FaultPlan, InjectionPoint, Run};
 use crate::simulation::{Cluster, Simulation};
 
 /// So many faults at most in one run.
@@ -14,10 +14,10 @@ pub(crate) fn explore_random(
     simulation: &Simulation,
     scenario: &impl AsyncFn(&Cluster),
     runs: usize,
-) -> Explored {
+) -> Exploration {
     let began = Instant::now();
-    let without = simulation.run_with(scenario, &Plan::none());
-    let mut explored = Explored {
+    let without = simulation.run_with(scenario, &FaultPlan::none());
+    let mut explored = Exploration {
         runs: 1,
         points: without.points.len(),
         left_out: 0,
@@ -30,7 +30,7 @@ pub(crate) fn explore_random(
         return explored;
     }
     let mut random = Random::new(simulation.seed);
-    let tried = |plan: &Plan| {
+    let tried = |plan: &FaultPlan| {
         let mut run = simulation.run_with(scenario, plan);
         run.compare(&without);
         run
@@ -48,9 +48,9 @@ pub(crate) fn explore_random(
     explored
 }
 
-fn plan(random: &mut Random, points: &[Point], replicas: usize) -> Plan {
+fn plan(random: &mut Random, points: &[InjectionPoint], replicas: usize) -> FaultPlan {
     let faults = 2 + random.below(FAULTS - 1);
-    (0..faults).fold(Plan::none(), |plan, _| {
+    (0..faults).fold(FaultPlan::none(), |plan, _| {
         let point = &points[random.index(points.len())];
         let possible = Fault::at(point, replicas);
         let fault = possible[random.index(possible.len())];
@@ -59,7 +59,7 @@ fn plan(random: &mut Random, points: &[Point], replicas: usize) -> Plan {
 }
 
 /// Leaves out one fault after the other, as long as the rest still fails.
-fn shrunk(failed: Run, runs: &mut usize, tried: &impl Fn(&Plan) -> Run) -> Run {
+fn shrunk(failed: Run, runs: &mut usize, tried: &impl Fn(&FaultPlan) -> Run) -> Run {
     let mut smallest = failed;
     let mut at = 0;
     while at < smallest.plan.len() && smallest.plan.len() > 1 {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kueue_check::api::CheckState;
 
-use super::{PLAN, Plan, Point};
+use super::{FaultPlan, InjectionPoint, PLAN_ENV};
 use crate::apiserver::{ApiServer, Change};
 use crate::timeline::Timeline;
 
@@ -66,13 +66,13 @@ pub struct JobOutcome {
 /// # use kueue_check::{Verdict, admission_check};
 /// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
 ///
-/// use kueue_check_sim::{Cluster, Job, Plan, Simulation};
+/// use kueue_check_sim::{Cluster, Job, FaultPlan, Simulation};
 ///
 /// async fn admitted(cluster: &Cluster) {
 ///     cluster.submit(Job::new("train"));
 ///     cluster.expect_admitted("train").await;
 /// }
-/// let plan: Plan = "check-0/request/0/503".parse()?;
+/// let plan: FaultPlan = "check-0/request/0/503".parse()?;
 /// let run = Simulation::new(|| open).seed(7).run_with(&admitted, &plan);
 /// assert!(!run.failed());
 /// // As it is printed where it fails.
@@ -82,11 +82,11 @@ pub struct JobOutcome {
 #[derive(Clone, Debug)]
 pub struct Run {
     /// What went wrong in it.
-    pub plan: Plan,
+    pub plan: FaultPlan,
     /// Where its random numbers began.
     pub seed: u64,
     /// Where something could have gone wrong.
-    pub points: Vec<Point>,
+    pub points: Vec<InjectionPoint>,
     /// Why the scenario ended early.
     pub failure: Option<String>,
     /// The invariants that were broken.
@@ -210,7 +210,7 @@ impl fmt::Display for Run {
         } else {
             writeln!(
                 f,
-                "seed {}, to see it again: {PLAN}='{}'",
+                "seed {}, to see it again: {PLAN_ENV}='{}'",
                 self.seed, self.plan
             )?;
         }

@@ -28,12 +28,12 @@ use crate::kueue::{Actor, KueueVersion};
 /// # use serde_json::json;
 /// # use std::time::Duration;
 /// # let clock = Clock::following_tokio("2026-11-21T09:00:00Z".parse().unwrap());
-/// use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb};
+/// use kueue_check_sim::apiserver::{ApiServer, ApiRequest, Resource, Verb};
 /// use kueue_check_sim::definitions;
 /// use kueue_check_sim::jobs::Jobs;
 /// use kueue_check_sim::kueue::run;
 ///
-/// let server = ApiServer::prepared(clock.clone(), definitions::kueue());
+/// let server = ApiServer::with_definitions(clock.clone(), definitions::kueue());
 /// tokio::spawn(run(Jobs::new(&server, &clock), server.clone(), clock));
 /// # let pod = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "job"}]}});
 /// let job = json!({
@@ -41,7 +41,7 @@ use crate::kueue::{Actor, KueueVersion};
 ///     "metadata": {"name": "train", "labels": {"kueue.x-k8s.io/queue-name": "queue"}},
 ///     "spec": {"suspend": true, "parallelism": 4, "template": pod},
 /// });
-/// server.call(&Call::new(Verb::Create, &Resource::new("batch", "v1", "jobs")).namespace("default").body(job));
+/// server.call(&ApiRequest::new(Verb::Create, &Resource::new("batch", "v1", "jobs")).namespace("default").body(job));
 /// tokio::time::sleep(Duration::from_secs(1)).await;
 /// let workloads = server.objects(&Resource::new("kueue.x-k8s.io", "v1beta2", "workloads"), "default");
 /// assert!(workloads[0]["metadata"]["name"].as_str().is_some_and(|name| name.starts_with("job-train-")));
@@ -214,7 +214,7 @@ impl Jobs {
             integration: task.integration,
         };
         match object {
-            Some(object) if !Integration::is_gone(&object) => {
+            Some(object) if !Integration::is_deleted(&object) => {
                 if task.integration.manages(&object) && !early {
                     step.reconcile(&object, &all);
                 }

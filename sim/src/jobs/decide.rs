@@ -35,7 +35,7 @@ pub(super) struct JobView {
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Move {
+pub(super) enum JobAction {
     /// Make the Workload.
     Create,
     /// Write the job's pod sets into its Workload.
@@ -85,7 +85,7 @@ pub(super) enum Move {
     /// Start the job.
     Start,
     /// Tell what checks are waited for.
-    TellChecks(String),
+    ReleaseChecks(String),
 }
 
 /// What the condition `PodsReady` says.
@@ -130,7 +130,7 @@ impl PodsReady {
 }
 
 /// The next thing to do; `None` if all is as it should be.
-pub(super) fn decide(job: &JobView, workload: Option<&Workload>) -> Option<Move> {
+pub(super) fn decide(job: &JobView, workload: Option<&Workload>) -> Option<JobAction> {
     let Some(workload) = workload else {
         return without_workload(job);
     };
@@ -141,20 +141,20 @@ pub(super) fn decide(job: &JobView, workload: Option<&Workload>) -> Option<Move>
         return Some(next);
     }
     if workload.metadata.deletion_timestamp.is_some() {
-        let drop = Some(Move::DropFinalizer);
+        let drop = Some(JobAction::DropFinalizer);
         return stop(job, "Workload is deleted")
             .or_else(|| drop.filter(|_| !workload.metadata.finalizers.is_empty()));
     }
     if let Some((well, message)) = &job.finished {
         let reason = if *well { "Succeeded" } else { "Failed" };
         let message = message.clone();
-        return Some(Move::Finish { reason, message });
+        return Some(JobAction::Finish { reason, message });
     }
     if let Some(done) = reclaimed(job, workload) {
-        return Some(Move::Reclaim(done));
+        return Some(JobAction::Reclaim(done));
     }
     if let Some(ready) = pods_ready(job, workload) {
-        return Some(Move::PodsReady(ready));
+        return Some(JobAction::PodsReady(ready));
     }
     if let Some(evicted) = workload.eviction() {
         return stop(job, &evicted.message).or_else(|| unreserve(job, workload));
@@ -163,7 +163,7 @@ pub(super) fn decide(job: &JobView, workload: Option<&Workload>) -> Option<Move>
         return suspended(job, workload);
     }
     // The Pods of a slice that waits are kept back by their gate.
-    (!workload.is_admitted() && !job.elastic).then(|| Move::Suspend {
+    (!workload.is_admitted() && !job.elastic).then(|| JobAction::Suspend {
         message: "Not admitted by cluster queue".to_owned(),
     })
 }
@@ -177,45 +177,45 @@ fn reclaimed(job: &JobView, workload: &Workload) -> Option<i64> {
     (known.map_or(0, |known| known.count) != done).then_some(done)
 }
 
-fn without_workload(job: &JobView) -> Option<Move> {
+fn without_workload(job: &JobView) -> Option<JobAction> {
     if job.finished.is_some() {
-        return job.held.then_some(Move::LetJobGo);
+        return job.held.then_some(JobAction::LetJobGo);
     }
     if job.elastic {
-        return Some(Move::Create);
+        return Some(JobAction::Create);
     }
     if !job.suspended {
         let message = "Missing Workload; unable to restore pod templates".to_owned();
-        return Some(Move::Suspend { message });
+        return Some(JobAction::Suspend { message });
     }
-    (!job.active).then_some(Move::Create)
+    (!job.active).then_some(JobAction::Create)
 }
 
-fn finished(job: &JobView, workload: &Workload) -> Option<Move> {
+fn finished(job: &JobView, workload: &Workload) -> Option<JobAction> {
     if job.held {
-        return Some(Move::LetJobGo);
+        return Some(JobAction::LetJobGo);
     }
-    (!workload.metadata.finalizers.is_empty()).then_some(Move::Release)
+    (!workload.metadata.finalizers.is_empty()).then_some(JobAction::Release)
 }
 
 /// A Workload follows its job as long as it has no quota; then it is replaced.
-fn mismatch(job: &JobView, workload: &Workload) -> Option<Move> {
+fn mismatch(job: &JobView, workload: &Workload) -> Option<JobAction> {
     if job.differs {
         return Some(if !job.suspended {
             let message =
                 "No matching Workload; restoring pod templates according to existent Workload";
-            Move::Suspend {
+            JobAction::Suspend {
                 message: message.to_owned(),
             }
         } else if workload.has_quota() {
-            Move::Replace
+            JobAction::Replace
         } else {
-            Move::Rewrite
+            JobAction::Rewrite
         });
     }
     let class = workload.spec.priority_class();
     (job.priority_class.is_some() && job.priority_class.as_deref() != class)
-        .then_some(Move::Prioritise)
+        .then_some(JobAction::Prioritise)
 }
 
 fn pods_ready(job: &JobView, workload: &Workload) -> Option<PodsReady> {
@@ -238,49 +238,50 @@ fn pods_ready(job: &JobView, workload: &Workload) -> Option<PodsReady> {
     (reason != Some(ready.reason())).then_some(ready)
 }
 
-fn stop(job: &JobView, message: &str) -> Option<Move> {
+fn stop(job: &JobView, message: &str) -> Option<JobAction> {
     let message = message.to_owned();
     if !job.suspended {
-        return Some(Move::Suspend { message });
+        return Some(JobAction::Suspend { message });
     }
-    job.template_changed.then_some(Move::Restore { message })
+    job.template_changed
+        .then_some(JobAction::Restore { message })
 }
 
 /// Only a Workload that was preempted, or whose node failed, may be tried again at once.
-fn unreserve(job: &JobView, workload: &Workload) -> Option<Move> {
+fn unreserve(job: &JobView, workload: &Workload) -> Option<JobAction> {
     let evicted = workload.eviction()?;
     if job.active || !workload.has_quota() {
         return None;
     }
-    Some(Move::Unreserve {
+    Some(JobAction::Unreserve {
         reason: evicted.reason.clone(),
         message: evicted.message.clone(),
         requeue: matches!(evicted.reason.as_str(), "Preempted" | "NodeFailures"),
     })
 }
 
-fn suspended(job: &JobView, workload: &Workload) -> Option<Move> {
+fn suspended(job: &JobView, workload: &Workload) -> Option<JobAction> {
     if workload.is_admitted() {
-        return Some(Move::Start);
+        return Some(JobAction::Start);
     }
     if job.template_changed {
         let message = "Not admitted by cluster queue".to_owned();
-        return Some(Move::Restore { message });
+        return Some(JobAction::Restore { message });
     }
     if job.queue != workload.spec.queue_name {
-        return Some(Move::ChangeQueue);
+        return Some(JobAction::ChangeQueue);
     }
     workload
         .has_quota()
-        .then(|| tell_checks(workload))
+        .then(|| release_checks(workload))
         .flatten()
 }
 
-fn tell_checks(workload: &Workload) -> Option<Move> {
+fn release_checks(workload: &Workload) -> Option<JobAction> {
     let pending = workload.checks_in(State::Pending);
     let told: Vec<String> = pending
         .filter(|check| !check.message.is_empty())
         .map(|check| format!("{}: {}", check.name, check.message))
         .collect();
-    (!told.is_empty()).then(|| Move::TellChecks(told.join("; ")))
+    (!told.is_empty()).then(|| JobAction::ReleaseChecks(told.join("; ")))
 }

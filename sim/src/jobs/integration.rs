@@ -53,7 +53,7 @@ impl Integration {
     }
 
     /// Whether the job is gone, as far as Kueue is concerned.
-    pub(super) fn is_gone(object: &Value) -> bool {
+    pub(super) fn is_deleted(object: &Value) -> bool {
         !object["metadata"]["deletionTimestamp"].is_null()
     }
 

@@ -3,10 +3,10 @@
 //! [`Jobs`] makes the Workload of each job, starts the job and stops it. [`Nodes`] runs what was started, and [`finish`] and [`fail`] end it.
 
 mod actor;
+mod completion;
 mod construct;
 mod decide;
 mod directives;
-mod ending;
 mod integration;
 mod job;
 mod job_pods;
@@ -23,9 +23,9 @@ mod ungater;
 mod tests;
 
 pub use actor::Jobs;
+pub use completion::{fail, finish};
 pub(crate) use construct::variant_name;
 pub(crate) use directives::refused as refused_directives;
-pub use ending::{fail, finish};
 pub use nodes::Nodes;
 pub use pod::GATE;
 pub(crate) use pod::gated;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::construct::{as_slice, workload_of};
-use super::decide::{Move, PodsReady, decide};
+use super::decide::{JobAction, PodsReady, decide};
 use super::integration::{Integration, label, priority_class};
 use super::slices::{self, Next, is_elastic};
 use super::{job, pod};
@@ -14,7 +14,7 @@ use crate::kueue::KueueVersion;
 use crate::kueue::api::{Api, Recorder, Regarding, kueue};
 use crate::kueue::objects::{Condition, Metadata, True, Workload, read};
 use crate::kueue::patch::{Guard, write_admission};
-use crate::kueue::reconcile::{Note, unset_quota};
+use crate::kueue::reconcile::{EventRecord, unset_quota};
 
 const FINALIZER: &str = "kueue.x-k8s.io/resource-in-use";
 
@@ -68,7 +68,7 @@ impl Step<'_> {
         match slices::next(&open, self.integration.count(object).pods) {
             Next::New(replaces) => {
                 let view = self.integration.view(object, None);
-                if decide(&view, None) == Some(Move::Create) {
+                if decide(&view, None) == Some(JobAction::Create) {
                     self.create(object, replaces);
                 }
             }
@@ -84,36 +84,38 @@ impl Step<'_> {
         }
     }
 
-    pub(super) fn carry_out(&mut self, next: Move, object: &Value, owned: Option<Owned<'_>>) {
+    pub(super) fn carry_out(&mut self, next: JobAction, object: &Value, owned: Option<Owned<'_>>) {
         match (next, owned) {
-            (Move::Create, _) => self.create(object, None),
-            (Move::LetJobGo, _) => pod::let_go(self, object),
-            (Move::Suspend { message }, owned) => self.suspend(object, owned, &message),
-            (Move::TellChecks(text), _) => self.tell(object, "UpdatedAdmissionCheck", &text),
+            (JobAction::Create, _) => self.create(object, None),
+            (JobAction::LetJobGo, _) => pod::let_go(self, object),
+            (JobAction::Suspend { message }, owned) => self.suspend(object, owned, &message),
+            (JobAction::ReleaseChecks(text), _) => {
+                self.tell(object, "UpdatedAdmissionCheck", &text);
+            }
             (_, None) => {}
-            (Move::Rewrite, Some(owned)) => self.rewrite(object, owned),
-            (Move::Replace, Some(owned)) => self.replace(object, owned),
-            (Move::Prioritise, Some(owned)) => self.prioritise(object, owned),
-            (Move::ChangeQueue, Some(owned)) => self.change_queue(object, owned),
-            (Move::Release, Some(owned)) => {
-                self.tell_finished(object, owned.workload);
+            (JobAction::Rewrite, Some(owned)) => self.rewrite(object, owned),
+            (JobAction::Replace, Some(owned)) => self.replace(object, owned),
+            (JobAction::Prioritise, Some(owned)) => self.prioritise(object, owned),
+            (JobAction::ChangeQueue, Some(owned)) => self.change_queue(object, owned),
+            (JobAction::Release, Some(owned)) => {
+                self.report_finished(object, owned.workload);
                 self.drop_finalizer(owned);
             }
-            (Move::DropFinalizer, Some(owned)) => self.drop_finalizer(owned),
-            (Move::Finish { reason, message }, Some(owned)) => {
+            (JobAction::DropFinalizer, Some(owned)) => self.drop_finalizer(owned),
+            (JobAction::Finish { reason, message }, Some(owned)) => {
                 if self.finish(owned.workload, reason, &message) {
-                    self.tell_finished(object, owned.workload);
+                    self.report_finished(object, owned.workload);
                 }
             }
-            (Move::Reclaim(done), Some(owned)) => self.reclaim(owned.workload, done),
-            (Move::PodsReady(ready), Some(owned)) => self.pods_ready(owned.workload, ready),
-            (Move::Restore { message }, Some(owned)) => {
+            (JobAction::Reclaim(done), Some(owned)) => self.reclaim(owned.workload, done),
+            (JobAction::PodsReady(ready), Some(owned)) => self.pods_ready(owned.workload, ready),
+            (JobAction::Restore { message }, Some(owned)) => {
                 if let Some(stopped) = job::restore(self, object, owned.workload) {
                     self.tell(&stopped, "Stopped", &message);
                 }
             }
             (
-                Move::Unreserve {
+                JobAction::Unreserve {
                     reason,
                     message,
                     requeue,
@@ -122,7 +124,7 @@ impl Step<'_> {
             ) => {
                 self.unreserve(owned.workload, (&reason, &message), requeue);
             }
-            (Move::Start, Some(owned)) => self.start(object, owned.workload),
+            (JobAction::Start, Some(owned)) => self.start(object, owned.workload),
         }
     }
 
@@ -154,11 +156,11 @@ impl Step<'_> {
             kind: owner.kind,
             metadata: &metadata,
         };
-        let note = Note::normal(reason, text, self.integration.reporter());
-        self.recorder.tell(self.api, &note, regarding);
+        let note = EventRecord::normal(reason, text, self.integration.reporter());
+        self.recorder.record_event(self.api, &note, regarding);
     }
 
-    fn tell_finished(&mut self, object: &Value, workload: &Workload) {
+    fn report_finished(&mut self, object: &Value, workload: &Workload) {
         let text = format!(
             "Workload '{}' is declared finished",
             workload.metadata.key()

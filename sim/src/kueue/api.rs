@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use kueue_check::Clock;
 use serde_json::{Value, json};
 
+use super::event_series::EventSeriesCache;
 use super::objects::Metadata;
-use super::reconcile::Note;
-use super::told::Told;
-use crate::apiserver::{Answer, ApiServer, Call, Patch, Resource, Verb};
+use super::reconcile::EventRecord;
+use crate::apiserver::{ApiRequest, ApiResponse, ApiServer, Patch, Resource, Verb};
 
 const KUEUE: &str = "kueue.x-k8s.io";
 
@@ -44,25 +44,30 @@ impl Api {
         self.clock.now()
     }
 
-    fn call(&self, call: Call) -> Answer {
+    fn call(&self, call: ApiRequest) -> ApiResponse {
         self.server.call(&call.agent(self.agent))
     }
 
     /// Replaces an object, or its status.
-    pub(crate) fn update(&self, resource: &Resource, object: &Value, subresource: &str) -> Answer {
+    pub(crate) fn update(
+        &self,
+        resource: &Resource,
+        object: &Value,
+        subresource: &str,
+    ) -> ApiResponse {
         let call = on(Verb::Update, resource, object).body(object.clone());
         self.call(with_subresource(call, subresource))
     }
 
-    pub(crate) fn create(&self, resource: &Resource, object: &Value) -> Answer {
+    pub(crate) fn create(&self, resource: &Resource, object: &Value) -> ApiResponse {
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
-        let call = Call::new(Verb::Create, resource).namespace(namespace);
+        let call = ApiRequest::new(Verb::Create, resource).namespace(namespace);
         self.call(call.body(object.clone()))
     }
 
-    pub(crate) fn delete(&self, resource: &Resource, namespace: &str, name: &str) -> Answer {
+    pub(crate) fn delete(&self, resource: &Resource, namespace: &str, name: &str) -> ApiResponse {
         self.call(
-            Call::new(Verb::Delete, resource)
+            ApiRequest::new(Verb::Delete, resource)
                 .namespace(namespace)
                 .name(name),
         )
@@ -75,8 +80,8 @@ impl Api {
         (namespace, name): (&str, &str),
         subresource: &str,
         patch: &Value,
-    ) -> Answer {
-        let call = Call::new(Verb::Patch(Patch::Merge), resource);
+    ) -> ApiResponse {
+        let call = ApiRequest::new(Verb::Patch(Patch::Merge), resource);
         let call = call.namespace(namespace).name(name).body(patch.clone());
         self.call(with_subresource(call, subresource))
     }
@@ -88,7 +93,7 @@ impl Api {
         object: &Value,
         subresource: &str,
         manager: &str,
-    ) -> Answer {
+    ) -> ApiResponse {
         let call = on(Verb::Patch(Patch::Apply), resource, object)
             .query("fieldManager", manager)
             .query("force", "true")
@@ -110,14 +115,14 @@ impl Api {
     }
 }
 
-fn on(verb: Verb, resource: &Resource, object: &Value) -> Call {
+fn on(verb: Verb, resource: &Resource, object: &Value) -> ApiRequest {
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
-    Call::new(verb, resource)
+    ApiRequest::new(verb, resource)
         .namespace(text("namespace"))
         .name(text("name"))
 }
 
-fn with_subresource(call: Call, subresource: &str) -> Call {
+fn with_subresource(call: ApiRequest, subresource: &str) -> ApiRequest {
     if subresource.is_empty() {
         call
     } else {
@@ -146,12 +151,12 @@ impl<'a> Regarding<'a> {
 /// Writes events as client-go's recorder does: what is told again of the same version of an object within six minutes becomes a series of the first event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorder {
-    told: Told,
+    told: EventSeriesCache,
     count: u64,
 }
 
 impl Recorder {
-    pub(crate) fn tell(&mut self, api: &Api, note: &Note, regarding: Regarding<'_>) {
+    pub(crate) fn record_event(&mut self, api: &Api, note: &EventRecord, regarding: Regarding<'_>) {
         let metadata = regarding.metadata;
         let now = api.now();
         let key = format!(

@@ -10,13 +10,13 @@
 mod active;
 mod actor;
 pub(crate) mod api;
+mod event_series;
 mod kep993;
 pub(crate) mod objects;
 pub(crate) mod patch;
 mod queue;
 pub(crate) mod reconcile;
 pub(crate) mod scheduler;
-mod told;
 mod variants;
 mod version;
 mod webhook;

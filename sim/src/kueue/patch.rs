@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::KueueVersion;
 use super::api::{Api, kueue};
 use super::objects::Workload;
-use crate::apiserver::Answer;
+use crate::apiserver::ApiResponse;
 
 /// The field manager of quota, admission and evictions.
 pub(crate) const ADMISSION_MANAGER: &str = "kueue-admission";
@@ -37,7 +37,7 @@ pub(crate) fn write_admission(
     new: &Workload,
     guard: Guard,
     version: KueueVersion,
-) -> Answer {
+) -> ApiResponse {
     if version.merge_patches {
         let patch = merge_patch(old, new, guard);
         let name = (new.metadata.namespace.as_str(), new.metadata.name.as_str());

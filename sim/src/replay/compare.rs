@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::family::{is_about_replacement, without_nodes, without_who_replaced};
 use super::names::{has_generated_name, normal};
-use super::play::Played;
+use super::play::ReplayResult;
 use super::project::{Form, comparable, kind_of, project};
 use super::trace::{Step, Trace};
-use super::{Difference, Overlook};
+use super::{Difference, IgnoreRule};
 use crate::apiserver::ChangeVerb;
 
 /// The distinct states of each object, in order.
@@ -20,8 +20,8 @@ type Events = Vec<BTreeSet<String>>;
 /// All differences: answers, then states, then events.
 pub(super) fn compare(
     trace: &Trace,
-    played: &Played,
-    overlook: Option<&Overlook>,
+    played: &ReplayResult,
+    overlook: Option<&IgnoreRule>,
 ) -> Vec<Difference> {
     let mut differences = answers(trace, played);
     differences.extend(played.looks.iter().cloned());
@@ -55,7 +55,7 @@ pub(super) fn compare(
 /// Without what is not to be compared.
 fn overlooked(
     (mut states, mut events): (States, Events),
-    overlook: Option<&Overlook>,
+    overlook: Option<&IgnoreRule>,
 ) -> (States, Events) {
     let Some(overlook) = overlook else {
         return (states, events);
@@ -75,7 +75,7 @@ fn overlooked(
     (states, events)
 }
 
-fn answers(trace: &Trace, played: &Played) -> Vec<Difference> {
+fn answers(trace: &Trace, played: &ReplayResult) -> Vec<Difference> {
     let mut differences = Vec::new();
     let mut made: BTreeSet<String> = BTreeSet::new();
     for (step, (_, answers)) in trace.steps.iter().zip(&played.steps) {
@@ -148,7 +148,7 @@ fn recorded(trace: &Trace) -> (States, Events) {
     (states, events)
 }
 
-fn simulated(played: &Played, trace: &Trace) -> (States, Events) {
+fn simulated(played: &ReplayResult, trace: &Trace) -> (States, Events) {
     let form = if trace.is_of_families() {
         Form::Families
     } else {

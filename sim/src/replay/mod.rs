@@ -30,7 +30,7 @@ use kueue_check::Clock;
 pub use project::projection;
 pub use trace::Trace;
 
-use crate::apiserver::{ApiServer, Prepared};
+use crate::apiserver::{ApiServer, CompiledDefinitions};
 use crate::kueue::KueueVersion;
 
 /// Where the model did something else than the recording.
@@ -102,7 +102,7 @@ pub enum ReplayError {
 type Start = Box<dyn FnOnce(&ApiServer, &Clock)>;
 
 /// Takes out of a state what is not to be compared.
-pub(super) type Overlook = Box<dyn Fn(&str, &mut serde_json::Value)>;
+pub(super) type IgnoreRule = Box<dyn Fn(&str, &mut serde_json::Value)>;
 
 /// A trace to be played.
 ///
@@ -117,10 +117,10 @@ pub(super) type Overlook = Box<dyn Fn(&str, &mut serde_json::Value)>;
 #[must_use]
 pub struct Replay {
     trace: Trace,
-    kinds: Option<Prepared>,
+    kinds: Option<CompiledDefinitions>,
     version: KueueVersion,
     beside: Vec<Start>,
-    overlook: Option<Overlook>,
+    overlook: Option<IgnoreRule>,
 }
 
 impl fmt::Debug for Replay {
@@ -150,7 +150,7 @@ impl Replay {
     }
 
     /// A server with other kinds.
-    pub fn kinds(mut self, kinds: Prepared) -> Self {
+    pub fn kinds(mut self, kinds: CompiledDefinitions) -> Self {
         self.kinds = Some(kinds);
         self
     }
@@ -170,7 +170,7 @@ impl Replay {
 
     /// Overlooks differences that are meant: `overlook` is given the kind and each state, recorded and simulated, and takes out what is not to be compared. An
     /// event is of kind `Event` and one line; made null, it is not compared at all.
-    pub fn overlook(mut self, overlook: impl Fn(&str, &mut serde_json::Value) + 'static) -> Self {
+    pub fn ignore(mut self, overlook: impl Fn(&str, &mut serde_json::Value) + 'static) -> Self {
         self.overlook = Some(Box::new(overlook));
         self
     }
@@ -224,7 +224,7 @@ impl Replay {
         each.collect()
     }
 
-    fn play(self, overlook: Option<&Overlook>) -> Result<Vec<Difference>, ReplayError> {
+    fn play(self, overlook: Option<&IgnoreRule>) -> Result<Vec<Difference>, ReplayError> {
         let trace = self.trace.clone();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -252,7 +252,10 @@ impl Replay {
 /// # std::fs::remove_file(&file)?;
 /// # Ok::<(), replay::ReplayError>(())
 /// ```
-pub fn run(path: &Path, kinds: Option<&Prepared>) -> Result<Vec<Difference>, ReplayError> {
+pub fn run(
+    path: &Path,
+    kinds: Option<&CompiledDefinitions>,
+) -> Result<Vec<Difference>, ReplayError> {
     let mut replay = Replay::new(Trace::read(path)?);
     replay.kinds = kinds.cloned();
     replay.run()

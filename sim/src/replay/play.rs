@@ -10,14 +10,14 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::trace::Trace;
 use super::{Difference, Replay, ReplayError, looks, names, playback, request, stand_in};
-use crate::apiserver::{Answer, ApiServer, Call, Change, Resource, Verb};
+use crate::apiserver::{ApiRequest, ApiResponse, ApiServer, Change, Resource, Verb};
 use crate::jobs::Jobs;
 use crate::kueue::{Kueue, Webhook, run};
 
 /// What the model did.
-pub(super) struct Played {
+pub(super) struct ReplayResult {
     /// For each step its answers, and the version before it.
-    pub(super) steps: Vec<(u64, Vec<Answer>)>,
+    pub(super) steps: Vec<(u64, Vec<ApiResponse>)>,
     /// All changes.
     pub(super) history: Vec<Arc<Change>>,
     /// Generated names of Workloads and the short ones.
@@ -34,13 +34,13 @@ const REST: Duration = Duration::from_millis(1500);
 const BETWEEN: Duration = Duration::from_millis(50);
 
 /// Plays the steps at their times, for as long as was recorded.
-pub(super) async fn play(replay: Replay) -> Result<Played, ReplayError> {
+pub(super) async fn play(replay: Replay) -> Result<ReplayResult, ReplayError> {
     let trace = Arc::new(replay.trace);
     let clock = Clock::following_tokio(trace.start());
     let zero = Instant::now();
     let kinds = replay.kinds.as_ref();
     let kinds = kinds.unwrap_or_else(|| crate::definitions::kueue());
-    let server = ApiServer::prepared(clock.clone(), kinds);
+    let server = ApiServer::with_definitions(clock.clone(), kinds);
     server.set_admission(Arc::new(Webhook));
     namespace(&server);
     let kueue = Kueue::new(&server, &clock, replay.version);
@@ -74,7 +74,7 @@ pub(super) async fn play(replay: Replay) -> Result<Played, ReplayError> {
         steps.push((before, answers));
     }
     sleep_until(at(zero, trace.end()) + REST).await;
-    Ok(Played {
+    Ok(ReplayResult {
         steps,
         history: server.history(),
         names: names::short(&server),
@@ -90,7 +90,7 @@ pub(super) fn at(zero: Instant, seconds: f64) -> Instant {
 fn namespace(server: &ApiServer) {
     let resource = Resource::new("", "v1", "namespaces");
     let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "t"}});
-    server.call(&Call::new(Verb::Create, &resource).body(body));
+    server.call(&ApiRequest::new(Verb::Create, &resource).body(body));
 }
 
 /// Recorded generated names, and those of the same Workloads here.

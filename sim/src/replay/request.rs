@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use super::ReplayError;
 use super::trace::RecordedCall;
-use crate::apiserver::{ApiServer, Call, Patch, Resource, Verb};
+use crate::apiserver::{ApiRequest, ApiServer, Patch, Resource, Verb};
 
 /// The call for a recorded request, with the names, UIDs and versions of this server. `names`: recorded to present ones.
 pub(super) fn call(
     recorded: &RecordedCall,
     server: &ApiServer,
     names: &BTreeMap<String, String>,
-) -> Result<Call, ReplayError> {
+) -> Result<ApiRequest, ReplayError> {
     let unknown = || ReplayError::Request(format!("{} {}", recorded.method, recorded.path));
     let mut path = recorded.path.clone();
     let mut body = recorded.body.to_string();
@@ -43,7 +43,7 @@ pub(super) fn call(
     };
     let resource = Resource::new(group, version, plural);
     let verb = verb(recorded).ok_or_else(unknown)?;
-    let mut call = Call::new(verb, &resource)
+    let mut call = ApiRequest::new(verb, &resource)
         .namespace(namespace)
         .agent("recording");
     if !name.is_empty() {

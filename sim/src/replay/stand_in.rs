@@ -13,7 +13,7 @@ use tokio::time::{Duration, Instant, sleep, sleep_until};
 
 use super::play::at;
 use super::trace::{Observed, Trace};
-use crate::apiserver::{ApiServer, Call, Patch, Resource, Verb};
+use crate::apiserver::{ApiRequest, ApiServer, Patch, Resource, Verb};
 use crate::kueue::api::jobs;
 
 /// The namespace of all recordings.
@@ -116,7 +116,7 @@ async fn perform(write: &Write, server: &ApiServer) {
             patch_status(&pods(), pod, &status, server);
         }
         Write::Delete { pod } => {
-            let call = Call::new(Verb::Delete, &pods());
+            let call = ApiRequest::new(Verb::Delete, &pods());
             call_as_nodes(call.name(pod), server);
         }
         Write::Count { job, status } => patch_status(&jobs(), job, status, server),
@@ -132,7 +132,7 @@ async fn create(pod: &str, job: &str, server: &ApiServer) {
         let present = server.object(&jobs(), NAMESPACE, job);
         if let Some(job) = present.filter(|job| job["spec"]["suspend"] != true) {
             let body = pod_of(pod, &job);
-            let call = Call::new(Verb::Create, &pods()).body(body);
+            let call = ApiRequest::new(Verb::Create, &pods()).body(body);
             call_as_nodes(call, server);
             return;
         }
@@ -158,12 +158,12 @@ fn pod_of(name: &str, job: &Arc<Value>) -> Value {
 }
 
 fn patch_status(resource: &Resource, name: &str, status: &Value, server: &ApiServer) {
-    let call = Call::new(Verb::Patch(Patch::Merge), resource).name(name);
+    let call = ApiRequest::new(Verb::Patch(Patch::Merge), resource).name(name);
     let call = call.subresource("status");
     call_as_nodes(call.body(json!({"status": status})), server);
 }
 
-fn call_as_nodes(call: Call, server: &ApiServer) {
+fn call_as_nodes(call: ApiRequest, server: &ApiServer) {
     let answer = server.call(&call.namespace(NAMESPACE).agent("nodes"));
     if answer.code >= 300 {
         tracing::warn!(code = answer.code, body = %answer.body, "what was recorded is refused here");

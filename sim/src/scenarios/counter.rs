@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kueue_check::{
     AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters,
-    ReleaseReason, Released, Reservation, Verdict,
+    ReleaseOutcome, ReleaseReason, Reservation, Verdict,
 };
 
 /// A check that counts licences in the memory of its process: a new process is told of what runs,
@@ -47,7 +47,7 @@ impl AdmissionCheckController for Counter {
         const { ControllerName::from_static("example.com/counter") }
     }
 
-    async fn check(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let reservation = request.reservation();
         if held.contains(reservation) || held.len() < self.licences {
@@ -62,9 +62,9 @@ impl AdmissionCheckController for Counter {
         &self,
         reservation: &Reservation,
         _: ReleaseReason,
-    ) -> Result<Released, CheckError> {
+    ) -> Result<ReleaseOutcome, CheckError> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.remove(reservation);
-        Ok(Released::Done)
+        Ok(ReleaseOutcome::Done)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kueue_check::{
     AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters,
-    ReleaseReason, Released, Reservation, Verdict,
+    ReleaseOutcome, ReleaseReason, Reservation, Verdict,
 };
 use tokio::time::{Instant, sleep};
 
@@ -14,15 +14,15 @@ use super::vendor::holds;
 use crate::simulation::{Cluster, workloads};
 
 /// A service outside the cluster that starts a machine for each reservation, and a check that waits
-/// for it. A release asks the machine to stop and says [`Released::Later`] until it has stopped.
+/// for it. A release asks the machine to stop and says [`ReleaseOutcome::RetryAfter`] until it has stopped.
 ///
 /// ```
 /// use std::time::Duration;
 /// use kueue_check_sim::{Job, Simulation, scenarios::Depot};
 ///
-/// let trial = Simulation::with_tools(|tools| tools.outside(Depot::default)).invariant("all stopped", Depot::stops_all);
+/// let trial = Simulation::with_context(|tools| tools.external(Depot::default)).invariant("all stopped", Depot::stops_all);
 /// trial.run(async |cluster| {
-///     let depot: Depot = cluster.outside();
+///     let depot: Depot = cluster.external();
 ///     cluster.submit(Job::new("train"));
 ///     cluster.expect_admitted("train").await;
 ///     cluster.complete("train");
@@ -91,7 +91,7 @@ impl Depot {
     /// Whether no machine runs for a reservation that is over, and none was started for one whose
     /// machine had been stopped.
     pub fn stops_all(cluster: &Cluster) -> Result<(), String> {
-        let depot: Self = cluster.outside();
+        let depot: Self = cluster.external();
         let machines = depot.machines();
         if let Some(revived) = machines.revived.first() {
             return Err(format!(
@@ -129,22 +129,22 @@ impl Depot {
         machines.running.insert(key, reservation.clone());
     }
 
-    fn stop(&self, reservation: &Reservation) -> Released {
+    fn stop(&self, reservation: &Reservation) -> ReleaseOutcome {
         let mut machines = self.machines();
         let key = reservation.to_string();
         if !machines.running.contains_key(&key) {
-            return Released::Done;
+            return ReleaseOutcome::Done;
         }
         let stops = Instant::now() + self.stops;
         let stops = *machines.stopping.entry(key.clone()).or_insert(stops);
         let rest = stops.saturating_duration_since(Instant::now());
         if !rest.is_zero() {
-            return Released::Later(rest);
+            return ReleaseOutcome::RetryAfter(rest);
         }
         machines.stopping.remove(&key);
         machines.running.remove(&key);
         machines.stopped.insert(key);
-        Released::Done
+        ReleaseOutcome::Done
     }
 }
 
@@ -155,7 +155,7 @@ impl AdmissionCheckController for Depot {
         const { ControllerName::from_static("example.com/depot") }
     }
 
-    async fn check(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
         self.start(request.reservation());
         sleep(self.starts).await;
         Ok(Verdict::ready("has a machine"))
@@ -165,11 +165,11 @@ impl AdmissionCheckController for Depot {
         &self,
         reservation: &Reservation,
         _: ReleaseReason,
-    ) -> Result<Released, CheckError> {
+    ) -> Result<ReleaseOutcome, CheckError> {
         Ok(self.stop(reservation))
     }
 
-    async fn outstanding(&self) -> Result<Vec<Reservation>, CheckError> {
+    async fn unreleased_reservations(&self) -> Result<Vec<Reservation>, CheckError> {
         if !self.remembers {
             return Ok(Vec::new());
         }

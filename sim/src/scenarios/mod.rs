@@ -2,11 +2,11 @@
 //!
 //! Each is a check of a few lines and a story. Together they go through every state, verdict and way out of a Workload.
 
+mod builtin;
 mod counter;
 mod depot;
 mod scripted;
 mod seats;
-mod stories;
 mod vendor;
 mod worded;
 
@@ -14,27 +14,27 @@ use std::fmt;
 
 use futures::future::LocalBoxFuture;
 
-use crate::apiserver::Call;
+use crate::apiserver::ApiRequest;
 use crate::demo::{Demo, DemoError};
-use crate::explore::{Explored, Fault, Plan, Progress, Run};
+use crate::explore::{Exploration, Fault, FaultPlan, Progress, Run};
 use crate::simulation::{Cluster, Simulation};
 
+pub use builtin::all;
 pub use counter::Counter;
 pub use depot::Depot;
 pub use scripted::Scripted;
 pub use seats::Seats;
-pub use stories::all;
-pub use vendor::Vendor;
+pub use vendor::LicenceVendor;
 pub use worded::{Word, Worded};
 
 /// A check and a story.
 ///
 /// ```
-/// use kueue_check_sim::{Plan, scenarios::Scenario};
+/// use kueue_check_sim::{FaultPlan, scenarios::Scenario};
 ///
 /// let scenario = Scenario::named("reject").expect("`explore list` lists it");
 /// assert_eq!(scenario.about, "a job is rejected, another is not");
-/// let jobs = scenario.run(0, &Plan::none()).outcome.jobs;
+/// let jobs = scenario.run(0, &FaultPlan::none()).outcome.jobs;
 /// assert!(jobs["default/dwarf"].admitted);
 /// assert!(!jobs["default/giant"].active); // Kueue deactivates what is rejected
 /// ```
@@ -61,38 +61,38 @@ impl Scenario {
 
     /// Runs it once, with random numbers from `seed` and the faults of `plan`.
     #[must_use = "the run may have failed"]
-    pub fn run(&self, seed: u64, plan: &Plan) -> Run {
+    pub fn run(&self, seed: u64, plan: &FaultPlan) -> Run {
         let simulation = (self.simulation)().seed(seed);
         simulation.run_with(&self.story(), plan)
     }
 
     /// Runs it without a fault, and then once with each single fault at each point.
     #[must_use = "runs may have failed"]
-    pub fn explore(&self, seed: u64) -> Explored {
+    pub fn explore(&self, seed: u64) -> Exploration {
         let simulation = (self.simulation)().seed(seed);
         simulation.explore(self.story())
     }
 
     /// As [`explore`](Self::explore), with those faults only that are `wanted`.
     #[must_use = "runs may have failed"]
-    pub fn explore_with(&self, seed: u64, wanted: impl Fn(Fault) -> bool) -> Explored {
+    pub fn explore_with(&self, seed: u64, wanted: impl Fn(Fault) -> bool) -> Exploration {
         let simulation = (self.simulation)().seed(seed);
         let unwanted = Fault::all().filter(|fault| !wanted(*fault));
-        let simulation = unwanted.fold(simulation, Simulation::spare);
+        let simulation = unwanted.fold(simulation, Simulation::exclude_fault);
         simulation.explore(self.story())
     }
 
     /// As [`explore`](Self::explore) with a defect of the runtime, whose requests arrive changed by
     /// `alter`. It ends at the first run that fails.
     #[must_use = "runs may have failed"]
-    pub fn explore_altered(&self, seed: u64, alter: fn(&mut Call)) -> Explored {
+    pub fn explore_altered(&self, seed: u64, alter: fn(&mut ApiRequest)) -> Exploration {
         let simulation = (self.simulation)().seed(seed).altering(alter);
         simulation.explore_until_failure(self.story())
     }
 
     /// Runs it without a fault, and then `runs` times with several faults at random.
     #[must_use = "runs may have failed"]
-    pub fn explore_at_random(&self, seed: u64, runs: usize) -> Explored {
+    pub fn explore_at_random(&self, seed: u64, runs: usize) -> Exploration {
         let simulation = (self.simulation)().seed(seed);
         simulation.explore_at_random(runs, self.story())
     }
@@ -105,7 +105,7 @@ impl Scenario {
         seed: u64,
         limit: usize,
         progress: impl FnMut(Progress),
-    ) -> Explored {
+    ) -> Exploration {
         let simulation = (self.simulation)().seed(seed);
         simulation.explore_pairs(limit, progress, self.story())
     }
@@ -114,8 +114,8 @@ impl Scenario {
     ///
     /// # Errors
     /// As [`Demo::show`].
-    pub fn show(&self, demo: &Demo) -> Result<(), DemoError> {
-        demo.show(self.about, &(self.simulation)(), self.story())
+    pub fn run_demo(&self, demo: &Demo) -> Result<(), DemoError> {
+        demo.run(self.about, &(self.simulation)(), self.story())
     }
 
     fn story(&self) -> impl AsyncFn(&Cluster) {

@@ -16,7 +16,7 @@ type Decide = dyn Fn(&Request) -> Result<Verdict, CheckError> + Send + Sync;
 /// use kueue_check::Verdict;
 /// use kueue_check_sim::{Job, Simulation, scenarios::Scripted};
 ///
-/// let slow = || Scripted::new(|request| Ok(Verdict::ready(format!("asked at {:.0}", request.now())))).takes(|_| Duration::from_secs(20));
+/// let slow = || Scripted::new(|request| Ok(Verdict::ready(format!("asked at {:.0}", request.now())))).latency(|_| Duration::from_secs(20));
 /// Simulation::new(slow).starting_at("2026-11-21T09:00:00Z").run(async |cluster| {
 ///     cluster.submit(Job::new("train"));
 ///     cluster.expect_admitted("train").await;
@@ -63,7 +63,7 @@ impl Scripted {
 
     /// How long it thinks; it looks first, and answers with what it saw.
     #[must_use]
-    pub fn takes(mut self, takes: impl Fn(&Request) -> Duration + Send + Sync + 'static) -> Self {
+    pub fn latency(mut self, takes: impl Fn(&Request) -> Duration + Send + Sync + 'static) -> Self {
         self.takes = Box::new(takes);
         self
     }
@@ -83,7 +83,7 @@ impl AdmissionCheckController for Scripted {
         self.controller.clone()
     }
 
-    async fn check(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
         let verdict = (self.decide)(request.request());
         let takes = (self.takes)(request.request());
         if !takes.is_zero() {

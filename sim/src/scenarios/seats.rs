@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kueue_check::{
     AdmissionCheckController, CheckError, CheckRequest, ControllerName, FamilyRole, NoParameters,
-    ReleaseReason, Released, Reservation, Verdict,
+    ReleaseOutcome, ReleaseReason, Reservation, Verdict,
 };
 use tokio::time::Instant;
 
@@ -103,7 +103,7 @@ impl Seats {
     /// Whether each job had a seat whenever pods of it ran, no more seats were taken than there are,
     /// and none is taken for a job of which no Workload holds quota and no pod runs.
     pub fn are_held(cluster: &Cluster) -> Result<(), String> {
-        let seats: Self = cluster.outside();
+        let seats: Self = cluster.external();
         let book = seats.book();
         if book.most > seats.total {
             return Err(format!("{} of {} seats were taken", book.most, seats.total));
@@ -196,7 +196,7 @@ impl AdmissionCheckController for Seats {
         const { ControllerName::from_static("example.com/seats") }
     }
 
-    async fn check(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
         let pods: u32 = request
             .workload()
             .pod_sets()
@@ -225,17 +225,17 @@ impl AdmissionCheckController for Seats {
         &self,
         reservation: &Reservation,
         why: ReleaseReason,
-    ) -> Result<Released, CheckError> {
+    ) -> Result<ReleaseOutcome, CheckError> {
         let mut book = self.book();
         if let ReleaseReason::Replaced { by } | ReleaseReason::SiblingWon { by } = why {
             // The job goes on by another Workload.
             book.hold(&by);
         }
         book.let_go(reservation);
-        Ok(Released::Done)
+        Ok(ReleaseOutcome::Done)
     }
 
-    async fn outstanding(&self) -> Result<Vec<Reservation>, CheckError> {
+    async fn unreleased_reservations(&self) -> Result<Vec<Reservation>, CheckError> {
         Ok(self.book().held.values().flatten().cloned().collect())
     }
 }

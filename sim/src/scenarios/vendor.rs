@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kueue_check::{
     AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters,
-    ReleaseReason, Released, Reservation, Verdict,
+    ReleaseOutcome, ReleaseReason, Reservation, Verdict,
 };
 use serde_json::Value;
 
@@ -15,9 +15,9 @@ use crate::simulation::{Cluster, is_true, workloads};
 /// A service outside the cluster that sells licences, of which it has a fixed number. It survives every crash of the check.
 ///
 /// ```
-/// use kueue_check_sim::{Job, Simulation, scenarios::Vendor};
+/// use kueue_check_sim::{Job, Simulation, scenarios::LicenceVendor};
 ///
-/// let trial = Simulation::with_tools(|tools| tools.outside(|| Vendor::new(1))).invariant("sold once", Vendor::sells_once);
+/// let trial = Simulation::with_context(|tools| tools.external(|| LicenceVendor::new(1))).invariant("sold once", LicenceVendor::each_licence_sold_once);
 /// trial.run(async |cluster| {
 ///     cluster.submit(Job::new("first"));
 ///     cluster.expect_admitted("first").await;
@@ -26,11 +26,11 @@ use crate::simulation::{Cluster, is_true, workloads};
 ///     cluster.crash(0);
 ///     cluster.complete("first");
 ///     cluster.expect_admitted("second").await; // the licence came back although the check was not there
-///     assert_eq!(cluster.outside::<Vendor>().sold(), 1);
+///     assert_eq!(cluster.external::<LicenceVendor>().sold(), 1);
 /// });
 /// ```
 #[derive(Clone, Debug)]
-pub struct Vendor {
+pub struct LicenceVendor {
     licences: usize,
     book: Arc<Mutex<Book>>,
 }
@@ -45,7 +45,7 @@ struct Book {
     most: usize,
 }
 
-impl Vendor {
+impl LicenceVendor {
     /// A vendor with so many licences.
     pub fn new(licences: usize) -> Self {
         Self {
@@ -60,14 +60,14 @@ impl Vendor {
     }
 
     /// How many were out at the same time at most.
-    pub fn most(&self) -> usize {
+    pub fn max_sold(&self) -> usize {
         self.book().most
     }
 
     /// Whether what was sold is right: one licence for each reservation and never a second one, none out for a reservation that is over, and one for each job
     /// that runs.
-    pub fn sells_once(cluster: &Cluster) -> Result<(), String> {
-        let vendor: Self = cluster.outside();
+    pub fn each_licence_sold_once(cluster: &Cluster) -> Result<(), String> {
+        let vendor: Self = cluster.external();
         let book = vendor.book();
         if let Some((reservation, sales)) = book.sales.iter().find(|(_, sales)| **sales > 1) {
             return Err(format!("{reservation} was sold {sales} licences"));
@@ -124,14 +124,14 @@ impl Vendor {
     }
 }
 
-impl AdmissionCheckController for Vendor {
+impl AdmissionCheckController for LicenceVendor {
     type Parameters = NoParameters;
 
     fn controller_name(&self) -> ControllerName {
         const { ControllerName::from_static("example.com/vendor") }
     }
 
-    async fn check(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
         if self.buy(request.reservation()) {
             return Ok(Verdict::ready("has a licence"));
         }
@@ -143,12 +143,12 @@ impl AdmissionCheckController for Vendor {
         &self,
         reservation: &Reservation,
         _: ReleaseReason,
-    ) -> Result<Released, CheckError> {
+    ) -> Result<ReleaseOutcome, CheckError> {
         self.book().out.remove(&reservation.to_string());
-        Ok(Released::Done)
+        Ok(ReleaseOutcome::Done)
     }
 
-    async fn outstanding(&self) -> Result<Vec<Reservation>, CheckError> {
+    async fn unreleased_reservations(&self) -> Result<Vec<Reservation>, CheckError> {
         Ok(self.book().out.values().cloned().collect())
     }
 }

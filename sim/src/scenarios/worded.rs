@@ -76,7 +76,7 @@ impl Parameters for Word {
 /// ```
 /// use kueue_check_sim::{Job, Simulation, scenarios::{Word, Worded}};
 ///
-/// let trial = Simulation::with_tools(|tools| tools.outside(Worded::default)).parameters(&Word::object("words", "night"));
+/// let trial = Simulation::with_context(|tools| tools.external(Worded::default)).parameters(&Word::object("words", "night"));
 /// trial.run(async |cluster| {
 ///     cluster.submit(Job::new("train"));
 ///     cluster.expect_message("train", "by night").await;
@@ -101,7 +101,7 @@ impl AdmissionCheckController for Worded {
         const { ControllerName::from_static("example.com/worded") }
     }
 
-    async fn check(&self, request: CheckRequest<Word>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, request: CheckRequest<Word>) -> Result<Verdict, CheckError> {
         let message = format!("by {}", request.parameters().0);
         sleep(Duration::from_secs(5)).await;
         Ok(Verdict::ready(message))

@@ -7,18 +7,18 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kueue_check::api::CheckState;
 use kueue_check::runtime::{Diagnostics, Runtime};
-use kueue_check::{Check, Clock};
+use kueue_check::{Clock, DynCheck};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::time::sleep;
 
+use super::external::ExternalServices;
 use super::failure::{fail, json, time};
-use super::outside::Outside;
-use super::replica::{Fate, Replica, agent, depose, lease_holder};
-use super::{Answers, CHECK, Job, QUEUE, Simulation, objects};
-use crate::apiserver::{Answer, ApiServer, Resource};
+use super::replica::{Replica, ReplicaFault, agent, depose, lease_holder};
+use super::{CHECK, Job, QUEUE, Simulation, VerdictLog, objects};
+use crate::apiserver::{ApiResponse, ApiServer, Resource};
 use crate::definitions::{self, KueueApi};
-use crate::explore::{Injector, Plan};
+use crate::explore::{FaultPlan, Injector};
 use crate::kueue::{Kueue, Webhook};
 use crate::timeline::Timeline;
 
@@ -38,7 +38,7 @@ use crate::timeline::Timeline;
 ///     cluster.advance_to("2026-11-21T12:00:00Z").await;
 ///     cluster.merge_workload("team-a/train", &json!({"spec": {"active": true}}));
 ///     cluster.expect_admitted("team-a/train").await;
-///     assert_eq!(cluster.answers().all().len(), 2); // the first answer was for another reservation
+///     assert_eq!(cluster.verdicts().all().len(), 2); // the first answer was for another reservation
 /// }
 /// Simulation::new(|| open).run(switched_off_and_on);
 /// ```
@@ -47,12 +47,12 @@ pub struct Cluster {
     pub(super) server: ApiServer,
     pub(super) clock: Clock,
     pub(super) simulation: Simulation,
-    pub(super) plan: Plan,
-    pub(super) answers: Answers,
-    outside: Outside,
+    pub(super) plan: FaultPlan,
+    pub(super) answers: VerdictLog,
+    outside: ExternalServices,
     pub(super) injector: Arc<Injector>,
     /// Of each replica.
-    pub(super) fates: Vec<Arc<Fate>>,
+    pub(super) fates: Vec<Arc<ReplicaFault>>,
     /// The version after everything that is there from the beginning.
     pub(super) prepared: u64,
     deposed: AtomicBool,
@@ -60,16 +60,17 @@ pub struct Cluster {
 
 impl Cluster {
     /// Must be called inside a paused tokio runtime.
-    pub(crate) fn start(simulation: &Simulation, plan: &Plan) -> Self {
+    pub(crate) fn start(simulation: &Simulation, plan: &FaultPlan) -> Self {
         let clock = Clock::following_tokio(simulation.start);
         let kinds = match simulation.api {
             None => definitions::kueue(),
             Some(_) => definitions::kueue_in_both_versions(),
         };
-        let server = ApiServer::prepared(clock.clone(), kinds);
+        let server = ApiServer::with_definitions(clock.clone(), kinds);
         server.offer(simulation.api.map(KueueApi::offered));
         server.collect_garbage(true);
-        let fates: Vec<Arc<Fate>> = (0..simulation.replicas).map(|_| Arc::default()).collect();
+        let fates: Vec<Arc<ReplicaFault>> =
+            (0..simulation.replicas).map(|_| Arc::default()).collect();
         let named = fates.iter().enumerate();
         let named = named.map(|(number, fate)| (agent(number), Arc::clone(fate)));
         let injector = Arc::new(Injector::new(
@@ -78,7 +79,7 @@ impl Cluster {
             clock.clone(),
             simulation.alter,
         ));
-        let answers = Answers::new(clock.clone());
+        let answers = VerdictLog::new(clock.clone());
         answers.pauses_of(&injector);
         Self {
             prepared: 0,
@@ -88,7 +89,7 @@ impl Cluster {
             clock,
             simulation: simulation.clone(),
             plan: plan.clone(),
-            outside: Outside::default(),
+            outside: ExternalServices::default(),
             injector,
             fates,
         }
@@ -141,7 +142,7 @@ impl Cluster {
     }
 
     /// What there is before anybody does anything; the scenario's own objects take the place of ours.
-    fn all_objects(&self, made: &[Check]) -> Vec<Value> {
+    fn all_objects(&self, made: &[DynCheck]) -> Vec<Value> {
         let (mut all, mut checks) = (Vec::new(), Vec::new());
         for (tried, check) in self.simulation.checks.iter().zip(made) {
             if let Some(definition) = check.definition() {
@@ -190,7 +191,7 @@ impl Cluster {
     /// Waits until Kueue would admit, so that the first job's story is not the queue's.
     pub(crate) async fn begin(&self) {
         for check in &self.simulation.checks {
-            self.expect_answered(&check.name).await;
+            self.expect_condition(&check.name).await;
         }
     }
 
@@ -457,15 +458,15 @@ impl Cluster {
     }
 
     /// All verdicts of the checks so far.
-    pub fn answers(&self) -> &Answers {
+    pub fn verdicts(&self) -> &VerdictLog {
         &self.answers
     }
 
-    /// The service outside the cluster that a check was given by [`Tools::outside`](super::Tools::outside).
+    /// The service outside the cluster that a check was given by [`Tools::external`](super::Tools::external).
     ///
     /// # Panics
     /// If no check has asked for one of this type.
-    pub fn outside<T: Clone + Send + Sync + 'static>(&self) -> T {
+    pub fn external<T: Clone + Send + Sync + 'static>(&self) -> T {
         match self.outside.get() {
             Some(service) => service,
             None => fail(format!(
@@ -488,7 +489,7 @@ impl Cluster {
 }
 
 /// Fails unless the end of `job` was taken note of.
-fn ended(job: &str, how: &str, answer: &Answer) {
+fn ended(job: &str, how: &str, answer: &ApiResponse) {
     if answer.code != 200 {
         fail(format!("`{job}` can't {how}: {}", answer.body["message"]));
     }

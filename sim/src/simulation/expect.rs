@@ -12,8 +12,8 @@ use super::{CHECK, Cluster};
 use crate::apiserver::Resource;
 
 /// How long an expectation waits, in virtual time, for what should come by itself, unless the
-/// simulation has [another limit](super::Simulation::patience): longer than any single fault delays it.
-pub const PATIENCE: Duration = Duration::from_secs(600);
+/// simulation has [another limit](super::Simulation::expect_timeout): longer than any single fault delays it.
+pub const EXPECT_TIMEOUT: Duration = Duration::from_secs(600);
 /// How often an expectation is looked at when nothing changes on the cluster, in virtual time.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -21,10 +21,10 @@ impl Cluster {
     /// Waits until `holds`.
     ///
     /// # Panics
-    /// If it does not within [`PATIENCE`]. `what` says what did not come true.
+    /// If it does not within [`EXPECT_TIMEOUT`]. `what` says what did not come true.
     pub async fn expect(&self, what: &str, holds: impl Fn(&Self) -> bool) {
-        let patience = self.simulation.patience;
-        let deadline = Instant::now() + patience;
+        let timeout = self.simulation.expect_timeout;
+        let deadline = Instant::now() + timeout;
         let mut changed = self.server.changed();
         loop {
             changed.mark_seen();
@@ -34,7 +34,7 @@ impl Cluster {
             if Instant::now() >= deadline {
                 fail(format!(
                     "{what}: not within {} minutes",
-                    patience.as_secs() / 60
+                    timeout.as_secs() / 60
                 ));
             }
             // What is outside the cluster changes without a word.
@@ -46,7 +46,7 @@ impl Cluster {
     /// Waits until the job is admitted.
     ///
     /// # Panics
-    /// If it is not within [`PATIENCE`].
+    /// If it is not within [`EXPECT_TIMEOUT`].
     pub async fn expect_admitted(&self, job: &str) {
         self.expect(&format!("`{job}` is admitted"), |cluster| {
             cluster.is_admitted(job)
@@ -57,7 +57,7 @@ impl Cluster {
     /// Waits until the check has that state for the job.
     ///
     /// # Panics
-    /// If it has not within [`PATIENCE`].
+    /// If it has not within [`EXPECT_TIMEOUT`].
     pub async fn expect_state(&self, job: &str, state: CheckState) {
         self.expect_state_of(CHECK, job, state).await;
     }
@@ -65,7 +65,7 @@ impl Cluster {
     /// Waits until one of several checks has that state for the job.
     ///
     /// # Panics
-    /// If it has not within [`PATIENCE`].
+    /// If it has not within [`EXPECT_TIMEOUT`].
     pub async fn expect_state_of(&self, check: &str, job: &str, state: CheckState) {
         let what = format!("`{check}` is {state} for `{job}`");
         self.expect(&what, |cluster| {
@@ -77,7 +77,7 @@ impl Cluster {
     /// Waits until the check's message for the job contains `text`.
     ///
     /// # Panics
-    /// If it does not within [`PATIENCE`].
+    /// If it does not within [`EXPECT_TIMEOUT`].
     pub async fn expect_message(&self, job: &str, text: &str) {
         let what = format!("the check says {text:?} of `{job}`");
         self.expect(&what, |cluster| cluster.message(job).contains(text))
@@ -87,7 +87,7 @@ impl Cluster {
     /// Waits until the job has no quota.
     ///
     /// # Panics
-    /// If it has within [`PATIENCE`].
+    /// If it has within [`EXPECT_TIMEOUT`].
     pub async fn expect_without_quota(&self, job: &str) {
         let what = format!("`{job}` has no quota");
         self.expect(&what, |cluster| !cluster.condition(job, "QuotaReserved"))
@@ -97,7 +97,7 @@ impl Cluster {
     /// Waits until the job has been deactivated: a person must activate it again.
     ///
     /// # Panics
-    /// If it is not within [`PATIENCE`].
+    /// If it is not within [`EXPECT_TIMEOUT`].
     pub async fn expect_deactivated(&self, job: &str) {
         let inactive = |w: &Value| w["spec"]["active"] == false && !is_true(w, "QuotaReserved");
         self.expect(&format!("`{job}` is deactivated"), |cluster| {
@@ -111,7 +111,7 @@ impl Cluster {
     /// Waits until the job's Workload is finished.
     ///
     /// # Panics
-    /// If it is not within [`PATIENCE`].
+    /// If it is not within [`EXPECT_TIMEOUT`].
     pub async fn expect_finished(&self, job: &str) {
         self.expect(&format!("`{job}` is finished"), |cluster| {
             cluster.condition(job, "Finished")
@@ -122,7 +122,7 @@ impl Cluster {
     /// Waits until the AdmissionCheck is active.
     ///
     /// # Panics
-    /// If it is not within [`PATIENCE`].
+    /// If it is not within [`EXPECT_TIMEOUT`].
     pub async fn expect_active(&self, check: &str) {
         self.expect(&format!("AdmissionCheck `{check}` is active"), |cluster| {
             cluster
@@ -135,7 +135,7 @@ impl Cluster {
     /// Waits until the AdmissionCheck is inactive, with a message that contains `text`.
     ///
     /// # Panics
-    /// If it is not within [`PATIENCE`].
+    /// If it is not within [`EXPECT_TIMEOUT`].
     pub async fn expect_inactive(&self, check: &str, text: &str) {
         let says = |found: &Value| {
             let conditions = found["status"]["conditions"].as_array();
@@ -175,7 +175,7 @@ impl Cluster {
     }
 
     /// Waits until the check has said something about its AdmissionCheck.
-    pub(super) async fn expect_answered(&self, check: &str) {
+    pub(super) async fn expect_condition(&self, check: &str) {
         self.expect(
             &format!("AdmissionCheck `{check}` has a condition"),
             |cluster| {

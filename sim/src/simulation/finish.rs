@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::cluster::{Cluster, current, is_true, workloads};
 use super::failure::Failure;
-use crate::explore::{Evidence, Fault, JobOutcome, Outcome, Run, violations};
+use crate::explore::{Fault, JobOutcome, Outcome, Run, RunRecord, violations};
 use crate::kueue::api::kueue;
 
 /// So long nothing may change until all is at rest.
@@ -98,7 +98,7 @@ impl Cluster {
             .iter()
             .filter(|(_, (controller, _))| traits.contains_key(*controller));
         let names: Vec<&str> = ours.map(|(name, _)| *name).collect();
-        violations(&Evidence {
+        violations(&RunRecord {
             checks: &names,
             history: &history,
             answers: &self.answers.all(),

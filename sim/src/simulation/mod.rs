@@ -26,21 +26,21 @@
 //! });
 //! ```
 //!
-//! The same story with everything that can go wrong: [`Simulation::every_single_fault`].
+//! The same story with everything that can go wrong: [`Simulation::run_with_each_fault`].
 //!
 //! Time passes only while everybody waits, so hours take milliseconds. An expectation waits for at most ten virtual minutes; a failure shows the timeline up
 //! to it.
 
 mod cluster;
 mod expect;
+mod external;
 mod failure;
 mod finish;
 mod job;
 mod objects;
-mod observed;
-mod outside;
 mod replica;
 mod reports;
+mod verdict_log;
 
 use std::fmt;
 use std::sync::Arc;
@@ -48,26 +48,27 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::Client;
-use kueue_check::{AdmissionCheckController, Check, Clock};
+use kueue_check::{AdmissionCheckController, Clock, DynCheck};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::apiserver::{ApiServer, Call};
+use crate::apiserver::{ApiRequest, ApiServer};
 use crate::definitions::KueueApi;
 use crate::explore::{
-    Explored, Fault, OF_A_KIND, Plan, Progress, Run, explore, explore_pairs, explore_random,
+    Exploration, Fault, FaultPlan, MAX_POINTS_PER_KIND, Progress, Run, explore, explore_pairs,
+    explore_random,
 };
 use crate::kueue::{Actor, KueueVersion};
 
 pub use cluster::Cluster;
 pub(crate) use cluster::{is_true, workloads};
-pub use expect::PATIENCE;
+pub use expect::EXPECT_TIMEOUT;
 pub use failure::Failure;
 pub(crate) use failure::caught;
 pub use job::Job;
 pub(crate) use objects::{CHECK, QUEUE};
-pub use observed::{Answer, Answers, AuthorCall, CallKind};
-pub(crate) use replica::{Fate, LEASE};
+pub(crate) use replica::{LEASE, ReplicaFault};
+pub use verdict_log::{AuthorCall, CallKind, RecordedVerdict, VerdictLog};
 
 /// What a check may be made of.
 ///
@@ -78,36 +79,36 @@ pub(crate) use replica::{Fate, LEASE};
 ///
 /// type Bookings = Arc<AtomicU32>; // in place of a database
 ///
-/// let trial = Simulation::with_tools(|tools| {
-///     let bookings: Bookings = tools.outside(Bookings::default);
+/// let trial = Simulation::with_context(|tools| {
+///     let bookings: Bookings = tools.external(Bookings::default);
 ///     Scripted::new(move |_| Ok(Verdict::ready(format!("booking {}", bookings.fetch_add(1, Relaxed)))))
 /// });
 /// trial.run(async |cluster| {
 ///     cluster.submit(Job::new("train"));
 ///     cluster.expect_message("train", "booking 0").await;
 ///     cluster.crash(0); // the process that takes its place goes on counting
-///     cluster.expect("it is booked again", |cluster| cluster.outside::<Bookings>().load(Relaxed) == 2).await;
+///     cluster.expect("it is booked again", |cluster| cluster.external::<Bookings>().load(Relaxed) == 2).await;
 /// });
 /// ```
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct Tools {
+pub struct CheckContext {
     /// The replica's own client. What goes wrong with the runtime's requests goes wrong with these too.
     pub client: Client,
     /// The time.
     pub clock: Clock,
-    outside: outside::Outside,
+    outside: external::ExternalServices,
 }
 
-impl Tools {
+impl CheckContext {
     /// A service outside the cluster, such as a licence server: it is made once for each run and outlives the check's processes. Its clones must share what
-    /// they know. [`Cluster::outside`] shows it to the scenario.
-    pub fn outside<T: Clone + Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> T {
+    /// they know. [`Cluster::external`] shows it to the scenario.
+    pub fn external<T: Clone + Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> T {
         self.outside.get_or(make)
     }
 }
 
-impl fmt::Debug for Tools {
+impl fmt::Debug for CheckContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tools")
             .field("clock", &self.clock)
@@ -115,12 +116,12 @@ impl fmt::Debug for Tools {
     }
 }
 
-type MakeCheck = Arc<dyn Fn(&Tools, &Answers) -> Check + Send + Sync>;
+type MakeCheck = Arc<dyn Fn(&CheckContext, &VerdictLog) -> DynCheck + Send + Sync>;
 type StartActor = Arc<dyn Fn(&ApiServer, &Clock) + Send + Sync>;
 
 /// A check that is tried.
 #[derive(Clone)]
-pub(crate) struct Tried {
+pub(crate) struct CheckUnderTest {
     /// The AdmissionCheck's name.
     pub(crate) name: String,
     pub(crate) make: MakeCheck,
@@ -143,7 +144,7 @@ pub(crate) struct Tried {
 #[derive(Clone)]
 #[must_use]
 pub struct Simulation {
-    pub(crate) checks: Vec<Tried>,
+    pub(crate) checks: Vec<CheckUnderTest>,
     pub(crate) actors: Vec<StartActor>,
     pub(crate) start: Timestamp,
     pub(crate) seed: u64,
@@ -152,11 +153,11 @@ pub struct Simulation {
     pub(crate) api: Option<KueueApi>,
     pub(crate) quota: u32,
     pub(crate) objects: Vec<Value>,
-    pub(crate) spared: Vec<Fault>,
+    pub(crate) excluded: Vec<Fault>,
     pub(crate) of_a_kind: usize,
     pub(crate) invariants: Vec<Invariant>,
-    pub(crate) alter: Option<fn(&mut Call)>,
-    pub(crate) patience: Duration,
+    pub(crate) alter: Option<fn(&mut ApiRequest)>,
+    pub(crate) expect_timeout: Duration,
 }
 
 type Holds = Arc<dyn Fn(&Cluster) -> Result<(), String> + Send + Sync>;
@@ -185,12 +186,12 @@ impl Simulation {
     /// The cluster has one ClusterQueue of 100 CPUs, which asks the AdmissionCheck `check` for each Workload, and a LocalQueue for it in each Namespace that
     /// has jobs. Both are called `queue`.
     pub fn new<C: AdmissionCheckController>(make: impl Fn() -> C + Send + Sync + 'static) -> Self {
-        Self::with_tools(move |_| make())
+        Self::with_context(move |_| make())
     }
 
     /// As [`new`](Self::new), for a check that needs a client or the time.
-    pub fn with_tools<C: AdmissionCheckController>(
-        make: impl Fn(&Tools) -> C + Send + Sync + 'static,
+    pub fn with_context<C: AdmissionCheckController>(
+        make: impl Fn(&CheckContext) -> C + Send + Sync + 'static,
     ) -> Self {
         let trial = Self {
             checks: Vec::new(),
@@ -202,11 +203,11 @@ impl Simulation {
             api: None,
             quota: 100,
             objects: Vec::new(),
-            spared: Vec::new(),
-            of_a_kind: OF_A_KIND,
+            excluded: Vec::new(),
+            of_a_kind: MAX_POINTS_PER_KIND,
             invariants: Vec::new(),
             alter: None,
-            patience: PATIENCE,
+            expect_timeout: EXPECT_TIMEOUT,
         };
         trial.and(CHECK, make).starting_at("2026-11-21T09:00:00Z")
     }
@@ -215,11 +216,11 @@ impl Simulation {
     pub fn and<C: AdmissionCheckController>(
         mut self,
         name: &str,
-        make: impl Fn(&Tools) -> C + Send + Sync + 'static,
+        make: impl Fn(&CheckContext) -> C + Send + Sync + 'static,
     ) -> Self {
-        self.checks.push(Tried {
+        self.checks.push(CheckUnderTest {
             name: name.to_owned(),
-            make: Arc::new(move |tools, answers| Check::new(answers.around(make(tools)))),
+            make: Arc::new(move |tools, answers| DynCheck::new(answers.wrap(make(tools)))),
             parameters: None,
         });
         self
@@ -300,7 +301,7 @@ impl Simulation {
     }
 
     /// What must hold at the end of every run, whatever went wrong in it; an error says what does not. It is for what the cluster does not show, such as what
-    /// the check did [outside](Tools::outside) of it.
+    /// the check did [outside](Tools::external) of it.
     pub fn invariant(
         mut self,
         name: &str,
@@ -314,21 +315,21 @@ impl Simulation {
     }
 
     /// Leaves out a fault that the scenario is known not to survive. Say why beside it.
-    pub fn spare(mut self, fault: Fault) -> Self {
-        self.spared.push(fault);
+    pub fn exclude_fault(mut self, fault: Fault) -> Self {
+        self.excluded.push(fault);
         self
     }
 
     /// Changes each request of the replicas before it arrives, as if the runtime sent it so: to see
     /// that a defect of it would be found.
-    pub fn altering(mut self, alter: fn(&mut Call)) -> Self {
+    pub fn altering(mut self, alter: fn(&mut ApiRequest)) -> Self {
         self.alter = Some(alter);
         self
     }
 
-    /// How long each expectation waits, in virtual time. Default: [`PATIENCE`].
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    /// How long each expectation waits, in virtual time. Default: [`EXPECT_TIMEOUT`].
+    pub fn expect_timeout(mut self, expect_timeout: Duration) -> Self {
+        self.expect_timeout = expect_timeout;
         self
     }
 
@@ -345,7 +346,7 @@ impl Simulation {
     /// If an expectation fails or an invariant is broken, with the timeline; if an object that is there from the beginning is refused; if two checks have one
     /// controller name.
     pub fn run(&self, scenario: impl AsyncFn(&Cluster)) -> Run {
-        let mut run = self.run_with(&scenario, &Plan::none());
+        let mut run = self.run_with(&scenario, &FaultPlan::none());
         run.loops();
         run.or_panic();
         run
@@ -357,7 +358,7 @@ impl Simulation {
     /// # use kueue_check::{Verdict, admission_check};
     /// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
     /// # use kueue_check_sim::{Job, Simulation};
-    /// let explored = Simulation::new(|| open).every_single_fault(async |cluster| {
+    /// let explored = Simulation::new(|| open).run_with_each_fault(async |cluster| {
     ///     cluster.submit(Job::new("train"));
     ///     cluster.expect_admitted("train").await;
     /// });
@@ -366,28 +367,28 @@ impl Simulation {
     ///
     /// # Panics
     /// If an expectation fails or an invariant is broken, with the fault and the timeline.
-    pub fn every_single_fault(&self, scenario: impl AsyncFn(&Cluster)) -> Explored {
+    pub fn run_with_each_fault(&self, scenario: impl AsyncFn(&Cluster)) -> Exploration {
         let explored = self.explore(scenario);
         explored.or_panic();
         explored
     }
 
-    /// As [`every_single_fault`](Self::every_single_fault), but what failed is told, not thrown.
+    /// As [`every_single_fault`](Self::run_with_each_fault), but what failed is told, not thrown.
     #[must_use = "runs may have failed"]
-    pub fn explore(&self, scenario: impl AsyncFn(&Cluster)) -> Explored {
+    pub fn explore(&self, scenario: impl AsyncFn(&Cluster)) -> Exploration {
         explore(self, &scenario, false)
     }
 
     /// As [`explore`](Self::explore), but it ends at the first run that fails.
     #[must_use = "runs may have failed"]
-    pub fn explore_until_failure(&self, scenario: impl AsyncFn(&Cluster)) -> Explored {
+    pub fn explore_until_failure(&self, scenario: impl AsyncFn(&Cluster)) -> Exploration {
         explore(self, &scenario, true)
     }
 
     /// Runs `scenario` without a fault, and then `runs` times with two to four faults at random points, chosen by the [seed](Self::seed). A plan that fails is
     /// shrunk to the fewest faults that still fail.
     #[must_use = "runs may have failed"]
-    pub fn explore_at_random(&self, runs: usize, scenario: impl AsyncFn(&Cluster)) -> Explored {
+    pub fn explore_at_random(&self, runs: usize, scenario: impl AsyncFn(&Cluster)) -> Exploration {
         explore_random(self, &scenario, runs)
     }
 
@@ -400,13 +401,13 @@ impl Simulation {
         limit: usize,
         progress: impl FnMut(Progress),
         scenario: impl AsyncFn(&Cluster),
-    ) -> Explored {
+    ) -> Exploration {
         explore_pairs(self, &scenario, limit, progress)
     }
 
     /// Runs `scenario` once with the faults of `plan`.
     #[must_use = "the run may have failed"]
-    pub fn run_with(&self, scenario: &impl AsyncFn(&Cluster), plan: &Plan) -> Run {
+    pub fn run_with(&self, scenario: &impl AsyncFn(&Cluster), plan: &FaultPlan) -> Run {
         let runtime = failure::runtime();
         let run = runtime.block_on(async {
             let cluster = failure::or_panic(|| Cluster::start(self, plan));

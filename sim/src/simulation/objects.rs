@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::failure::fail;
-use crate::apiserver::{ApiServer, Call, Patch, Resource, Verb};
+use crate::apiserver::{ApiRequest, ApiServer, Patch, Resource, Verb};
 
 /// The AdmissionCheck's name.
 pub(crate) const CHECK: &str = "check";
@@ -119,14 +119,14 @@ pub(super) fn delete(server: &ApiServer, object: &Value) {
     done(server, &call, object);
 }
 
-fn call(verb: Verb, object: &Value) -> Call {
+fn call(verb: Verb, object: &Value) -> ApiRequest {
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
-    Call::new(verb, &resource_of(object))
+    ApiRequest::new(verb, &resource_of(object))
         .namespace(namespace)
         .agent("user")
 }
 
-fn done(server: &ApiServer, call: &Call, sent: &Value) {
+fn done(server: &ApiServer, call: &ApiRequest, sent: &Value) {
     let answer = server.call(call);
     if answer.code >= 300 {
         let (code, message) = (answer.code, &answer.body["message"]);

@@ -8,16 +8,16 @@ use std::time::Duration;
 use futures::FutureExt;
 use jiff::SignedDuration;
 use kueue_check::runtime::{LeaseConfig, LeaseTimes, Runtime, RuntimeHandle};
-use kueue_check::{Check, Clock};
+use kueue_check::{Clock, DynCheck};
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::observed::Process;
-use super::outside::Outside;
-use super::{Answers, Simulation, Tools};
-use crate::apiserver::{ApiServer, Call, Patch, Resource, Verb};
+use super::external::ExternalServices;
+use super::verdict_log::Process;
+use super::{CheckContext, Simulation, VerdictLog};
+use crate::apiserver::{ApiRequest, ApiServer, Patch, Resource, Verb};
 use crate::explore::PAUSE;
 
 /// How long until a process that died is back, as a kubelet does it the first time.
@@ -28,7 +28,7 @@ const OVERLAP: Duration = Duration::from_secs(60);
 
 /// How long another replica holds the Lease that it took by force, until the first one has it
 /// again.
-const AWAY: Duration = Duration::from_secs(120);
+const DEPOSED_FOR: Duration = Duration::from_secs(120);
 
 /// The name of a replica, by which its requests are known.
 pub(crate) fn agent(number: usize) -> String {
@@ -37,7 +37,7 @@ pub(crate) fn agent(number: usize) -> String {
 
 /// How a replica is told what becomes of it.
 #[derive(Debug, Default)]
-pub(crate) struct Fate {
+pub(crate) struct ReplicaFault {
     /// Its process dies.
     pub(crate) dies: Notify,
     /// Another acts beside it.
@@ -52,7 +52,7 @@ pub(crate) struct Fate {
     handle: Mutex<Option<RuntimeHandle>>,
 }
 
-impl Fate {
+impl ReplicaFault {
     /// The newest process, as an administrator sees it.
     pub(crate) fn handle(&self) -> Option<RuntimeHandle> {
         let handle = self.handle.lock();
@@ -71,9 +71,9 @@ pub(super) struct Replica {
     pub(super) number: usize,
     pub(super) server: ApiServer,
     pub(super) clock: Clock,
-    pub(super) answers: Answers,
-    pub(super) outside: Outside,
-    pub(super) fate: Arc<Fate>,
+    pub(super) answers: VerdictLog,
+    pub(super) outside: ExternalServices,
+    pub(super) fate: Arc<ReplicaFault>,
 }
 
 impl Replica {
@@ -99,7 +99,7 @@ impl Replica {
                 () = self.fate.dies.notified() => return,
                 () = self.fate.rivalled.notified() => {}
                 () = self.fate.deposed.notified() => {
-                    self.depose(AWAY);
+                    self.depose(DEPOSED_FOR);
                     continue;
                 }
                 // Nobody polls the process meanwhile.
@@ -131,7 +131,7 @@ impl Replica {
         let holder = lease_holder(&self.server).unwrap_or_default();
         let mut others = (0..self.simulation.replicas).map(agent);
         if let Some(other) = others.find(|replica| *replica != holder) {
-            give_lease(&self.server, &self.clock, &other);
+            transfer_lease(&self.server, &self.clock, &other);
         }
     }
 
@@ -141,8 +141,8 @@ impl Replica {
     }
 
     /// The checks, as this replica would make them.
-    pub(super) fn checks(&self, life: u64, clock: &Clock) -> Vec<Check> {
-        let tools = Tools {
+    pub(super) fn checks(&self, life: u64, clock: &Clock) -> Vec<DynCheck> {
+        let tools = CheckContext {
             client: self.server.client_as(&agent(self.number)),
             clock: clock.clone(),
             outside: self.outside.clone(),
@@ -208,10 +208,10 @@ pub(super) fn lease_holder(server: &ApiServer) -> Option<String> {
 }
 
 /// Writes `holder` into the Lease, whoever has it.
-fn give_lease(server: &ApiServer, clock: &Clock, holder: &str) {
+fn transfer_lease(server: &ApiServer, clock: &Clock, holder: &str) {
     let leases = Resource::new("coordination.k8s.io", "v1", "leases");
     let now = format!("{:.6}", clock.now());
-    let patch = Call::new(Verb::Patch(Patch::Merge), &leases)
+    let patch = ApiRequest::new(Verb::Patch(Patch::Merge), &leases)
         .namespace(NAMESPACE)
         .name(LEASE)
         .agent("wrong-clock")
@@ -228,11 +228,11 @@ pub(super) fn depose(server: &ApiServer, clock: &Clock, replicas: usize, away: D
     let Some(other) = (0..replicas).map(agent).find(|other| *other != holder) else {
         return;
     };
-    give_lease(server, clock, &other);
+    transfer_lease(server, clock, &other);
     let (server, clock) = (server.clone(), clock.clone());
     tokio::spawn(async move {
         sleep(away).await;
-        give_lease(&server, &clock, &holder);
+        transfer_lease(&server, &clock, &holder);
     });
 }
 

@@ -12,7 +12,7 @@ use crate::kueue::api::kueue;
 /// The metrics with a value for each AdmissionCheck that are compared.
 const ACTIVE: &str = "kueue_check_admission_check_active";
 const PENDING: &str = "kueue_check_pending_workloads";
-const RELEASES: &str = "kueue_check_releases_outstanding";
+const RELEASES: &str = "kueue_check_pending_cleanups";
 
 impl Cluster {
     /// Where diagnostics and gauges differ from the state of the cluster.
@@ -55,8 +55,8 @@ impl Cluster {
         );
         let metrics = Samples::read(&handle.metrics().await);
         // The figures of checks are the leader's alone; a standby keeps what ended for a minute.
-        let leads = shown["acting"] == true;
-        let owed = shown["releasesOutstanding"].as_array().map_or(0, Vec::len);
+        let leads = shown["leading"] == true;
+        let owed = shown["pendingCleanups"].as_array().map_or(0, Vec::len);
         let owed = if leads { owed } else { 0 };
         let released: i64 = metrics.of(RELEASES).map(|(_, value)| value).sum();
         same(RELEASES, released.to_string(), owed.to_string());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::Timeline;
-use super::words::{duration, tick_clock};
+use super::format::{duration, tick_clock};
 
 const SECOND: u64 = 1_000;
 const MINUTE: u64 = 60 * SECOND;

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use kueue_check::api::CheckState;
 
-use super::phase::Shown;
+use super::phase::TimelineValue;
 use super::read::{self, text};
-use super::{Phase, Sighting, Span, Timeline, Track};
+use super::{Phase, Span, Timeline, Track, WorkloadSnapshot};
 
 impl Timeline {
     /// The timeline from the first of `sightings` to `until`; later sightings are left out. Sightings may come in any order; those of one moment are taken in
     /// the order in which they come.
-    pub fn new(sightings: impl IntoIterator<Item = Sighting>, until: Timestamp) -> Self {
+    pub fn new(sightings: impl IntoIterator<Item = WorkloadSnapshot>, until: Timestamp) -> Self {
         let mut sightings: Vec<_> = sightings
             .into_iter()
             .filter(|sighting| sighting.at <= until)
@@ -27,7 +27,7 @@ impl Timeline {
     }
 }
 
-fn tracks(sightings: &[Sighting], until: Timestamp) -> Vec<Track> {
+fn tracks(sightings: &[WorkloadSnapshot], until: Timestamp) -> Vec<Track> {
     let mut drafts: BTreeMap<(String, String, String), Draft> = BTreeMap::new();
     for sighting in sightings {
         let metadata = &sighting.workload["metadata"];
@@ -70,7 +70,7 @@ impl Draft {
         }
     }
 
-    fn see(&mut self, sighting: &Sighting) {
+    fn see(&mut self, sighting: &WorkloadSnapshot) {
         if sighting.deleted {
             self.deleted = Some(sighting.at);
             self.close(sighting.at);
@@ -133,7 +133,7 @@ impl<T> Default for Lane<T> {
     }
 }
 
-impl<T: Shown> Lane<T> {
+impl<T: TimelineValue> Lane<T> {
     fn see(&mut self, at: Timestamp, what: T, message: String) {
         if let Some(open) = self.open.as_mut().filter(|open| open.what == what) {
             open.message = message;

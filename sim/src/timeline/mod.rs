@@ -1,6 +1,6 @@
 //! What happened to each Workload, drawn.
 //!
-//! [`Timeline::new`] turns what was seen of the Workloads ([`Sighting`]s, such as an API server's history) into spans: one lane of [`Phase`]s a Workload and one
+//! [`Timeline::new`] turns what was seen of the Workloads ([`WorkloadSnapshot`]s, such as an API server's history) into spans: one lane of [`Phase`]s a Workload and one
 //! lane of check states an admission check. That is a pure function; so are the ways to show it:
 //!
 //! | shown as | for |
@@ -11,29 +11,29 @@
 //! | [`Timeline::svg`] | documents: one picture of a fixed size |
 //!
 //! ```
-//! use kueue_check_sim::timeline::{Sighting, Timeline};
+//! use kueue_check_sim::timeline::{WorkloadSnapshot, Timeline};
 //! use serde_json::json;
 //!
 //! let start = "2026-11-21T09:00:00Z".parse()?;
 //! let end = "2026-11-21T09:10:00Z".parse()?;
 //! let workload = json!({"metadata": {"namespace": "team", "name": "train", "uid": "1"}});
-//! let timeline = Timeline::new([Sighting::new(start, workload)], end);
+//! let timeline = Timeline::new([WorkloadSnapshot::new(start, workload)], end);
 //! assert!(timeline.chart(100).contains("team/train"));
 //! # Ok::<(), jiff::Error>(())
 //! ```
 
 mod axis;
 mod build;
+mod format;
 mod html;
 mod phase;
 mod read;
-mod sighting;
+mod snapshot;
 mod spans;
 mod svg;
 mod text;
-mod words;
 
 pub use phase::Phase;
 pub use read::summary;
-pub use sighting::Sighting;
+pub use snapshot::WorkloadSnapshot;
 pub use spans::{Span, Timeline, Track};

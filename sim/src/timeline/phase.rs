@@ -8,10 +8,10 @@ use kueue_check::api::CheckState;
 ///
 /// ```
 /// use kueue_check_sim::scenarios::Scenario;
-/// use kueue_check_sim::{Plan, timeline::Phase::{self, Evicted, QuotaReserved, Running}};
+/// use kueue_check_sim::{FaultPlan, timeline::Phase::{self, Evicted, QuotaReserved, Running}};
 ///
 /// // A check says Retry twice.
-/// let run = Scenario::named("retry").expect("it is there").run(0, &Plan::none());
+/// let run = Scenario::named("retry").expect("it is there").run(0, &FaultPlan::none());
 /// let phases: Vec<Phase> = run.timeline().tracks[0].phases.iter().map(|span| span.what).collect();
 /// assert_eq!(phases, [QuotaReserved, Evicted, QuotaReserved, Evicted, Running]);
 /// assert_eq!(QuotaReserved.to_string(), "quota reserved");
@@ -63,7 +63,7 @@ impl fmt::Display for Phase {
 }
 
 /// What a lane shows over time.
-pub(super) trait Shown: Clone + PartialEq {
+pub(super) trait TimelineValue: Clone + PartialEq {
     /// Whether it must be seen even where it lasted no time at all: in virtual time whole evictions happen within an instant.
     fn is_notable(&self) -> bool;
 
@@ -79,7 +79,7 @@ pub(super) trait Shown: Clone + PartialEq {
     fn glyph(&self) -> char;
 }
 
-impl Shown for Phase {
+impl TimelineValue for Phase {
     fn is_notable(&self) -> bool {
         matches!(self, Self::Evicted | Self::Deactivated | Self::Finished)
     }
@@ -104,7 +104,7 @@ impl Shown for Phase {
     }
 }
 
-impl Shown for CheckState {
+impl TimelineValue for CheckState {
     fn is_notable(&self) -> bool {
         !matches!(self, Self::Pending | Self::Ready)
     }

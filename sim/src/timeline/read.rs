@@ -91,7 +91,7 @@ pub fn summary(workload: &Value) -> String {
     for (name, state, message) in checks(workload) {
         let _ = write!(line, "; {name} {state}");
         if !message.is_empty() {
-            let _ = write!(line, ": {}", super::words::one_line(&message));
+            let _ = write!(line, ": {}", super::format::one_line(&message));
         }
     }
     line

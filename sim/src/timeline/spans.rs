@@ -12,13 +12,13 @@ use super::Phase;
 ///
 /// ```
 /// use kueue_check::api::CheckState;
-/// use kueue_check_sim::{Plan, scenarios::Scenario};
+/// use kueue_check_sim::{FaultPlan, scenarios::Scenario};
 ///
-/// let run = Scenario::named("wait").expect("it is there").run(0, &Plan::none());
+/// let run = Scenario::named("wait").expect("it is there").run(0, &FaultPlan::none());
 /// let asked = &run.timeline().tracks[0].checks["check"];
 /// assert_eq!((&asked[0].what, asked[0].message.as_str()), (&CheckState::Pending, "opens at 2026-11-21T09:10:00Z"));
 /// // Until ten past nine, since the check had found out that it is to answer.
-/// assert_eq!(asked[0].lasted().as_secs().div_ceil(60), 10);
+/// assert_eq!(asked[0].duration().as_secs().div_ceil(60), 10);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span<T> {
@@ -34,7 +34,7 @@ pub struct Span<T> {
 
 impl<T> Span<T> {
     /// How long it lasted.
-    pub fn lasted(&self) -> Duration {
+    pub fn duration(&self) -> Duration {
         between(self.from, self.until)
     }
 }
@@ -43,9 +43,9 @@ impl<T> Span<T> {
 ///
 /// ```
 /// use kueue_check_sim::timeline::Phase;
-/// use kueue_check_sim::{Plan, scenarios::Scenario};
+/// use kueue_check_sim::{FaultPlan, scenarios::Scenario};
 ///
-/// let run = Scenario::named("retry").expect("it is there").run(0, &Plan::none());
+/// let run = Scenario::named("retry").expect("it is there").run(0, &FaultPlan::none());
 /// let stubborn = &run.timeline().tracks[0];
 /// assert_eq!(stubborn.times_in(Phase::Evicted), 2);
 /// // Kueue holds the quota for the two minutes after which the check wants to be asked again.
@@ -82,7 +82,7 @@ impl Track {
 
     /// How long it was in `phase`, all times together.
     pub fn time_in(&self, phase: Phase) -> Duration {
-        self.spans_of(phase).map(Span::lasted).sum()
+        self.spans_of(phase).map(Span::duration).sum()
     }
 
     /// How often it entered `phase`.

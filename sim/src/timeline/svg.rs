@@ -7,10 +7,10 @@ use std::fmt::{self, Display, Write};
 use kueue_check::api::CheckState;
 
 use super::axis::{fraction, ticks};
+use super::format::{cut, duration};
 use super::html::Escaped;
-use super::phase::Shown;
+use super::phase::TimelineValue;
 use super::spans::between;
-use super::words::{cut, duration};
 use super::{Phase, Span, Timeline, Track};
 
 /// Pixels: the whole, where the bars begin and end, and the heights of lanes.
@@ -98,7 +98,7 @@ impl Picture<'_> {
         Ok(())
     }
 
-    fn lane<T: Shown>(
+    fn lane<T: TimelineValue>(
         &self,
         f: &mut fmt::Formatter<'_>,
         spans: &[Span<T>],
@@ -119,7 +119,7 @@ impl Picture<'_> {
                 top + 2,
                 height - 4
             )?;
-            let full = format!("{} {}", span.what.label(), duration(span.lasted()));
+            let full = format!("{} {}", span.what.label(), duration(span.duration()));
             let fits = [full.as_str(), span.what.label()]
                 .into_iter()
                 .find(|words| room(words) <= width);
@@ -143,7 +143,7 @@ impl Picture<'_> {
     }
 
     fn width<T>(&self, span: &Span<T>) -> f64 {
-        (RIGHT - LEFT) * fraction(span.lasted(), self.timeline.length())
+        (RIGHT - LEFT) * fraction(span.duration(), self.timeline.length())
     }
 }
 

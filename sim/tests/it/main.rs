@@ -4,9 +4,9 @@
 
 mod apiserver;
 mod autoscaler;
+mod cpu_time;
 mod jobs;
 mod kueue;
-mod processor;
 mod simulation;
 mod timeline;
 mod traces;

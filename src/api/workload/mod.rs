@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{CheckEntry, Moment, Name, Quantity, ResourceVersion, Uid};
+use super::{AdmissionCheckState, CompactTime, Name, Quantity, ResourceVersion, Uid};
 
 pub(crate) use object::WorkloadObject;
 pub use pod_set::{PodSet, PodSetResource};
@@ -47,7 +47,7 @@ struct Data {
     name: Box<str>,
     uid: Uid,
     version: ResourceVersion,
-    created: Moment,
+    created: CompactTime,
     queue: Option<Name>,
     cluster_queue: Option<Name>,
     priority: i32,
@@ -65,7 +65,7 @@ struct Data {
     /// Shared with the Workloads that have the same.
     pod_sets: Arc<[PodSet]>,
     conditions: WorkloadConditions,
-    checks: Box<[CheckEntry]>,
+    checks: Box<[AdmissionCheckState]>,
 }
 
 /// The kind of a Workload's priority class.
@@ -175,24 +175,24 @@ impl Owner {
 ///     {"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2026-11-21T09:00:00Z"},
 /// ]}}))?;
 /// let reserved = workload.conditions().quota_reserved();
-/// assert_eq!((reserved.is_true(), reserved.at()), (true, "2026-11-21T09:00:00Z".parse().ok()));
-/// assert_eq!(workload.conditions().admitted().at(), None, "it has never been admitted");
+/// assert_eq!((reserved.is_true(), reserved.last_transition_time()), (true, "2026-11-21T09:00:00Z".parse().ok()));
+/// assert_eq!(workload.conditions().admitted().last_transition_time(), None, "it has never been admitted");
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Since {
+pub struct WorkloadCondition {
     pub(crate) status: Option<bool>,
-    pub(crate) at: Moment,
+    pub(crate) at: CompactTime,
 }
 
-impl Since {
+impl WorkloadCondition {
     /// Whether the condition is `True`.
     pub fn is_true(self) -> bool {
         self.status == Some(true)
     }
 
     /// The condition's last transition.
-    pub fn at(self) -> Option<Timestamp> {
+    pub fn last_transition_time(self) -> Option<Timestamp> {
         self.at.get()
     }
 }
@@ -211,32 +211,32 @@ impl Since {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkloadConditions {
-    pub(crate) quota_reserved: Since,
-    pub(crate) admitted: Since,
-    pub(crate) evicted: Since,
-    pub(crate) finished: Since,
+    pub(crate) quota_reserved: WorkloadCondition,
+    pub(crate) admitted: WorkloadCondition,
+    pub(crate) evicted: WorkloadCondition,
+    pub(crate) finished: WorkloadCondition,
     /// Whether it is `Finished` because another slice of the elastic job has replaced it.
     pub(crate) replaced: bool,
 }
 
 impl WorkloadConditions {
     /// `QuotaReserved`.
-    pub fn quota_reserved(&self) -> Since {
+    pub fn quota_reserved(&self) -> WorkloadCondition {
         self.quota_reserved
     }
 
     /// `Admitted`: all checks were Ready and the job may run.
-    pub fn admitted(&self) -> Since {
+    pub fn admitted(&self) -> WorkloadCondition {
         self.admitted
     }
 
     /// `Evicted`: the job is being stopped, or was and has not got quota again since.
-    pub fn evicted(&self) -> Since {
+    pub fn evicted(&self) -> WorkloadCondition {
         self.evicted
     }
 
     /// `Finished`, whether it succeeded or failed.
-    pub fn finished(&self) -> Since {
+    pub fn finished(&self) -> WorkloadCondition {
         self.finished
     }
 }
@@ -432,12 +432,12 @@ impl Workload {
     }
 
     /// The entries of `status.admissionChecks`: this check's and the others'.
-    pub fn checks(&self) -> &[CheckEntry] {
+    pub fn checks(&self) -> &[AdmissionCheckState] {
         &self.0.checks
     }
 
     /// The entry of the AdmissionCheck `name`.
-    pub fn check(&self, name: &str) -> Option<&CheckEntry> {
+    pub fn check(&self, name: &str) -> Option<&AdmissionCheckState> {
         self.0.checks.iter().find(|entry| entry.name() == name)
     }
 

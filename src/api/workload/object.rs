@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Toleration;
 use kube::core::{DynamicResourceScope, ObjectMeta};
 use serde::{Deserialize, Deserializer};
 
-use crate::api::lenient::counting_odd_fields;
+use crate::api::lenient::counting_malformed_fields;
 use crate::api::{Lenient, Quantity, SlimMeta, slim_resource};
 
 /// The object as it is decoded, before it is projected to a [`Workload`](super::Workload).
@@ -16,7 +16,7 @@ pub(crate) struct WorkloadObject {
     pub(super) spec: Spec,
     pub(super) status: Status,
     /// How many fields had a shape that Kueue does not document.
-    pub(crate) odd_fields: u32,
+    pub(crate) malformed_fields: u32,
 }
 
 // kube lets only dynamic scopes choose the version at run time.
@@ -38,13 +38,13 @@ impl<'de> Deserialize<'de> for WorkloadObject {
             #[serde(default)]
             status: Lenient<Status>,
         }
-        let (whole, odd_fields) = counting_odd_fields(|| Whole::deserialize(deserializer));
+        let (whole, odd_fields) = counting_malformed_fields(|| Whole::deserialize(deserializer));
         let whole = whole?;
         Ok(Self {
             metadata: whole.metadata,
             spec: whole.spec.0,
             status: whole.status.0,
-            odd_fields,
+            malformed_fields: odd_fields,
         })
     }
 }

@@ -12,13 +12,14 @@ use super::object::{
 use super::pod_set::{Counts, Shape, ShapeResource};
 use super::requests::per_pod;
 use super::{
-    Data, Owner, PodSet, PriorityClassKind, Since, Slice, Variant, Workload, WorkloadConditions,
+    Data, Owner, PodSet, PriorityClassKind, Slice, Variant, Workload, WorkloadCondition,
+    WorkloadConditions,
 };
 use crate::api::pod_set_update::{
     Fingerprint, FingerprintKind, PodSetUpdate, digest, fingerprint, short_digest, updates_digest,
 };
 use crate::api::quantity::Compact;
-use crate::api::{CheckEntry, CheckState, Lenient, Name, Names, ResourceVersion, Uid};
+use crate::api::{AdmissionCheckState, CheckState, Lenient, Name, Names, ResourceVersion, Uid};
 
 /// `metadata.labels` that repeat what the view has elsewhere.
 const REDUNDANT_LABEL: &str = "kueue.x-k8s.io/job-uid";
@@ -275,7 +276,7 @@ impl Projection {
         (shapes.into(), usage.into())
     }
 
-    fn entry(&mut self, entry: &Entry) -> CheckEntry {
+    fn entry(&mut self, entry: &Entry) -> AdmissionCheckState {
         let updates: Vec<PodSetUpdate> = entry
             .pod_set_updates
             .0
@@ -286,7 +287,7 @@ impl Projection {
             .iter()
             .flat_map(PodSetUpdate::fingerprints)
             .collect();
-        CheckEntry {
+        AdmissionCheckState {
             name: self.names.intern(&entry.name.0),
             state: CheckState::new(&entry.state.0),
             since: entry.last_transition_time.0.into(),
@@ -412,7 +413,7 @@ fn conditions(list: &[Lenient<Condition>]) -> WorkloadConditions {
             "False" => Some(false),
             _ => None,
         };
-        *slot = Since {
+        *slot = WorkloadCondition {
             status,
             at: condition.last_transition_time.0.into(),
         };
@@ -494,7 +495,7 @@ mod tests {
     #[test]
     fn a_workload_is_read_whole() {
         let object: WorkloadObject = serde_json::from_value(workload()).unwrap();
-        assert_eq!(object.odd_fields, 0);
+        assert_eq!(object.malformed_fields, 0);
         let workload = Projection::new(["keep".to_owned()].into()).project(object);
         assert_eq!(workload.to_string(), "team-a/job-train-1");
         assert_eq!(
@@ -522,7 +523,10 @@ mod tests {
         );
         assert!(workload.holds_quota() && !workload.is_admitted() && workload.is_active());
         assert_eq!(
-            workload.conditions().quota_reserved().at(),
+            workload
+                .conditions()
+                .quota_reserved()
+                .last_transition_time(),
             Some("2026-11-21T09:00:05Z".parse().unwrap())
         );
         let workers = &workload.pod_sets()[1];
@@ -715,7 +719,7 @@ mod tests {
             "status": {"conditions": {"QuotaReserved": true}, "admission": "cq", "admissionChecks": [[], {"name": 1, "state": {}}]},
         }))
         .unwrap();
-        assert!(object.odd_fields >= 9, "{}", object.odd_fields);
+        assert!(object.malformed_fields >= 9, "{}", object.malformed_fields);
         let workload = Projection::all_annotations().project(object);
         assert!(!workload.holds_quota() && workload.is_active());
         assert_eq!(workload.pod_sets().len(), 2);

@@ -23,14 +23,14 @@ use crate::api::{Slice, Uid, Workload};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Families {
     /// By [`group`].
-    known: BTreeMap<Uid, Vec<Known>>,
+    known: BTreeMap<Uid, Vec<KnownSlice>>,
     /// While a list is under way: what it has named.
     listed: Option<BTreeSet<Uid>>,
 }
 
 /// What is known of a slice or a variant.
 #[derive(Clone, Debug)]
-struct Known {
+struct KnownSlice {
     member: Member,
     is_variant: bool,
     replaces: Option<Box<str>>,
@@ -89,7 +89,7 @@ impl Phase {
     }
 }
 
-impl Known {
+impl KnownSlice {
     fn of(workload: &Workload) -> Option<Self> {
         let replaces = match workload.slice() {
             Slice::None if workload.variant().is_none() => return None,
@@ -119,7 +119,9 @@ impl Member {
             namespace: workload.namespace().into(),
             name: workload.name().into(),
             uid: workload.uid().clone(),
-            since: reserved.at().unwrap_or(Timestamp::UNIX_EPOCH),
+            since: reserved
+                .last_transition_time()
+                .unwrap_or(Timestamp::UNIX_EPOCH),
         }
     }
 }
@@ -144,7 +146,7 @@ impl Families {
 
     /// Takes in a state of a Workload.
     pub(crate) fn apply(&mut self, workload: &Workload) {
-        let Some(known) = Known::of(workload) else {
+        let Some(known) = KnownSlice::of(workload) else {
             return;
         };
         if let Some(listed) = &mut self.listed {
@@ -157,7 +159,7 @@ impl Families {
         {
             Some(before) => {
                 let ended = before.ended.take();
-                *before = Known { ended, ..known };
+                *before = KnownSlice { ended, ..known };
             }
             None => of_job.push(known),
         }
@@ -173,7 +175,7 @@ impl Families {
         }
     }
 
-    fn others<'a>(&'a self, workload: &'a Workload) -> impl Iterator<Item = &'a Known> {
+    fn others<'a>(&'a self, workload: &'a Workload) -> impl Iterator<Item = &'a KnownSlice> {
         let of_job = self.known.get(&group(workload));
         of_job
             .into_iter()
@@ -195,7 +197,7 @@ impl Families {
 
     /// Returns the family of `workload`.
     pub(crate) fn of(&self, workload: &Workload) -> Family {
-        let family = |role, running: Option<&Known>| Family {
+        let family = |role, running: Option<&KnownSlice>| Family {
             key: workload.family_key().clone(),
             role,
             running: running.map(|known| known.member.clone()),
@@ -233,7 +235,7 @@ impl Families {
             return None;
         }
         let of_job = self.known.get(&group(workload))?;
-        let is = |known: &&Known| known.member.uid == *workload.uid();
+        let is = |known: &&KnownSlice| known.member.uid == *workload.uid();
         Some(fate(of_job, of_job.iter().find(is)?))
     }
 
@@ -285,7 +287,7 @@ enum Baseline<'a> {
     /// Nothing says that no pod runs.
     Unknown,
     /// The pods of this slice run.
-    Known(&'a Known),
+    Known(&'a KnownSlice),
 }
 
 /// What the Workloads of one job have in common: the key of their family. Slices that no job controls
@@ -301,7 +303,7 @@ fn group(workload: &Workload) -> Uid {
 
 /// What became of the pods of `slice`, which has been replaced: going forward, the first slice that
 /// was admitted or ended says so. A slice that was never admitted had no pods.
-fn fate(of_job: &[Known], slice: &Known) -> Fate {
+fn fate(of_job: &[KnownSlice], slice: &KnownSlice) -> Fate {
     if let Some(ended) = &slice.ended {
         return ended.clone();
     }
@@ -326,7 +328,7 @@ fn fate(of_job: &[Known], slice: &Known) -> Fate {
 }
 
 /// Removes those that are `gone`. What they said about the pods of earlier slices is kept.
-fn forget(of_job: &mut Vec<Known>, gone: impl Fn(&Known) -> bool) {
+fn forget(of_job: &mut Vec<KnownSlice>, gone: impl Fn(&KnownSlice) -> bool) {
     let stopped = of_job
         .iter()
         .any(|known| gone(known) && known.phase == Phase::Stops);

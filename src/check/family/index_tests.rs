@@ -217,7 +217,7 @@ fn what_a_growth_asks_for_is_counted_by_pod_set() {
         let family = Family::of(&growth, &others);
         let pod_sets = growth.pod_sets().iter();
         let increases: Vec<u32> = pod_sets.map(|pod_set| family.increase(pod_set)).collect();
-        (increases, family.asks_for_nothing(&growth))
+        (increases, family.needs_nothing_more(&growth))
     };
     assert_eq!(increases(&growth, &[&first]), (vec![0, 3], false));
     assert_eq!(increases(&growth, &[]), (vec![1, 5], false), "not known");

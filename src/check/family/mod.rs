@@ -217,7 +217,7 @@ impl Family {
 
     /// Returns true if `workload` is a growth that asks for no pod beyond those that run: it was
     /// scaled back while it waited.
-    pub(crate) fn asks_for_nothing(&self, workload: &Workload) -> bool {
+    pub(crate) fn needs_nothing_more(&self, workload: &Workload) -> bool {
         let mut pod_sets = workload.pod_sets().iter();
         self.role == FamilyRole::Growth
             && self.running.is_some()

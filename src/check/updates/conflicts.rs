@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{KeyConflict, PodSetUpdate, PodSetUpdates, PodSetUpdatesError};
-use crate::api::{CheckEntry, Fingerprint, FingerprintKind, PodSet, ResourceFlavor, Workload};
+use crate::api::{
+    AdmissionCheckState, Fingerprint, FingerprintKind, PodSet, ResourceFlavor, Workload,
+};
 
 /// What a look at the updates and the slim view says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +25,7 @@ type Flavors = BTreeMap<String, ResourceFlavor>;
 impl PodSetUpdates {
     /// Whether these updates of the check `own` can be merged into the pods of `workload`.
     pub(crate) fn conflicts(&self, workload: &Workload, own: &str, flavors: &Flavors) -> Conflicts {
-        let others: Vec<&CheckEntry> = workload
+        let others: Vec<&AdmissionCheckState> = workload
             .checks()
             .iter()
             .filter(|entry| entry.name() != own)
@@ -240,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_fits() {
+    fn compatible_updates_are_accepted() {
         let fitting: [Build; 6] = [
             |pods| {
                 pods.label("new", "1")

@@ -5,15 +5,16 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::account::later;
-use crate::check::{HumanDuration, OnTimeout, ReleaseReason, Settled};
-use crate::runtime::preview::{Forecast, Foreseen};
-use crate::runtime::{Conclusion, EntryPatch, HeldBack, LookAgain, Note, Outcome, Standing};
+use crate::check::{HumanDuration, OnTimeout, ReleaseReason, ResolvedPolicy};
+use crate::runtime::preview::{Forecast, ForecastOutcome};
+use crate::runtime::{
+    CheckPhase, Conclusion, EntryPatch, NextEvaluation, Notice, Outcome, Suppression,
+};
 
 /// What came of asking the check.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all_fields = "camelCase", tag = "result")]
-pub(super) enum Asked {
+pub(super) enum CheckForecast {
     /// There is nothing to decide now.
     NothingToDecide { why: String },
     /// It could not be asked with these parameters.
@@ -27,13 +28,13 @@ pub(super) enum Asked {
     Answered {
         verdict: String,
         message: String,
-        follows: Follows,
+        follows: ForecastEffects,
         waits_at_most: Option<Bound>,
     },
     /// It failed to.
     Failed {
         error: String,
-        follows: Follows,
+        follows: ForecastEffects,
         waits_at_most: Option<Bound>,
     },
 }
@@ -41,12 +42,12 @@ pub(super) enum Asked {
 /// What the running program would do with the answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Follows {
+pub(super) struct ForecastEffects {
     /// What it would write; nothing, if that stands there already.
     pub(super) writes: Option<Written>,
     /// What else there is to know about that.
     pub(super) notes: Vec<String>,
-    pub(super) looks_again: LooksAgain,
+    pub(super) recheck: ForecastRecheck,
 }
 
 /// An entry as it would be written.
@@ -63,7 +64,7 @@ pub(super) struct Written {
 /// When the program looks again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "when", rename_all_fields = "camelCase")]
-pub(super) enum LooksAgain {
+pub(super) enum ForecastRecheck {
     /// When the Workload, the parameters or what the check watches changes.
     OnChange,
     /// Then too, and after this time at the latest.
@@ -81,35 +82,35 @@ pub(super) struct Bound {
 }
 
 /// `forecast` in words. `reserved` is the time of the quota reservation.
-pub(super) fn asked(forecast: Forecast, reserved: Option<Timestamp>) -> Asked {
+pub(super) fn asked(forecast: Forecast, reserved: Option<Timestamp>) -> CheckForecast {
     let Forecast { foreseen, policy } = forecast;
     let waits_at_most = bound(policy.as_ref(), reserved);
     match foreseen {
-        Foreseen::Silent(standing) => Asked::NothingToDecide {
+        ForecastOutcome::Silent(standing) => CheckForecast::NothingToDecide {
             why: silence(standing).to_owned(),
         },
-        Foreseen::Inactive { reason, message } => Asked::Inactive {
+        ForecastOutcome::Inactive { reason, message } => CheckForecast::Inactive {
             reason,
             message: message.as_str().to_owned(),
         },
-        Foreseen::NotAsked(why) => Asked::Declined {
+        ForecastOutcome::NotAsked(why) => CheckForecast::Declined {
             why: why.as_str().to_owned(),
             waits_at_most,
         },
-        Foreseen::Asked {
+        ForecastOutcome::Evaluated {
             outcome,
             conclusion,
         } => {
             let follows = follows(&conclusion, policy.as_ref());
             match outcome {
-                Outcome::Verdict(verdict) => Asked::Answered {
+                Outcome::Verdict(verdict) => CheckForecast::Answered {
                     verdict: verdict.answer.as_str().to_owned(),
                     message: verdict.message().to_owned(),
                     follows,
                     waits_at_most,
                 },
                 Outcome::Failed { message, .. } | Outcome::Blocked { message, .. } => {
-                    Asked::Failed {
+                    CheckForecast::Failed {
                         error: message.as_str().to_owned(),
                         follows,
                         waits_at_most,
@@ -121,14 +122,16 @@ pub(super) fn asked(forecast: Forecast, reserved: Option<Timestamp>) -> Asked {
 }
 
 /// Why there is nothing to decide.
-fn silence(standing: Standing) -> &'static str {
+fn silence(standing: CheckPhase) -> &'static str {
     match standing {
-        Standing::Waiting | Standing::Running => "it could not be told for which reservation",
-        Standing::AwaitingReset => "the check has spoken, and Kueue has yet to act on it",
-        Standing::PodsRemain => {
+        CheckPhase::AwaitingVerdict | CheckPhase::Admitted => {
+            "it could not be told for which reservation"
+        }
+        CheckPhase::AwaitingReset => "the check has spoken, and Kueue has yet to act on it",
+        CheckPhase::PodsRemain => {
             "pods of the job are being stopped, or have passed to another Workload of it"
         }
-        Standing::Over { why, .. } => match why {
+        CheckPhase::Ended { why, .. } => match why {
             ReleaseReason::QuotaLost => {
                 "the Workload holds no quota; checks are asked when it is reserved"
             }
@@ -145,21 +148,21 @@ fn silence(standing: Standing) -> &'static str {
     }
 }
 
-fn follows(conclusion: &Conclusion, policy: Option<&Settled>) -> Follows {
+fn follows(conclusion: &Conclusion, policy: Option<&ResolvedPolicy>) -> ForecastEffects {
     let seconds = |delay: Duration| delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
-    Follows {
+    ForecastEffects {
         writes: conclusion.write.as_ref().map(written),
         notes: conclusion
             .notes
             .iter()
             .filter_map(|noted| note(noted, policy))
             .collect(),
-        looks_again: match conclusion.look_again {
-            LookAgain::OnChange => LooksAgain::OnChange,
-            LookAgain::After(delay) => LooksAgain::After {
+        recheck: match conclusion.next_evaluation {
+            NextEvaluation::OnChange => ForecastRecheck::OnChange,
+            NextEvaluation::After(delay) => ForecastRecheck::After {
                 seconds: seconds(delay),
             },
-            LookAgain::Backoff { at_most } => LooksAgain::AfterGrowingPause {
+            NextEvaluation::Backoff { at_most } => ForecastRecheck::AfterGrowingPause {
                 at_most_seconds: at_most.map(seconds),
             },
         },
@@ -180,18 +183,18 @@ fn written(patch: &EntryPatch) -> Written {
     }
 }
 
-fn note(note: &Note, policy: Option<&Settled>) -> Option<String> {
+fn note(note: &Notice, policy: Option<&ResolvedPolicy>) -> Option<String> {
     match note {
-        Note::StateChanged { .. } => None,
-        Note::HeldBack {
-            why: HeldBack::Growth,
+        Notice::StateChanged { .. } => None,
+        Notice::Suppression {
+            why: Suppression::Growth,
             ..
         } => Some(
             "the job runs, and this Workload only asks for more pods for it: Retry and Rejected, by which Kueue would stop the whole job, are written as Pending, \
              unless the parameters say `afterAdmission.onFailure: Evict`"
                 .to_owned(),
         ),
-        Note::HeldBack { .. } => {
+        Notice::Suppression { .. } => {
             let (consecutive, most) =
                 policy.map_or((1, 0), |policy| (policy.consecutive, policy.max_evictions_per_hour));
             Some(format!(
@@ -199,17 +202,17 @@ fn note(note: &Note, policy: Option<&Settled>) -> Option<String> {
                  never said that it keeps an eye on the job stops nothing"
             ))
         }
-        Note::PreemptionUnavailable(_) => {
+        Notice::PreemptionNotSupported(_) => {
             Some("it asks for preemption, which this Kueue does not know".to_owned())
         }
-        Note::UpdatesFrozen => Some(
+        Notice::UpdatesFrozen => Some(
             "it wants other pod set updates than those that stand, which Kueue refuses while the state is Ready".to_owned(),
         ),
-        Note::PolicyApplied(field) => Some(format!("by the parameters' {field}")),
+        Notice::PolicyApplied(field) => Some(format!("by the parameters' {field}")),
     }
 }
 
-fn bound(policy: Option<&Settled>, reserved: Option<Timestamp>) -> Option<Bound> {
+fn bound(policy: Option<&ResolvedPolicy>, reserved: Option<Timestamp>) -> Option<Bound> {
     let (after, then) = policy?.pending_timeout?;
     Some(Bound {
         until: later(reserved?, after.as_secs())?,
@@ -224,4 +227,10 @@ fn bound(policy: Option<&Settled>, reserved: Option<Timestamp>) -> Option<Bound>
 /// `seconds` as people write them.
 pub(super) fn human(seconds: u64) -> String {
     HumanDuration::from(Duration::from_secs(seconds)).to_string()
+}
+
+/// `seconds` after `at`.
+pub(super) fn later(at: Timestamp, seconds: u64) -> Option<Timestamp> {
+    let delay = jiff::SignedDuration::from_secs(i64::try_from(seconds).ok()?);
+    at.checked_add(delay).ok()
 }

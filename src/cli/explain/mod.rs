@@ -1,7 +1,7 @@
 //! `explain`: why a Workload waits, and what this program would say about it now. It writes nothing: its client refuses whatever is no read.
 
-mod account;
 mod client;
+mod explanation;
 mod forecast;
 mod read;
 mod target;
@@ -15,13 +15,13 @@ use kube::Client;
 use super::{Error, Result};
 use crate::Clock;
 use crate::api::{AdmissionCheck, Projection, WorkloadObject};
-use crate::check::Check;
-use crate::runtime::preview::{Question, foresee};
-use account::{Facts, account};
-use forecast::{Asked, asked};
+use crate::check::DynCheck;
+use crate::runtime::preview::{PreviewInput, forecast};
+use explanation::{Facts, explain_workload};
+use forecast::{CheckForecast, asked};
 
-pub use account::Explanation;
 pub(super) use client::read_only;
+pub use explanation::Explanation;
 pub use target::{Target, TargetError};
 
 /// How long a check may take to answer, unless it says so itself: as when it runs.
@@ -30,7 +30,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// The explanation. `client` only reads, and so do the clients of `checks`.
 pub(super) async fn explain(
     client: &Client,
-    checks: &[Check],
+    checks: &[DynCheck],
     namespace: &str,
     target: &Target,
     clock: &Clock,
@@ -38,7 +38,7 @@ pub(super) async fn explain(
     let served = read::served(client).await?;
     let whole = read::workload(client, served.version, namespace, target).await?;
     let admission_checks = read::admission_checks(client, served.version).await?;
-    let mut projection = Projection::new(checks.iter().flat_map(Check::annotations).collect());
+    let mut projection = Projection::new(checks.iter().flat_map(DynCheck::annotations).collect());
     let object: WorkloadObject =
         serde_json::from_value(whole.clone()).map_err(|error| Error::Read {
             what: format!("the Workload of `{target}`"),
@@ -48,7 +48,7 @@ pub(super) async fn explain(
     let family = read::family(client, served.version, &workload).await?;
     let now = clock.now();
 
-    let ours: Vec<(&AdmissionCheck, &Check)> = workload
+    let ours: Vec<(&AdmissionCheck, &DynCheck)> = workload
         .checks()
         .iter()
         .filter_map(|entry| {
@@ -69,15 +69,15 @@ pub(super) async fn explain(
     let reserved = workload
         .conditions()
         .quota_reserved()
-        .at()
+        .last_transition_time()
         .filter(|_| workload.holds_quota());
-    let mut answers: BTreeMap<String, Asked> = BTreeMap::new();
+    let mut answers: BTreeMap<String, CheckForecast> = BTreeMap::new();
     for (object, check) in ours {
         let kind = check.parameters().kind;
         let answer = match read::parameters(client, kind.as_ref(), object).await {
             Err(error) => unread(error.to_string()),
             Ok(parameters) => {
-                let question = Question {
+                let question = PreviewInput {
                     check,
                     admission_check: object,
                     workload: &workload,
@@ -90,7 +90,7 @@ pub(super) async fn explain(
                     limit: LIMIT,
                     client,
                 };
-                asked(foresee(question).await, reserved)
+                asked(forecast(question).await, reserved)
             }
         };
         answers.insert(object.name().to_owned(), answer);
@@ -102,11 +102,11 @@ pub(super) async fn explain(
         admission_checks: &admission_checks,
         now,
     };
-    Ok(account(&facts, |check| answers.remove(check)))
+    Ok(explain_workload(&facts, |check| answers.remove(check)))
 }
 
-fn unread(why: String) -> Asked {
-    Asked::Declined {
+fn unread(why: String) -> CheckForecast {
+    CheckForecast::Declined {
         why,
         waits_at_most: None::<forecast::Bound>,
     }

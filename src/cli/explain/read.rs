@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::target::{Candidate, Found, Target};
 use crate::api::{
-    AdmissionCheck, AdmissionCheckObject, ApiVersion, GROUP, ProbeError, Projection,
-    ResourceFlavor, ResourceFlavorObject, Served, Workload, WorkloadObject, probe,
+    AdmissionCheck, AdmissionCheckObject, ApiVersion, DiscoveryError, GROUP, Projection,
+    ResourceFlavor, ResourceFlavorObject, ServedApi, Workload, WorkloadObject, discover,
 };
 use crate::check::{Family, ParametersKind, redact};
 use crate::cli::{Error, Result};
@@ -20,11 +20,11 @@ use crate::runtime::{Failure, StoredParameters, brief, parameters_resource};
 const PAGE: u32 = 500;
 
 /// What the cluster serves of Kueue.
-pub(super) async fn served(client: &Client) -> Result<Served> {
-    match probe(client).await {
+pub(super) async fn served(client: &Client) -> Result<ServedApi> {
+    match discover(client).await {
         Ok(probed) => Ok(probed.served),
-        Err(ProbeError::Client(error)) => {
-            let what = Wanted::get("the API groups", "");
+        Err(DiscoveryError::Client(error)) => {
+            let what = Selection::get("the API groups", "");
             Err(what.failed(&error))
         }
         Err(error) => Err(Error::Kueue(error.to_string())),
@@ -66,7 +66,7 @@ pub(super) async fn workload(
 }
 
 async fn get(api: &Api<DynamicObject>, namespace: &str, name: &str) -> Result<Option<Value>> {
-    let wanted = Wanted::get("workloads", GROUP).within(namespace);
+    let wanted = Selection::get("workloads", GROUP).within(namespace);
     let found = api
         .get_opt(name)
         .await
@@ -86,7 +86,7 @@ pub(super) async fn family(
     }
     let namespace = workload.namespace();
     let api: Api<WorkloadObject> = Api::namespaced_with(client.clone(), namespace, &version);
-    let wanted = Wanted::list("workloads", GROUP).within(namespace);
+    let wanted = Selection::list("workloads", GROUP).within(namespace);
     let listed = api.list(&ListParams::default()).await;
     let listed = listed.map_err(|error| wanted.failed(&error))?;
     let mut projection = Projection::new(BTreeSet::new());
@@ -97,7 +97,7 @@ pub(super) async fn family(
 
 /// The names and owners of all Workloads of the namespace.
 async fn candidates(api: &Api<DynamicObject>, namespace: &str) -> Result<Vec<Candidate>> {
-    let wanted = Wanted::list("workloads", GROUP).within(namespace);
+    let wanted = Selection::list("workloads", GROUP).within(namespace);
     let mut parameters = ListParams::default().limit(PAGE);
     let mut all = Vec::new();
     loop {
@@ -141,7 +141,7 @@ pub(super) async fn admission_checks(
 ) -> Result<Vec<AdmissionCheck>> {
     let api: Api<AdmissionCheckObject> = Api::all_with(client.clone(), &version);
     let listed = api.list(&ListParams::default()).await;
-    let wanted = Wanted::list("admissionchecks", GROUP);
+    let wanted = Selection::list("admissionchecks", GROUP);
     let listed = listed.map_err(|error| wanted.failed(&error))?;
     Ok(listed.items.into_iter().map(Into::into).collect())
 }
@@ -153,7 +153,7 @@ pub(super) async fn flavors(
 ) -> Result<Arc<BTreeMap<String, ResourceFlavor>>> {
     let api: Api<ResourceFlavorObject> = Api::all_with(client.clone(), &version);
     let listed = api.list(&ListParams::default()).await;
-    let wanted = Wanted::list("resourceflavors", GROUP);
+    let wanted = Selection::list("resourceflavors", GROUP);
     let listed = listed.map_err(|error| wanted.failed(&error))?;
     let flavors = listed.items.into_iter().map(ResourceFlavor::from);
     Ok(Arc::new(
@@ -191,19 +191,19 @@ pub(super) async fn parameters(
             code: 404,
             message: status.message.clone(),
         })),
-        Err(error) => Err(Wanted::list(&kind.plural, &kind.group).failed(&error)),
+        Err(error) => Err(Selection::list(&kind.plural, &kind.group).failed(&error)),
     }
 }
 
 /// What was to be read, for the error.
-struct Wanted<'a> {
+struct Selection<'a> {
     verb: &'static str,
     resource: &'a str,
     group: &'a str,
     namespace: Option<&'a str>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> Selection<'a> {
     fn get(resource: &'a str, group: &'a str) -> Self {
         Self {
             verb: "get",

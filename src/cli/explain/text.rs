@@ -4,8 +4,8 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use super::account::{CheckAccount, Explanation, Phase};
-use super::forecast::{Asked, Bound, Follows, LooksAgain, human};
+use super::explanation::{CheckExplanation, Explanation, Phase};
+use super::forecast::{Bound, CheckForecast, ForecastEffects, ForecastRecheck, human};
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -24,7 +24,7 @@ impl fmt::Display for Explanation {
             .collect();
         line(f, "queues", &queues.join(", "))?;
         line(f, "job", self.family.as_deref().unwrap_or_default())?;
-        line(f, "phase", &self.phase_said())?;
+        line(f, "phase", &self.phase_text())?;
         if !matches!(self.phase, Phase::WaitsForChecks | Phase::WaitsForAdmission) {
             line(f, "Kueue says", &self.message)?;
         }
@@ -51,7 +51,7 @@ fn line(f: &mut fmt::Formatter<'_>, label: &str, text: &str) -> fmt::Result {
 }
 
 impl Explanation {
-    fn phase_said(&self) -> String {
+    fn phase_text(&self) -> String {
         let since = self
             .since
             .map(|at| format!(" since {}", self.moment(at)))
@@ -92,7 +92,7 @@ impl Explanation {
         }
     }
 
-    fn check(&self, f: &mut fmt::Formatter<'_>, check: &CheckAccount) -> fmt::Result {
+    fn check(&self, f: &mut fmt::Formatter<'_>, check: &CheckExplanation) -> fmt::Result {
         let since = check
             .since
             .map(|at| format!(" since {}", self.moment(at)))
@@ -114,7 +114,7 @@ impl Explanation {
         Ok(())
     }
 
-    fn active(&self, check: &CheckAccount) -> String {
+    fn active(&self, check: &CheckExplanation) -> String {
         match &check.active {
             None if check.controller_name.is_none() => String::new(),
             None => "unknown: nobody has said so. Does its controller run?".to_owned(),
@@ -129,24 +129,24 @@ impl Explanation {
         }
     }
 
-    fn asked(&self, f: &mut fmt::Formatter<'_>, asked: &Asked) -> fmt::Result {
+    fn asked(&self, f: &mut fmt::Formatter<'_>, asked: &CheckForecast) -> fmt::Result {
         let bound = match asked {
-            Asked::NothingToDecide { why } => {
+            CheckForecast::NothingToDecide { why } => {
                 line(f, "now", &format!("would say nothing: {why}"))?;
                 None
             }
-            Asked::Inactive { reason, message } => {
+            CheckForecast::Inactive { reason, message } => {
                 let text = format!("cannot be asked, {reason}: {message}");
                 line(f, "now", &text)?;
                 None
             }
-            Asked::Declined {
+            CheckForecast::Declined {
                 why, waits_at_most, ..
             } => {
                 line(f, "now", &format!("was not asked: {why}"))?;
                 *waits_at_most
             }
-            Asked::Answered {
+            CheckForecast::Answered {
                 verdict,
                 message,
                 follows,
@@ -156,7 +156,7 @@ impl Explanation {
                 writes(f, follows)?;
                 *waits_at_most
             }
-            Asked::Failed {
+            CheckForecast::Failed {
                 error,
                 follows,
                 waits_at_most,
@@ -174,7 +174,7 @@ impl Explanation {
     }
 }
 
-fn answered_by(check: &CheckAccount) -> String {
+fn answered_by(check: &CheckExplanation) -> String {
     let parameters = check
         .parameters
         .as_ref()
@@ -190,7 +190,7 @@ fn answered_by(check: &CheckAccount) -> String {
     }
 }
 
-fn writes(f: &mut fmt::Formatter<'_>, follows: &Follows) -> fmt::Result {
+fn writes(f: &mut fmt::Formatter<'_>, follows: &ForecastEffects) -> fmt::Result {
     let text = match &follows.writes {
         None => "nothing would be written".to_owned(),
         Some(written) => {
@@ -211,12 +211,12 @@ fn writes(f: &mut fmt::Formatter<'_>, follows: &Follows) -> fmt::Result {
     for note in &follows.notes {
         line(f, "", note)?;
     }
-    let again = match follows.looks_again {
-        LooksAgain::OnChange => "when something changes".to_owned(),
-        LooksAgain::After { seconds } => {
+    let again = match follows.recheck {
+        ForecastRecheck::OnChange => "when something changes".to_owned(),
+        ForecastRecheck::After { seconds } => {
             format!("after {}, or when something changes", human(seconds))
         }
-        LooksAgain::AfterGrowingPause { at_most_seconds } => {
+        ForecastRecheck::AfterGrowingPause { at_most_seconds } => {
             let most = at_most_seconds
                 .map(|seconds| format!(", {} at most", human(seconds)))
                 .unwrap_or_default();

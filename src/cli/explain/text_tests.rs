@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::api::{AdmissionCheck, AdmissionCheckObject, Workload};
 use crate::check::Family;
-use crate::cli::explain::account::{Facts, account};
+use crate::cli::explain::explanation::{Facts, explain_workload};
 use crate::cli::explain::forecast::Written;
 
 fn workload(status: &Value, spec: &Value) -> Value {
@@ -58,7 +58,7 @@ fn admission_checks() -> Vec<AdmissionCheck> {
 }
 
 /// The explanation at 10:00 of a Workload, with what `asked` says of each check.
-fn explained(whole: &Value, mut asked: impl FnMut(&str) -> Option<Asked>) -> String {
+fn explained(whole: &Value, mut asked: impl FnMut(&str) -> Option<CheckForecast>) -> String {
     let workload = Workload::from_json(whole.clone()).unwrap();
     let facts = Facts {
         whole,
@@ -67,14 +67,14 @@ fn explained(whole: &Value, mut asked: impl FnMut(&str) -> Option<Asked>) -> Str
         admission_checks: &admission_checks(),
         now: "2026-11-21T10:00:00Z".parse().unwrap(),
     };
-    account(&facts, &mut asked).to_string()
+    explain_workload(&facts, &mut asked).to_string()
 }
 
-fn follows(writes: Option<Written>, looks_again: LooksAgain) -> Follows {
-    Follows {
+fn follows(writes: Option<Written>, looks_again: ForecastRecheck) -> ForecastEffects {
+    ForecastEffects {
         writes,
         notes: Vec::new(),
-        looks_again,
+        recheck: looks_again,
     }
 }
 
@@ -98,19 +98,19 @@ fn a_workload_that_waits_for_checks_is_told_in_full() {
     let text = explained(
         &workload(&reserved(&entries, &[]), &json!({"queueName": "main"})),
         |name| match name {
-            "window" => Some(Asked::Answered {
+            "window" => Some(CheckForecast::Answered {
                 verdict: "Ready".into(),
                 message: "inside the window".into(),
                 follows: follows(
                     Some(written("Ready", "inside the window")),
-                    LooksAgain::After { seconds: 90 },
+                    ForecastRecheck::After { seconds: 90 },
                 ),
                 waits_at_most: Some(Bound {
                     until: "2026-11-22T09:00:00Z".parse().unwrap(),
                     then: "Retry",
                 }),
             }),
-            "broken" => Some(Asked::Inactive {
+            "broken" => Some(CheckForecast::Inactive {
                 reason: "ParametersNotFound".into(),
                 message: "there is no Window `night`: create it".into(),
             }),
@@ -225,7 +225,7 @@ fn every_phase_is_told() {
 fn a_retry_says_when_kueue_acts_and_what_it_was_asked_says_why_not() {
     let entries = json!([{"name": "window", "state": "Retry", "message": "busy", "lastTransitionTime": "2026-11-21T09:58:00Z", "requeueAfterSeconds": 300}]);
     let text = explained(&workload(&reserved(&entries, &[]), &json!({})), |_| {
-        Some(Asked::NothingToDecide {
+        Some(CheckForecast::NothingToDecide {
             why: "the check has spoken".into(),
         })
     });
@@ -246,36 +246,36 @@ fn what_would_follow_is_told_for_every_outcome() {
         pod_set_updates: vec!["main".into(), "driver".into()],
         ..written("Retry", "busy")
     };
-    let answered = |follows| Asked::Answered {
+    let answered = |follows| CheckForecast::Answered {
         verdict: "Retry".into(),
         message: "busy".into(),
         follows,
         waits_at_most: None,
     };
-    let failed = Asked::Failed {
+    let failed = CheckForecast::Failed {
         error: "connection refused".into(),
-        follows: Follows {
+        follows: ForecastEffects {
             notes: vec!["by the parameters' onError: Admit".into()],
             ..follows(
                 None,
-                LooksAgain::AfterGrowingPause {
+                ForecastRecheck::AfterGrowingPause {
                     at_most_seconds: Some(60),
                 },
             )
         },
         waits_at_most: None,
     };
-    let not_asked = Asked::Declined {
+    let not_asked = CheckForecast::Declined {
         why: "it counts in memory".into(),
         waits_at_most: None,
     };
     for (asked, expected) in [
         (
-            answered(follows(Some(retry), LooksAgain::OnChange)),
+            answered(follows(Some(retry), ForecastRecheck::OnChange)),
             "  now         would say Retry: busy\n  written     Retry after 10m: busy, with updates of main, driver\n  looks again when something changes\n",
         ),
         (
-            answered(follows(None, LooksAgain::OnChange)),
+            answered(follows(None, ForecastRecheck::OnChange)),
             "  written     nothing would be written\n",
         ),
         (
@@ -329,7 +329,7 @@ fn what_a_workload_is_to_the_others_of_its_job_is_told() {
             admission_checks: &admission_checks(),
             now: "2026-11-21T10:00:00Z".parse().unwrap(),
         };
-        let text = account(&facts, |_| None).to_string();
+        let text = explain_workload(&facts, |_| None).to_string();
         let line = text.lines().find(|line| line.starts_with("  job "));
         line.map(|line| line["  job".len()..].trim().to_owned())
     };
@@ -352,13 +352,13 @@ fn a_machine_gets_the_same() {
         admission_checks: &admission_checks(),
         now: "2026-11-21T10:00:00Z".parse().unwrap(),
     };
-    let explanation = account(&facts, |_| {
-        Some(Asked::Answered {
+    let explanation = explain_workload(&facts, |_| {
+        Some(CheckForecast::Answered {
             verdict: "Ready".into(),
             message: "inside the window".into(),
             follows: follows(
                 Some(written("Ready", "inside the window")),
-                LooksAgain::After { seconds: 90 },
+                ForecastRecheck::After { seconds: 90 },
             ),
             waits_at_most: None,
         })
@@ -380,7 +380,7 @@ fn a_machine_gets_the_same() {
         "follows": {
             "writes": {"state": "Ready", "message": "inside the window", "requeueAfterSeconds": null, "podSetUpdates": []},
             "notes": [],
-            "looksAgain": {"when": "After", "seconds": 90},
+            "recheck": {"when": "After", "seconds": 90},
         },
     });
     assert_eq!(check["asked"], expected);

@@ -64,7 +64,7 @@ impl AdmissionCheckController for WindowCheck {
         const { ControllerName::from_static("example.com/window") }
     }
 
-    async fn check(&self, _: CheckRequest<Window>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, _: CheckRequest<Window>) -> Result<Verdict, CheckError> {
         Ok(Verdict::ready(""))
     }
 }
@@ -78,7 +78,7 @@ impl AdmissionCheckController for Plain {
         const { ControllerName::from_static("example.com/plain") }
     }
 
-    async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
         Ok(Verdict::ready(""))
     }
 }
@@ -88,10 +88,10 @@ fn window(spec: Value) -> Value {
 }
 
 fn errors(object: &Value) -> Vec<String> {
-    match Kinds::of(&[Check::new(WindowCheck)]).judge(object) {
-        Judged::Right { .. } => Vec::new(),
-        Judged::Wrong { errors, .. } => errors,
-        Judged::Other(what) => vec![format!("other: {what}")],
+    match Kinds::of(&[DynCheck::new(WindowCheck)]).validate_document(object) {
+        DocumentResult::Right { .. } => Vec::new(),
+        DocumentResult::Wrong { errors, .. } => errors,
+        DocumentResult::Other(what) => vec![format!("other: {what}")],
     }
 }
 
@@ -212,26 +212,26 @@ fn what_is_wrong_is_told_with_its_field() {
 #[test]
 fn rules_are_run_or_it_is_said_that_they_are_not() {
     let object = window(json!({"opens": "22:00", "most": 100}));
-    let expected = if RUNS_RULES {
-        Judged::Wrong {
+    let expected = if CEL_ENABLED {
+        DocumentResult::Wrong {
             name: "Window/night".to_owned(),
             errors: vec!["spec: Invalid value: most is under a hundred".to_owned()],
         }
     } else {
-        Judged::Right {
+        DocumentResult::Right {
             name: "Window/night".to_owned(),
             notes: vec!["its rules in CEL were not run: this program is built without the feature `rules`; the API server runs them".to_owned()],
         }
     };
     assert_eq!(
-        Kinds::of(&[Check::new(WindowCheck)]).judge(&object),
+        Kinds::of(&[DynCheck::new(WindowCheck)]).validate_document(&object),
         expected
     );
 }
 
 #[test]
 fn a_report_names_file_and_document_and_fails_if_anything_is_wrong_or_nothing_was_seen() {
-    let (ours, plain) = ([Check::new(WindowCheck)], [Check::new(Plain)]);
+    let (ours, plain) = ([DynCheck::new(WindowCheck)], [DynCheck::new(Plain)]);
     let good =
         "apiVersion: example.com/v1\nkind: Window\nmetadata: {name: a}\nspec: {opens: '22:00'}\n";
     let bad = "apiVersion: example.com/v1\nkind: Window\nmetadata: {name: b}\nspec: {}\n";

@@ -1,15 +1,15 @@
 //! `validate`: whether files with parameters are right, without a cluster.
 
 mod documents;
-mod judge;
+mod validation;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::{Error, Result};
-use crate::check::Check;
+use crate::check::DynCheck;
 use documents::documents;
-use judge::{Judged, Kinds};
+use validation::{DocumentResult, Kinds};
 
 /// What was found, line by line, and what follows from it.
 pub(super) struct Report {
@@ -18,7 +18,7 @@ pub(super) struct Report {
 }
 
 /// Looks at `files`; `-` is the standard input.
-pub(super) fn validate(checks: &[Check], files: &[PathBuf]) -> Result<Report> {
+pub(super) fn validate(checks: &[DynCheck], files: &[PathBuf]) -> Result<Report> {
     let kinds = Kinds::of(checks);
     let mut texts = Vec::new();
     for file in files {
@@ -48,27 +48,27 @@ fn report(kinds: &Kinds, files: &[(String, String)]) -> Report {
         for document in documents(content) {
             let place = format!("{file}: {}", document.place);
             let judged = match &document.object {
-                Ok(object) => kinds.judge(object),
-                Err(why) => Judged::Wrong {
+                Ok(object) => kinds.validate_document(object),
+                Err(why) => DocumentResult::Wrong {
                     name: "not YAML".to_owned(),
                     errors: vec![why.clone()],
                 },
             };
             match judged {
-                Judged::Right { name, notes } => {
+                DocumentResult::Right { name, notes } => {
                     right += 1;
                     text += &format!("{place}: {name} is valid\n");
                     for note in notes {
                         text += &format!("{place}: {name}: note: {note}\n");
                     }
                 }
-                Judged::Wrong { name, errors } => {
+                DocumentResult::Wrong { name, errors } => {
                     wrong += 1;
                     for error in errors {
                         text += &format!("{place}: {name}: {error}\n");
                     }
                 }
-                Judged::Other(what) => text += &format!("{place}: skipped, {what}\n"),
+                DocumentResult::Other(what) => text += &format!("{place}: skipped, {what}\n"),
             }
         }
     }

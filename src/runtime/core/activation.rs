@@ -1,23 +1,19 @@
 //! Activation: whether an AdmissionCheck can be evaluated, and its condition `Active`.
 
-use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
-use tokio::time::Instant;
-
 use super::cache::Key;
-use super::checks::{ManagedCheck, Problem, Tried, ValidParameters};
+use super::managed_check::{ActivationInput, Next, Problem, ValidParameters, view};
 use super::tasks::{InFlight, NotActivated};
 use super::workloads::is_undecided;
 use super::{Core, Report, Task, Timer};
 use crate::api::{AdmissionCheck, Name};
 use crate::check::{Message, Policy};
-use crate::runtime::activation::{Located, active, after_admission, decode, locate};
+use crate::runtime::activation::{Located, decode, locate};
 use crate::runtime::decide::Delay;
 use crate::runtime::queue::Lane;
-use crate::runtime::writer::{ConditionPatch, WriteError};
+use crate::runtime::writer::WriteError;
 
 /// How often the same condition may be written in a row before it is written more slowly: another
 /// client writes it too.
@@ -25,111 +21,6 @@ const REPEATS_AT_ONCE: u32 = 3;
 /// The steps of the backoff that come before the first retry after a check has refused its
 /// parameters: about a minute.
 const REFUSED_STEPS: u32 = 6;
-
-/// Whether an AdmissionCheck can be evaluated.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Activation {
-    /// The inputs about which `judged` is, or of the attempt that failed last.
-    tried: Option<Tried>,
-    /// Whether it is active; with the AdmissionCheck's generation for which that holds.
-    judged: Option<(i64, Result<(), Problem>)>,
-    /// The last parameters with which it was activated.
-    valid: Option<Arc<ValidParameters>>,
-    in_flight: bool,
-    retry_at: Option<Instant>,
-    /// Attempts in a row that failed.
-    failures: u32,
-    /// How often in a row the check itself refused the parameters while it was evaluated.
-    refusals: u32,
-}
-
-/// What to do about the inputs as they are now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
-    /// They are being tried, or others are.
-    Wait,
-    /// They were tried.
-    Known,
-    /// They are new.
-    Try,
-}
-
-impl Activation {
-    pub(super) fn valid(&self) -> Option<&Arc<ValidParameters>> {
-        self.valid.as_ref()
-    }
-
-    pub(super) fn judged(&self) -> Option<Result<(), &Problem>> {
-        let (_, judged) = self.judged.as_ref()?;
-        Some(view(judged))
-    }
-
-    pub(super) fn cancel(&mut self) {
-        self.in_flight = false;
-    }
-
-    fn next(&self, inputs: &Tried) -> Next {
-        match &self.tried {
-            _ if self.in_flight => Next::Wait,
-            Some(tried) if tried == inputs => Next::Known,
-            _ => Next::Try,
-        }
-    }
-}
-
-fn view(judged: &Result<(), Problem>) -> Result<(), &Problem> {
-    match judged {
-        Ok(()) => Ok(()),
-        Err(problem) => Err(problem),
-    }
-}
-
-/// How an AdmissionCheck's conditions are written.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Announcement {
-    pub(super) in_flight: bool,
-    retry_at: Option<Instant>,
-    failures: u32,
-    /// How often in a row the same conditions had to be written.
-    repeats: u32,
-    last: Option<Vec<(String, String)>>,
-    /// The status about which an event was last recorded.
-    recorded: Option<String>,
-}
-
-impl Announcement {
-    pub(super) fn cancel(&mut self) {
-        self.in_flight = false;
-    }
-}
-
-impl ManagedCheck {
-    /// The conditions that it should have, `Active` first: they are written together, because an
-    /// apply that leaves one out removes it. `None` until it is known whether it is active.
-    pub(super) fn conditions(
-        &self,
-        now: Timestamp,
-        steady: Timestamp,
-    ) -> Option<Vec<ConditionPatch>> {
-        let (generation, judged) = self.activation.judged.as_ref()?;
-        let problem = judged
-            .as_ref()
-            .err()
-            .map(|problem| (problem.reason.as_str(), &problem.message));
-        let active = active(&self.object, problem, *generation, now);
-        let message = self.after_admission.message(steady);
-        let record = message.map(|message| after_admission(&self.object, message, now));
-        Some(iter::once(active).chain(record).collect())
-    }
-
-    /// Takes what the API server returned, unless something newer is known.
-    pub(super) fn take_written(&mut self, object: AdmissionCheck) {
-        if object.uid() == self.object.uid() && !object.version.is_older_than(&self.object.version)
-        {
-            self.object = object;
-        }
-    }
-}
 
 impl Core {
     pub(super) fn refresh_all(&mut self) {
@@ -170,24 +61,24 @@ impl Core {
             .map(|(_, store)| store);
         let (stored, revision) = match locate(&check.object, &kinds, store) {
             Located::Unknown => return,
-            Located::Bad { reason, message } => {
+            Located::Invalid { reason, message } => {
                 let problem = Problem::new(reason, message);
                 self.set_activation_timer(name, None);
                 if let Some(check) = self.checks.get_mut(name) {
-                    check.activation.tried = None;
+                    check.activation.input = None;
                 }
                 return self.judge(name, generation, Err(problem));
             }
             Located::Found(stored, revision) => (stored, revision),
         };
-        let inputs = Tried {
+        let inputs = ActivationInput {
             uid: check.object.uid().clone(),
             generation,
             parameters: revision,
         };
         match check.activation.next(&inputs) {
             Next::Wait => return,
-            Next::Known => return self.announce(name),
+            Next::Known => return self.write_active(name),
             Next::Try => {}
         }
         let valid = match decode(&kinds, stored) {
@@ -195,7 +86,7 @@ impl Core {
             Err(problem) => {
                 self.set_activation_timer(name, None);
                 if let Some(check) = self.checks.get_mut(name) {
-                    check.activation.tried = Some(inputs);
+                    check.activation.input = Some(inputs);
                 }
                 let problem = Problem::new("ParametersInvalid", problem);
                 return self.judge(name, generation, Err(problem));
@@ -226,7 +117,7 @@ impl Core {
     pub(super) fn activated(
         &mut self,
         name: &Name,
-        tried: Tried,
+        tried: ActivationInput,
         valid: Arc<ValidParameters>,
         result: Result<(), NotActivated>,
     ) {
@@ -240,7 +131,7 @@ impl Core {
         let activation = &mut check.activation;
         activation.in_flight = false;
         let generation = tried.generation;
-        activation.tried = Some(tried);
+        activation.input = Some(tried);
         activation.failures = match &result {
             Err(NotActivated::Failed(_)) => activation.failures.saturating_add(1),
             _ => 0,
@@ -249,7 +140,7 @@ impl Core {
         match result {
             Ok(()) => {
                 let author = self.controllers[check.controller].check.policy();
-                check.policy = Policy::settle(valid.read.policy.as_ref(), &author);
+                check.policy = Policy::resolve(valid.read.policy.as_ref(), &author);
                 check.activation.valid = Some(valid);
                 self.set_activation_timer(name, None);
                 self.judge(name, generation, Ok(()));
@@ -301,7 +192,7 @@ impl Core {
         if changed && unusable {
             self.enqueue_users(name);
         }
-        self.announce(name);
+        self.write_active(name);
     }
 
     /// A check refused its parameters while it was evaluated. It is activated again after a delay
@@ -343,7 +234,7 @@ impl Core {
     }
 
     /// Writes the conditions of an AdmissionCheck, if they are not as they should be.
-    pub(super) fn announce(&mut self, name: &Name) {
+    pub(super) fn write_active(&mut self, name: &Name) {
         let (now, steady) = (self.now.wall, self.steady());
         if !self.leads() {
             return;
@@ -439,7 +330,7 @@ impl Core {
             }
         };
         self.set_announcement_timer(name, delay);
-        self.announce(name);
+        self.write_active(name);
     }
 
     fn set_activation_timer(&mut self, name: &Name, delay: Option<Duration>) {
@@ -464,7 +355,7 @@ impl Core {
     pub(super) fn activation_due(&mut self, name: &Name) {
         if let Some(check) = self.checks.get_mut(name) {
             check.activation.retry_at = None;
-            check.activation.tried = None;
+            check.activation.input = None;
         }
         self.refresh(name);
     }
@@ -473,7 +364,7 @@ impl Core {
         if let Some(check) = self.checks.get_mut(name) {
             check.announcement.retry_at = None;
         }
-        self.announce(name);
+        self.write_active(name);
     }
 }
 
@@ -484,17 +375,20 @@ mod tests {
 
     use super::super::{Controller, Effect, Input, LeaseState, Limits, Now, TaskId, TaskResult};
     use super::*;
-    use crate::api::{ApiVersion, Served, Uid};
+    use crate::api::{ApiVersion, ResourceFlavor, ServedApi, Uid, Workload};
     use crate::check::{
-        AdmissionCheckController, Check, CheckError, CheckRequest, ControllerName, Parameters,
+        AdmissionCheckController, CheckError, CheckRequest, ControllerName, DynCheck, Parameters,
         ParametersKind, Verdict,
     };
     use crate::runtime::backoff::Backoff;
-    use crate::runtime::evaluate::NoAnswer;
-    use crate::runtime::intake::{Revision, StoredParameters};
+    use crate::runtime::core::managed_check::Activation;
+    use crate::runtime::decide::Outcome;
+    use crate::runtime::evaluate::CallError;
+    use crate::runtime::informers::{Revision, StoredParameters};
+    use tokio::time::Instant;
 
-    fn inputs(generation: i64) -> Tried {
-        Tried {
+    fn inputs(generation: i64) -> ActivationInput {
+        ActivationInput {
             uid: Uid::new("u"),
             generation,
             parameters: Revision::default(),
@@ -505,7 +399,7 @@ mod tests {
     fn what_was_tried_is_not_tried_again_until_it_changes_or_a_retry_is_due() {
         let fresh = Activation::default();
         let tried = Activation {
-            tried: Some(inputs(1)),
+            input: Some(inputs(1)),
             ..Activation::default()
         };
         let in_flight = Activation {
@@ -548,7 +442,7 @@ mod tests {
             const { ControllerName::from_static("example.com/limited") }
         }
 
-        async fn check(&self, request: CheckRequest<Limit>) -> Result<Verdict, CheckError> {
+        async fn evaluate(&self, request: CheckRequest<Limit>) -> Result<Verdict, CheckError> {
             Ok(Verdict::ready(&request.parameters().0))
         }
     }
@@ -570,8 +464,8 @@ mod tests {
                 concurrency: 10,
                 backoff: Backoff::new(Duration::from_secs(1), Duration::from_mins(5), 0),
             };
-            let controllers = [Controller::from(Check::new(Limited))].into();
-            let served = Served::assumed(ApiVersion::V1beta2);
+            let controllers = [Controller::from(DynCheck::new(Limited))].into();
+            let served = ServedApi::fallback(ApiVersion::V1beta2);
             let mut driver = Self {
                 core: Core::new(controllers, limits, served, now),
                 now,
@@ -592,7 +486,7 @@ mod tests {
             driver.feed(parameters(Event::InitApply(stored("a"))));
             driver.feed(parameters(Event::InitApply(stored("b"))));
             driver.feed(parameters(Event::InitDone));
-            driver.feed(Input::Lease(LeaseState::Held));
+            driver.feed(Input::Lease(LeaseState::Acquired));
             // A new leader lists Workloads anew.
             for event in [Event::Init, Event::InitDone] {
                 let selected = true;
@@ -633,6 +527,13 @@ mod tests {
             parameters.downcast::<Limit>().unwrap().0.clone()
         }
 
+        /// The evaluation that was started, if there is one.
+        fn evaluation(&mut self) -> Option<TaskId> {
+            let mut tasks = self.started.iter();
+            let at = tasks.position(|(_, task)| matches!(task, Task::Evaluate(_)))?;
+            Some(self.started.remove(at).0)
+        }
+
         fn activates(&self) -> bool {
             let mut tasks = self.started.iter();
             tasks.any(|(_, task)| matches!(task, Task::Activate { .. }))
@@ -654,7 +555,7 @@ mod tests {
     }
 
     fn timed_out() -> NotActivated {
-        NotActivated::Failed(NoAnswer::TimedOut(Duration::from_secs(30)))
+        NotActivated::Failed(CallError::TimedOut(Duration::from_secs(30)))
     }
 
     #[tokio::test(start_paused = true)]
@@ -687,5 +588,111 @@ mod tests {
         driver.pass(Duration::from_mins(5));
         driver.activated(Ok(()));
         assert!(driver.core.checks["c"].active().unwrap().is_ok());
+    }
+
+    fn with_quota(version: u32, message: &str) -> Workload {
+        let workload = Workload::from_json(json!({
+            "metadata": {"namespace": "t", "name": "w", "uid": "w", "resourceVersion": version.to_string()},
+            "spec": {"podSets": [{"name": "main", "count": 1}]},
+            "status": {
+                "conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": "1970-01-01T00:00:01Z"}],
+                "admission": {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1, "flavors": {"cpu": "spot"}}]},
+                "admissionChecks": [{"name": "c", "state": "Pending", "message": message}],
+            },
+        }));
+        workload.unwrap()
+    }
+
+    fn flavor(zone: &str) -> ResourceFlavor {
+        ResourceFlavor {
+            name: "spot".to_owned(),
+            node_labels: [("zone".to_owned(), zone.to_owned())].into(),
+            ..ResourceFlavor::default()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_verdict_is_dropped_when_what_it_was_decided_from_changed_meanwhile() {
+        type Change = fn(&mut Driver);
+        let table: [(&str, Change, bool); 4] = [
+            ("nothing", |_| {}, true),
+            (
+                "the parameters",
+                |driver| {
+                    driver.refers_to(2, "b");
+                    driver.activated(Ok(()));
+                },
+                false,
+            ),
+            (
+                "a flavor",
+                |driver| driver.feed(Input::Flavors(Event::Apply(flavor("b")))),
+                false,
+            ),
+            (
+                "a flavor, to what it was",
+                |driver| driver.feed(Input::Flavors(Event::Apply(flavor("a")))),
+                true,
+            ),
+        ];
+        for (changed, change, written) in table {
+            let mut driver = Driver::new();
+            driver.feed(Input::Flavors(Event::Apply(flavor("a"))));
+            driver.refers_to(1, "a");
+            driver.activated(Ok(()));
+            let (event, selected) = (Event::Apply(with_quota(5, "")), true);
+            driver.feed(Input::Workloads { event, selected });
+            let id = driver.evaluation().expect("it is evaluated");
+            change(&mut driver);
+            assert!(
+                driver.evaluation().is_none(),
+                "{changed}: not twice at once"
+            );
+            let outcome = Outcome::Verdict(Verdict::ready("ok"));
+            let (label, took, events) = ("", Duration::ZERO, Vec::new());
+            let result = TaskResult::Evaluated {
+                outcome,
+                label,
+                took,
+                events,
+            };
+            driver.feed(Input::Finished(id, result));
+            driver.pass(Duration::from_secs(10));
+            let mut tasks = driver.started.iter();
+            let writes = tasks.any(|(_, task)| matches!(task, Task::WriteEntry { .. }));
+            assert_eq!(writes, written, "{changed} changed");
+            assert_eq!(driver.evaluation().is_none(), written, "{changed} changed");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_changed_flavor_is_decided_about_again() {
+        let mut driver = Driver::new();
+        driver.feed(Input::Flavors(Event::Apply(flavor("a"))));
+        driver.refers_to(1, "a");
+        driver.activated(Ok(()));
+        let (event, selected) = (Event::Apply(with_quota(5, "")), true);
+        driver.feed(Input::Workloads { event, selected });
+        let id = driver.evaluation().expect("it is evaluated");
+        let result = TaskResult::Evaluated {
+            outcome: Outcome::Blocked {
+                message: Message::new("another zone"),
+                again: None,
+            },
+            label: "",
+            took: Duration::ZERO,
+            events: Vec::new(),
+        };
+        driver.feed(Input::Finished(id, result));
+        let mut tasks = driver.started.iter();
+        let at = tasks.position(|(_, task)| matches!(task, Task::WriteEntry { .. }));
+        let (id, _) = driver.started.remove(at.expect("it is written"));
+        let written = with_quota(6, "another zone");
+        driver.feed(Input::Finished(id, TaskResult::EntryWritten(Ok(written))));
+        for (zone, again) in [("a", false), ("b", true)] {
+            driver.feed(Input::Flavors(Event::Apply(flavor(zone))));
+            driver.pass(Duration::from_secs(10));
+            assert_eq!(driver.evaluation().is_some(), again, "zone {zone}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
 use crate::api::{Name, ResourceVersion, Uid, Workload};
-use crate::runtime::decide::Memory;
+use crate::runtime::decide::ReservationState;
 use crate::runtime::queue::Lane;
 use crate::runtime::writer::EntryDigest;
 
@@ -80,15 +80,15 @@ pub(crate) struct KeyState {
     /// although it began in the same second.
     pub(super) evicted: bool,
     /// Whether a task is in flight for it.
-    pub(super) busy: bool,
+    pub(super) in_flight: bool,
     /// Enqueue again when that task ends.
-    pub(super) again: Option<Lane>,
+    pub(super) pending_lane: Option<Lane>,
     /// Writes in a row that failed.
     pub(super) failed_writes: u16,
     pub(super) timer: Option<Instant>,
     /// When it was last evaluated, in tenths of a second since the core was made.
     pub(super) evaluated_at: Option<NonZeroU32>,
-    pub(super) memory: Memory,
+    pub(super) memory: ReservationState,
 }
 
 impl KeyState {
@@ -101,12 +101,12 @@ impl KeyState {
             expected: None,
             started: false,
             evicted: false,
-            busy: false,
-            again: None,
+            in_flight: false,
+            pending_lane: None,
             failed_writes: 0,
             timer: None,
             evaluated_at: None,
-            memory: Memory::default(),
+            memory: ReservationState::default(),
         }
     }
 
@@ -116,7 +116,7 @@ impl KeyState {
     }
 
     /// Starts a reservation: nothing of the one before counts.
-    pub(super) fn begin(
+    pub(super) fn start_reservation(
         &mut self,
         since: Timestamp,
         started: bool,
@@ -136,7 +136,7 @@ impl KeyState {
         self.evicted = false;
         self.evaluated_at = None;
         self.failed_writes = 0;
-        self.memory = Memory::default();
+        self.memory = ReservationState::default();
     }
 
     /// How long the reservation has been held at `steady`, by the core's own clock.
@@ -150,14 +150,14 @@ impl KeyState {
     /// How urgent its evaluation is; `undecided` says whether a job waits for the first verdict.
     pub(super) fn lane(&self, undecided: bool) -> Lane {
         match (undecided, self.expected) {
-            (true, _) => Lane::Fresh,
+            (true, _) => Lane::New,
             (false, None) => Lane::Restore,
             (false, Some(_)) => Lane::Recheck,
         }
     }
 
     fn is_idle(&self) -> bool {
-        self.reservation.is_none() && !self.busy
+        self.reservation.is_none() && !self.in_flight
     }
 }
 
@@ -171,7 +171,7 @@ impl TrackedWorkload {
     }
 
     /// The Workload as it was last known.
-    pub(super) fn last_known(&self) -> Option<&Workload> {
+    pub(super) fn newest(&self) -> Option<&Workload> {
         match &self.presence {
             Presence::Present(workload) => Some(workload),
             Presence::Gone(tombstone) => Some(&tombstone.last),
@@ -289,7 +289,7 @@ impl WorkloadCache {
     }
 
     /// Whether a newer state than `workload` is known, or that it left the watch later.
-    pub(super) fn knows_newer(&self, workload: &Workload) -> bool {
+    pub(super) fn has_newer(&self, workload: &Workload) -> bool {
         let version = workload.resource_version();
         match self
             .tracked
@@ -340,7 +340,7 @@ impl WorkloadCache {
     }
 
     /// A list begins.
-    pub(super) fn begin_list(&mut self) {
+    pub(super) fn start_list(&mut self) {
         self.listing = Some(Listing::default());
     }
 
@@ -368,7 +368,7 @@ impl WorkloadCache {
     }
 
     /// Drops what nothing depends on any more; `busy` says whether a cleanup needs it.
-    pub(super) fn tidy(&mut self, uid: &Uid, busy: impl Fn(&Key) -> bool) {
+    pub(super) fn remove_idle(&mut self, uid: &Uid, busy: impl Fn(&Key) -> bool) {
         let Some(tracked) = self.tracked.get_mut(uid) else {
             return;
         };
@@ -451,21 +451,21 @@ mod tests {
 
     /// News of one object, each with the version it shows.
     #[derive(Clone, Copy, Debug, PartialEq)]
-    enum News {
+    enum Change {
         Applied(u32),
         Deleted(u32),
         Reply(u32),
     }
 
-    fn take(cache: &mut WorkloadCache, news: News) {
+    fn take(cache: &mut WorkloadCache, news: Change) {
         match news {
-            News::Applied(version) => {
+            Change::Applied(version) => {
                 cache.apply(&workload(version), Origin::Watch);
             }
-            News::Deleted(version) => {
+            Change::Deleted(version) => {
                 cache.remove(&Uid::new("u"), Some(&workload(version)));
             }
-            News::Reply(version) => {
+            Change::Reply(version) => {
                 cache.apply(&workload(version), Origin::Reply);
             }
         }
@@ -473,7 +473,7 @@ mod tests {
 
     /// All orders in which the watch's events keep theirs and replies come whenever they like,
     /// but after the state that they are a reply about was known.
-    fn interleavings(watch: &[News], replies: &[News]) -> Vec<Vec<News>> {
+    fn interleavings(watch: &[Change], replies: &[Change]) -> Vec<Vec<Change>> {
         match (watch, replies) {
             ([], replies) => permutations(replies),
             (watch, []) => vec![watch.to_vec()],
@@ -496,7 +496,7 @@ mod tests {
         }
     }
 
-    fn permutations(items: &[News]) -> Vec<Vec<News>> {
+    fn permutations(items: &[Change]) -> Vec<Vec<Change>> {
         if items.is_empty() {
             return vec![Vec::new()];
         }
@@ -514,7 +514,7 @@ mod tests {
 
     #[test]
     fn news_in_any_order_ends_in_the_newest_state() {
-        use News::{Applied, Deleted, Reply};
+        use Change::{Applied, Deleted, Reply};
         for (watch, replies, end) in [
             (
                 vec![Applied(1), Applied(2), Applied(4)],
@@ -552,7 +552,7 @@ mod tests {
         let mut cache = WorkloadCache::default();
         let uid = Uid::new("u");
         cache.apply(&workload(3), Origin::Watch);
-        cache.begin_list();
+        cache.start_list();
         assert_eq!(cache.end_list(), (vec![uid.clone()], Vec::new()));
         assert!(cache.remove(&uid, None).is_some());
         assert!(matches!(
@@ -573,7 +573,7 @@ mod tests {
     fn a_list_that_shows_older_versions_names_them() {
         let mut cache = WorkloadCache::default();
         cache.apply(&workload(9), Origin::Watch);
-        cache.begin_list();
+        cache.start_list();
         assert!(matches!(
             cache.apply(&workload(4), Origin::Watch),
             Applied::Superseded(_)

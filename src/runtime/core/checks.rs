@@ -1,112 +1,16 @@
 //! AdmissionChecks of this process.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use kube::runtime::watcher::Event;
 
-use super::activation::{Activation, Announcement};
 use super::after_admission::AfterAdmission;
 use super::cache::Key;
+use super::managed_check::ManagedCheck;
 use super::{Core, Report};
-use crate::api::{AdmissionCheck, Name, Uid, Workload};
-use crate::check::{Message, ParametersProblem, Policy, Read, ReleaseReason, Settled};
-use crate::runtime::intake::{Failure, Revision, StoredParameters};
-use crate::runtime::writer::field_manager;
-
-/// One AdmissionCheck that a controller of this process answers.
-#[derive(Clone, Debug)]
-pub(crate) struct ManagedCheck {
-    pub(crate) object: AdmissionCheck,
-    pub(crate) controller: usize,
-    /// The field manager of what is written for it.
-    pub(super) manager: Arc<str>,
-    pub(super) policy: Settled,
-    pub(super) activation: Activation,
-    pub(super) announcement: Announcement,
-    pub(super) after_admission: AfterAdmission,
-}
-
-/// Parameters with which an AdmissionCheck was activated.
-#[derive(Debug)]
-pub(crate) struct ValidParameters {
-    pub(crate) read: Read,
-    pub(crate) generation: i64,
-}
-
-/// Why an AdmissionCheck is not active.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Problem {
-    pub(crate) reason: String,
-    pub(crate) message: Message,
-}
-
-impl Problem {
-    pub(super) fn new(reason: &str, message: impl Into<Message>) -> Self {
-        Self {
-            reason: reason.to_owned(),
-            message: message.into(),
-        }
-    }
-
-    /// As a check author gets it.
-    pub(super) fn public(&self) -> ParametersProblem<'_> {
-        ParametersProblem::new(&self.reason, self.message.as_str())
-    }
-}
-
-/// Which AdmissionCheck and parameters were tried.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Tried {
-    pub(super) uid: Uid,
-    pub(super) generation: i64,
-    pub(super) parameters: Revision,
-}
-
-/// With what Workloads are evaluated.
-pub(super) enum Readiness<'a> {
-    Unknown,
-    Inactive(&'a Problem),
-    Usable(&'a Arc<ValidParameters>),
-}
-
-impl ManagedCheck {
-    fn new(object: AdmissionCheck, controller: usize, name: &str, author: &Policy) -> Self {
-        Self {
-            manager: field_manager(name, object.name()).into(),
-            after_admission: AfterAdmission::read(object.after_admission.as_ref()),
-            object,
-            controller,
-            policy: Policy::settle(None, author),
-            activation: Activation::default(),
-            announcement: Announcement::default(),
-        }
-    }
-
-    /// The last valid parameters, also while newer ones are invalid (rule 12).
-    pub(crate) fn valid(&self) -> Option<&Arc<ValidParameters>> {
-        self.activation.valid()
-    }
-
-    /// Whether it is active, and why not; `None` until that is known.
-    pub(crate) fn active(&self) -> Option<Result<(), &Problem>> {
-        self.activation.judged()
-    }
-
-    pub(super) fn readiness(&self) -> Readiness<'_> {
-        match (self.valid(), self.activation.judged()) {
-            (Some(valid), _) => Readiness::Usable(valid),
-            (None, Some(Err(problem))) => Readiness::Inactive(problem),
-            (None, _) => Readiness::Unknown,
-        }
-    }
-
-    /// Its tasks in flight were canceled.
-    pub(super) fn cancel_tasks(&mut self) {
-        self.activation.cancel();
-        self.announcement.cancel();
-    }
-}
+use crate::api::{AdmissionCheck, Name, Workload};
+use crate::check::ReleaseReason;
+use crate::runtime::informers::{Failure, StoredParameters};
 
 impl Core {
     pub(super) fn handle_check(&mut self, event: Event<AdmissionCheck>) {
@@ -205,7 +109,7 @@ impl Core {
             .collect();
         for key in users {
             self.end_reservation(&key, Some(ReleaseReason::CheckRemoved), false);
-            self.tidy(&key);
+            self.remove_idle(&key);
         }
     }
 
@@ -229,7 +133,7 @@ impl Core {
             Event::InitDone => Some(None),
             Event::Apply(object) | Event::Delete(object) => Some(Some(object.name.clone())),
         };
-        self.parameters[kind].1.take(event);
+        self.parameters[kind].1.apply(event);
         if let Some(name) = changed {
             self.refresh_users(kind, name.as_deref());
         }

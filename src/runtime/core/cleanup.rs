@@ -8,18 +8,18 @@ use tokio::time::Instant;
 
 use super::cache::{Key, KeyState, Origin};
 use super::tasks::InFlight;
-use super::workloads::why_replaced;
+use super::workloads::replacement_reason;
 use super::{Core, Report, Task};
 use crate::api::{Name, Workload, digest};
-use crate::check::{PodSetUpdates, ReleaseReason, Released, Reservation};
-use crate::runtime::decide::{Delay, EntryPatch, Outcome, Standing};
-use crate::runtime::evaluate::NoAnswer;
+use crate::check::{PodSetUpdates, ReleaseOutcome, ReleaseReason, Reservation};
+use crate::runtime::decide::{CheckPhase, Delay, EntryPatch, Outcome};
+use crate::runtime::evaluate::CallError;
 use crate::runtime::queue::Lane;
 use crate::runtime::writer::WriteError;
 
 /// A replica that starts to lead runs the cleanups that came up in this time before it, because
 /// the old leader may have died in between.
-const INHERITED: Duration = Duration::from_mins(1);
+const TAKEOVER_WINDOW: Duration = Duration::from_mins(1);
 /// The message of a withdrawn entry.
 const WITHDRAWN: &str = "quota was lost; decided again with the next reservation";
 
@@ -187,8 +187,8 @@ impl Core {
 
     /// What the old leader must have done long ago is not done again.
     pub(super) fn drop_inherited_cleanups(&mut self) {
-        for key in self.cleanups.drop_older(self.now.instant, INHERITED) {
-            self.tidy(&key);
+        for key in self.cleanups.drop_older(self.now.instant, TAKEOVER_WINDOW) {
+            self.remove_idle(&key);
         }
     }
 
@@ -197,7 +197,7 @@ impl Core {
         if !self.leads() {
             return;
         }
-        let Some(state) = self.workloads.key(key).filter(|state| !state.busy) else {
+        let Some(state) = self.workloads.key(key).filter(|state| !state.in_flight) else {
             return;
         };
         let controller = state.controller();
@@ -256,13 +256,13 @@ impl Core {
         };
         let key = Key::new(by.uid(), check);
         let is_held = |state: &KeyState| state.reservation == Some(by.since());
-        let waits = |state: &KeyState| !state.busy && self.cleanups.get(&key, by).is_some();
+        let waits = |state: &KeyState| !state.in_flight && self.cleanups.get(&key, by).is_some();
         let state = self.workloads.key(&key);
         if state.is_some_and(|state| is_held(state) || waits(state)) {
             return why;
         }
         let last = self.workloads.get(by.uid());
-        let last = last.and_then(|tracked| tracked.last_known());
+        let last = last.and_then(|tracked| tracked.newest());
         if last.is_some_and(|workload| workload.conditions().evicted().is_true()) {
             ReleaseReason::Evicted
         } else {
@@ -280,7 +280,7 @@ impl Core {
         if self.cleanups.blocks(key) {
             self.enqueue(key, Lane::Release);
         }
-        self.settle(key);
+        self.finish_without_write(key);
     }
 
     pub(super) fn reason_found(
@@ -299,7 +299,7 @@ impl Core {
         }
         if found
             .as_ref()
-            .is_some_and(|workload| self.workloads.knows_newer(workload))
+            .is_some_and(|workload| self.workloads.has_newer(workload))
         {
             // The watch has shown more since it was read.
             return self.run_cleanup(key);
@@ -312,17 +312,20 @@ impl Core {
             (None, _) => (ReleaseReason::Deleted, false),
             (Some(_), None) => (ReleaseReason::CheckRemoved, false),
             (Some(workload), Some(lifetime)) => match self.phase(workload, &key.check, lifetime) {
-                Standing::Over { why, withdraw } => (why, withdraw),
+                CheckPhase::Ended { why, withdraw } => (why, withdraw),
                 // It had not ended: a list was older than the watch. What was allocated is its own.
                 _ if Reservation::last_of(workload, &key.check) == *reservation => {
-                    return self.reservation_lives(key, reservation);
+                    return self.reservation_exists(key, reservation);
                 }
                 // It has quota again already, which is another reservation.
-                _ => (why_replaced(workload, Some(reservation.since())), false),
+                _ => (
+                    replacement_reason(workload, Some(reservation.since())),
+                    false,
+                ),
             },
         };
         let Some(cleanup) = self.cleanups.get_mut(key, reservation) else {
-            return self.settle(key);
+            return self.finish_without_write(key);
         };
         cleanup.why = Some(why);
         cleanup.withdraw = found.filter(|_| stale);
@@ -330,7 +333,7 @@ impl Core {
     }
 
     /// There is nothing to clean up for `reservation`: what was to be released is still its own.
-    fn reservation_lives(&mut self, key: &Key, reservation: &Reservation) {
+    fn reservation_exists(&mut self, key: &Key, reservation: &Reservation) {
         let cleanup = self.cleanups.get_mut(key, reservation);
         let release = cleanup.is_some_and(|cleanup| cleanup.release);
         if let Some(state) = self.workloads.key_mut(key) {
@@ -350,7 +353,7 @@ impl Core {
             label: result.as_ref().map_or_else(WriteError::as_str, |_| "ok"),
         });
         let Some(cleanup) = self.cleanups.get_mut(key, reservation) else {
-            return self.settle(key);
+            return self.finish_without_write(key);
         };
         match result {
             Ok(_) | Err(WriteError::Gone) => cleanup.withdraw = None,
@@ -368,30 +371,30 @@ impl Core {
         &mut self,
         key: &Key,
         reservation: &Reservation,
-        result: Result<Released, NoAnswer>,
+        result: Result<ReleaseOutcome, CallError>,
     ) {
         let report = Report::Released {
             reservation: reservation.clone(),
             label: match &result {
-                Ok(Released::Done) => "done",
-                Ok(Released::Later(_)) => "later",
-                Ok(Released::NothingToRelease) => "nothing",
+                Ok(ReleaseOutcome::Done) => "done",
+                Ok(ReleaseOutcome::RetryAfter(_)) => "later",
+                Ok(ReleaseOutcome::NeverAllocates) => "nothing",
                 Err(error) => error.as_str(),
             },
             error: result.as_ref().err().map(ToString::to_string),
         };
         self.report(report);
         match result {
-            Ok(Released::Done) => {
+            Ok(ReleaseOutcome::Done) => {
                 self.release_done(key, reservation);
             }
-            Ok(Released::NothingToRelease) => {
+            Ok(ReleaseOutcome::NeverAllocates) => {
                 if let Some(controller) = self.workloads.key(key).map(KeyState::controller) {
                     self.work.never_allocate.insert(controller);
                 }
                 self.release_done(key, reservation);
             }
-            Ok(Released::Later(delay)) => {
+            Ok(ReleaseOutcome::RetryAfter(delay)) => {
                 let delay = Delay::retry(delay).get();
                 self.retry_cleanup(key, reservation, "it takes time", Some(delay));
             }
@@ -405,7 +408,7 @@ impl Core {
             cleanup.release = false;
             self.run_cleanup(key);
         } else {
-            self.settle(key);
+            self.finish_without_write(key);
         }
     }
 
@@ -423,7 +426,7 @@ impl Core {
             .key(key)
             .is_some_and(|state| state.reservation.is_some());
         let Some(cleanup) = self.cleanups.get_mut(key, reservation) else {
-            return self.settle(key);
+            return self.finish_without_write(key);
         };
         cleanup.failures = cleanup.failures.saturating_add(1);
         let failures = cleanup.failures;
@@ -505,8 +508,11 @@ mod tests {
         let mut cleanups = Cleanups::default();
         cleanups.add(&key, cleanup(1, None, true));
         let now = Instant::now();
-        assert_eq!(cleanups.drop_older(now + INHERITED, INHERITED), []);
-        let late = now + INHERITED + Duration::from_secs(1);
-        assert_eq!(cleanups.drop_older(late, INHERITED), [key]);
+        assert_eq!(
+            cleanups.drop_older(now + TAKEOVER_WINDOW, TAKEOVER_WINDOW),
+            []
+        );
+        let late = now + TAKEOVER_WINDOW + Duration::from_secs(1);
+        assert_eq!(cleanups.drop_older(late, TAKEOVER_WINDOW), [key]);
     }
 }

@@ -2,8 +2,8 @@
 
 use super::tasks::{Task, TaskId};
 use crate::api::{AdmissionCheck, ApiVersion, CheckState, Workload};
-use crate::check::{EventNote, Family, Reservation};
-use crate::runtime::decide::Note;
+use crate::check::{CheckEvent, Family, Reservation};
+use crate::runtime::decide::Notice;
 
 /// One thing to do.
 #[derive(Clone, Debug)]
@@ -57,10 +57,10 @@ pub(crate) enum Report {
         label: &'static str,
     },
     /// Something follows from a verdict.
-    Note {
+    Notice {
         reservation: Reservation,
         controller: usize,
-        note: Box<Note>,
+        note: Box<Notice>,
         held: std::time::Duration,
     },
     /// A running job was stopped.
@@ -88,7 +88,7 @@ pub(crate) enum Report {
     /// The check's own event about a Workload.
     Event {
         reservation: Reservation,
-        event: EventNote,
+        event: CheckEvent,
     },
     /// A release was called.
     Released {

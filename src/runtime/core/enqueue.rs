@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::cache::Key;
 use super::{Core, Timer};
 use crate::api::Uid;
-use crate::check::{Reservation, Wake};
+use crate::check::{Reservation, Trigger};
 use crate::runtime::decide::Delay;
 use crate::runtime::queue::Lane;
 
@@ -29,7 +29,10 @@ impl Core {
                 && let Some((key, lane)) = self.work.queues[controller].pop(last)
             {
                 self.process(&key);
-                let in_flight = self.workloads.key(&key).is_some_and(|state| state.busy);
+                let in_flight = self
+                    .workloads
+                    .key(&key)
+                    .is_some_and(|state| state.in_flight);
                 if lane == Lane::Restore && in_flight {
                     self.work.restoring.in_flight.insert(key);
                 }
@@ -50,7 +53,7 @@ impl Core {
     }
 
     /// Enqueues what `trigger` names.
-    pub(super) fn handle_trigger(&mut self, controller: usize, trigger: &Wake) {
+    pub(super) fn handle_trigger(&mut self, controller: usize, trigger: &Trigger) {
         if !self.leads() {
             return;
         }
@@ -66,39 +69,39 @@ impl Core {
             keys.filter(of_controller).collect::<Vec<_>>()
         };
         let triggered: Vec<Key> = match trigger {
-            Wake::Nothing => return,
-            Wake::Outstanding => return self.list_unreleased(controller),
-            Wake::Uid(uid) => keys_of(uid),
-            Wake::Workload { namespace, name } => {
+            Trigger::Ignore => return,
+            Trigger::UnreleasedReservations => return self.list_unreleased(controller),
+            Trigger::Uid(uid) => keys_of(uid),
+            Trigger::Workload { namespace, name } => {
                 let named = self.workloads.present().find(|(workload, _)| {
                     workload.name() == name && workload.namespace() == namespace
                 });
                 let uid = named.map(|(workload, _)| workload.uid().clone());
                 uid.as_ref().map(keys_of).unwrap_or_default()
             }
-            Wake::AdmissionCheck(check) => {
+            Trigger::AdmissionCheck(check) => {
                 let keys = self.workloads.keys().map(|(key, _)| key);
                 keys.filter(|key| *key.check == **check && of_controller(key))
                     .collect()
             }
-            Wake::Everything => {
+            Trigger::AllWorkloads => {
                 let keys = self.workloads.keys().map(|(key, _)| key);
                 keys.filter(of_controller).collect()
             }
         };
         for key in triggered {
-            self.enqueue_again(&key);
+            self.enqueue_recheck(&key);
         }
     }
 
     /// Enqueues `key` for another evaluation, but not sooner than a pause after the last one.
-    pub(super) fn enqueue_again(&mut self, key: &Key) {
+    pub(super) fn enqueue_recheck(&mut self, key: &Key) {
         let tenths = self.tenths();
         let Some(state) = self.workloads.key_mut(key) else {
             return;
         };
-        if state.busy {
-            state.again = Some(state.again.unwrap_or(Lane::Recheck));
+        if state.in_flight {
+            state.pending_lane = Some(state.pending_lane.unwrap_or(Lane::Recheck));
             return;
         }
         let since_last = state
@@ -140,8 +143,8 @@ impl Core {
         let Some(state) = tracked.key_mut(&key.check) else {
             return;
         };
-        if state.busy {
-            state.again = Some(state.again.map_or(lane, |again| again.min(lane)));
+        if state.in_flight {
+            state.pending_lane = Some(state.pending_lane.map_or(lane, |again| again.min(lane)));
             return;
         }
         let (before, controller) = (state.timer.take(), state.controller());
@@ -191,15 +194,15 @@ impl Core {
     }
 
     /// A task of `key` has ended: what came up meanwhile is enqueued.
-    pub(super) fn settle(&mut self, key: &Key) {
+    pub(super) fn finish_without_write(&mut self, key: &Key) {
         self.work.restoring.in_flight.remove(key);
         let again = match self.workloads.key_mut(key) {
-            Some(state) if !state.busy => state.again.take(),
-            _ => return self.tidy(key),
+            Some(state) if !state.in_flight => state.pending_lane.take(),
+            _ => return self.remove_idle(key),
         };
         match again {
             None => {}
-            Some(Lane::Recheck) => self.enqueue_again(key),
+            Some(Lane::Recheck) => self.enqueue_recheck(key),
             Some(lane) => self.enqueue(key, lane),
         }
         let waits = self
@@ -212,16 +215,16 @@ impl Core {
         if let Some(workload) = self.workloads.workload(&key.uid).cloned() {
             self.reconcile_check(&workload, None, &key.check);
         }
-        self.tidy(key);
+        self.remove_idle(key);
     }
 
-    pub(super) fn tidy(&mut self, key: &Key) {
-        self.tidy_workload(&key.uid);
+    pub(super) fn remove_idle(&mut self, key: &Key) {
+        self.remove_idle_workload(&key.uid);
     }
 
-    pub(super) fn tidy_workload(&mut self, uid: &Uid) {
+    pub(super) fn remove_idle_workload(&mut self, uid: &Uid) {
         let cleanups = &self.cleanups;
-        self.workloads.tidy(uid, |key| cleanups.blocks(key));
+        self.workloads.remove_idle(uid, |key| cleanups.blocks(key));
     }
 
     /// The reservation that `key` is decided for.

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cache::Key;
-use super::checks::{Problem, Readiness, ValidParameters};
+use super::managed_check::{Problem, Readiness, ValidParameters};
 use super::report::summary;
 use super::tasks::{Basis, InFlight};
 use super::{Core, EvaluationTask, Report, Task};
 use crate::api::Workload;
-use crate::check::{ErrorKind, EventNote, ReleaseReason, Reservation, Verdict};
-use crate::runtime::decide::{Conclusion, Facts, Growth, Outcome, Standing, conclude};
+use crate::check::{CheckEvent, ErrorKind, ReleaseReason, Reservation, Verdict};
+use crate::runtime::decide::{CheckPhase, Conclusion, Facts, Growth, Outcome, conclude};
 use crate::runtime::queue::Lane;
 
 impl Core {
@@ -27,8 +27,8 @@ impl Core {
         };
         let controller = check.controller;
         match self.phase(&workload, &key.check, self.controllers[controller].lifetime) {
-            Standing::Waiting | Standing::Running => {}
-            Standing::AwaitingReset | Standing::PodsRemain | Standing::Over { .. } => return,
+            CheckPhase::AwaitingVerdict | CheckPhase::Admitted => {}
+            CheckPhase::AwaitingReset | CheckPhase::PodsRemain | CheckPhase::Ended { .. } => return,
         }
         match check.readiness() {
             // Everything is evaluated when it is known.
@@ -37,7 +37,7 @@ impl Core {
                 let problem = problem.clone();
                 self.report_inactive(key, controller, &problem);
             }
-            Readiness::Usable(valid) => {
+            Readiness::Active(valid) => {
                 let valid = Arc::clone(valid);
                 self.evaluate(key, &workload, controller, valid);
             }
@@ -90,7 +90,7 @@ impl Core {
         // Where nothing is asked for, what is held for the pods that run may pass to it all the same.
         state.started = true;
         state.evaluated_at = evaluated_at;
-        if family.asks_for_nothing(workload) {
+        if family.needs_nothing_more(workload) {
             let pods = family.all_running_pods().unwrap_or_default();
             let message = format!("asks for no more than the {pods} pods that run");
             return self.conclude(key, &Outcome::Verdict(Verdict::ready(message)));
@@ -128,7 +128,7 @@ impl Core {
         basis: &Basis,
         outcome: &Outcome,
         (label, took): (&'static str, Duration),
-        events: Vec<EventNote>,
+        events: Vec<CheckEvent>,
     ) {
         self.report(Report::Evaluated {
             check: key.check.to_string(),
@@ -141,10 +141,10 @@ impl Core {
             // One that was decided from other inputs is not bound to these (rule 2).
             Freshness::Stale => {
                 if let Some(state) = self.workloads.key_mut(key) {
-                    state.again = None;
+                    state.pending_lane = None;
                     state.expected = None;
                 }
-                self.enqueue(key, Lane::Fresh);
+                self.enqueue(key, Lane::New);
             }
             Freshness::Current => {
                 for event in events {
@@ -153,7 +153,7 @@ impl Core {
                         event,
                     });
                 }
-                self.remember_outcome(key, &basis.reservation, outcome, label);
+                self.record_outcome(key, &basis.reservation, outcome, label);
                 if let Outcome::Failed {
                     kind: ErrorKind::Parameters,
                     message,
@@ -166,7 +166,7 @@ impl Core {
                 self.conclude(key, outcome);
             }
         }
-        self.settle(key);
+        self.finish_without_write(key);
     }
 
     /// Whether a verdict that was decided from `basis` still holds.
@@ -185,7 +185,7 @@ impl Core {
         let check = self.checks.get(&key.check);
         let ended = check.is_some_and(|check| {
             let lifetime = self.controllers[check.controller].lifetime;
-            self.phase(workload, &key.check, lifetime) == Standing::PodsRemain
+            self.phase(workload, &key.check, lifetime) == CheckPhase::PodsRemain
         });
         if ended {
             return Freshness::Over;
@@ -211,7 +211,7 @@ impl Core {
         }
     }
 
-    fn remember_outcome(
+    fn record_outcome(
         &mut self,
         key: &Key,
         reservation: &Reservation,
@@ -243,13 +243,13 @@ impl Core {
         if let Some(state) = self.workloads.key_mut(key) {
             state.memory = conclusion.memory.clone();
         }
-        if conclusion.memory.watched == Some(true)
+        if conclusion.memory.monitored == Some(true)
             && let Some(check) = self.checks.get_mut(&key.check)
             && check.policy.on_failure.is_none()
             && !check.after_admission.monitors
         {
             check.after_admission.monitors = true;
-            self.announce(&key.check);
+            self.write_active(&key.check);
         }
         match &conclusion.write {
             Some(patch) => self.write(key, workload, patch.clone(), conclusion),
@@ -263,14 +263,16 @@ impl Core {
         let check = self.checks.get(&key.check)?;
         let lifetime = self.controllers[check.controller].lifetime;
         let running = match self.phase(workload, &key.check, lifetime) {
-            Standing::Waiting => false,
-            Standing::Running => true,
-            Standing::AwaitingReset | Standing::PodsRemain | Standing::Over { .. } => return None,
+            CheckPhase::AwaitingVerdict => false,
+            CheckPhase::Admitted => true,
+            CheckPhase::AwaitingReset | CheckPhase::PodsRemain | CheckPhase::Ended { .. } => {
+                return None;
+            }
         };
         let reservation = Reservation::of(workload, &key.check)?;
         let facts = Facts {
             entry: workload.check(&key.check)?,
-            running,
+            admitted: running,
             growth: Growth::of(&self.families.of(workload)),
             served: self.served,
             policy: &check.policy,

@@ -6,7 +6,7 @@ use super::cache::Key;
 use super::{Core, Shown};
 use crate::api::{Uid, Workload};
 use crate::check::{Family, Fate, Lifetime, ReleaseReason};
-use crate::runtime::decide::{Standing, reason_to_stop, standing};
+use crate::runtime::decide::{CheckPhase, check_phase, reason_to_stop};
 
 /// What Workloads were to the others of their jobs before a change.
 pub(super) struct Before(Vec<(Uid, Place)>);
@@ -57,10 +57,10 @@ impl Core {
                 self.workloads.remove(&uid, Some(&workload));
             } else if self.leads() && !workload.is_admitted() {
                 for check in self.checks_of(&workload) {
-                    self.enqueue_again(&Key::new(&uid, &check));
+                    self.enqueue_recheck(&Key::new(&uid, &check));
                 }
             }
-            self.tidy_workload(&uid);
+            self.remove_idle_workload(&uid);
         }
     }
 
@@ -72,24 +72,24 @@ impl Core {
     }
 
     /// Where `workload` stands for the check `check`, among the others of its job.
-    pub(super) fn phase(&self, workload: &Workload, check: &str, lifetime: Lifetime) -> Standing {
+    pub(super) fn phase(&self, workload: &Workload, check: &str, lifetime: Lifetime) -> CheckPhase {
         let key = workload.family_key();
-        match standing(workload, check, lifetime) {
-            Standing::Over {
+        match check_phase(workload, check, lifetime) {
+            CheckPhase::Ended {
                 why: ReleaseReason::Finished,
                 withdraw,
             } => {
                 let why = match self.families.fate(workload) {
-                    Some(Fate::Runs) => return Standing::PodsRemain,
+                    Some(Fate::Runs) => return CheckPhase::PodsRemain,
                     Some(Fate::Replaced(by)) => ReleaseReason::Replaced {
                         by: by.reservation(check, key),
                     },
                     Some(Fate::Evicted) => ReleaseReason::Evicted,
                     Some(Fate::Finished) | None => ReleaseReason::Finished,
                 };
-                Standing::Over { why, withdraw }
+                CheckPhase::Ended { why, withdraw }
             }
-            Standing::Over { why, withdraw } => Standing::Over {
+            CheckPhase::Ended { why, withdraw } => CheckPhase::Ended {
                 why: self.or_sibling_won(workload, check, why),
                 withdraw,
             },
@@ -99,7 +99,7 @@ impl Core {
 
     /// Why the reservation of `workload` ended, which has left the watch in this state; `None` if
     /// that is not known, because it may have been deleted.
-    pub(super) fn why_left(&self, workload: &Workload, check: &str) -> Option<ReleaseReason> {
+    pub(super) fn end_reason(&self, workload: &Workload, check: &str) -> Option<ReleaseReason> {
         let why = reason_to_stop(workload)?;
         (why != ReleaseReason::Deleted).then(|| self.or_sibling_won(workload, check, why))
     }
@@ -139,7 +139,7 @@ impl Core {
 
     pub(super) fn show_workload(&mut self, workload: &Workload) {
         let family = Box::new(self.families.of(workload));
-        self.show(Shown::Applied(workload.clone(), family));
+        self.notify_observers(Shown::Applied(workload.clone(), family));
     }
 }
 

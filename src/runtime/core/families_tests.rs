@@ -8,11 +8,11 @@ use tokio::time::Instant;
 use super::super::{
     Controller, Core, Effect, Input, LeaseState, Limits, Now, Shown, Task, TaskResult,
 };
-use crate::api::{AdmissionCheck, ApiVersion, CheckState, Served, Workload};
+use crate::api::{AdmissionCheck, ApiVersion, CheckState, ServedApi, Workload};
 use crate::check::family::recordings::{Change, recordings};
 use crate::check::{
-    AdmissionCheckController, Check, CheckError, CheckRequest, ControllerName, FamilyRole,
-    NoParameters, ReleaseReason, Released, Verdict,
+    AdmissionCheckController, CheckError, CheckRequest, ControllerName, DynCheck, FamilyRole,
+    NoParameters, ReleaseOutcome, ReleaseReason, Verdict,
 };
 use crate::runtime::backoff::Backoff;
 use crate::runtime::decide::Outcome;
@@ -27,7 +27,7 @@ impl AdmissionCheckController for Seats {
         const { ControllerName::from_static("example.com/seats") }
     }
 
-    async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
         Ok(Verdict::ready("has a seat"))
     }
 }
@@ -59,11 +59,11 @@ impl Driver {
             concurrency: 10,
             backoff: Backoff::new(Duration::from_secs(1), Duration::from_mins(5), 0),
         };
-        let served = Served {
+        let served = ServedApi {
             selects_reserved: true,
-            ..Served::assumed(ApiVersion::V1beta2)
+            ..ServedApi::fallback(ApiVersion::V1beta2)
         };
-        let controllers = [Controller::from(Check::new(Seats))].into();
+        let controllers = [Controller::from(DynCheck::new(Seats))].into();
         let mut driver = Self {
             core: Core::new(controllers, limits, served, now),
             now,
@@ -88,7 +88,7 @@ impl Driver {
         self.feed(Input::AdmissionChecks(Event::InitApply(check.unwrap())));
         self.feed(Input::AdmissionChecks(Event::InitDone));
         self.list();
-        self.feed(Input::Lease(LeaseState::Held));
+        self.feed(Input::Lease(LeaseState::Acquired));
         self.list();
     }
 
@@ -191,7 +191,7 @@ impl Driver {
             } => {
                 self.allocated.remove(&reservation.to_string());
                 self.released.push((reservation.name().to_owned(), why));
-                TaskResult::Released(Ok(Released::Done))
+                TaskResult::Released(Ok(ReleaseOutcome::Done))
             }
             Task::ListUnreleased { .. } => TaskResult::Unreleased(Ok(Vec::new())),
             Task::Activate { .. } => TaskResult::Activated(Ok(())),

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::cache::Key;
 use super::{Core, Effect, Report};
-use crate::api::Served;
+use crate::api::ServedApi;
 use crate::runtime::queue::Lane;
 
 /// What is known of the lease.
@@ -16,7 +16,7 @@ pub(crate) enum LeaseState {
     /// Another replica holds it, or nobody is known to.
     Standby,
     /// This replica holds it.
-    Held,
+    Acquired,
     /// This replica held it and could not renew it in time. Nobody else is known to have had it.
     Lapsed,
 }
@@ -55,12 +55,12 @@ pub(super) struct Restoring {
 
 /// For how long at most what is new waits for what was approved before: an outage of a check must
 /// not hold up everything.
-const RESTORE: Duration = Duration::from_mins(1);
+const RESTORE_TIMEOUT: Duration = Duration::from_mins(1);
 
 impl Core {
     pub(super) fn handle_lease(&mut self, state: LeaseState) {
         match (state, self.role) {
-            (LeaseState::Held, Role::Standby) => {
+            (LeaseState::Acquired, Role::Standby) => {
                 self.set_role(Role::Starting);
                 if self.lists.workloads {
                     // A new leader must see what the old one wrote.
@@ -69,7 +69,7 @@ impl Core {
                 self.lead_if_synced();
             }
             // Nobody else led meanwhile, so what is known is still true.
-            (LeaseState::Held, Role::Suspended) => {
+            (LeaseState::Acquired, Role::Suspended) => {
                 self.set_role(Role::Starting);
                 self.lead_if_synced();
             }
@@ -102,7 +102,7 @@ impl Core {
         }
         self.set_role(Role::Leading);
         self.work.restoring = Restoring {
-            until: Some(self.now.instant + RESTORE),
+            until: Some(self.now.instant + RESTORE_TIMEOUT),
             in_flight: BTreeSet::new(),
         };
         self.drop_inherited_cleanups();
@@ -128,10 +128,10 @@ impl Core {
         self.work.restoring.in_flight.clear();
         self.work.busy.fill(0);
         for state in self.workloads.keys_mut() {
-            if std::mem::take(&mut state.busy) {
+            if std::mem::take(&mut state.in_flight) {
                 // What a canceled write has done is not known.
                 state.expected = None;
-                state.again = None;
+                state.pending_lane = None;
             }
         }
         for unreleased in &mut self.work.unreleased {
@@ -144,7 +144,7 @@ impl Core {
 
     /// The cluster serves Kueue's API in another way: the watches begin anew, and what was in
     /// flight starts again. What is to be released stays.
-    pub(super) fn handle_served(&mut self, served: Served) {
+    pub(super) fn handle_served(&mut self, served: ServedApi) {
         self.served = served;
         self.cancel_tasks();
         self.lists.workloads = false;

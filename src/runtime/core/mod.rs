@@ -14,6 +14,7 @@ mod enqueue;
 mod evaluations;
 mod families;
 mod leadership;
+mod managed_check;
 mod report;
 mod tasks;
 mod unreleased;
@@ -29,17 +30,17 @@ use jiff::{SignedDuration, Timestamp};
 use kube::runtime::watcher::Event;
 use tokio::time::Instant;
 
-use super::activation::Shelf;
+use super::activation::ParametersStore;
 use super::backoff::Backoff;
-use super::intake::{Failure, StoredParameters};
+use super::informers::{Failure, StoredParameters};
 use super::queue::Queue;
-use crate::api::{AdmissionCheck, Name, ResourceFlavor, Served, Uid, Workload};
-use crate::check::{Check, Families, Lifetime, ParametersKind, Wake};
+use crate::api::{AdmissionCheck, Name, ResourceFlavor, ServedApi, Uid, Workload};
+use crate::check::{DynCheck, Families, Lifetime, ParametersKind, Trigger};
 
 pub(crate) use cache::{Key, WorkloadCache};
-pub(crate) use checks::ManagedCheck;
 pub(crate) use effects::{Effect, Report, Shown};
 pub(crate) use leadership::{LeaseState, Role};
+pub(crate) use managed_check::ManagedCheck;
 pub(crate) use report::Recent;
 pub(crate) use tasks::{EvaluationTask, NotActivated, Task, TaskId, TaskResult};
 
@@ -58,13 +59,13 @@ pub(crate) struct Now {
 /// A controller of this process, with what never changes of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Controller {
-    pub(crate) check: Check,
+    pub(crate) check: DynCheck,
     pub(crate) name: String,
     pub(crate) lifetime: Lifetime,
 }
 
-impl From<Check> for Controller {
-    fn from(check: Check) -> Self {
+impl From<DynCheck> for Controller {
+    fn from(check: DynCheck) -> Self {
         Self {
             name: check.controller_name().as_str().to_owned(),
             lifetime: check.lifetime(),
@@ -103,12 +104,12 @@ pub(crate) enum Input {
     /// A cause of evaluations, for the controller with this number.
     Trigger {
         controller: usize,
-        trigger: Wake,
+        trigger: Trigger,
     },
     /// What is known of the lease.
     Lease(LeaseState),
     /// The cluster serves Kueue's API like this.
-    Served(Served),
+    Served(ServedApi),
     /// A task ended.
     Finished(TaskId, TaskResult),
     /// Nothing but the time.
@@ -128,7 +129,7 @@ pub(crate) struct Limits {
 pub(crate) struct Core {
     pub(crate) controllers: Arc<[Controller]>,
     limits: Limits,
-    pub(crate) served: Served,
+    pub(crate) served: ServedApi,
     /// When it was made.
     created: Now,
     now: Now,
@@ -137,7 +138,7 @@ pub(crate) struct Core {
     pub(crate) workloads: WorkloadCache,
     families: Families,
     pub(crate) checks: BTreeMap<Name, ManagedCheck>,
-    parameters: Vec<(ParametersKind, Shelf)>,
+    parameters: Vec<(ParametersKind, ParametersStore)>,
     flavors: Arc<BTreeMap<String, ResourceFlavor>>,
     pub(crate) cleanups: Cleanups,
     pub(crate) work: Work,
@@ -199,7 +200,7 @@ impl Core {
     pub(crate) fn new(
         controllers: Arc<[Controller]>,
         limits: Limits,
-        served: Served,
+        served: ServedApi,
         now: Now,
     ) -> Self {
         let mut kinds: Vec<ParametersKind> = controllers
@@ -229,7 +230,7 @@ impl Core {
             checks: BTreeMap::new(),
             parameters: kinds
                 .into_iter()
-                .map(|kind| (kind, Shelf::default()))
+                .map(|kind| (kind, ParametersStore::default()))
                 .collect(),
             flavors: Arc::default(),
             cleanups: Cleanups::default(),
@@ -373,7 +374,7 @@ impl Core {
         self.effects.push(Effect::Report(report));
     }
 
-    fn show(&mut self, shown: Shown) {
+    fn notify_observers(&mut self, shown: Shown) {
         self.effects.push(Effect::Show(shown));
     }
 }

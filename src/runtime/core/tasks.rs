@@ -9,14 +9,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::cache::Key;
-use super::checks::{Tried, ValidParameters};
+use super::managed_check::{ActivationInput, ValidParameters};
 use super::{Core, Effect};
 use crate::api::{AdmissionCheck, Name, ResourceFlavor, ResourceVersion, Uid, Workload};
 use crate::check::{
-    AnyParameters, EventNote, Family, Inactive, ReleaseReason, Released, Reservation,
+    AnyParameters, CheckEvent, Family, Inactive, ReleaseOutcome, ReleaseReason, Reservation,
 };
 use crate::runtime::decide::{Conclusion, EntryPatch, Outcome};
-use crate::runtime::evaluate::NoAnswer;
+use crate::runtime::evaluate::CallError;
 use crate::runtime::writer::{ConditionPatch, WriteError};
 
 /// The number of a task, never used twice.
@@ -101,12 +101,12 @@ pub(crate) enum TaskResult {
         outcome: Outcome,
         label: &'static str,
         took: Duration,
-        events: Vec<EventNote>,
+        events: Vec<CheckEvent>,
     },
     EntryWritten(Result<Workload, WriteError>),
     Read(Result<Option<Workload>, WriteError>),
-    Released(Result<Released, NoAnswer>),
-    Unreleased(Result<Vec<Reservation>, NoAnswer>),
+    Released(Result<ReleaseOutcome, CallError>),
+    Unreleased(Result<Vec<Reservation>, CallError>),
     Activated(Result<(), NotActivated>),
     ConditionsWritten(Result<Box<AdmissionCheck>, WriteError>),
 }
@@ -136,7 +136,7 @@ pub(crate) enum NotActivated {
     /// The check returned that it is not.
     Inactive(Inactive),
     /// The call failed, which says nothing about the parameters.
-    Failed(NoAnswer),
+    Failed(CallError),
 }
 
 /// What a task in flight is for.
@@ -178,7 +178,7 @@ pub(super) enum InFlight {
     },
     Activation {
         check: Name,
-        tried: Tried,
+        tried: ActivationInput,
         valid: Arc<ValidParameters>,
     },
     Conditions {
@@ -240,7 +240,7 @@ impl Core {
         if let Some(key) = purpose.key() {
             let key = key.clone();
             if let Some(state) = self.workloads.key_mut(&key) {
-                state.busy = true;
+                state.in_flight = true;
                 let controller = state.controller();
                 self.work.busy[controller] += 1;
             }
@@ -257,7 +257,7 @@ impl Core {
         if let Some(key) = purpose.key()
             && let Some(state) = self.workloads.key_mut(key)
         {
-            state.busy = false;
+            state.in_flight = false;
             let controller = state.controller();
             self.work.busy[controller] = self.work.busy[controller].saturating_sub(1);
         }

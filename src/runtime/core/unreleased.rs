@@ -5,7 +5,7 @@ use super::tasks::InFlight;
 use super::{Core, Report, Task, Timer};
 use crate::api::Name;
 use crate::check::{ReleaseReason, Reservation};
-use crate::runtime::evaluate::NoAnswer;
+use crate::runtime::evaluate::CallError;
 
 /// The listing of one controller.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +45,7 @@ impl Core {
     pub(super) fn unreleased_listed(
         &mut self,
         controller: usize,
-        result: Result<Vec<Reservation>, NoAnswer>,
+        result: Result<Vec<Reservation>, CallError>,
     ) {
         let unreleased = &mut self.work.unreleased[controller];
         unreleased.in_flight = false;
@@ -54,7 +54,7 @@ impl Core {
             Ok(reservations) => {
                 unreleased.failures = 0;
                 for reservation in reservations {
-                    self.reclaim(controller, reservation);
+                    self.enqueue_unreleased(controller, reservation);
                 }
                 if again {
                     self.list_unreleased(controller);
@@ -77,7 +77,7 @@ impl Core {
     }
 
     /// Releases `reservation` unless it is the current one.
-    fn reclaim(&mut self, controller: usize, reservation: Reservation) {
+    fn enqueue_unreleased(&mut self, controller: usize, reservation: Reservation) {
         let check: Name = reservation.admission_check().into();
         let key = Key::new(reservation.uid(), &check);
         let current = self.workloads.key(&key).and_then(|state| state.reservation);

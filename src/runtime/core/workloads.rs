@@ -11,7 +11,7 @@ use super::tasks::InFlight;
 use super::{Core, Report, Shown, Task};
 use crate::api::{CheckState, Name, ResourceFlavor, ResourceVersion, Slice, Uid, Workload};
 use crate::check::{FamilyRole, ReleaseReason, Reservation};
-use crate::runtime::decide::{Standing, must_withdraw};
+use crate::runtime::decide::{CheckPhase, must_withdraw};
 use crate::runtime::queue::Lane;
 use crate::runtime::writer::{EntryDigest, WriteError};
 
@@ -35,8 +35,8 @@ impl Core {
                 // Within one watch, a second list means that events were lost.
                 self.lists.missed |= self.lists.workloads;
                 self.lists.replaced.clear();
-                self.workloads.begin_list();
-                self.show(Shown::ListStarted);
+                self.workloads.start_list();
+                self.notify_observers(Shown::ListStarted);
             }
             // What became of its pods is said by the slices that the list is still to name.
             Event::InitApply(workload)
@@ -63,7 +63,7 @@ impl Core {
                     }
                 }
                 let continuous = !self.lists.missed;
-                self.show(Shown::ListCompleted { continuous });
+                self.notify_observers(Shown::ListCompleted { continuous });
                 self.lists.missed = false;
                 self.lists.workloads = true;
                 self.lead_if_synced();
@@ -93,7 +93,7 @@ impl Core {
                 if !holds {
                     self.workloads.remove(uid, Some(workload));
                 }
-                self.tidy_workload(uid);
+                self.remove_idle_workload(uid);
             }
         }
     }
@@ -174,7 +174,7 @@ impl Core {
             // The next list compares again.
             Err(_) => {}
         }
-        self.tidy_workload(uid);
+        self.remove_idle_workload(uid);
     }
 
     /// Withdraws the verdict of a Workload that lost its quota before this replica led. Of a
@@ -185,7 +185,7 @@ impl Core {
             return;
         }
         self.reconcile(workload, None);
-        self.tidy_workload(uid);
+        self.remove_idle_workload(uid);
     }
 
     /// The Workload left the watch, in the state `last` if that is known. `why` is `None` if it is
@@ -200,13 +200,13 @@ impl Core {
         let Some(last) = self.workloads.remove(uid, last) else {
             return;
         };
-        self.show(Shown::Removed(last.clone()));
+        self.notify_observers(Shown::Removed(last.clone()));
         for check in self.checks_of(&last) {
             let key = Key::new(uid, &check);
             let stale = self.leaves_a_verdict(&last, &check);
             let left = left && !stale && why.is_none();
             let why = if left {
-                self.why_left(&last, &check)
+                self.end_reason(&last, &check)
             } else {
                 why.clone()
             };
@@ -224,7 +224,7 @@ impl Core {
                 self.enqueue_withdrawal(&last, &key, known.controller, None);
             }
         }
-        self.tidy_workload(uid);
+        self.remove_idle_workload(uid);
     }
 
     /// Whether `workload` carries a verdict that must not serve its next reservation.
@@ -274,7 +274,7 @@ impl Core {
         };
         let controller = known.controller;
         let phase = self.phase(workload, check, self.controllers[controller].lifetime);
-        if let Standing::Over { why, withdraw } = phase {
+        if let CheckPhase::Ended { why, withdraw } = phase {
             self.end_reservation(&key, Some(why.clone()), false);
             if withdraw {
                 let found = Some((why, workload.clone()));
@@ -288,7 +288,7 @@ impl Core {
         let since = workload
             .conditions()
             .quota_reserved()
-            .at()
+            .last_transition_time()
             .unwrap_or_default();
         // A verdict may be of an earlier process, which may have allocated something.
         let started = *entry.state() != CheckState::Pending || self.workloads.is_listing();
@@ -307,14 +307,14 @@ impl Core {
         };
         let state = tracked.key_or_new(check, controller);
         if state.reservation != Some(since) {
-            state.begin(since, started, now.wall, steady);
+            state.start_reservation(since, started, now.wall, steady);
         }
         state.evicted = evicted;
-        if phase == Standing::PodsRemain && !self.cleanups.blocks(&key) {
+        if phase == CheckPhase::PodsRemain && !self.cleanups.blocks(&key) {
             self.dequeue(&key);
             self.set_timer(&key, None);
         }
-        if matches!(phase, Standing::AwaitingReset | Standing::PodsRemain) || !leads {
+        if matches!(phase, CheckPhase::AwaitingReset | CheckPhase::PodsRemain) || !leads {
             return;
         }
         let Some(state) = self.workloads.key_mut(&key) else {
@@ -336,22 +336,22 @@ impl Core {
         });
         match reason_to_evaluate(state, digest, inputs_changed) {
             None => {}
-            Some(Reason::InputsChanged) if lane == Lane::Recheck => self.enqueue_again(&key),
+            Some(Reason::InputsChanged) if lane == Lane::Recheck => self.enqueue_recheck(&key),
             Some(Reason::New | Reason::InputsChanged) => self.enqueue(&key, lane),
-            Some(Reason::Overwritten) => self.overwritten(&key, lane),
+            Some(Reason::Overwritten) => self.state_overwritten(&key, lane),
         }
     }
 
     /// Another client changed the entry: Kueue's scheduler may have applied an older copy (rule 7).
     /// It is written again, and ever more slowly if that goes on.
-    fn overwritten(&mut self, key: &Key, lane: Lane) {
+    fn state_overwritten(&mut self, key: &Key, lane: Lane) {
         let steady = self.steady();
         let Some(state) = self.workloads.key_mut(key) else {
             return;
         };
         // From here on it counts as not evaluated, so that this is not noticed twice.
         state.expected = None;
-        state.memory.change_trouble(|trouble| {
+        state.memory.update_failure_state(|trouble| {
             let quiet = trouble
                 .overwritten_at
                 .is_some_and(|last| steady.duration_since(last) > OVERWRITES_APART);
@@ -362,7 +362,7 @@ impl Core {
             };
             trouble.overwritten_at = Some(steady);
         });
-        let times = state.memory.trouble().overwritten;
+        let times = state.memory.failure_state().overwritten;
         let delayed = (times > OVERWRITES_AT_ONCE)
             .then(|| self.delay(times - OVERWRITES_AT_ONCE, crate::api::digest(&*key.check)));
         self.report(Report::Overwritten {
@@ -381,7 +381,7 @@ impl Core {
         if known.is_none_or(|known| known == since) {
             return;
         }
-        let why = why_replaced(workload, known);
+        let why = replacement_reason(workload, known);
         self.end_reservation(key, Some(why), false);
     }
 
@@ -391,7 +391,7 @@ impl Core {
         let last = self
             .workloads
             .get(&key.uid)
-            .and_then(|tracked| tracked.last_known())
+            .and_then(|tracked| tracked.newest())
             .cloned();
         // A cleanup of an earlier reservation goes on, also if it waits for a task to end.
         let again = self.cleanups.blocks(key).then_some(Lane::Release);
@@ -403,7 +403,7 @@ impl Core {
         };
         let (started, controller) = (state.started, state.controller());
         state.started = false;
-        state.again = again;
+        state.pending_lane = again;
         state.reset();
         if !self.cleanups.blocks(key) {
             self.dequeue(key);
@@ -487,15 +487,15 @@ impl Core {
             })
             .collect();
         for key in keys {
-            self.enqueue_again(&key);
+            self.enqueue_recheck(&key);
         }
     }
 }
 
 /// Why the reservation that began at `since` ended, if `workload` has another one now.
-pub(super) fn why_replaced(workload: &Workload, since: Option<Timestamp>) -> ReleaseReason {
+pub(super) fn replacement_reason(workload: &Workload, since: Option<Timestamp>) -> ReleaseReason {
     let evicted = workload.conditions().evicted();
-    if evicted.at() >= since && evicted.at().is_some() {
+    if evicted.last_transition_time() >= since && evicted.last_transition_time().is_some() {
         ReleaseReason::Evicted
     } else {
         ReleaseReason::QuotaLost
@@ -526,7 +526,7 @@ fn reason_to_evaluate(
     inputs_changed: bool,
 ) -> Option<Reason> {
     // What comes while a task is in flight is compared when it ends.
-    if state.busy {
+    if state.in_flight {
         return inputs_changed.then_some(Reason::InputsChanged);
     }
     match state.expected {

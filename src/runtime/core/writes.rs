@@ -8,7 +8,7 @@ use super::tasks::{ConcludedVerdict, InFlight};
 use super::{Core, Report, Task};
 use crate::api::{AdmissionCheck, CheckState, Workload, digest};
 use crate::check::{ReleaseReason, Reservation};
-use crate::runtime::decide::{Conclusion, Delay, EntryPatch, LookAgain, Outcome};
+use crate::runtime::decide::{Conclusion, Delay, EntryPatch, NextEvaluation, Outcome};
 use crate::runtime::writer::{EntryDigest, WriteError};
 
 /// The delay after a write that came too late; doubled for each one in a row.
@@ -93,7 +93,7 @@ impl Core {
         let changed = self
             .workloads
             .key(key)
-            .is_none_or(|state| state.again.is_some());
+            .is_none_or(|state| state.pending_lane.is_some());
         let known = self.workloads.workload(&key.uid);
         let same = known.is_some_and(|known| {
             known.resource_version() == verdict.workload.resource_version() && !changed
@@ -118,11 +118,11 @@ impl Core {
                 if !matches!(error, WriteError::Unavailable(_)) {
                     self.free_place(key, &verdict.reservation, false);
                 }
-                self.not_written(key, &verdict.reservation, &verdict.conclusion, &error);
+                self.write_failed(key, &verdict.reservation, &verdict.conclusion, &error);
             }
         }
-        self.announce(&key.check);
-        self.settle(key);
+        self.write_active(&key.check);
+        self.finish_without_write(key);
     }
 
     fn free_place(&mut self, key: &Key, reservation: &Reservation, recorded: bool) {
@@ -163,14 +163,14 @@ impl Core {
             label: result.as_ref().map_or_else(WriteError::as_str, |_| "ok"),
         });
         match result {
-            Ok(workload) => self.wrote(key, conclusion, &workload),
-            Err(error) => self.not_written(key, reservation, conclusion, &error),
+            Ok(workload) => self.write_succeeded(key, conclusion, &workload),
+            Err(error) => self.write_failed(key, reservation, conclusion, &error),
         }
-        self.settle(key);
+        self.finish_without_write(key);
     }
 
     /// The reply holds the Workload as it is now, if nothing newer is known (rule 9).
-    fn wrote(&mut self, key: &Key, conclusion: &Conclusion, workload: &Workload) {
+    fn write_succeeded(&mut self, key: &Key, conclusion: &Conclusion, workload: &Workload) {
         let reservation = self.reservation(key);
         if let Some(state) = self.workloads.key_mut(key) {
             state.failed_writes = 0;
@@ -187,11 +187,11 @@ impl Core {
             });
         }
         if let Some(reservation) = reservation {
-            self.report_notes(key, &reservation, conclusion);
+            self.report_notices(key, &reservation, conclusion);
         }
     }
 
-    fn not_written(
+    fn write_failed(
         &mut self,
         key: &Key,
         reservation: &Reservation,
@@ -211,7 +211,7 @@ impl Core {
         match error {
             WriteError::NotLeader => self.set_timer(key, Some(NOT_LEADER_DELAY)),
             // The verdict is dropped: what changed may change it (rule 2).
-            WriteError::Conflict if failures >= CONFLICTS_BEFORE_READING => self.read_again(key),
+            WriteError::Conflict if failures >= CONFLICTS_BEFORE_READING => self.start_reread(key),
             WriteError::Conflict => self.set_timer(key, Some(CONFLICT_DELAY)),
             WriteError::Gone => self.removed(&key.uid, None, Some(ReleaseReason::Deleted)),
             WriteError::Refused { code, message } => self.rejected(key, conclusion, *code, message),
@@ -265,7 +265,7 @@ impl Core {
     }
 
     /// Reads the Workload, because no event has shown what is different.
-    fn read_again(&mut self, key: &Key) {
+    fn start_reread(&mut self, key: &Key) {
         let Some(workload) = self.workloads.workload(&key.uid) else {
             return;
         };
@@ -290,7 +290,7 @@ impl Core {
                 self.set_timer(key, Some(delay));
             }
         }
-        self.settle(key);
+        self.finish_without_write(key);
     }
 
     /// Nothing had to be written: the entry is as it should be.
@@ -301,7 +301,7 @@ impl Core {
         }
         self.schedule(key, conclusion);
         if let Some(reservation) = self.reservation(key) {
-            self.report_notes(key, &reservation, conclusion);
+            self.report_notices(key, &reservation, conclusion);
         }
     }
 
@@ -316,25 +316,25 @@ impl Core {
     }
 
     fn schedule(&mut self, key: &Key, conclusion: &Conclusion) {
-        let delay = match conclusion.look_again {
-            LookAgain::OnChange => None,
-            LookAgain::After(delay) => Some(Delay::recheck(delay).get()),
-            LookAgain::Backoff { at_most } => {
-                let delay = self.delay(conclusion.memory.trouble().failures, digest(key));
+        let delay = match conclusion.next_evaluation {
+            NextEvaluation::OnChange => None,
+            NextEvaluation::After(delay) => Some(Delay::recheck(delay).get()),
+            NextEvaluation::Backoff { at_most } => {
+                let delay = self.delay(conclusion.memory.failure_state().failures, digest(key));
                 Some(at_most.map_or(delay, |limit| delay.min(limit)))
             }
         };
         self.set_timer(key, delay);
     }
 
-    fn report_notes(&mut self, key: &Key, reservation: &Reservation, conclusion: &Conclusion) {
+    fn report_notices(&mut self, key: &Key, reservation: &Reservation, conclusion: &Conclusion) {
         let steady = self.steady();
         let Some(state) = self.workloads.key(key) else {
             return;
         };
         let (controller, held) = (state.controller(), state.held(steady));
         for note in &conclusion.notes {
-            self.report(Report::Note {
+            self.report(Report::Notice {
                 reservation: reservation.clone(),
                 controller,
                 note: Box::new(note.clone()),

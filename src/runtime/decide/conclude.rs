@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Delay, EntryPatch, HeldBack, Memory, Millis, Note};
-use crate::api::{CheckEntry, CheckState, Served};
+use super::{Delay, EntryPatch, Millis, Notice, ReservationState, Suppression};
+use crate::api::{AdmissionCheckState, CheckState, ServedApi};
 use crate::check::{
-    Answer, ErrorKind, Family, FamilyRole, MESSAGE_LIMIT, Message, OnError, OnFailure, OnTimeout,
-    PodSetUpdates, Settled, Verdict,
+    ErrorKind, Family, FamilyRole, MESSAGE_LIMIT, Message, OnError, OnFailure, OnTimeout,
+    PodSetUpdates, ResolvedPolicy, Verdict, VerdictKind,
 };
 
 /// What came of asking the check.
@@ -47,14 +47,14 @@ pub(crate) struct Facts<'a> {
     /// How long the reservation has been held, whatever the wall clock did meanwhile.
     pub(crate) held: Duration,
     /// The check's entry as it stands.
-    pub(crate) entry: &'a CheckEntry,
+    pub(crate) entry: &'a AdmissionCheckState,
     /// Whether the job is admitted.
-    pub(crate) running: bool,
+    pub(crate) admitted: bool,
     /// What the Workload grows, if it is not admitted and an earlier slice of its job runs.
     pub(crate) growth: Option<Growth>,
-    pub(crate) served: Served,
-    pub(crate) policy: &'a Settled,
-    pub(crate) memory: &'a Memory,
+    pub(crate) served: ServedApi,
+    pub(crate) policy: &'a ResolvedPolicy,
+    pub(crate) memory: &'a ReservationState,
     /// Whether this AdmissionCheck has ever monitored an admitted job, whoever led.
     pub(crate) monitors: bool,
     /// How many running jobs this AdmissionCheck has stopped in the last hour, whoever led.
@@ -71,18 +71,18 @@ pub(crate) struct Conclusion {
     /// The entry to write; `None` when it stands there already, or nothing may be written.
     pub(crate) write: Option<EntryPatch>,
     /// When to look again, if nothing else happens.
-    pub(crate) look_again: LookAgain,
+    pub(crate) next_evaluation: NextEvaluation,
     /// What to remember.
-    pub(crate) memory: Memory,
+    pub(crate) memory: ReservationState,
     /// What to report once it is done.
-    pub(crate) notes: Vec<Note>,
+    pub(crate) notes: Vec<Notice>,
     /// Whether the write stops a running job.
     pub(crate) evicts: bool,
 }
 
 /// When to look again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LookAgain {
+pub(crate) enum NextEvaluation {
     /// When something changes.
     OnChange,
     /// After this delay.
@@ -92,7 +92,7 @@ pub(crate) enum LookAgain {
 }
 
 /// How soon a running job to which the check objects is looked at again, when its verdict does not say.
-const OBJECTION_RECHECK: Duration = Duration::from_mins(1);
+const FAILING_VERDICT_RECHECK: Duration = Duration::from_mins(1);
 
 /// How far apart failing verdicts about a running job must be to count as several.
 const OBJECTION_SPACING: SignedDuration = SignedDuration::from_mins(1);
@@ -150,25 +150,25 @@ pub(crate) fn conclude(facts: Facts<'_>, outcome: &Outcome) -> Conclusion {
         memory: facts.memory.clone(),
         notes: Vec::new(),
     };
-    let (target, look_again) = match (outcome, facts.running) {
+    let (target, look_again) = match (outcome, facts.admitted) {
         (Outcome::Verdict(verdict), false) => draft.waiting(verdict),
         (Outcome::Verdict(verdict), true) => draft.running(verdict),
         (Outcome::Failed { kind, message }, _) => draft.failed(*kind, message),
         (Outcome::Blocked { message, again }, _) => (
-            draft.say(message.clone()),
-            again.map_or(LookAgain::OnChange, LookAgain::After),
+            draft.update_message(message.clone()),
+            again.map_or(NextEvaluation::OnChange, NextEvaluation::After),
         ),
     };
     let (target, look_again) = draft.bound_waiting(target, look_again);
-    let (target, look_again) = draft.spare_what_runs(outcome, target, look_again);
+    let (target, look_again) = draft.keep_running(outcome, target, look_again);
     let write = target.and_then(|target| draft.patch(target));
-    let evicts = (facts.running || facts.growth.is_some())
+    let evicts = (facts.admitted || facts.growth.is_some())
         && write
             .as_ref()
             .is_some_and(|patch| matches!(patch.state, CheckState::Retry | CheckState::Rejected));
     Conclusion {
         write,
-        look_again,
+        next_evaluation: look_again,
         memory: draft.memory,
         notes: draft.notes,
         evicts,
@@ -177,35 +177,35 @@ pub(crate) fn conclude(facts: Facts<'_>, outcome: &Outcome) -> Conclusion {
 
 struct Draft<'a> {
     facts: Facts<'a>,
-    memory: Memory,
-    notes: Vec<Note>,
+    memory: ReservationState,
+    notes: Vec<Notice>,
 }
 
-type Step = (Option<Target>, LookAgain);
+type Step = (Option<Target>, NextEvaluation);
 
 impl Draft<'_> {
     /// A verdict about a Workload that waits.
     fn waiting(&mut self, verdict: &Verdict) -> Step {
         self.memory.decided();
         // Of a job that is admitted without a Ready from here, another process has said it.
-        self.memory.watched = verdict.is_ready().then_some(verdict.recheck_in.is_some());
+        self.memory.monitored = verdict.is_ready().then_some(verdict.recheck_in.is_some());
         self.memory.recheck = verdict.recheck_in.map(Millis::from);
         let again = verdict
             .recheck_in
-            .map_or(LookAgain::OnChange, LookAgain::After);
+            .map_or(NextEvaluation::OnChange, NextEvaluation::After);
         if !verdict.is_retry() {
             self.memory
-                .change_trouble(|trouble| trouble.retry_due = None);
+                .update_failure_state(|trouble| trouble.retry_due = None);
         }
         let target = match verdict.answer {
-            Answer::Ready | Answer::NotApplicable => ready(verdict),
-            Answer::Pending => Target::new(CheckState::Pending, verdict.message.clone()),
-            Answer::PreemptionRequired => self.preemption_required(verdict),
-            Answer::Retry { delay } => return self.retry(delay, verdict.message.clone()),
-            Answer::Rejected => Target::new(CheckState::Rejected, verdict.message.clone()),
-            Answer::Unchanged => {
+            VerdictKind::Ready | VerdictKind::NotApplicable => ready(verdict),
+            VerdictKind::Pending => Target::new(CheckState::Pending, verdict.message.clone()),
+            VerdictKind::PreemptionRequired => self.preemption_required(verdict),
+            VerdictKind::Retry { delay } => return self.retry(delay, verdict.message.clone()),
+            VerdictKind::Rejected => Target::new(CheckState::Rejected, verdict.message.clone()),
+            VerdictKind::Unchanged => {
                 let stands_ready = self.facts.entry.state == CheckState::Ready;
-                self.memory.watched = stands_ready.then_some(verdict.recheck_in.is_some());
+                self.memory.monitored = stands_ready.then_some(verdict.recheck_in.is_some());
                 return (None, again);
             }
         };
@@ -216,35 +216,38 @@ impl Draft<'_> {
     fn running(&mut self, verdict: &Verdict) -> Step {
         self.memory.decided();
         match verdict.answer {
-            Answer::Ready | Answer::NotApplicable => {
+            VerdictKind::Ready | VerdictKind::NotApplicable => {
                 self.memory.no_objection();
-                self.memory.watched = Some(verdict.recheck_in.is_some());
+                self.memory.monitored = Some(verdict.recheck_in.is_some());
                 self.memory.recheck = verdict.recheck_in.map(Millis::from);
                 let target = (self.facts.entry.state != CheckState::Ready).then(|| ready(verdict));
                 (
                     target,
                     verdict
                         .recheck_in
-                        .map_or(LookAgain::OnChange, LookAgain::After),
+                        .map_or(NextEvaluation::OnChange, NextEvaluation::After),
                 )
             }
-            Answer::Unchanged => {
+            VerdictKind::Unchanged => {
                 self.memory.no_objection();
-                self.memory.watched = Some(verdict.recheck_in.is_some());
+                self.memory.monitored = Some(verdict.recheck_in.is_some());
                 self.memory.recheck = verdict.recheck_in.map(Millis::from);
                 (
                     None,
                     verdict
                         .recheck_in
-                        .map_or(LookAgain::OnChange, LookAgain::After),
+                        .map_or(NextEvaluation::OnChange, NextEvaluation::After),
                 )
             }
-            Answer::Pending | Answer::PreemptionRequired => {
+            VerdictKind::Pending | VerdictKind::PreemptionRequired => {
                 self.memory.no_objection();
                 let recheck = verdict.recheck_in.or(self.memory.recheck.map(Millis::get));
-                (None, recheck.map_or(LookAgain::OnChange, LookAgain::After))
+                (
+                    None,
+                    recheck.map_or(NextEvaluation::OnChange, NextEvaluation::After),
+                )
             }
-            Answer::Retry { .. } | Answer::Rejected => self.objection(verdict),
+            VerdictKind::Retry { .. } | VerdictKind::Rejected => self.failing_verdict(verdict),
         }
     }
 
@@ -253,13 +256,13 @@ impl Draft<'_> {
     ///
     /// Where the operator wants running jobs to be stopped, a verdict is held back by the same
     /// fences as one about an admitted Workload. Errors stop nothing there either.
-    fn spare_what_runs(
+    fn keep_running(
         &mut self,
         outcome: &Outcome,
         target: Option<Target>,
-        look_again: LookAgain,
+        look_again: NextEvaluation,
     ) -> Step {
-        let Some(growth) = self.facts.growth.filter(|_| !self.facts.running) else {
+        let Some(growth) = self.facts.growth.filter(|_| !self.facts.admitted) else {
             return (target, look_again);
         };
         let is_verdict = matches!(outcome, Outcome::Verdict(_));
@@ -274,27 +277,27 @@ impl Draft<'_> {
         };
         self.count_objection();
         let held = if self.facts.policy.operator_evicts && is_verdict {
-            self.held_back()
+            self.suppression()
         } else {
-            Some(HeldBack::Growth)
+            Some(Suppression::Growth)
         };
         let Some(why) = held else {
             return (Some(refusal), look_again);
         };
         self.notes
-            .retain(|note| !matches!(note, Note::PolicyApplied(_)));
+            .retain(|note| !matches!(note, Notice::PolicyApplied(_)));
         let again = match look_again {
-            LookAgain::OnChange => LookAgain::After(self.growth_recheck(why, &refusal)),
+            NextEvaluation::OnChange => NextEvaluation::After(self.growth_recheck(why, &refusal)),
             again => again,
         };
         let reason = refusal.refused_by.unwrap_or(refusal.message);
-        self.notes.push(Note::HeldBack {
+        self.notes.push(Notice::Suppression {
             why,
             answer: match refusal.state {
-                CheckState::Retry => Answer::Retry {
+                CheckState::Retry => VerdictKind::Retry {
                     delay: refusal.requeue_after.unwrap_or_default(),
                 },
-                _ => Answer::Rejected,
+                _ => VerdictKind::Rejected,
             },
             message: reason.clone(),
         });
@@ -304,12 +307,17 @@ impl Draft<'_> {
 
     /// When a growth that would be refused is evaluated again: as its verdict says, else less and
     /// less often.
-    fn growth_recheck(&self, why: HeldBack, refusal: &Target) -> Duration {
+    fn growth_recheck(&self, why: Suppression, refusal: &Target) -> Duration {
         let delay = refusal.requeue_after.filter(|delay| !delay.is_zero());
-        let doubled = self.memory.trouble().objections.saturating_sub(1).min(8);
+        let doubled = self
+            .memory
+            .failure_state()
+            .failing_verdicts
+            .saturating_sub(1)
+            .min(8);
         let pause = match why {
-            HeldBack::Growth => (OBJECTION_RECHECK * (1 << doubled)).min(GROWTH_RECHECK),
-            _ => OBJECTION_RECHECK,
+            Suppression::Growth => (FAILING_VERDICT_RECHECK * (1 << doubled)).min(GROWTH_RECHECK),
+            _ => FAILING_VERDICT_RECHECK,
         };
         self.memory
             .recheck
@@ -319,43 +327,46 @@ impl Draft<'_> {
     }
 
     /// A verdict that would stop a running job.
-    fn objection(&mut self, verdict: &Verdict) -> Step {
+    fn failing_verdict(&mut self, verdict: &Verdict) -> Step {
         self.count_objection();
-        if let Some(why) = self.held_back() {
-            self.notes.push(Note::HeldBack {
+        if let Some(why) = self.suppression() {
+            self.notes.push(Notice::Suppression {
                 why,
                 answer: verdict.answer,
                 message: verdict.message.clone(),
             });
             // Also where the check is not known to monitor the job: a new leader has not been told,
             // and the next Ready says whether it does.
-            let again = self.memory.recheck.map_or(OBJECTION_RECHECK, Millis::get);
-            return (None, LookAgain::After(again));
+            let again = self
+                .memory
+                .recheck
+                .map_or(FAILING_VERDICT_RECHECK, Millis::get);
+            return (None, NextEvaluation::After(again));
         }
         match verdict.answer {
-            Answer::Retry { delay } => self.retry(delay, verdict.message.clone()),
+            VerdictKind::Retry { delay } => self.retry(delay, verdict.message.clone()),
             _ => (
                 Some(Target::new(CheckState::Rejected, verdict.message.clone())),
-                LookAgain::OnChange,
+                NextEvaluation::OnChange,
             ),
         }
     }
 
     fn count_objection(&mut self) {
         let at = self.facts.steady;
-        self.memory.change_trouble(|trouble| {
+        self.memory.update_failure_state(|trouble| {
             // A minute apart: a source that flaps within seconds has failed once.
             let spaced = trouble
                 .objected_at
                 .is_none_or(|last| at.duration_since(last) >= OBJECTION_SPACING);
             if spaced {
-                trouble.objections = trouble.objections.saturating_add(1);
+                trouble.failing_verdicts = trouble.failing_verdicts.saturating_add(1);
                 trouble.objected_at = Some(at);
             }
         });
     }
 
-    fn held_back(&self) -> Option<HeldBack> {
+    fn suppression(&self) -> Option<Suppression> {
         let Facts {
             policy,
             monitors,
@@ -363,15 +374,19 @@ impl Draft<'_> {
             ..
         } = self.facts;
         match policy.on_failure {
-            Some(OnFailure::Ignore) => Some(HeldBack::Ignored),
-            None if !self.memory.watched.unwrap_or(monitors) => Some(HeldBack::NotWatched),
-            _ if self.memory.trouble().objections < policy.consecutive => Some(HeldBack::NotYet {
-                objections: self.memory.trouble().objections,
-                needed: policy.consecutive,
-            }),
-            _ if evictions_last_hour >= policy.max_evictions_per_hour => Some(HeldBack::TooMany {
-                limit: policy.max_evictions_per_hour,
-            }),
+            Some(OnFailure::Ignore) => Some(Suppression::Ignored),
+            None if !self.memory.monitored.unwrap_or(monitors) => Some(Suppression::NotMonitored),
+            _ if self.memory.failure_state().failing_verdicts < policy.consecutive => {
+                Some(Suppression::BelowThreshold {
+                    objections: self.memory.failure_state().failing_verdicts,
+                    needed: policy.consecutive,
+                })
+            }
+            _ if evictions_last_hour >= policy.max_evictions_per_hour => {
+                Some(Suppression::RateLimited {
+                    limit: policy.max_evictions_per_hour,
+                })
+            }
             _ => None,
         }
     }
@@ -381,7 +396,7 @@ impl Draft<'_> {
             return Target::new(CheckState::PreemptionRequired, verdict.message.clone());
         }
         self.notes
-            .push(Note::PreemptionUnavailable(verdict.message.clone()));
+            .push(Notice::PreemptionNotSupported(verdict.message.clone()));
         Target::new(
             CheckState::Pending,
             format!(
@@ -395,22 +410,25 @@ impl Draft<'_> {
     /// (rule 14). A growth is no matter of delay: it is spared, or stopped by the operator's wish.
     fn retry(&mut self, delay: Duration, message: Message) -> Step {
         if self.facts.served.requeue_after || delay.is_zero() || self.facts.growth.is_some() {
-            return (Some(Target::retry(delay, message)), LookAgain::OnChange);
+            return (
+                Some(Target::retry(delay, message)),
+                NextEvaluation::OnChange,
+            );
         }
         let now = self.facts.steady;
-        self.memory.change_trouble(|trouble| {
+        self.memory.update_failure_state(|trouble| {
             trouble.retry_due.get_or_insert(after(now, delay));
         });
-        let due = self.memory.trouble().retry_due.unwrap_or(now);
+        let due = self.memory.failure_state().retry_due.unwrap_or(now);
         if due <= now {
             return (
                 Some(Target::retry(Duration::ZERO, message)),
-                LookAgain::OnChange,
+                NextEvaluation::OnChange,
             );
         }
-        let again = LookAgain::After(until(now, due));
+        let again = NextEvaluation::After(until(now, due));
         let due = after(self.facts.now, until(now, due));
-        let said = (!self.facts.running).then(|| {
+        let said = (!self.facts.admitted).then(|| {
             Target::new(
                 CheckState::Pending,
                 format!("{message} (gives the quota back at {due:.0})"),
@@ -422,15 +440,15 @@ impl Draft<'_> {
     /// The check did not decide: the state stays.
     fn failed(&mut self, kind: ErrorKind, message: &Message) -> Step {
         let now = self.facts.steady;
-        self.memory.change_trouble(|trouble| {
+        self.memory.update_failure_state(|trouble| {
             trouble.failures = trouble.failures.saturating_add(1);
             trouble.failing_since.get_or_insert(now);
         });
-        let failing_since = self.memory.trouble().failing_since.unwrap_or(now);
+        let failing_since = self.memory.failure_state().failing_since.unwrap_or(now);
         let again = match kind {
-            ErrorKind::Transient => LookAgain::Backoff { at_most: None },
-            ErrorKind::Throttled { after } => LookAgain::After(Delay::retry(after).get()),
-            ErrorKind::Parameters | ErrorKind::Permanent => LookAgain::OnChange,
+            ErrorKind::Transient => NextEvaluation::Backoff { at_most: None },
+            ErrorKind::Throttled { after } => NextEvaluation::After(Delay::retry(after).get()),
+            ErrorKind::Parameters | ErrorKind::Permanent => NextEvaluation::OnChange,
         };
         let said = match kind {
             ErrorKind::Transient => format!("the check failed and is tried again: {message}"),
@@ -440,18 +458,18 @@ impl Draft<'_> {
             ErrorKind::Parameters => format!("the check's parameters make no sense: {message}"),
             ErrorKind::Permanent => format!("the check cannot judge this Workload: {message}"),
         };
-        if self.facts.running
+        if self.facts.admitted
             || self.facts.entry.state == CheckState::Ready
             || kind == ErrorKind::Permanent
         {
-            return (self.say(said), again);
+            return (self.update_message(said), again);
         }
         let lasts = after(failing_since, self.facts.policy.on_error_after);
         match self.facts.policy.on_error {
-            OnError::Hold => (self.say(said), again),
-            _ if now < lasts => (self.say(said), at_most(again, until(now, lasts))),
+            OnError::Hold => (self.update_message(said), again),
+            _ if now < lasts => (self.update_message(said), at_most(again, until(now, lasts))),
             OnError::Admit => {
-                self.notes.push(Note::PolicyApplied("onError: Admit"));
+                self.notes.push(Notice::PolicyApplied("onError: Admit"));
                 (
                     Some(Target::new(
                         CheckState::Ready,
@@ -463,7 +481,7 @@ impl Draft<'_> {
                 )
             }
             OnError::Retry => {
-                self.notes.push(Note::PolicyApplied("onError: Retry"));
+                self.notes.push(Notice::PolicyApplied("onError: Retry"));
                 (
                     Some(
                         Target::retry(
@@ -479,8 +497,8 @@ impl Draft<'_> {
     }
 
     /// Changes what stands in a Pending entry, and nothing else.
-    fn say(&self, message: impl Into<Message>) -> Option<Target> {
-        let waits = !self.facts.running
+    fn update_message(&self, message: impl Into<Message>) -> Option<Target> {
+        let waits = !self.facts.admitted
             && matches!(
                 self.facts.entry.state,
                 CheckState::Pending | CheckState::PreemptionRequired
@@ -489,7 +507,7 @@ impl Draft<'_> {
     }
 
     /// Nothing may wait for longer than the policy says.
-    fn bound_waiting(&mut self, target: Option<Target>, look_again: LookAgain) -> Step {
+    fn bound_waiting(&mut self, target: Option<Target>, look_again: NextEvaluation) -> Step {
         let Some((limit, then)) = self.facts.policy.pending_timeout else {
             return (target, look_again);
         };
@@ -497,14 +515,14 @@ impl Draft<'_> {
             .as_ref()
             .map_or(&self.facts.entry.state, |target| &target.state);
         let waits = matches!(state, CheckState::Pending | CheckState::PreemptionRequired);
-        if self.facts.running || !waits {
+        if self.facts.admitted || !waits {
             return (target, look_again);
         }
         let held = self.facts.held;
         if held < limit {
             return (target, at_most(look_again, limit.saturating_sub(held)));
         }
-        self.notes.push(Note::PolicyApplied("pendingTimeout"));
+        self.notes.push(Notice::PolicyApplied("pendingTimeout"));
         let last = target.map_or_else(|| Message::new("no answer"), |target| target.message);
         let timed_out = match then {
             OnTimeout::Admit => Target::new(
@@ -541,7 +559,7 @@ impl Draft<'_> {
         };
         if !same_state {
             let notes = std::mem::take(&mut self.notes);
-            self.notes = vec![Note::StateChanged {
+            self.notes = vec![Notice::StateChanged {
                 from: entry.state.clone(),
                 to: patch.state.clone(),
                 message: patch.message.clone(),
@@ -551,10 +569,10 @@ impl Draft<'_> {
         }
         // Kueue refuses other updates while the state stays Ready (its webhook), so the first ones stand.
         if patch.state == CheckState::Ready && patch.updates.digest() != entry.updates_digest {
-            self.notes.push(Note::UpdatesFrozen);
+            self.notes.push(Notice::UpdatesFrozen);
             return None;
         }
-        (!patch.stands_in(entry)).then_some(patch)
+        (!patch.matches(entry)).then_some(patch)
     }
 }
 
@@ -578,11 +596,11 @@ fn ready(verdict: &Verdict) -> Target {
     }
 }
 
-fn at_most(again: LookAgain, limit: Duration) -> LookAgain {
+fn at_most(again: NextEvaluation, limit: Duration) -> NextEvaluation {
     match again {
-        LookAgain::OnChange => LookAgain::After(limit),
-        LookAgain::After(delay) => LookAgain::After(delay.min(limit)),
-        LookAgain::Backoff { at_most } => LookAgain::Backoff {
+        NextEvaluation::OnChange => NextEvaluation::After(limit),
+        NextEvaluation::After(delay) => NextEvaluation::After(delay.min(limit)),
+        NextEvaluation::Backoff { at_most } => NextEvaluation::Backoff {
             at_most: Some(at_most.map_or(limit, |known| known.min(limit))),
         },
     }

@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::super::Trouble;
+use super::super::FailureState;
 use super::*;
 use crate::api::Workload;
 use crate::check::{AfterAdmission, PendingTimeout, Policy, Reservation};
@@ -13,12 +13,12 @@ struct Case {
     workload: Workload,
     running: bool,
     growth: Option<Growth>,
-    served: Served,
+    served: ServedApi,
     /// The operator's.
     policy: Policy,
     /// Instead of that.
-    settled: Option<Settled>,
-    memory: Memory,
+    settled: Option<ResolvedPolicy>,
+    memory: ReservationState,
     evictions: u32,
     monitors: bool,
     now: &'static str,
@@ -43,10 +43,10 @@ fn case(entry: &serde_json::Value) -> Case {
         workload: workload.unwrap(),
         running: false,
         growth: None,
-        served: Served::assumed(crate::api::ApiVersion::V1beta2),
+        served: ServedApi::fallback(crate::api::ApiVersion::V1beta2),
         policy: Policy::default(),
         settled: None,
-        memory: Memory::default(),
+        memory: ReservationState::default(),
         evictions: 0,
         monitors: false,
         now: "2026-11-21T09:05:00Z",
@@ -75,7 +75,7 @@ impl Case {
         self
     }
 
-    fn memory(mut self, memory: Memory) -> Self {
+    fn memory(mut self, memory: ReservationState) -> Self {
         self.memory = memory;
         self
     }
@@ -85,12 +85,12 @@ impl Case {
         let facts = Facts {
             held: Reservation::of(&self.workload, "c").unwrap().held_for(now),
             entry: self.workload.check("c").unwrap(),
-            running: self.running,
+            admitted: self.running,
             growth: self.growth,
             served: self.served,
             policy: &self
                 .settled
-                .unwrap_or_else(|| Policy::settle(Some(&self.policy), &Policy::default())),
+                .unwrap_or_else(|| Policy::resolve(Some(&self.policy), &Policy::default())),
             memory: &self.memory,
             monitors: self.monitors,
             evictions_last_hour: self.evictions,
@@ -130,17 +130,17 @@ fn blocked(message: &str) -> Outcome {
     }
 }
 
-fn watched() -> Memory {
-    Memory {
-        watched: Some(true),
+fn watched() -> ReservationState {
+    ReservationState {
+        monitored: Some(true),
         recheck: Some(Duration::from_secs(300).into()),
-        ..Memory::default()
+        ..ReservationState::default()
     }
 }
 
-fn failing_since(at: &str) -> Memory {
-    let mut memory = Memory::default();
-    memory.change_trouble(|trouble| trouble.failing_since = Some(at.parse().unwrap()));
+fn failing_since(at: &str) -> ReservationState {
+    let mut memory = ReservationState::default();
+    memory.update_failure_state(|trouble| trouble.failing_since = Some(at.parse().unwrap()));
     memory
 }
 
@@ -191,7 +191,7 @@ fn preemption_required_is_written_where_the_schema_has_it() {
     assert!(
         case.verdict(Verdict::preemption_required("full"))
             .notes
-            .contains(&Note::PreemptionUnavailable("full".into()))
+            .contains(&Notice::PreemptionNotSupported("full".into()))
     );
     case.served.preemption_required = true;
     assert_eq!(
@@ -230,12 +230,16 @@ fn what_is_unchanged_stands_whatever_it_says() {
         let conclusion =
             waiting(state, "numbers of then").verdict(Verdict::unchanged().recheck_in(again));
         assert_eq!(
-            (conclusion.write, conclusion.notes, conclusion.look_again),
-            (None, Vec::new(), LookAgain::After(again)),
+            (
+                conclusion.write,
+                conclusion.notes,
+                conclusion.next_evaluation
+            ),
+            (None, Vec::new(), NextEvaluation::After(again)),
             "{state}"
         );
         assert_eq!(
-            conclusion.memory.watched,
+            conclusion.memory.monitored,
             (state == "Ready").then_some(true)
         );
     }
@@ -351,7 +355,7 @@ fn updates_stay_while_the_state_stays_ready() {
     let other = case(&entry).verdict(Verdict::ready("new words").with_updates(updates("c")));
     assert_eq!(
         (other.write, other.notes),
-        (None, vec![Note::UpdatesFrozen])
+        (None, vec![Notice::UpdatesFrozen])
     );
 }
 
@@ -410,27 +414,27 @@ fn an_error_says_what_it_is_and_when_the_check_is_asked_again() {
         (
             ErrorKind::Transient,
             "the check failed and is tried again: refused",
-            LookAgain::Backoff { at_most: None },
+            NextEvaluation::Backoff { at_most: None },
         ),
         (
             ErrorKind::Throttled { after: MINUTE },
             "the check was asked to pause and is tried again: refused",
-            LookAgain::After(MINUTE),
+            NextEvaluation::After(MINUTE),
         ),
         (
             ErrorKind::Parameters,
             "the check's parameters make no sense: refused",
-            LookAgain::OnChange,
+            NextEvaluation::OnChange,
         ),
         (
             ErrorKind::Permanent,
             "the check cannot judge this Workload: refused",
-            LookAgain::OnChange,
+            NextEvaluation::OnChange,
         ),
     ] {
         let conclusion = waiting("Pending", "").failure(kind);
         assert_eq!(written(&conclusion), Some(("Pending", message, None)));
-        assert_eq!(conclusion.look_again, again);
+        assert_eq!(conclusion.next_evaluation, again);
         assert_eq!(
             waiting("Pending", message).failure(kind).write,
             None,
@@ -443,7 +447,10 @@ fn an_error_says_what_it_is_and_when_the_check_is_asked_again() {
 fn failures_are_counted_until_the_check_decides() {
     let first = waiting("Pending", "").failure(ErrorKind::Transient).memory;
     assert_eq!(
-        (first.trouble().failures, first.trouble().failing_since),
+        (
+            first.failure_state().failures,
+            first.failure_state().failing_since
+        ),
         (1, Some("2026-11-21T09:05:00Z".parse().unwrap()))
     );
     let second = waiting("Pending", "")
@@ -452,14 +459,17 @@ fn failures_are_counted_until_the_check_decides() {
         .failure(ErrorKind::Transient)
         .memory;
     assert_eq!(
-        (second.trouble().failures, second.trouble().failing_since),
+        (
+            second.failure_state().failures,
+            second.failure_state().failing_since
+        ),
         (2, Some("2026-11-21T09:05:00Z".parse().unwrap()))
     );
     let decided = waiting("Pending", "")
         .memory(second)
         .verdict(Verdict::pending("x"))
         .memory;
-    assert_eq!(decided.trouble(), Trouble::default());
+    assert_eq!(decided.failure_state(), FailureState::default());
 }
 
 #[test]
@@ -476,8 +486,8 @@ fn lasting_errors_are_the_operators_choice_and_only_before_admission() {
         .failure(ErrorKind::Transient);
     assert_eq!(written(&soon).unwrap().0, "Pending");
     assert_eq!(
-        soon.look_again,
-        LookAgain::Backoff {
+        soon.next_evaluation,
+        NextEvaluation::Backoff {
             at_most: Some(Duration::from_secs(30))
         }
     );
@@ -546,10 +556,10 @@ fn waiting_is_bounded_by_the_policy() {
         .policy(policy(OnTimeout::Retry))
         .verdict(Verdict::pending("full").recheck_in(Duration::from_secs(900)));
     assert_eq!(
-        (written(&early), early.look_again),
+        (written(&early), early.next_evaluation),
         (
             Some(("Pending", "full", None)),
-            LookAgain::After(Duration::from_secs(300))
+            NextEvaluation::After(Duration::from_secs(300))
         )
     );
     for (then, expected) in [
@@ -614,7 +624,7 @@ fn waiting_is_bounded_by_the_policy() {
 #[test]
 fn on_kueue_0_14_the_delay_of_a_retry_is_waited_for_here() {
     let mut case = waiting("Pending", "");
-    case.served = Served::assumed(crate::api::ApiVersion::V1beta1);
+    case.served = ServedApi::fallback(crate::api::ApiVersion::V1beta1);
     let verdict = || Verdict::retry_after(MINUTE, "no capacity");
     let first = case.verdict(verdict());
     assert_eq!(
@@ -625,17 +635,17 @@ fn on_kueue_0_14_the_delay_of_a_retry_is_waited_for_here() {
             None
         ))
     );
-    assert_eq!(first.look_again, LookAgain::After(MINUTE));
+    assert_eq!(first.next_evaluation, NextEvaluation::After(MINUTE));
     case = case.memory(first.memory).at("2026-11-21T09:05:30Z");
     assert_eq!(
-        case.verdict(verdict()).look_again,
-        LookAgain::After(Duration::from_secs(30)),
+        case.verdict(verdict()).next_evaluation,
+        NextEvaluation::After(Duration::from_secs(30)),
         "asking in between does not prolong it"
     );
     assert_eq!(
         case.verdict(Verdict::pending("maybe"))
             .memory
-            .trouble()
+            .failure_state()
             .retry_due,
         None
     );
@@ -661,15 +671,18 @@ fn a_check_that_keeps_an_eye_on_a_job_stops_it_after_enough_objections() {
             .memory(memory)
             .verdict(Verdict::retry_now("over budget"));
         assert_eq!(conclusion.write, None, "objection {objections}");
-        assert_eq!(conclusion.memory.trouble().objections, objections);
         assert_eq!(
-            conclusion.look_again,
-            LookAgain::After(Duration::from_secs(300))
+            conclusion.memory.failure_state().failing_verdicts,
+            objections
+        );
+        assert_eq!(
+            conclusion.next_evaluation,
+            NextEvaluation::After(Duration::from_secs(300))
         );
         assert!(matches!(
             conclusion.notes[..],
-            [Note::HeldBack {
-                why: HeldBack::NotYet { needed: 3, .. },
+            [Notice::Suppression {
+                why: Suppression::BelowThreshold { needed: 3, .. },
                 ..
             }]
         ));
@@ -692,8 +705,8 @@ fn a_check_that_keeps_an_eye_on_a_job_stops_it_after_enough_objections() {
                 .memory(memory.clone())
                 .verdict(forgiving)
                 .memory
-                .trouble()
-                .objections,
+                .failure_state()
+                .failing_verdicts,
             0
         );
     }
@@ -721,9 +734,9 @@ fn the_fences_after_admission() {
         max_evictions_per_hour: Some(2),
         ..once
     };
-    let not_watched = Memory {
-        watched: Some(false),
-        ..Memory::default()
+    let not_watched = ReservationState {
+        monitored: Some(false),
+        ..ReservationState::default()
     };
     for (name, policy, memory, evictions, held) in [
         ("watched", once, watched(), 0, None),
@@ -732,30 +745,30 @@ fn the_fences_after_admission() {
             once,
             not_watched,
             0,
-            Some(HeldBack::NotWatched),
+            Some(Suppression::NotMonitored),
         ),
         (
             "not known, and the check monitors admitted jobs",
             once,
-            Memory::default(),
+            ReservationState::default(),
             0,
             None,
         ),
         (
             "not watched, but the operator wants it",
             evict,
-            Memory::default(),
+            ReservationState::default(),
             0,
             None,
         ),
-        ("ignored", ignore, watched(), 0, Some(HeldBack::Ignored)),
+        ("ignored", ignore, watched(), 0, Some(Suppression::Ignored)),
         ("below the limit", few, watched(), 1, None),
         (
             "at the limit",
             few,
             watched(),
             2,
-            Some(HeldBack::TooMany { limit: 2 }),
+            Some(Suppression::RateLimited { limit: 2 }),
         ),
         (
             "none allowed",
@@ -765,7 +778,7 @@ fn the_fences_after_admission() {
             },
             watched(),
             0,
-            Some(HeldBack::TooMany { limit: 0 }),
+            Some(Suppression::RateLimited { limit: 0 }),
         ),
     ] {
         for verdict in [Verdict::retry_now("x"), Verdict::rejected("x")] {
@@ -776,7 +789,7 @@ fn the_fences_after_admission() {
             (case.evictions, case.monitors) = (evictions, true);
             let conclusion = case.verdict(verdict);
             let found = conclusion.notes.iter().find_map(|note| match note {
-                Note::HeldBack { why, .. } => Some(*why),
+                Notice::Suppression { why, .. } => Some(*why),
                 _ => None,
             });
             assert_eq!(
@@ -804,17 +817,17 @@ fn what_was_not_asked_is_said_where_it_waits() {
 
 #[test]
 fn a_recheck_is_looked_at_in_time() {
-    let again = |verdict: Verdict| waiting("Pending", "").verdict(verdict).look_again;
-    assert_eq!(again(Verdict::ready("ok")), LookAgain::OnChange);
+    let again = |verdict: Verdict| waiting("Pending", "").verdict(verdict).next_evaluation;
+    assert_eq!(again(Verdict::ready("ok")), NextEvaluation::OnChange);
     assert_eq!(
         again(Verdict::ready("ok").recheck_in(MINUTE)),
-        LookAgain::After(MINUTE)
+        NextEvaluation::After(MINUTE)
     );
     assert_eq!(
         again(Verdict::pending("x").recheck_in(MINUTE)),
-        LookAgain::After(MINUTE)
+        NextEvaluation::After(MINUTE)
     );
-    let watched = |verdict: Verdict| waiting("Pending", "").verdict(verdict).memory.watched;
+    let watched = |verdict: Verdict| waiting("Pending", "").verdict(verdict).memory.monitored;
     assert_eq!(watched(Verdict::ready("ok").recheck_in(MINUTE)), Some(true));
     assert_eq!(watched(Verdict::ready("ok")), Some(false));
 }
@@ -824,7 +837,7 @@ fn a_change_of_state_is_noted() {
     let conclusion = waiting("Pending", "").verdict(Verdict::ready("ok"));
     assert_eq!(
         conclusion.notes,
-        [Note::StateChanged {
+        [Notice::StateChanged {
             from: CheckState::Pending,
             to: CheckState::Ready,
             message: "ok".into()
@@ -839,8 +852,8 @@ fn an_unchanged_verdict_leaves_what_stands() {
         let conclusion = case.verdict(Verdict::unchanged().recheck_in(Duration::from_secs(7)));
         assert_eq!(written(&conclusion), None, "{state}");
         assert_eq!(
-            conclusion.look_again,
-            LookAgain::After(Duration::from_secs(7))
+            conclusion.next_evaluation,
+            NextEvaluation::After(Duration::from_secs(7))
         );
         let running = waiting(state, "said before").running();
         assert_eq!(written(&running.verdict(Verdict::unchanged())), None);
@@ -862,9 +875,9 @@ fn an_unchanged_verdict_leaves_what_stands() {
     );
 }
 
-fn held_back(conclusion: &Conclusion) -> Vec<HeldBack> {
+fn held_back(conclusion: &Conclusion) -> Vec<Suppression> {
     let held = conclusion.notes.iter().filter_map(|note| match note {
-        Note::HeldBack { why, .. } => Some(*why),
+        Notice::Suppression { why, .. } => Some(*why),
         _ => None,
     });
     held.collect()
@@ -972,7 +985,7 @@ fn a_refusal_of_a_growth_never_stops_what_runs_wherever_it_comes_from() {
                     .growth(running)
                     .policy(policy.clone())
                     .memory(failing_since("2026-11-21T08:00:00Z"));
-                case_of.served = Served::assumed(version);
+                case_of.served = ServedApi::fallback(version);
                 let conclusion = case_of.conclude(&outcome);
                 let expected = format!("would be refused: {said}; the job runs on{runs}");
                 assert_eq!(
@@ -980,15 +993,19 @@ fn a_refusal_of_a_growth_never_stops_what_runs_wherever_it_comes_from() {
                     Some(("Pending", expected.as_str(), None)),
                     "{case}"
                 );
-                assert_eq!(held_back(&conclusion), [HeldBack::Growth], "{case}");
+                assert_eq!(held_back(&conclusion), [Suppression::Growth], "{case}");
                 assert!(
                     !conclusion
                         .notes
                         .iter()
-                        .any(|note| matches!(note, Note::PolicyApplied(_))),
+                        .any(|note| matches!(note, Notice::PolicyApplied(_))),
                     "{case}: the policy has decided nothing"
                 );
-                assert_ne!(conclusion.look_again, LookAgain::OnChange, "{case}");
+                assert_ne!(
+                    conclusion.next_evaluation,
+                    NextEvaluation::OnChange,
+                    "{case}"
+                );
             }
             // The same refusal of a job of which nothing runs is written.
             let whole = waiting("Pending", "")
@@ -1036,7 +1053,7 @@ fn a_refused_growth_takes_back_an_earlier_ready() {
 
 #[test]
 fn a_refused_growth_is_evaluated_again_as_its_verdict_says_and_else_ever_more_rarely() {
-    let minutes = |minutes| LookAgain::After(MINUTE * minutes);
+    let minutes = |minutes| NextEvaluation::After(MINUTE * minutes);
     let at = |verdict: Verdict, memory, now| {
         waiting("Pending", "")
             .growth(Some(2))
@@ -1050,9 +1067,12 @@ fn a_refused_growth_is_evaluated_again_as_its_verdict_says_and_else_ever_more_ra
         (Verdict::retry_now("x").recheck_in(MINUTE * 7), minutes(7)),
         (Verdict::retry_after(MINUTE * 3, "x"), minutes(3)),
     ] {
-        assert_eq!(again(verdict, Memory::default()).look_again, expected);
+        assert_eq!(
+            again(verdict, ReservationState::default()).next_evaluation,
+            expected
+        );
     }
-    let mut memory = Memory::default();
+    let mut memory = ReservationState::default();
     for (pause, now) in [
         (1, "2026-11-21T09:05:00Z"),
         (2, "2026-11-21T09:06:00Z"),
@@ -1063,19 +1083,19 @@ fn a_refused_growth_is_evaluated_again_as_its_verdict_says_and_else_ever_more_ra
         (15, "2026-11-21T09:50:00Z"),
     ] {
         let conclusion = at(Verdict::rejected("x"), memory, now);
-        assert_eq!(conclusion.look_again, minutes(pause));
+        assert_eq!(conclusion.next_evaluation, minutes(pause));
         memory = conclusion.memory;
     }
     let forgiven = again(Verdict::pending("maybe"), memory).memory;
     assert_eq!(
-        again(Verdict::rejected("x"), forgiven).look_again,
+        again(Verdict::rejected("x"), forgiven).next_evaluation,
         minutes(1)
     );
 }
 
 #[test]
 fn the_operator_may_have_growths_refused_within_the_fences_of_running_jobs() {
-    let mut memory = Memory::default();
+    let mut memory = ReservationState::default();
     for (objection, now) in [(1, "2026-11-21T09:05:00Z"), (2, "2026-11-21T09:06:00Z")] {
         let conclusion = waiting("Pending", "")
             .growth(Some(2))
@@ -1091,9 +1111,9 @@ fn the_operator_may_have_growths_refused_within_the_fences_of_running_jobs() {
         );
         assert!(matches!(
             held_back(&conclusion)[..],
-            [HeldBack::NotYet { needed: 3, .. }]
+            [Suppression::BelowThreshold { needed: 3, .. }]
         ));
-        assert_eq!(conclusion.look_again, LookAgain::After(MINUTE));
+        assert_eq!(conclusion.next_evaluation, NextEvaluation::After(MINUTE));
         memory = conclusion.memory;
     }
     let mut third = waiting("Pending", "")
@@ -1111,7 +1131,7 @@ fn the_operator_may_have_growths_refused_within_the_fences_of_running_jobs() {
     );
     third.evictions = 10;
     let many = third.verdict(Verdict::rejected("too large"));
-    assert_eq!(held_back(&many), [HeldBack::TooMany { limit: 10 }]);
+    assert_eq!(held_back(&many), [Suppression::RateLimited { limit: 10 }]);
     // By the time of waiting too.
     let waits = Policy {
         after_admission: evict(2).after_admission,
@@ -1123,8 +1143,11 @@ fn the_operator_may_have_growths_refused_within_the_fences_of_running_jobs() {
             .memory(memory)
             .verdict(Verdict::pending("closed"))
     };
-    let first = late(Memory::default(), "2026-11-21T09:08:00Z");
-    assert!(matches!(held_back(&first)[..], [HeldBack::NotYet { .. }]));
+    let first = late(ReservationState::default(), "2026-11-21T09:08:00Z");
+    assert!(matches!(
+        held_back(&first)[..],
+        [Suppression::BelowThreshold { .. }]
+    ));
     let second = late(first.memory, "2026-11-21T09:09:00Z");
     assert_eq!(
         written(&second).map(|(state, ..)| state),
@@ -1154,7 +1177,7 @@ fn errors_never_stop_what_runs_whatever_the_operator_wants() {
             written(&conclusion).map(|(state, ..)| state),
             Some("Pending")
         );
-        assert_eq!(held_back(&conclusion), [HeldBack::Growth]);
+        assert_eq!(held_back(&conclusion), [Suppression::Growth]);
     }
 }
 
@@ -1162,11 +1185,11 @@ fn errors_never_stop_what_runs_whatever_the_operator_wants() {
 #[test]
 fn the_authors_wish_to_evict_is_not_the_operators() {
     let mut case = waiting("Pending", "").growth(Some(2));
-    let settled = Policy::settle(None, &evict(1));
+    let settled = Policy::resolve(None, &evict(1));
     assert!(!settled.operator_evicts && settled.on_failure == Some(OnFailure::Evict));
     case.settled = Some(settled);
     let conclusion = case.verdict(Verdict::rejected("no"));
-    assert_eq!(held_back(&conclusion), [HeldBack::Growth]);
+    assert_eq!(held_back(&conclusion), [Suppression::Growth]);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 mod conclude;
 mod delay;
-mod standing;
+mod phase;
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -13,18 +13,18 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
-pub(crate) use conclude::{Conclusion, Facts, Growth, LookAgain, Outcome, conclude};
+pub(crate) use conclude::{Conclusion, Facts, Growth, NextEvaluation, Outcome, conclude};
 pub(crate) use delay::Delay;
-pub(crate) use standing::{Standing, must_withdraw, reason_to_stop, standing};
+pub(crate) use phase::{CheckPhase, check_phase, must_withdraw, reason_to_stop};
 
-use crate::api::{CheckEntry, CheckState, PodSetUpdate, short_digest};
-use crate::check::{Answer, Message, PodSetUpdates};
+use crate::api::{AdmissionCheckState, CheckState, PodSetUpdate, short_digest};
+use crate::check::{Message, PodSetUpdates, VerdictKind};
 
 /// An entry as it is sent: exactly the fields that a check owns, each time all of them (rule 4).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EntryPatch {
-    #[serde(serialize_with = "as_word")]
+    #[serde(serialize_with = "as_label")]
     pub(crate) state: CheckState,
     #[serde(serialize_with = "as_text")]
     pub(crate) message: Message,
@@ -40,14 +40,14 @@ pub(crate) struct EntryPatch {
 
 impl EntryPatch {
     /// Whether `entry` says the same.
-    pub(crate) fn stands_in(&self, entry: &CheckEntry) -> bool {
+    pub(crate) fn matches(&self, entry: &AdmissionCheckState) -> bool {
         self.state == entry.state
             && short_digest(self.message.as_str()) == entry.message_digest
             && self.updates.digest() == entry.updates_digest
     }
 }
 
-fn as_word<S: Serializer>(state: &CheckState, serializer: S) -> Result<S::Ok, S::Error> {
+fn as_label<S: Serializer>(state: &CheckState, serializer: S) -> Result<S::Ok, S::Error> {
     state.as_str().serialize(serializer)
 }
 
@@ -69,16 +69,16 @@ pub(crate) fn to_the_second<S: Serializer>(
 
 /// What is remembered of one reservation for one check, in this process.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Memory {
+pub(crate) struct ReservationState {
     /// How often the check has been asked.
     pub(crate) evaluations: u32,
     /// Whether the last Ready asked for another evaluation: the check monitors the job. `None` if
     /// that Ready was given in another process.
-    pub(crate) watched: Option<bool>,
+    pub(crate) monitored: Option<bool>,
     /// The last verdict's delay.
     pub(crate) recheck: Option<Millis>,
     /// What went wrong. Apart, because nothing does for most.
-    trouble: Option<Box<Trouble>>,
+    trouble: Option<Box<FailureState>>,
 }
 
 /// A delay in milliseconds, at least one and at most 49 days: a Duration would take four times as
@@ -101,13 +101,13 @@ impl From<Duration> for Millis {
 
 /// What went wrong with one reservation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Trouble {
+pub(crate) struct FailureState {
     /// Failures in a row, and since when.
     pub(crate) failures: u32,
     pub(crate) failing_since: Option<Timestamp>,
     /// How often in a row the check has objected to the running job or to its growth, and when the last time was
     /// that counted.
-    pub(crate) objections: u32,
+    pub(crate) failing_verdicts: u32,
     pub(crate) objected_at: Option<Timestamp>,
     /// When a Retry is due whose delay is waited for here.
     pub(crate) retry_due: Option<Timestamp>,
@@ -116,35 +116,35 @@ pub(crate) struct Trouble {
     pub(crate) overwritten_at: Option<Timestamp>,
 }
 
-impl Memory {
+impl ReservationState {
     /// Of a program that keeps an eye on the job, and remembers nothing else.
     #[cfg(feature = "cli")]
     pub(crate) fn watching() -> Self {
         Self {
-            watched: Some(true),
+            monitored: Some(true),
             ..Self::default()
         }
     }
 
-    pub(crate) fn trouble(&self) -> Trouble {
+    pub(crate) fn failure_state(&self) -> FailureState {
         self.trouble.as_deref().copied().unwrap_or_default()
     }
 
-    pub(crate) fn change_trouble(&mut self, change: impl FnOnce(&mut Trouble)) {
-        let mut trouble = self.trouble();
+    pub(crate) fn update_failure_state(&mut self, change: impl FnOnce(&mut FailureState)) {
+        let mut trouble = self.failure_state();
         change(&mut trouble);
-        self.trouble = (trouble != Trouble::default()).then(|| Box::new(trouble));
+        self.trouble = (trouble != FailureState::default()).then(|| Box::new(trouble));
     }
 
     fn no_objection(&mut self) {
-        self.change_trouble(|trouble| {
-            trouble.objections = 0;
+        self.update_failure_state(|trouble| {
+            trouble.failing_verdicts = 0;
             trouble.objected_at = None;
         });
     }
 
     fn decided(&mut self) {
-        self.change_trouble(|trouble| {
+        self.update_failure_state(|trouble| {
             trouble.failures = 0;
             trouble.failing_since = None;
         });
@@ -153,7 +153,7 @@ impl Memory {
 
 /// Something to report: an event, a metric or both.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Note {
+pub(crate) enum Notice {
     /// The state is another one.
     StateChanged {
         from: CheckState,
@@ -161,13 +161,13 @@ pub(crate) enum Note {
         message: Message,
     },
     /// The check objects to a running job, or to the growth of one, and a fence holds it back.
-    HeldBack {
-        why: HeldBack,
-        answer: Answer,
+    Suppression {
+        why: Suppression,
+        answer: VerdictKind,
         message: Message,
     },
     /// The check asks for preemption, which this Kueue does not know.
-    PreemptionUnavailable(Message),
+    PreemptionNotSupported(Message),
     /// The check wants other pod set updates while it is Ready, which Kueue refuses.
     UpdatesFrozen,
     /// The policy decided in the check's place; which field of it.
@@ -176,27 +176,27 @@ pub(crate) enum Note {
 
 /// Why a running job is not stopped although the check objects to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HeldBack {
+pub(crate) enum Suppression {
     /// `afterAdmission.onFailure` is Ignore.
     Ignored,
     /// The check did not say that it keeps an eye on the job.
-    NotWatched,
+    NotMonitored,
     /// It has not objected often enough in a row.
-    NotYet { objections: u32, needed: u32 },
+    BelowThreshold { objections: u32, needed: u32 },
     /// It has stopped too many jobs in the last hour.
-    TooMany { limit: u32 },
+    RateLimited { limit: u32 },
     /// The job runs already, and this Workload only asks for more pods for it.
     Growth,
 }
 
-impl HeldBack {
+impl Suppression {
     /// The word for metrics.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Ignored => "ignored",
-            Self::NotWatched => "not_watched",
-            Self::NotYet { .. } => "not_yet",
-            Self::TooMany { .. } => "too_many",
+            Self::NotMonitored => "not_monitored",
+            Self::BelowThreshold { .. } => "below_threshold",
+            Self::RateLimited { .. } => "rate_limited",
             Self::Growth => "growth",
         }
     }

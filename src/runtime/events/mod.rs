@@ -3,8 +3,8 @@
 //! An event costs the API server as much as a verdict does, and says nothing that the Workload's status does not. So a storm of verdicts is not doubled by
 //! its events: they are sent at their own pace, and what exceeds it is counted and dropped, warnings last.
 
-mod book;
-mod pace;
+mod aggregator;
+mod rate_limit;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use kube::{Api, Client};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
-use self::book::{Book, Entered};
-use self::pace::Pace;
+use self::aggregator::{Aggregation, EventAggregator};
+use self::rate_limit::RateLimiter;
 use super::metrics::{Metrics, ResultLabels};
 use crate::Clock;
 use crate::api::{AdmissionCheck, ApiVersion, Uid};
@@ -25,7 +25,7 @@ use crate::check::{Message, Reservation};
 
 /// Something to tell.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct EventRecord {
     pub(crate) regarding: Regarding,
     pub(crate) warning: bool,
     /// One word in CamelCase.
@@ -77,7 +77,7 @@ const SENDING: Duration = Duration::from_secs(5);
 /// Where events are handed in.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorder {
-    to: mpsc::Sender<(Timestamp, Told)>,
+    to: mpsc::Sender<(Timestamp, EventRecord)>,
     clock: Clock,
     metrics: Arc<Metrics>,
 }
@@ -92,7 +92,7 @@ impl Recorder {
         metrics: Arc<Metrics>,
     ) -> (Self, Reporter) {
         let (to, from) = mpsc::channel(WAITING);
-        let book = Book::new(controller, instance);
+        let book = EventAggregator::new(controller, instance);
         (
             Self {
                 to,
@@ -103,14 +103,14 @@ impl Recorder {
                 client,
                 from,
                 book,
-                pace: Pace::default(),
+                pace: RateLimiter::default(),
                 metrics,
             },
         )
     }
 
     /// Hands in `told`. Never waits.
-    pub(crate) fn tell(&self, told: Told) {
+    pub(crate) fn publish(&self, told: EventRecord) {
         let full = !told.warning && self.to.capacity() <= KEPT_FOR_WARNINGS;
         if full || self.to.try_send((self.clock.now(), told)).is_err() {
             self.metrics
@@ -124,9 +124,9 @@ impl Recorder {
 /// Sends what is handed in.
 pub(crate) struct Reporter {
     client: Client,
-    from: mpsc::Receiver<(Timestamp, Told)>,
-    book: Book,
-    pace: Pace,
+    from: mpsc::Receiver<(Timestamp, EventRecord)>,
+    book: EventAggregator,
+    pace: RateLimiter,
     metrics: Arc<Metrics>,
 }
 
@@ -134,21 +134,21 @@ impl Reporter {
     /// Sends events until all recorders are gone and everything is sent.
     pub(crate) async fn run(mut self) {
         while let Some((at, told)) = self.from.recv().await {
-            let sent = match self.book.enter(&told, Instant::now(), at) {
-                Entered::New(event) => {
-                    self.keep_pace().await;
+            let sent = match self.book.aggregate(&told, Instant::now(), at) {
+                Aggregation::New(event) => {
+                    self.wait_for_rate_limit().await;
                     self.create(*event).await
                 }
-                Entered::Repeated {
+                Aggregation::Repeated {
                     namespace,
                     name,
                     series,
                 } => {
-                    self.keep_pace().await;
+                    self.wait_for_rate_limit().await;
                     self.repeat(&namespace, &name, series).await
                 }
-                Entered::Counted => continue,
-                Entered::TooMany => "limited",
+                Aggregation::Deduplicated => continue,
+                Aggregation::RateLimited => "limited",
             };
             self.metrics
                 .events
@@ -158,7 +158,7 @@ impl Reporter {
     }
 
     /// Waits for the next event's turn. Who stops does not wait.
-    async fn keep_pace(&mut self) {
+    async fn wait_for_rate_limit(&mut self) {
         let wait = self.pace.wait(Instant::now());
         if !self.from.is_closed() {
             sleep(wait).await;
@@ -218,7 +218,7 @@ mod tests {
         let began = Instant::now();
         let running = tokio::spawn(reporter.run());
         for number in 0..2000 {
-            recorder.tell(book::told(&format!("w{number}"), "ok", false));
+            recorder.publish(aggregator::told(&format!("w{number}"), "ok", false));
             sleep(Duration::from_millis(10)).await;
         }
         let in_time = |seconds| {
@@ -232,9 +232,9 @@ mod tests {
         assert_eq!((in_time(1), in_time(20)), (30, 219));
         let count = |result| metrics.events.get_or_create(&ResultLabels { result }).get();
         let dropped = count("dropped");
-        recorder.tell(book::told("one more", "ok", false));
+        recorder.publish(aggregator::told("one more", "ok", false));
         assert_eq!(count("dropped"), dropped + 1, "others wait already");
-        recorder.tell(book::told("odd", "beware", true));
+        recorder.publish(aggregator::told("odd", "beware", true));
         assert_eq!(count("dropped"), dropped + 1, "a warning finds a place");
         drop(recorder);
         running.await.unwrap();

@@ -21,11 +21,11 @@ pub(super) struct Record {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Plan {
     /// Read the record.
-    Look,
+    Read,
     /// There is none: create it.
     Create,
     /// Nobody holds it: take it.
-    Take,
+    Acquire,
     /// It is ours: renew it.
     Renew,
     /// Nothing until then.
@@ -37,7 +37,7 @@ pub(super) enum Plan {
 pub(super) struct Candidate {
     identity: String,
     times: LeaseTimes,
-    seen: Seen,
+    seen: ObservedLease,
     /// When the record was last looked at.
     looked_at: Option<Instant>,
     /// When the request was sent that last made or kept it ours.
@@ -47,7 +47,7 @@ pub(super) struct Candidate {
 }
 
 #[derive(Debug)]
-enum Seen {
+enum ObservedLease {
     /// Nothing yet, or something that is known to be out of date.
     Unknown,
     /// There is no record.
@@ -61,7 +61,7 @@ impl Candidate {
         Self {
             identity: identity.to_owned(),
             times,
-            seen: Seen::Unknown,
+            seen: ObservedLease::Unknown,
             looked_at: None,
             renewed_at: None,
             led_at: None,
@@ -71,8 +71,8 @@ impl Candidate {
     /// The last record seen.
     pub(super) fn record(&self) -> Option<&Record> {
         match &self.seen {
-            Seen::Record { record, .. } => Some(record),
-            Seen::Unknown | Seen::Absent => None,
+            ObservedLease::Record { record, .. } => Some(record),
+            ObservedLease::Unknown | ObservedLease::Absent => None,
         }
     }
 
@@ -91,24 +91,24 @@ impl Candidate {
     /// What to do at `now`.
     pub(super) fn plan(&self, now: Instant) -> Plan {
         match &self.seen {
-            Seen::Unknown => Plan::Look,
-            Seen::Absent => Plan::Create,
-            Seen::Record { record, .. } if record.holder == self.identity => {
+            ObservedLease::Unknown => Plan::Read,
+            ObservedLease::Absent => Plan::Create,
+            ObservedLease::Record { record, .. } if record.holder == self.identity => {
                 match self.renewed_at {
-                    Some(renewed) if now < renewed + self.times.renew => {
-                        Plan::Wait(renewed + self.times.renew)
+                    Some(renewed) if now < renewed + self.times.renew_interval => {
+                        Plan::Wait(renewed + self.times.renew_interval)
                     }
                     // A record of ours that we don't remember writing is one of an earlier life: it is taken up again.
                     _ => Plan::Renew,
                 }
             }
-            Seen::Record { record, since } => {
+            ObservedLease::Record { record, since } => {
                 let expires = *since + record.duration;
-                let next_look = self.looked_at.unwrap_or(*since) + self.times.retry;
+                let next_look = self.looked_at.unwrap_or(*since) + self.times.retry_period;
                 if record.holder.is_empty() || now >= expires {
-                    Plan::Take
+                    Plan::Acquire
                 } else if now >= next_look {
-                    Plan::Look
+                    Plan::Read
                 } else {
                     Plan::Wait(next_look.min(expires))
                 }
@@ -117,42 +117,42 @@ impl Candidate {
     }
 
     /// The record was read, by a request sent at `sent`.
-    pub(super) fn seen(&mut self, record: Option<Record>, sent: Instant) {
+    pub(super) fn on_read(&mut self, record: Option<Record>, sent: Instant) {
         self.looked_at = Some(sent);
         let Some(record) = record else {
             self.renewed_at = None;
-            self.seen = Seen::Absent;
+            self.seen = ObservedLease::Absent;
             return;
         };
         if record.holder != self.identity {
             self.renewed_at = None;
         }
         let unchanged = match &self.seen {
-            Seen::Record {
+            ObservedLease::Record {
                 record: known,
                 since,
             } if *known == record => Some(*since),
             _ => None,
         };
-        self.seen = Seen::Record {
+        self.seen = ObservedLease::Record {
             record,
             since: unchanged.unwrap_or(sent),
         };
     }
 
     /// The record was written by us, by a request sent at `sent`. Others can't take over before `sent` plus the lease's duration.
-    pub(super) fn written(&mut self, record: Record, sent: Instant) {
+    pub(super) fn on_written(&mut self, record: Record, sent: Instant) {
         self.renewed_at = Some(sent);
         self.led_at.get_or_insert(record.transitions);
-        self.seen = Seen::Record {
+        self.seen = ObservedLease::Record {
             record,
             since: sent,
         };
     }
 
     /// The write was refused: somebody else wrote first. What we know is out of date; whether we still act is not, until `valid_until`.
-    pub(super) fn refused(&mut self) {
-        self.seen = Seen::Unknown;
+    pub(super) fn on_conflict(&mut self) {
+        self.seen = ObservedLease::Unknown;
     }
 }
 
@@ -178,10 +178,10 @@ mod tests {
     #[test]
     fn a_missing_lease_is_created_and_then_renewed() {
         let (mut candidate, start) = candidate();
-        assert_eq!(candidate.plan(start), Plan::Look);
-        candidate.seen(None, start);
+        assert_eq!(candidate.plan(start), Plan::Read);
+        candidate.on_read(None, start);
         assert_eq!(candidate.plan(start), Plan::Create);
-        candidate.written(record("me", "1"), start);
+        candidate.on_written(record("me", "1"), start);
         assert_eq!(candidate.valid_until(start), Some(start + 7 * SECOND));
         assert_eq!(
             candidate.plan(start + SECOND),
@@ -195,7 +195,7 @@ mod tests {
         let (mut candidate, start) = candidate();
         for round in 0..100 {
             let now = start + round * SECOND;
-            candidate.seen(Some(record("other", &round.to_string())), now);
+            candidate.on_read(Some(record("other", &round.to_string())), now);
             assert_eq!(candidate.plan(now), Plan::Wait(now + SECOND));
             assert_eq!(candidate.valid_until(now), None);
         }
@@ -207,30 +207,32 @@ mod tests {
         let (mut candidate, start) = candidate();
         for round in 0..10 {
             let now = start + round * SECOND;
-            candidate.seen(Some(record("other", "1")), now);
-            assert_ne!(candidate.plan(now), Plan::Take, "after {round} s");
+            candidate.on_read(Some(record("other", "1")), now);
+            assert_ne!(candidate.plan(now), Plan::Acquire, "after {round} s");
         }
         assert_eq!(
             candidate.plan(start + 9 * SECOND + SECOND / 2),
             Plan::Wait(start + 10 * SECOND),
             "not a moment too late"
         );
-        assert_eq!(candidate.plan(start + 10 * SECOND), Plan::Take);
+        assert_eq!(candidate.plan(start + 10 * SECOND), Plan::Acquire);
     }
 
     #[test]
     fn a_record_given_back_is_taken_at_once() {
         let (mut candidate, start) = candidate();
-        candidate.seen(Some(record("", "1")), start);
-        assert_eq!(candidate.plan(start), Plan::Take);
+        candidate.on_read(Some(record("", "1")), start);
+        assert_eq!(candidate.plan(start), Plan::Acquire);
     }
 
     #[test]
     fn the_holder_stops_before_another_may_begin() {
         let times = LeaseTimes::default();
-        assert!(times.renew_deadline < times.duration && times.renew < times.renew_deadline);
+        assert!(
+            times.renew_deadline < times.duration && times.renew_interval < times.renew_deadline
+        );
         let (mut candidate, start) = candidate();
-        candidate.written(record("me", "1"), start);
+        candidate.on_written(record("me", "1"), start);
         assert_eq!(candidate.valid_until(start + 7 * SECOND), None);
         assert_eq!(
             candidate.plan(start + 7 * SECOND),
@@ -242,11 +244,11 @@ mod tests {
     #[test]
     fn a_refused_write_is_looked_into_and_ends_nothing_by_itself() {
         let (mut candidate, start) = candidate();
-        candidate.written(record("me", "1"), start);
-        candidate.refused();
-        assert_eq!(candidate.plan(start + SECOND), Plan::Look);
+        candidate.on_written(record("me", "1"), start);
+        candidate.on_conflict();
+        assert_eq!(candidate.plan(start + SECOND), Plan::Read);
         assert!(candidate.valid_until(start + SECOND).is_some());
-        candidate.seen(Some(record("other", "2")), start + SECOND);
+        candidate.on_read(Some(record("other", "2")), start + SECOND);
         assert_eq!(
             candidate.valid_until(start + SECOND),
             None,
@@ -257,7 +259,7 @@ mod tests {
     #[test]
     fn a_record_of_an_earlier_life_is_taken_up_again() {
         let (mut candidate, start) = candidate();
-        candidate.seen(Some(record("me", "1")), start);
+        candidate.on_read(Some(record("me", "1")), start);
         assert_eq!(candidate.valid_until(start), None);
         assert_eq!(candidate.plan(start), Plan::Renew);
     }
@@ -265,8 +267,8 @@ mod tests {
     #[test]
     fn a_deleted_lease_ends_leadership() {
         let (mut candidate, start) = candidate();
-        candidate.written(record("me", "1"), start);
-        candidate.seen(None, start + SECOND);
+        candidate.on_written(record("me", "1"), start);
+        candidate.on_read(None, start + SECOND);
         assert_eq!(
             (
                 candidate.valid_until(start + SECOND),

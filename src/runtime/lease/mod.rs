@@ -15,7 +15,7 @@ use kube::{Api, Client};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::signal::given;
+use super::signal::cancelled;
 use crate::Clock;
 use candidate::{Candidate, Plan, Record};
 
@@ -28,7 +28,7 @@ use candidate::{Candidate, Plan, Record};
 /// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = ApiServer::prepared(Clock::system(), kueue_check_sim::definitions::kueue());
+/// # let server = ApiServer::with_definitions(Clock::system(), kueue_check_sim::definitions::kueue());
 /// let replica = |pod: &str| {
 ///     let lease = LeaseConfig { namespace: "default".into(), name: "open".into(), identity: pod.into(), times: LeaseTimes::default() };
 ///     Runtime::builder(server.client()).check(open).lease(lease).build()
@@ -74,7 +74,7 @@ pub struct LeaseConfig {
 /// # }
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = ApiServer::prepared(Clock::system(), kueue_check_sim::definitions::kueue());
+/// # let server = ApiServer::with_definitions(Clock::system(), kueue_check_sim::definitions::kueue());
 /// # let replica = |pod: &str, times| {
 /// #     let lease = LeaseConfig { namespace: "default".into(), name: "open".into(), identity: pod.into(), times };
 /// #     Runtime::builder(server.client()).check(open).lease(lease).build()
@@ -93,7 +93,7 @@ pub struct LeaseConfig {
 /// while !leads(&standby).await {
 ///     sleep(Duration::from_millis(100)).await;
 /// }
-/// assert!(died.elapsed() <= times.duration + times.retry, "{:?}", died.elapsed());
+/// assert!(died.elapsed() <= times.duration + times.retry_period, "{:?}", died.elapsed());
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,9 +103,9 @@ pub struct LeaseTimes {
     /// How long after its last renewal the holder goes on writing. Must be longer than `renew` and shorter than `duration`. Default: 7 s.
     pub renew_deadline: Duration,
     /// How often the holder renews. Default: 2 s.
-    pub renew: Duration,
+    pub renew_interval: Duration,
     /// How often the others look, and how soon a failed request is tried again. Default: 1 s.
-    pub retry: Duration,
+    pub retry_period: Duration,
 }
 
 impl Default for LeaseTimes {
@@ -113,19 +113,19 @@ impl Default for LeaseTimes {
         Self {
             duration: Duration::from_secs(10),
             renew_deadline: Duration::from_secs(7),
-            renew: Duration::from_secs(2),
-            retry: Duration::from_secs(1),
+            renew_interval: Duration::from_secs(2),
+            retry_period: Duration::from_secs(1),
         }
     }
 }
 
 impl LeaseTimes {
     /// Whether the holder renews in time and has stopped writing before another may take over. The record has whole seconds.
-    pub(crate) fn fit(self) -> bool {
+    pub(crate) fn is_valid(self) -> bool {
         let recorded = Duration::from_secs(self.duration.as_secs());
-        !self.retry.is_zero()
-            && !self.renew.is_zero()
-            && self.renew < self.renew_deadline
+        !self.retry_period.is_zero()
+            && !self.renew_interval.is_zero()
+            && self.renew_interval < self.renew_deadline
             && self.renew_deadline < recorded
     }
 }
@@ -183,7 +183,7 @@ pub(crate) async fn run(
         let next = holder.step().await;
         tokio::select! {
             biased;
-            () = given(&mut stop) => break,
+            () = cancelled(&mut stop) => break,
             () = holder.wait(next) => {}
         }
     }
@@ -201,24 +201,24 @@ struct Holder {
 impl Holder {
     /// One round: looks if it must, and then writes if it may. Returns when to do the next.
     async fn step(&mut self) -> Instant {
-        if self.candidate.plan(Instant::now()) == Plan::Look {
-            self.look(Instant::now()).await;
+        if self.candidate.plan(Instant::now()) == Plan::Read {
+            self.read(Instant::now()).await;
         }
         let started = Instant::now();
         match self.candidate.plan(started) {
-            Plan::Wait(_) | Plan::Look => {}
+            Plan::Wait(_) | Plan::Read => {}
             plan => self.write(plan, started).await,
         }
         self.publish();
         match self.candidate.plan(Instant::now()) {
             Plan::Wait(until) => until,
-            _ => Instant::now() + self.config.times.retry,
+            _ => Instant::now() + self.config.times.retry_period,
         }
     }
 
-    async fn look(&mut self, started: Instant) {
+    async fn read(&mut self, started: Instant) {
         match self.bounded(self.api.get_opt(&self.config.name)).await {
-            Ok(lease) => self.candidate.seen(lease.map(Record::from), started),
+            Ok(lease) => self.candidate.on_read(lease.map(Record::from), started),
             Err(error) => {
                 tracing::warn!(%error, lease = self.config.name, "the lease cannot be read");
             }
@@ -241,11 +241,11 @@ impl Holder {
             }
         };
         match sent {
-            Ok(lease) => self.candidate.written(Record::from(lease), started),
+            Ok(lease) => self.candidate.on_written(Record::from(lease), started),
             Err(LeaseError::Kube(kube::Error::Api(status)))
                 if status.code == 409 || status.code == 404 =>
             {
-                self.candidate.refused();
+                self.candidate.on_conflict();
             }
             Err(error) => {
                 tracing::warn!(%error, lease = self.config.name, "the lease cannot be written");
@@ -257,7 +257,7 @@ impl Holder {
     fn lease(&self, plan: &Plan) -> Lease {
         let now = MicroTime(self.clock.now());
         let known = self.candidate.record();
-        let taking = matches!(plan, Plan::Create | Plan::Take);
+        let taking = matches!(plan, Plan::Create | Plan::Acquire);
         let transitions = known.map_or(0, |record| record.transitions + i32::from(taking));
         Lease {
             metadata: ObjectMeta {

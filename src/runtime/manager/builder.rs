@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::{Runtime, Settings};
 use crate::Clock;
-use crate::check::{AdmissionCheckController, Check};
+use crate::check::{AdmissionCheckController, DynCheck};
 use crate::runtime::health::Health;
 use crate::runtime::lease::{LeaseConfig, LeaseTimes};
 
@@ -18,15 +18,15 @@ use crate::runtime::lease::{LeaseConfig, LeaseTimes};
 ///
 /// ```
 /// # use kueue_check::{Clock, Verdict, admission_check, runtime::Runtime};
-/// # use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb};
+/// # use kueue_check_sim::apiserver::{ApiServer, ApiRequest, Resource, Verb};
 /// # use std::time::Duration;
 /// # #[admission_check(controller = "example.com/window")] async fn window() -> Verdict { Verdict::ready("inside the window") }
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = ApiServer::prepared(Clock::system(), kueue_check_sim::definitions::kueue());
+/// # let server = ApiServer::with_definitions(Clock::system(), kueue_check_sim::definitions::kueue());
 /// # let checks = Resource::new("kueue.x-k8s.io", "v1beta2", "admissionchecks");
 /// # let object = serde_json::json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": "window"}, "spec": {"controllerName": "example.com/window"}});
-/// # assert_eq!(server.call(&Call::new(Verb::Create, &checks).body(object)).code, 201);
+/// # assert_eq!(server.call(&ApiRequest::new(Verb::Create, &checks).body(object)).code, 201);
 /// # let client = server.client();
 /// let runtime = Runtime::builder(client)
 ///     .check(window)
@@ -43,7 +43,7 @@ use crate::runtime::lease::{LeaseConfig, LeaseTimes};
 /// ```
 #[must_use]
 pub struct RuntimeBuilder {
-    checks: Vec<Check>,
+    checks: Vec<DynCheck>,
     client: Client,
     lease_client: Option<Client>,
     settings: Settings,
@@ -79,7 +79,7 @@ pub enum BuildError {
     /// Two replicas could act at once, or none for long.
     #[error(
         "the lease's times do not fit: 0 < `retry` and 0 < `renew` ({renew:?}) < `renew_deadline` ({renew_deadline:?}) < `duration` ({duration:?}, of which whole seconds count) must hold",
-        renew = .0.renew, renew_deadline = .0.renew_deadline, duration = .0.duration
+        renew = .0.renew_interval, renew_deadline = .0.renew_deadline, duration = .0.duration
     )]
     LeaseTimes(LeaseTimes),
 }
@@ -106,12 +106,12 @@ impl RuntimeBuilder {
 
     /// Adds a check. Each needs a controller name of its own.
     pub fn check(mut self, check: impl AdmissionCheckController) -> Self {
-        self.checks.push(Check::new(check));
+        self.checks.push(DynCheck::new(check));
         self
     }
 
     /// Adds checks whose types are forgotten.
-    pub fn checks(mut self, checks: impl IntoIterator<Item = Check>) -> Self {
+    pub fn checks(mut self, checks: impl IntoIterator<Item = DynCheck>) -> Self {
         self.checks.extend(checks);
         self
     }
@@ -187,7 +187,7 @@ impl RuntimeBuilder {
             }
         }
         if let Some(lease) = &self.settings.lease
-            && !lease.times.fit()
+            && !lease.times.is_valid()
         {
             return Err(BuildError::LeaseTimes(lease.times));
         }
@@ -197,7 +197,7 @@ impl RuntimeBuilder {
             client: self.client,
             settings: self.settings,
             metrics: Arc::default(),
-            health: Health::of_a_beginning(),
+            health: Health::starting(),
             queries: mpsc::channel(16),
         })
     }

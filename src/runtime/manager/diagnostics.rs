@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::Query;
 use super::session::Session;
-use crate::api::{CheckState, Name, Served};
+use crate::api::{CheckState, Name, ServedApi};
 use crate::runtime::core::{Core, Recent, Role};
 use crate::runtime::health::WatchReport;
 use crate::runtime::lease::Leadership;
@@ -18,14 +18,14 @@ use crate::runtime::queue::{Lane, Queue};
 ///
 /// ```
 /// # use kueue_check::{Clock, Verdict, admission_check, runtime::Runtime};
-/// # use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb};
+/// # use kueue_check_sim::apiserver::{ApiServer, ApiRequest, Resource, Verb};
 /// # #[admission_check(controller = "example.com/window")] async fn window() -> Verdict { Verdict::ready("inside the window") }
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = ApiServer::prepared(Clock::system(), kueue_check_sim::definitions::kueue());
+/// # let server = ApiServer::with_definitions(Clock::system(), kueue_check_sim::definitions::kueue());
 /// # let checks = Resource::new("kueue.x-k8s.io", "v1beta2", "admissionchecks");
 /// # let object = serde_json::json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": "window"}, "spec": {"controllerName": "example.com/window"}});
-/// # assert_eq!(server.call(&Call::new(Verb::Create, &checks).body(object)).code, 201);
+/// # assert_eq!(server.call(&ApiRequest::new(Verb::Create, &checks).body(object)).code, 201);
 /// # let client = server.client();
 /// # let runtime = Runtime::builder(client).check(window).build()?;
 /// let handle = runtime.handle();
@@ -42,17 +42,17 @@ use crate::runtime::queue::{Lane, Queue};
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Diagnostics {
-    served: Served,
+    served: ServedApi,
     /// In a sentence: what a PreemptionRequired verdict becomes.
     preemption_required: &'static str,
     leadership: &'static str,
     #[serde(skip_serializing_if = "String::is_empty")]
     lease_holder: String,
-    acting: bool,
+    leading: bool,
     workloads: usize,
-    looking: usize,
+    in_flight_evaluations: usize,
     queue: Vec<LaneReport>,
-    releases_outstanding: Vec<String>,
+    pending_cleanups: Vec<String>,
     admission_checks: Vec<CheckReport>,
     watches: Vec<WatchReport>,
     problems: Vec<String>,
@@ -83,7 +83,7 @@ struct CheckReport {
 }
 
 impl Session {
-    pub(super) fn answer(&mut self, query: Query) {
+    pub(super) fn reply(&mut self, query: Query) {
         match query {
             Query::Gauges(answer) => {
                 self.set_gauges();
@@ -198,11 +198,11 @@ impl Session {
                 Leadership::Standby { holder } => holder,
                 _ => String::new(),
             },
-            acting: self.leads(),
+            leading: self.leads(),
             workloads: core.workloads_with_quota(),
-            looking: core.work.busy.iter().sum(),
+            in_flight_evaluations: core.work.busy.iter().sum(),
             queue: self.lanes(),
-            releases_outstanding: core
+            pending_cleanups: core
                 .cleanups
                 .iter()
                 .map(|cleanup| cleanup.reservation.to_string())

@@ -21,15 +21,15 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 
-use super::connection::guarded;
+use super::connection::instrumented;
 use super::events::Recorder;
 use super::health::Health;
-use super::intake::find_served;
+use super::informers::find_served;
 use super::lease::{self, Leadership, LeaseConfig};
 use super::metrics::Metrics;
-use super::signal::given;
+use super::signal::cancelled;
 use crate::Clock;
-use crate::check::Check;
+use crate::check::DynCheck;
 use session::Session;
 
 #[cfg(feature = "cli")]
@@ -50,7 +50,7 @@ pub use diagnostics::Diagnostics;
 /// # Ok(()) }
 /// ```
 pub struct Runtime {
-    checks: Arc<[Check]>,
+    checks: Arc<[DynCheck]>,
     client: Client,
     lease_client: Client,
     settings: Settings,
@@ -85,7 +85,7 @@ pub(super) struct Settings {
 /// impl AdmissionCheckController for Rates {
 /// #   type Parameters = NoParameters;
 /// #   fn controller_name(&self) -> ControllerName { const { ControllerName::from_static("example.com/rates") } }
-/// #   async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> { Ok(Verdict::ready("")) }
+/// #   async fn evaluate(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> { Ok(Verdict::ready("")) }
 ///     fn watches(&self) -> Watches {
 ///         Watches::none().stream("daily", futures::stream::once(async { panic!("there are no rates for 2027") }))
 ///     }
@@ -94,7 +94,7 @@ pub(super) struct Settings {
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = ApiServer::prepared(Clock::system(), kueue_check_sim::definitions::kueue());
+/// # let server = ApiServer::with_definitions(Clock::system(), kueue_check_sim::definitions::kueue());
 /// # let client = server.client();
 /// let error = Runtime::builder(client).check(Rates).build()?.run(std::future::pending()).await.unwrap_err();
 /// assert!(error.to_string().contains("there are no rates for 2027"), "{error}");
@@ -105,7 +105,7 @@ pub(super) struct Settings {
 pub enum RunError {
     /// A part of it died: by a panic in a check's own stream, watch or background work, or by a fault of this SDK.
     #[error("a background task ended: {0}")]
-    TaskDied(String),
+    TaskEnded(String),
     /// Another replica leads now. What the checks keep in memory belongs to the time in which this
     /// one did, so the process starts afresh, as client-go's and controller-runtime's do.
     #[error("leadership was lost to `{holder}`: this process ends, so that a fresh one stands by")]
@@ -144,13 +144,13 @@ pub(crate) enum Query {
 #[derive(Clone)]
 pub struct RuntimeHandle {
     queries: mpsc::Sender<Query>,
-    checks: Arc<[Check]>,
+    checks: Arc<[DynCheck]>,
     metrics: Arc<Metrics>,
     health: Health,
 }
 
 /// How long the loop may take to answer a question before it counts as stuck.
-const ANSWER: Duration = Duration::from_secs(5);
+const DIAGNOSTICS_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl RuntimeHandle {
     /// What keeps the process from being ready, each a sentence; empty when nothing does.
@@ -174,12 +174,17 @@ impl RuntimeHandle {
                 .set(watch.synced.into());
             #[expect(clippy::cast_precision_loss, reason = "seconds")]
             self.metrics
-                .watch_silent_seconds
+                .watch_idle_seconds
                 .get_or_create(&labels)
-                .set(watch.silent_seconds as f64);
+                .set(watch.idle_seconds as f64);
         }
-        self.metrics
-            .text(&self.checks.iter().map(Check::metrics).collect::<String>())
+        self.metrics.text(
+            &self
+                .checks
+                .iter()
+                .map(DynCheck::metrics)
+                .collect::<String>(),
+        )
     }
 
     /// What the runtime knows and does; `None` while it waits for Kueue's API, and if the loop is stuck or over.
@@ -193,7 +198,10 @@ impl RuntimeHandle {
             self.queries.send(query(answer)).await.ok()?;
             question.await.ok()
         };
-        tokio::time::timeout(ANSWER, asked).await.ok().flatten()
+        tokio::time::timeout(DIAGNOSTICS_TIMEOUT, asked)
+            .await
+            .ok()
+            .flatten()
     }
 }
 
@@ -238,7 +246,7 @@ impl Runtime {
                         stop_sender.send_replace(true);
                     }
                     outcome = &mut served => break outcome,
-                    Some(ended) = lease.join_next() => break Err(RunError::died("lease", ended)),
+                    Some(ended) = lease.join_next() => break Err(RunError::task_ended("lease", ended)),
                 }
             }
         };
@@ -256,15 +264,15 @@ impl Runtime {
         leadership: watch::Receiver<Leadership>,
         stop: watch::Receiver<bool>,
     ) -> Result<(), RunError> {
-        let client = guarded(&self.client, &self.metrics, None);
+        let client = instrumented(&self.client, &self.metrics, None);
         let (mut wait, mut decided) = (stop.clone(), leadership.clone());
         let served = {
             let mut found = pin!(find_served(&client, &self.health, self.settings.seed));
             loop {
-                self.health.lease_is(&decided.borrow_and_update());
+                self.health.set_leadership(&decided.borrow_and_update());
                 tokio::select! {
                     biased;
-                    () = given(&mut wait) => return Ok(()),
+                    () = cancelled(&mut wait) => return Ok(()),
                     probed = &mut found => break probed.served,
                     Some(query) = self.queries.1.recv() => query.without_session(),
                     Ok(()) = decided.changed() => {}
@@ -277,7 +285,7 @@ impl Runtime {
     }
 
     fn start_events(&self) -> (JoinSet<()>, Recorder) {
-        let client = guarded(&self.client, &self.metrics, None);
+        let client = instrumented(&self.client, &self.metrics, None);
         let Settings {
             clock,
             name,
@@ -307,12 +315,12 @@ impl Runtime {
                 leadership.send_replace(Leadership::Leader { valid_until: None });
                 tasks.spawn(async move {
                     let mut stop = stop;
-                    given(&mut stop).await;
+                    cancelled(&mut stop).await;
                     drop(leadership);
                 });
             }
             Some(config) => {
-                let client = guarded(&self.lease_client, &self.metrics, None);
+                let client = instrumented(&self.lease_client, &self.metrics, None);
                 tasks.spawn(lease::run(
                     client,
                     config.clone(),
@@ -340,10 +348,10 @@ impl Query {
 const FLUSH: Duration = Duration::from_secs(2);
 
 impl RunError {
-    fn died(task: &str, ended: Result<(), JoinError>) -> Self {
+    fn task_ended(task: &str, ended: Result<(), JoinError>) -> Self {
         match ended {
-            Ok(()) => Self::TaskDied(format!("{task} ended")),
-            Err(error) => Self::TaskDied(format!("{task}: {error}")),
+            Ok(()) => Self::TaskEnded(format!("{task} ended")),
+            Err(error) => Self::TaskEnded(format!("{task}: {error}")),
         }
     }
 }

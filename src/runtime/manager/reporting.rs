@@ -2,10 +2,10 @@
 
 use super::session::Session;
 use crate::api::CheckState;
-use crate::check::{Check, EventNote, Message, Reservation, StateChange};
+use crate::check::{CheckEvent, DynCheck, Message, Reservation, StateChange};
 use crate::runtime::core::Report;
-use crate::runtime::decide::{HeldBack, Note};
-use crate::runtime::events::{Regarding, Told};
+use crate::runtime::decide::{Notice, Suppression};
+use crate::runtime::events::{EventRecord, Regarding};
 use crate::runtime::metrics::{CheckLabels, OutcomeLabels, StateLabels};
 
 impl Session {
@@ -38,12 +38,12 @@ impl Session {
                 };
                 self.metrics.writes.get_or_create(&labels).inc();
             }
-            Report::Note {
+            Report::Notice {
                 reservation,
                 controller: number,
                 note,
                 held,
-            } => self.report_note(&controller(number).check, &reservation, &note, held),
+            } => self.report_notice(&controller(number).check, &reservation, &note, held),
             Report::Evicted { check, state } => {
                 let labels = StateLabels {
                     check,
@@ -61,7 +61,7 @@ impl Session {
                     "Admission check \"{}\": the API server refused the verdict ({code}): {message}",
                     reservation.admission_check()
                 );
-                self.record(&reservation, true, "VerdictRefused", text);
+                self.record(&reservation, true, "StateWriteRejected", text);
             }
             Report::WriteFailed { reservation, error } => {
                 tracing::warn!(workload = %WorkloadName(&reservation), check = reservation.admission_check(), error, "cannot write a verdict; will retry");
@@ -121,7 +121,7 @@ impl Session {
                 message,
             } => {
                 tracing::info!(check = object.name(), active, reason, message, "activation");
-                self.recorder.tell(Told {
+                self.recorder.publish(EventRecord {
                     regarding: Regarding::admission_check(&object, version),
                     warning: !active,
                     reason: if active { "Activated" } else { "Deactivated" },
@@ -144,16 +144,16 @@ impl Session {
     }
 
     /// Reports `note` about `reservation`, which has been held for so long.
-    fn report_note(
+    fn report_notice(
         &self,
-        author: &Check,
+        author: &DynCheck,
         reservation: &Reservation,
-        note: &Note,
+        note: &Notice,
         held: std::time::Duration,
     ) {
         let check = reservation.admission_check().to_owned();
         match note {
-            Note::StateChanged { from, to, message } => {
+            Notice::StateChanged { from, to, message } => {
                 self.metrics
                     .verdicts
                     .get_or_create(&StateLabels {
@@ -175,13 +175,13 @@ impl Session {
                 let change = StateChange::new(&check, from, to, message.as_str());
                 self.record_event(reservation, author.state_event(&change));
             }
-            Note::HeldBack {
+            Notice::Suppression {
                 why,
                 answer,
                 message,
             } => {
                 self.metrics
-                    .held_back
+                    .suppressed_evictions
                     .get_or_create(&OutcomeLabels {
                         check: check.clone(),
                         outcome: why.as_str(),
@@ -190,24 +190,24 @@ impl Session {
                 let text = format!(
                     "Admission check \"{check}\" says {} of a running job, which runs on{}: {message}",
                     answer.as_str(),
-                    fence(*why)
+                    suppression_text(*why)
                 );
                 tracing::warn!(workload = %WorkloadName(reservation), text, "held back");
-                self.record(reservation, true, "AdmissionCheckHeldBack", text);
+                self.record(reservation, true, "EvictionSuppressed", text);
             }
-            Note::PreemptionUnavailable(message) => {
+            Notice::PreemptionNotSupported(message) => {
                 let text = format!(
                     "Admission check \"{check}\" asks for preemption, which this Kueue cannot be asked for: {message}"
                 );
-                self.record(reservation, true, "PreemptionUnavailable", text);
+                self.record(reservation, true, "PreemptionNotSupported", text);
             }
-            Note::UpdatesFrozen => {
+            Notice::UpdatesFrozen => {
                 let text = format!(
                     "Admission check \"{check}\" wants other pod set updates while it is Ready, which Kueue refuses: the first ones stand"
                 );
-                self.record(reservation, true, "PodSetUpdatesFrozen", text);
+                self.record(reservation, true, "PodSetUpdatesIgnored", text);
             }
-            Note::PolicyApplied(field) => {
+            Notice::PolicyApplied(field) => {
                 self.metrics
                     .policy_applied
                     .get_or_create(&OutcomeLabels {
@@ -226,18 +226,18 @@ impl Session {
     }
 
     fn record(&self, reservation: &Reservation, warning: bool, reason: &'static str, note: String) {
-        let event = EventNote::normal(reason, note);
-        self.record_event(reservation, EventNote { warning, ..event });
+        let event = CheckEvent::normal(reason, note);
+        self.record_event(reservation, CheckEvent { warning, ..event });
     }
 
-    fn record_event(&self, reservation: &Reservation, event: EventNote) {
-        let EventNote {
+    fn record_event(&self, reservation: &Reservation, event: CheckEvent) {
+        let CheckEvent {
             warning,
             reason,
             action,
             note,
         } = event;
-        self.recorder.tell(Told {
+        self.recorder.publish(EventRecord {
             regarding: Regarding::workload(reservation, self.core.served.version),
             warning,
             reason,
@@ -273,17 +273,19 @@ impl Session {
     }
 }
 
-fn fence(why: HeldBack) -> String {
+fn suppression_text(why: Suppression) -> String {
     match why {
-        HeldBack::Ignored => ", as `afterAdmission.onFailure: Ignore` says".to_owned(),
-        HeldBack::NotWatched => ", because its Ready did not ask to be looked at again".to_owned(),
-        HeldBack::NotYet { objections, needed } => {
+        Suppression::Ignored => ", as `afterAdmission.onFailure: Ignore` says".to_owned(),
+        Suppression::NotMonitored => {
+            ", because its Ready did not ask to be looked at again".to_owned()
+        }
+        Suppression::BelowThreshold { objections, needed } => {
             format!(" ({objections} of {needed} times in a row)")
         }
-        HeldBack::TooMany { limit } => {
+        Suppression::RateLimited { limit } => {
             format!(": the check has stopped {limit} jobs in the last hour already")
         }
-        HeldBack::Growth => ", because this Workload only asks for more pods for it".to_owned(),
+        Suppression::Growth => ", because this Workload only asks for more pods for it".to_owned(),
     }
 }
 

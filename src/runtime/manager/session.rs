@@ -11,19 +11,19 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::tasks::Tools;
 use super::{Query, RunError, Runtime, Settings};
-use crate::api::Served;
-use crate::check::Seen;
+use crate::api::ServedApi;
+use crate::check::WorkloadEvent;
 use crate::runtime::backoff::Backoff;
-use crate::runtime::connection::guarded;
+use crate::runtime::connection::instrumented;
 use crate::runtime::core::{
     Controller, Core, Effect, Input, LeaseState, Limits, Now, Shown, TaskId, TaskResult,
 };
 use crate::runtime::events::Recorder;
 use crate::runtime::health::Health;
-use crate::runtime::intake::Incoming;
+use crate::runtime::informers::InformerEvent;
 use crate::runtime::lease::Leadership;
 use crate::runtime::metrics::Metrics;
-use crate::runtime::signal::given;
+use crate::runtime::signal::cancelled;
 use crate::runtime::writer::Writer;
 
 /// The loop, and what it carries effects out with.
@@ -36,7 +36,7 @@ pub(super) struct Session {
     pub(super) metrics: Arc<Metrics>,
     pub(super) health: Health,
     pub(super) leadership: watch::Receiver<Leadership>,
-    pub(super) incoming: (mpsc::Sender<Incoming>, mpsc::Receiver<Incoming>),
+    pub(super) incoming: (mpsc::Sender<InformerEvent>, mpsc::Receiver<InformerEvent>),
     pub(super) watches: Watching,
     tasks: JoinSet<(TaskId, TaskResult)>,
     /// Whether this replica leads, for the checks' background work.
@@ -70,7 +70,7 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins
 impl Session {
     pub(super) fn new(
         runtime: &Runtime,
-        served: Served,
+        served: ServedApi,
         recorder: Recorder,
         leadership: watch::Receiver<Leadership>,
     ) -> Self {
@@ -86,7 +86,7 @@ impl Session {
         let now = now(&runtime.settings);
         Self {
             writer: Arc::new(writer(
-                guarded(&runtime.client, &runtime.metrics, None),
+                instrumented(&runtime.client, &runtime.metrics, None),
                 served,
                 &controllers,
                 leadership.clone(),
@@ -122,14 +122,14 @@ impl Session {
             let wake = self.core.next_step();
             tokio::select! {
                 biased;
-                () = given(&mut stop) => return self.wind_down(queries).await,
+                () = cancelled(&mut stop) => return self.wind_down(queries).await,
                 changed = self.leadership.changed() => {
                     if changed.is_err() {
-                        return Err(RunError::TaskDied("lease ended".to_owned()));
+                        return Err(RunError::TaskEnded("lease ended".to_owned()));
                     }
                     self.leadership_changed()?;
                 }
-                Some(query) = queries.recv() => self.answer(query),
+                Some(query) = queries.recv() => self.reply(query),
                 () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {
                     self.step(Input::Time);
                 }
@@ -145,7 +145,7 @@ impl Session {
                     if let Err(error) = ended
                         && error.is_panic()
                     {
-                        return Err(RunError::TaskDied(format!("{name}: {error}")));
+                        return Err(RunError::TaskEnded(format!("{name}: {error}")));
                     }
                 }
             }
@@ -169,7 +169,7 @@ impl Session {
                         break;
                     }
                 }
-                Some(query) = queries.recv() => self.answer(query),
+                Some(query) = queries.recv() => self.reply(query),
                 () = sleep_until(end), if Instant::now() < end => {}
             }
         }
@@ -188,7 +188,7 @@ impl Session {
         match ended {
             Ok((task, result)) => self.step(Input::Finished(task, result)),
             Err(error) if error.is_cancelled() => {}
-            Err(error) => return Err(RunError::TaskDied(format!("a task: {error}"))),
+            Err(error) => return Err(RunError::TaskEnded(format!("a task: {error}"))),
         }
         Ok(())
     }
@@ -197,11 +197,11 @@ impl Session {
     /// which it led. A lapse in which nobody else led only suspends.
     fn leadership_changed(&mut self) -> Result<(), RunError> {
         let leadership = self.leadership.borrow_and_update().clone();
-        self.health.lease_is(&leadership);
+        self.health.set_leadership(&leadership);
         let holds = leadership.may_write(Instant::now());
         self.metrics.leader.set(holds.into());
         let state = match leadership {
-            _ if holds => LeaseState::Held,
+            _ if holds => LeaseState::Acquired,
             Leadership::Lost { holder } => return Err(RunError::LeadershipLost { holder }),
             Leadership::Leader { .. } | Leadership::Lapsed => LeaseState::Lapsed,
             Leadership::Undecided | Leadership::Standby { .. } => LeaseState::Standby,
@@ -210,46 +210,46 @@ impl Session {
         Ok(())
     }
 
-    fn take(&mut self, incoming: Incoming) {
+    fn take(&mut self, incoming: InformerEvent) {
         let input = match incoming {
-            Incoming::Checks(event) => Input::AdmissionChecks(event),
-            Incoming::Workloads {
+            InformerEvent::Checks(event) => Input::AdmissionChecks(event),
+            InformerEvent::Workloads {
                 event,
                 selected,
                 term,
             } if term == self.watches.term => Input::Workloads { event, selected },
-            Incoming::LeftBehind { workload, term } if term == self.watches.term => {
+            InformerEvent::StaleVerdict { workload, term } if term == self.watches.term => {
                 Input::StaleVerdict(workload)
             }
-            Incoming::Compare { workload, term } if term == self.watches.term => {
+            InformerEvent::Compare { workload, term } if term == self.watches.term => {
                 Input::Compare(workload)
             }
-            Incoming::Compared { named, term } if term == self.watches.term => {
+            InformerEvent::Compared { named, term } if term == self.watches.term => {
                 Input::Compared(named)
             }
-            Incoming::Workloads { .. }
-            | Incoming::LeftBehind { .. }
-            | Incoming::Compare { .. }
-            | Incoming::Compared { .. } => return,
-            Incoming::Flavors(event) => Input::Flavors(event),
-            Incoming::Parameters { kind, event } => Input::Parameters { kind, event },
-            Incoming::ParametersFailed { kind, failure } => {
+            InformerEvent::Workloads { .. }
+            | InformerEvent::StaleVerdict { .. }
+            | InformerEvent::Compare { .. }
+            | InformerEvent::Compared { .. } => return,
+            InformerEvent::Flavors(event) => Input::Flavors(event),
+            InformerEvent::Parameters { kind, event } => Input::Parameters { kind, event },
+            InformerEvent::ParametersFailed { kind, failure } => {
                 Input::ParametersFailed { kind, failure }
             }
-            Incoming::Wake { check, wake } => Input::Trigger {
+            InformerEvent::Trigger { check, wake } => Input::Trigger {
                 controller: check,
                 trigger: wake,
             },
-            Incoming::Served(served) => return self.served_changed(served),
+            InformerEvent::Served(served) => return self.served_changed(served),
         };
         self.step(input);
     }
 
     /// Kueue's API is served in another way: its watches begin anew.
-    fn served_changed(&mut self, served: Served) {
+    fn served_changed(&mut self, served: ServedApi) {
         tracing::warn!(?served, "served Kueue API changed");
         self.writer = Arc::new(writer(
-            guarded(&self.client, &self.metrics, None),
+            instrumented(&self.client, &self.metrics, None),
             served,
             &self.core.controllers,
             self.leadership.clone(),
@@ -304,7 +304,7 @@ fn now(settings: &Settings) -> Now {
 
 fn writer(
     client: Client,
-    served: Served,
+    served: ServedApi,
     controllers: &[Controller],
     leadership: watch::Receiver<Leadership>,
 ) -> Writer {
@@ -315,13 +315,13 @@ fn writer(
     Writer::new(client, served, annotations, leadership)
 }
 
-fn seen(shown: &Shown) -> Seen<'_> {
+fn seen(shown: &Shown) -> WorkloadEvent<'_> {
     match shown {
-        Shown::ListStarted => Seen::Listing,
-        Shown::Applied(workload, family) => Seen::Workload(workload, family),
-        Shown::Removed(workload) => Seen::Gone(workload),
-        Shown::ListCompleted { continuous } => Seen::Listed {
-            unbroken: *continuous,
+        Shown::ListStarted => WorkloadEvent::ListStarted,
+        Shown::Applied(workload, family) => WorkloadEvent::Applied(workload, family),
+        Shown::Removed(workload) => WorkloadEvent::Removed(workload),
+        Shown::ListCompleted { continuous } => WorkloadEvent::ListCompleted {
+            continuous: *continuous,
         },
     }
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::updates::{About, fit_updates};
-use crate::check::{Check, CheckError, ReadWorkload, RequestBuilder};
+use crate::check::{CheckError, DynCheck, ReadWorkload, RequestBuilder};
 use crate::runtime::core::{Controller, EvaluationTask, NotActivated, Task, TaskResult};
 use crate::runtime::decide::Outcome;
-use crate::runtime::evaluate::{ask, guarded};
+use crate::runtime::evaluate::{call_with_timeout, evaluate};
 use crate::runtime::writer::Writer;
 
 /// What tasks are carried out with.
@@ -22,7 +22,7 @@ pub(super) struct Tools {
 }
 
 impl Tools {
-    fn check(&self, controller: usize) -> (Check, Duration) {
+    fn check(&self, controller: usize) -> (DynCheck, Duration) {
         let check = self.controllers[controller].check.clone();
         let limit = check.timeout().unwrap_or(self.timeout);
         (check, limit)
@@ -51,11 +51,13 @@ impl Tools {
                 why,
             } => {
                 let (check, limit) = self.check(controller);
-                TaskResult::Released(guarded(check.release(&reservation, why), limit).await)
+                TaskResult::Released(
+                    call_with_timeout(check.release(&reservation, why), limit).await,
+                )
             }
             Task::ListUnreleased { controller } => {
                 let (check, limit) = self.check(controller);
-                TaskResult::Unreleased(guarded(check.outstanding(), limit).await)
+                TaskResult::Unreleased(call_with_timeout(check.outstanding(), limit).await)
             }
             Task::Activate {
                 controller,
@@ -64,7 +66,7 @@ impl Tools {
             } => {
                 let (check, limit) = self.check(controller);
                 let call = async { Ok::<_, CheckError>(check.activate(&object, parameters).await) };
-                TaskResult::Activated(match guarded(call, limit).await {
+                TaskResult::Activated(match call_with_timeout(call, limit).await {
                     Ok(activated) => activated.map_err(NotActivated::Inactive),
                     Err(error) => Err(NotActivated::Failed(error)),
                 })
@@ -93,9 +95,9 @@ impl Tools {
             .flavors(Arc::clone(&task.flavors))
             .reader(reader)
             .build_any(task.parameters);
-        let (outcome, label) = ask(&check, request.clone(), limit).await;
+        let (outcome, label) = evaluate(&check, request.clone(), limit).await;
         let took = started.elapsed();
-        let mut events = std::mem::take(&mut *request.told());
+        let mut events = std::mem::take(&mut *request.recorded_events());
         let outcome = match outcome {
             Outcome::Verdict(verdict) => {
                 let about = About {

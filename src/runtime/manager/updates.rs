@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::api::{CheckState, ResourceFlavor, Slice, Workload};
 use crate::check::{
-    Conflicts, ErrorKind, EventNote, Family, FamilyRole, PodSetUpdates, ReadWorkload, Verdict,
+    CheckEvent, Conflicts, ErrorKind, Family, FamilyRole, PodSetUpdates, ReadWorkload, Verdict,
 };
 use crate::runtime::decide::Outcome;
 
@@ -27,7 +27,7 @@ pub(in crate::runtime) async fn fit_updates(
     mut verdict: Verdict,
     about: About<'_>,
     reader: &dyn ReadWorkload,
-) -> (Outcome, Option<EventNote>) {
+) -> (Outcome, Option<CheckEvent>) {
     let About {
         workload, family, ..
     } = about;
@@ -57,7 +57,7 @@ pub(in crate::runtime) async fn fit_updates(
     let is_ready = entry.is_some_and(|entry| *entry.state() == CheckState::Ready);
     let event = lost
         .filter(|_| !is_ready)
-        .map(|lost| EventNote::warning(NOT_PASSED_ON, lost));
+        .map(|lost| CheckEvent::warning(NOT_PASSED_ON, lost));
     (Outcome::Verdict(verdict), event)
 }
 

@@ -9,10 +9,11 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::session::Session;
-use crate::check::{Background, ParametersKind, Start, Wake};
-use crate::runtime::connection::guarded;
-use crate::runtime::intake::{
-    self, CheckSource, FlavorSource, Incoming, ParametersSource, Source, WakeSource, WorkloadSource,
+use crate::check::{BackgroundContext, ParametersKind, Start, Trigger};
+use crate::runtime::connection::instrumented;
+use crate::runtime::informers::{
+    self, CheckSource, FlavorSource, InformerEvent, ParametersSource, Source, TriggerSource,
+    WorkloadSource,
 };
 
 impl Session {
@@ -39,8 +40,8 @@ impl Session {
         let served = self.core.served;
         let version = served.version;
         let changed = Arc::new(Notify::new());
-        let discovery = intake::discover(
-            guarded(&self.client, &self.metrics, None),
+        let discovery = informers::watch_served_api(
+            instrumented(&self.client, &self.metrics, None),
             self.health.clone(),
             self.settings.seed,
             served,
@@ -84,8 +85,8 @@ impl Session {
         let (served, term) = (self.core.served, self.watches.term);
         let (metrics, changed) = (Arc::clone(&self.metrics), Arc::clone(&self.watches.changed));
         let annotations = self.annotations();
-        let compare = intake::compare(
-            guarded(&self.client, &self.metrics, None),
+        let compare = informers::compare(
+            instrumented(&self.client, &self.metrics, None),
             served,
             annotations.clone(),
             term,
@@ -102,8 +103,8 @@ impl Session {
 
     /// Scans for verdicts that a leader before us could not withdraw any more (rule 15).
     pub(super) fn scan_stale_verdicts(&mut self) {
-        let client = guarded(&self.client, &self.metrics, None);
-        let scan = intake::search(
+        let client = instrumented(&self.client, &self.metrics, None);
+        let scan = informers::scan_stale_verdicts(
             client,
             self.core.served,
             self.watches.term,
@@ -119,9 +120,9 @@ impl Session {
             let name = format!("{controller}/{}", source.name);
             match source.start {
                 Start::Objects { begin, .. } => {
-                    self.spawn(&name, |client| WakeSource {
+                    self.spawn(&name, |client| TriggerSource {
                         client,
-                        begin,
+                        start: begin,
                         check,
                     });
                 }
@@ -130,8 +131,11 @@ impl Session {
                     let called = format!("the stream {name}");
                     self.spawn_named(called, async move {
                         while let Some(wake) = wakes.next().await {
-                            if wake != Wake::Nothing
-                                && to.send(Incoming::Wake { check, wake }).await.is_err()
+                            if wake != Trigger::Ignore
+                                && to
+                                    .send(InformerEvent::Trigger { check, wake })
+                                    .await
+                                    .is_err()
                             {
                                 return;
                             }
@@ -144,9 +148,9 @@ impl Session {
     }
 
     fn start_background(&mut self, check: usize) {
-        let client = guarded(&self.client, &self.metrics, None);
+        let client = instrumented(&self.client, &self.metrics, None);
         let clock = self.settings.clock.clone();
-        let context = Background::new(client, clock, self.leads.subscribe());
+        let context = BackgroundContext::new(client, clock, self.leads.subscribe());
         let check = self.core.controllers[check].check.clone();
         let called = format!("the background work of {}", check.controller_name());
         self.spawn_named(called, async move { check.background(context).await });
@@ -158,8 +162,8 @@ impl Session {
         source: impl FnOnce(Client) -> S,
     ) -> AbortHandle {
         let health = self.health.watch(name);
-        let client = guarded(&self.client, &self.metrics, Some(health.clone()));
-        let watch = intake::watch(
+        let client = instrumented(&self.client, &self.metrics, Some(health.clone()));
+        let watch = informers::watch(
             source(client),
             health,
             Arc::clone(&self.metrics),

@@ -6,7 +6,7 @@ use super::{
 };
 
 /// Every metric of the runtime in the OpenMetrics text format, with one made-up sample each.
-pub(crate) fn every_metric() -> String {
+pub(crate) fn sample_metrics() -> String {
     let metrics = Metrics::default();
     metrics.touch_all();
     metrics.text("")
@@ -23,7 +23,7 @@ impl Metrics {
             first_verdict_seconds,
             pending_seconds,
             evictions,
-            held_back,
+            suppressed_evictions: held_back,
             policy_applied,
             writes,
             overwritten,
@@ -32,12 +32,12 @@ impl Metrics {
             check_active,
             pending_workloads,
             workloads: _,
-            odd_objects: _,
+            malformed_objects: _,
             queue_depth,
             queue_oldest_seconds,
             requests,
             watch_synced,
-            watch_silent_seconds,
+            watch_idle_seconds: watch_silent_seconds,
             watch_errors,
             leader: _,
             events,
@@ -89,11 +89,11 @@ mod tests {
 
     #[test]
     fn every_metric_has_a_sample() {
-        let text = every_metric();
+        let text = sample_metrics();
         let lines = |kind: &str| text.lines().filter(|line| line.starts_with(kind)).count();
         assert_eq!((lines("# HELP "), lines("# TYPE ")), (24, 24), "{text}");
         assert!(
-            text.contains("kueue_check_requests_total{verb=\"verb\",code=\"200\"} 0"),
+            text.contains("kueue_check_api_requests_total{verb=\"verb\",code=\"200\"} 0"),
             "{text}"
         );
     }

@@ -16,13 +16,13 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use self::bodies::{ApplyMeta, Entry, NamedEntry, WorkloadApply, WorkloadStatus};
-use super::connection::{pause_of, status_of};
+use super::connection::{retry_after, status_of};
 use super::decide::{EntryPatch, to_the_second};
-use super::intake::brief;
+use super::informers::brief;
 use super::lease::Leadership;
 use crate::api::{
-    AFTER_ADMISSION, AdmissionCheck, AdmissionCheckObject, ApiVersion, CheckEntry, Projection,
-    Served, Uid, Workload, WorkloadObject, digest,
+    AFTER_ADMISSION, AdmissionCheck, AdmissionCheckObject, AdmissionCheckState, ApiVersion,
+    Projection, ServedApi, Uid, Workload, WorkloadObject, digest,
 };
 use crate::check::{CheckError, ReadWorkload, redact};
 
@@ -65,7 +65,7 @@ impl WriteError {
 
 impl From<kube::Error> for WriteError {
     fn from(error: kube::Error) -> Self {
-        if let Some(pause) = pause_of(&error) {
+        if let Some(pause) = retry_after(&error) {
             return Self::Paused(pause);
         }
         let Some(status) = status_of(&error) else {
@@ -101,7 +101,7 @@ pub(crate) struct ConditionPatch {
 /// Reads and writes.
 pub(crate) struct Writer {
     client: Client,
-    served: Served,
+    served: ServedApi,
     leadership: watch::Receiver<Leadership>,
     projection: Mutex<Projection>,
 }
@@ -109,7 +109,7 @@ pub(crate) struct Writer {
 impl Writer {
     pub(crate) fn new(
         client: Client,
-        served: Served,
+        served: ServedApi,
         annotations: BTreeSet<String>,
         leadership: watch::Receiver<Leadership>,
     ) -> Self {
@@ -285,7 +285,7 @@ fn fnv1a(bytes: &[u8]) -> u64 {
 pub(crate) struct EntryDigest(NonZeroU64);
 
 impl EntryDigest {
-    pub(crate) fn of(entry: &CheckEntry) -> Self {
+    pub(crate) fn of(entry: &AdmissionCheckState) -> Self {
         let digest = digest(&(&entry.state, entry.message_digest, entry.updates_digest));
         Self(NonZeroU64::new(digest).unwrap_or(NonZeroU64::MIN))
     }

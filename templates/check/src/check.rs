@@ -1,7 +1,7 @@
 {%- assign kind = project-name | upper_camel_case | append: "Rule" -%}
 {%- capture body -%}
 {%- if source == "none" %}
-        let verdict = rule::decide(pods, {% if parameters %}rule.most_pods_by_day, rule.night(){% else %}MOST_PODS_BY_DAY, NIGHT{% endif %}, request.now());
+        let verdict = rule::decide(pods, {% if parameters %}rule.most_pods_by_day, rule.night(){% else %}MAX_PODS_BY_DAY, NIGHT{% endif %}, request.now());
 {%- elsif source == "http" %}
         let namespace = request.workload().namespace();
         let verdict = rule::decide(pods, source.room({% if parameters %}&rule.url, {% endif %}namespace).await?);
@@ -45,13 +45,13 @@ use kueue_check::service::{CircuitBreakerLayer, layered};
 use crate::bookings::Bookings;
 {%- endif %}
 {%- if state %}
-use crate::pace::Pace;
+use crate::rate_limit::RateLimiter;
 {%- endif %}
 {%- if parameters %}
 use crate::parameters::{{ kind }};
 {%- endif %}
 {%- if source == "none" and parameters == false %}
-use crate::rule::{self, Night};
+use crate::rule::{self, NightWindow};
 {%- else %}
 use crate::rule;
 {%- endif %}
@@ -60,9 +60,9 @@ use crate::source::Source;
 {%- endif %}
 {% if source == "none" and parameters == false %}
 /// By day, jobs of more pods than this wait.
-pub const MOST_PODS_BY_DAY: u32 = 10;
+pub const MAX_PODS_BY_DAY: u32 = 10;
 /// When they start.
-pub const NIGHT: Night = Night { begins: 22, ends: 6 };
+pub const NIGHT: NightWindow = NightWindow { begins: 22, ends: 6 };
 {%- endif %}
 {%- if state and parameters == false %}
 /// The time between two starts.
@@ -79,13 +79,13 @@ const PAUSE: Duration = Duration::from_secs(60);
 pub fn new({% if cleanup %}client: Client{% endif %}{% if cleanup and source != "none" %}, {% endif %}{% if source != "none" %}source: Source{% endif %}) -> impl AdmissionCheckController {
 {%- capture made -%}
 {%- if cleanup -%}
-MayStart { bookings: Bookings::new(client){% if source != "none" %}, source{% endif %}{% if state %}, pace: Pace::default(){% endif %} }
+MayStart { bookings: Bookings::new(client){% if source != "none" %}, source{% endif %}{% if state %}, pace: RateLimiter::default(){% endif %} }
 {%- elsif source != "none" and state -%}
-may_start.with_state(Knowledge { source, pace: Pace::default() })
+may_start.with_state(Inputs { source, pace: RateLimiter::default() })
 {%- elsif source != "none" -%}
 may_start.with_state(source)
 {%- elsif state -%}
-may_start.with_state(Pace::default())
+may_start.with_state(RateLimiter::default())
 {%- else -%}
 may_start
 {%- endif -%}
@@ -104,7 +104,7 @@ struct MayStart {
     source: Source,
 {%- endif %}
 {%- if state %}
-    pace: Pace,
+    pace: RateLimiter,
 {%- endif %}
 }
 
@@ -115,7 +115,7 @@ impl AdmissionCheckController for MayStart {
         const { ControllerName::from_static("{{ controller_name }}") }
     }
 
-    async fn check(&self, request: CheckRequest<Self::Parameters>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, request: CheckRequest<Self::Parameters>) -> Result<Verdict, CheckError> {
         let Self { bookings{% if source != "none" %}, source{% endif %}{% if state %}, pace{% endif %} } = self;
 {%- if parameters %}
         let rule = &request.parameters().spec;
@@ -126,9 +126,9 @@ impl AdmissionCheckController for MayStart {
         Ok(verdict)
     }
 
-    async fn release(&self, reservation: &Reservation, _: ReleaseReason) -> Result<Released, CheckError> {
+    async fn release(&self, reservation: &Reservation, _: ReleaseReason) -> Result<ReleaseOutcome, CheckError> {
         self.bookings.cancel(reservation).await?;
-        Ok(Released::Done)
+        Ok(ReleaseOutcome::Done)
     }
 
     async fn outstanding(&self) -> Result<Vec<Reservation>, CheckError> {
@@ -143,9 +143,9 @@ impl AdmissionCheckController for MayStart {
 {%- if source != "none" and state %}
 /// What the check works with.
 #[derive(Clone)]
-pub struct Knowledge {
+pub struct Inputs {
     source: Source,
-    pace: Pace,
+    pace: RateLimiter,
 }
 {% endif %}
 /// {% if source == "none" %}By day, large jobs wait for the night.{% else %}A job starts when there is room for its pods.{% endif %}
@@ -156,11 +156,11 @@ pub async fn may_start(
     Params(parameters): Params<{{ kind }}>,
 {%- endif %}
 {%- if source != "none" and state %}
-    State(Knowledge { source, pace }): State<Knowledge>,
+    State(Inputs { source, pace }): State<Inputs>,
 {%- elsif source != "none" %}
     State(source): State<Source>,
 {%- elsif state %}
-    State(pace): State<Pace>,
+    State(pace): State<RateLimiter>,
 {%- endif %}
 ) -> {% if source == "none" and state == false %}Verdict{% else %}Result<Verdict, CheckError>{% endif %} {
 {%- if parameters %}
@@ -169,7 +169,7 @@ pub async fn may_start(
         // Of an elastic job that grows, the further pods.
         let pods = request.workload().pod_sets().iter().map(|pod_set| request.family().increase(pod_set)).sum();
 {%- if source == "none" and state == false %}
-    rule::decide(pods, {% if parameters %}rule.most_pods_by_day, rule.night(){% else %}MOST_PODS_BY_DAY, NIGHT{% endif %}, request.now())
+    rule::decide(pods, {% if parameters %}rule.most_pods_by_day, rule.night(){% else %}MAX_PODS_BY_DAY, NIGHT{% endif %}, request.now())
 {%- elsif state == false %}
 {%- if source == "http" %}
         let namespace = request.workload().namespace();

@@ -19,7 +19,7 @@ use kueue_check::prelude::CheckError;
 pub type Fetch = Arc<dyn Fn(Uri) -> BoxFuture<'static, Result<Bytes, CheckError>> + Send + Sync>;
 
 /// How long an answer may take in all.
-pub const DEADLINE: Duration = Duration::from_secs(5);
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// The largest answer that is read, in bytes.
 const LARGEST: usize = 1024 * 1024;
 

@@ -3,7 +3,7 @@
 pub mod bookings;{% endif %}
 pub mod check;{% if source != "none" %}
 pub mod http;{% endif %}{% if state %}
-pub mod pace;{% endif %}{% if parameters %}
+pub mod rate_limit;{% endif %}{% if parameters %}
 pub mod parameters;{% endif %}
 pub mod rule;{% if source != "none" %}
 pub mod source;{% endif %}

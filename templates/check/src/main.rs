@@ -10,7 +10,7 @@ use {{ crate_name }}::source::Source;
 #[tokio::main]
 async fn main() -> kueue_check::Result<()> {
 {%- if source != "none" %}
-    let source = Source::new(http::client(http::DEADLINE)?{% unless parameters %}, {{ crate_name }}::source::url(){% endunless %});
+    let source = Source::new(http::client(http::REQUEST_TIMEOUT)?{% unless parameters %}, {{ crate_name }}::source::url(){% endunless %});
 {%- endif %}
     let app = App::new().name("{{ project-name }}").version(env!("CARGO_PKG_VERSION"));
 {%- if cleanup and source != "none" %}

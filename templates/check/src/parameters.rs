@@ -11,7 +11,7 @@ use crate::http;
 {%- endif %}
 {%- if source == "none" %}
 
-use crate::rule::Night;
+use crate::rule::NightWindow;
 {%- endif %}
 
 /// When jobs may start.
@@ -66,8 +66,8 @@ impl {{ kind }}Spec {
     }
 {%- if source == "none" %}
 
-    pub(crate) fn night(&self) -> Night {
-        Night { begins: self.night_begins, ends: self.night_ends }
+    pub(crate) fn night(&self) -> NightWindow {
+        NightWindow { begins: self.night_begins, ends: self.night_ends }
     }
 {%- endif %}
 }

@@ -8,7 +8,7 @@ use kueue_check::Verdict;
 
 /// Whole hours of the day, in UTC. One that ends before it begins goes on over midnight.
 #[derive(Clone, Copy, Debug)]
-pub struct Night {
+pub struct NightWindow {
     /// The hour with which it begins, from 0 to 23.
     pub begins: u8,
     /// The hour that is day again.
@@ -19,7 +19,7 @@ const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
 
 /// Whether a job of so many pods may start at `now`.
-pub fn decide(pods: u32, most_by_day: u32, night: Night, now: Timestamp) -> Verdict {
+pub fn decide(pods: u32, most_by_day: u32, night: NightWindow, now: Timestamp) -> Verdict {
     let second = now.as_second().rem_euclid(DAY);
     if pods <= most_by_day || night.contains(second / HOUR) {
         return Verdict::ready("may start");
@@ -29,7 +29,7 @@ pub fn decide(pods: u32, most_by_day: u32, night: Night, now: Timestamp) -> Verd
     Verdict::pending(message).recheck_in(Duration::from_secs(wait.unsigned_abs()))
 }
 
-impl Night {
+impl NightWindow {
     fn contains(self, hour: i64) -> bool {
         let (begins, ends) = (i64::from(self.begins), i64::from(self.ends));
         if begins < ends { (begins..ends).contains(&hour) } else { hour >= begins || hour < ends }
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn large_jobs_wait_for_the_night() {
-        let (night, siesta) = (Night { begins: 22, ends: 6 }, Night { begins: 13, ends: 15 });
+        let (night, siesta) = (NightWindow { begins: 22, ends: 6 }, NightWindow { begins: 13, ends: 15 });
         for (pods, night, time, wait) in [
             (10, night, "12:00:00", None),
             (11, night, "12:00:00", Some(10 * 3600)),
@@ -68,14 +68,14 @@ use std::time::Duration;
 use kueue_check::Verdict;
 
 /// When a job that waits is looked at again.
-pub const AGAIN: Duration = Duration::from_secs(60);
+pub const RECHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Whether a job of so many pods may start where there is room for `room`.
 pub fn decide(pods: u32, room: u32) -> Verdict {
     if pods <= room {
         return Verdict::ready("there is room");
     }
-    Verdict::pending(format!("{pods} pods, and room for {room}")).recheck_in(AGAIN)
+    Verdict::pending(format!("{pods} pods, and room for {room}")).recheck_in(RECHECK_INTERVAL)
 }
 
 #[cfg(test)]
@@ -93,7 +93,7 @@ mod tests {
             let verdict = decide(pods, room);
             assert_eq!(verdict.message(), message);
             assert_eq!(verdict.is_ready(), pods <= room);
-            assert_eq!(verdict.recheck(), (pods > room).then_some(AGAIN));
+            assert_eq!(verdict.recheck(), (pods > room).then_some(RECHECK_INTERVAL));
         }
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::checks::{Scripted, Setting};
 use super::faults::{A_WHILE, Fault};
-use super::world::{Fixture, Running, fixture, setting_reference, unique, wait, world};
+use super::harness::{Fixture, Running, fixture, setting_reference, unique, wait, world};
 
 async fn follows_its_parameters_on(version: KueueVersion) {
     let Some(Fixture {
@@ -121,12 +121,12 @@ async fn a_reference_that_is_wrong_is_explained_and_can_be_mended_while_it_runs(
     for (parameters, reason, message) in [
         (
             json!({"apiGroup": "test.kueue-check.dev", "kind": "Other", "name": "x"}),
-            "ParametersOfWrongKind",
+            "ParametersKindMismatch",
             "refers to a Other (group test.kueue-check.dev)",
         ),
         (
             json!({"apiGroup": "other.example.com", "kind": "Setting", "name": "x"}),
-            "ParametersOfWrongKind",
+            "ParametersKindMismatch",
             "(group other.example.com)",
         ),
         (
@@ -497,7 +497,10 @@ impl AdmissionCheckController for Late {
         const { kueue_check::ControllerName::from_static("example.com/latecomer") }
     }
 
-    async fn check(&self, _: kueue_check::CheckRequest<Latecomer>) -> Result<Verdict, CheckError> {
+    async fn evaluate(
+        &self,
+        _: kueue_check::CheckRequest<Latecomer>,
+    ) -> Result<Verdict, CheckError> {
         Ok(Verdict::ready("ok"))
     }
 }

@@ -9,8 +9,8 @@ use kube::{Api, Client, Config};
 use kueue_check_testenv::KueueVersion::V0_19_2;
 use serde_json::json;
 
+use super::harness::{on_the_box, unique, wait, world};
 use super::process::{Program, install, token};
-use super::world::{on_the_box, unique, wait, world};
 
 const EXAMPLE: &str = "maintenance_window";
 

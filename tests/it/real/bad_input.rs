@@ -5,7 +5,7 @@ use std::time::Duration;
 use kueue_check::runtime::Runtime;
 use kueue_check::{
     AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters,
-    PodSetUpdates, Verdict, Wake,
+    PodSetUpdates, Trigger, Verdict,
 };
 use kueue_check_testenv::KueueVersion::V0_19_2;
 use kueue_check_testenv::crds;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::faults::{A_WHILE, Fault};
-use super::world::{Running, fixture, fixture_on, now, reserved, start_or_skip, unique, world};
+use super::harness::{Running, fixture, fixture_on, now, reserved, start_or_skip, unique, world};
 
 /// Says something wrong about one Workload; the other must get its answer, and the state of the first must stay.
 async fn says(
@@ -188,7 +188,7 @@ async fn a_workload_that_cannot_be_decoded_blinds_nobody() {
     fixture.wait_state("good", "Ready").await;
     let odd_objects = fixture
         .running
-        .metric("kueue_check_odd_objects_total")
+        .metric("kueue_check_malformed_objects_total")
         .await;
     assert!(odd_objects >= 1.0, "{odd_objects}");
     assert!(fixture.running.handle.problems().is_empty());
@@ -226,7 +226,7 @@ impl AdmissionCheckController for Long {
         format!("example.com/{}", "c".repeat(241)).parse().unwrap()
     }
 
-    async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
         Ok(Verdict::ready("ok"))
     }
 }
@@ -261,7 +261,7 @@ impl AdmissionCheckController for Plain {
         const { ControllerName::from_static("example.com/plain") }
     }
 
-    async fn check(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
         Ok(Verdict::ready("ok"))
     }
 }
@@ -276,7 +276,7 @@ async fn parameters_for_a_check_that_takes_none() {
         .admission_check(
             &name,
             "example.com/plain",
-            super::world::setting_reference("some"),
+            super::harness::setting_reference("some"),
         )
         .await;
     let running = Running::start(Runtime::builder(world.client.clone()).check(Plain));
@@ -305,7 +305,7 @@ async fn a_verdict_that_the_api_server_refuses_is_said_where_it_waits() {
     assert_eq!(entry["state"], "Pending");
     fixture
         .world
-        .wait_event(&fixture.world.namespace, "a", "VerdictRefused")
+        .wait_event(&fixture.world.namespace, "a", "StateWriteRejected")
         .await;
     let refused = fixture
         .running
@@ -334,11 +334,11 @@ async fn an_entry_in_a_state_that_nobody_knows() {
         .await;
     fixture.wait_state("a", "Ready").await;
     assert_eq!(fixture.world.entry("a", "other").await["state"], "Rejected");
-    fixture.check.wake(Wake::Workload {
+    fixture.check.wake(Trigger::Workload {
         namespace: "nowhere".into(),
         name: "nobody".into(),
     });
-    fixture.check.wake(Wake::AdmissionCheck("nobody".into()));
+    fixture.check.wake(Trigger::AdmissionCheck("nobody".into()));
     sleep(A_WHILE).await;
     assert_eq!(fixture.check.asked_about("a"), 1);
     fixture.running.stop().await;
@@ -367,7 +367,7 @@ impl AdmissionCheckController for Demanding {
         const { ControllerName::from_static("example.com/demanding") }
     }
 
-    async fn check(&self, _: CheckRequest<Self>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, _: CheckRequest<Self>) -> Result<Verdict, CheckError> {
         Ok(Verdict::ready("ok"))
     }
 }
@@ -383,7 +383,7 @@ async fn parameters_of_a_shape_that_the_check_does_not_understand() {
         .admission_check(
             &name,
             "example.com/demanding",
-            super::world::setting_reference(&name),
+            super::harness::setting_reference(&name),
         )
         .await;
     let running = Running::start(Runtime::builder(world.client.clone()).check(Demanding));

@@ -8,7 +8,7 @@ use kube::CustomResource;
 use kueue_check::api::AdmissionCheck;
 use kueue_check::{
     AdmissionCheckController, CheckError, CheckRequest, ControllerName, HumanDuration, Inactive,
-    Parameters, Policy, ReleaseReason, Released, Reservation, Verdict, Wake, Watches,
+    Parameters, Policy, ReleaseOutcome, ReleaseReason, Reservation, Trigger, Verdict, Watches,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -61,7 +61,7 @@ struct Inner {
     releasing: Mutex<Releasing>,
     started: Mutex<BTreeMap<Reservation, u32>>,
     activation: Mutex<Result<(), Inactive>>,
-    wakes: broadcast::Sender<Wake>,
+    wakes: broadcast::Sender<Trigger>,
     outlives: bool,
     policy: Mutex<Policy>,
 }
@@ -163,7 +163,7 @@ impl Scripted {
         *self.0.policy.lock().unwrap() = policy;
     }
 
-    pub(crate) fn wake(&self, wake: Wake) {
+    pub(crate) fn wake(&self, wake: Trigger) {
         let _ = self.0.wakes.send(wake);
     }
 }
@@ -175,7 +175,7 @@ impl AdmissionCheckController for Scripted {
         self.0.name.parse().unwrap()
     }
 
-    async fn check(&self, request: CheckRequest<Setting>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, request: CheckRequest<Setting>) -> Result<Verdict, CheckError> {
         let word = request.parameters().spec.word.clone();
         let asked = Asked {
             workload: request.workload().name().to_owned(),
@@ -206,7 +206,7 @@ impl AdmissionCheckController for Scripted {
         &self,
         reservation: &Reservation,
         why: ReleaseReason,
-    ) -> Result<Released, CheckError> {
+    ) -> Result<ReleaseOutcome, CheckError> {
         self.0
             .released
             .lock()
@@ -215,14 +215,14 @@ impl AdmissionCheckController for Scripted {
         match *self.0.releasing.lock().unwrap() {
             Releasing::Done => {
                 self.0.started.lock().unwrap().remove(reservation);
-                Ok(Released::Done)
+                Ok(ReleaseOutcome::Done)
             }
-            Releasing::Nothing => Ok(Released::NothingToRelease),
+            Releasing::Nothing => Ok(ReleaseOutcome::NeverAllocates),
             Releasing::Fails => Err(CheckError::transient("the licence server does not answer")),
         }
     }
 
-    async fn outstanding(&self) -> Result<Vec<Reservation>, CheckError> {
+    async fn unreleased_reservations(&self) -> Result<Vec<Reservation>, CheckError> {
         Ok(self.started())
     }
 

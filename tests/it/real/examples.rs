@@ -10,8 +10,8 @@ use axum::{Json, Router};
 use kueue_check_testenv::KueueVersion::V0_19_2;
 use serde_json::{Value, json};
 
+use super::harness::{on_the_box, unique, wait, world};
 use super::process::{Program, apply, install};
-use super::world::{on_the_box, unique, wait, world};
 
 /// A Prometheus server that knows what `namespace` has spent, and counts who asks.
 async fn prometheus(namespace: String, asked: Arc<AtomicUsize>) -> String {

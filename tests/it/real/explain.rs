@@ -10,15 +10,15 @@ use kube::{Api, Client, ResourceExt};
 use kueue_check::cli::{Error, Explanation};
 use kueue_check::{
     AdmissionCheckController, App, CheckError, CheckRequest, Clock, ControllerName, Preview,
-    Verdict, Wake, Watches,
+    Trigger, Verdict, Watches,
 };
 use kueue_check_testenv::KueueVersion::{self, V0_14_8, V0_19_2};
 use serde_json::{Value, json};
 
 use super::checks::Setting;
 use super::faults::Faults;
+use super::harness::{World, on_the_box, setting_reference, unique, world};
 use super::process::{apply, binary, install};
-use super::world::{World, on_the_box, setting_reference, unique, world};
 
 const CONTROLLER: &str = "example.com/asked";
 
@@ -58,15 +58,15 @@ impl AdmissionCheckController for Asked {
         const { ControllerName::from_static(CONTROLLER) }
     }
 
-    async fn check(&self, request: CheckRequest<Setting>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, request: CheckRequest<Setting>) -> Result<Verdict, CheckError> {
         self.write().await?;
         Ok(Verdict::ready(request.parameters().spec.word.clone()))
     }
 
     async fn preview(&self, request: CheckRequest<Setting>) -> Result<Preview, CheckError> {
         match self.manner {
-            Manner::Default => Ok(Preview::not_asked("by default")),
-            Manner::Writes => self.check(request).await.map(Preview::of),
+            Manner::Default => Ok(Preview::skipped("by default")),
+            Manner::Writes => self.evaluate(request).await.map(Preview::of),
             Manner::Reads => {
                 let whole = request.full_workload().await?;
                 let said = format!(
@@ -92,7 +92,7 @@ impl AdmissionCheckController for Asked {
             if matches!(event, kube::runtime::watcher::Event::InitDone) {
                 seen.send_replace(true);
             }
-            Wake::Nothing
+            Trigger::Ignore
         })
     }
 }
@@ -359,7 +359,7 @@ async fn the_programs_own_rights_are_enough() {
         .delete(&namespace, &kube::api::DeleteParams::default())
         .await
         .unwrap();
-    let error = super::world::wait("the rights to be gone", async || {
+    let error = super::harness::wait("the rights to be gone", async || {
         let (code, _, error) = run(&["explain", "train", "-n", &world.namespace], &kubeconfig);
         (code == Some(1), error)
     })

@@ -7,7 +7,7 @@ use kueue_check::scheduling_directives_may_change;
 use kueue_check_testenv::KueueVersion::V0_19_2;
 use serde_json::{Value, json};
 
-use super::world::{on_the_box, unique, world};
+use super::harness::{on_the_box, unique, world};
 
 fn required(terms: Value) -> Value {
     json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}})

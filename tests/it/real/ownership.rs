@@ -1,12 +1,12 @@
 //! Several controllers on one Workload.
 
 use kueue_check::runtime::Runtime;
-use kueue_check::{AdmissionCheckController, PodSetUpdates, Verdict, Wake};
+use kueue_check::{AdmissionCheckController, PodSetUpdates, Trigger, Verdict};
 use kueue_check_testenv::KueueVersion::V0_19_2;
 use serde_json::{Value, json};
 
 use super::checks::Scripted;
-use super::world::{Fixture, Running, fixture, now, reserved, setting_reference, unique, world};
+use super::harness::{Fixture, Running, fixture, now, reserved, setting_reference, unique, world};
 
 /// What a third party has written, which nobody may touch.
 fn foreign() -> Value {
@@ -69,11 +69,11 @@ async fn two_checks_of_one_binary_and_a_foreign_one_leave_each_other_alone() {
 
     // Each goes on by itself.
     second.answer(with_label("second"));
-    second.wake(Wake::Everything);
+    second.wake(Trigger::AllWorkloads);
     world.wait_state("a", &second_name, "Ready").await;
     assert_eq!(world.entry("a", &first_name).await, of_first);
     first.answer(|_| Ok(Verdict::retry_now("changed my mind")));
-    first.wake(Wake::Everything);
+    first.wake(Trigger::AllWorkloads);
     world.wait_state("a", &first_name, "Retry").await;
     assert_eq!(
         world.entry("a", &second_name).await["podSetUpdates"],

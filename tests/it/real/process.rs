@@ -11,7 +11,7 @@ use kube::{Api, Client};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::world::{World, wait};
+use super::harness::{World, wait};
 
 /// An example's binary, which cargo builds with the tests.
 pub(crate) fn binary(example: &str) -> PathBuf {

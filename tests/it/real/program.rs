@@ -7,8 +7,8 @@ use kube::Api;
 use kueue_check_testenv::KueueVersion::V0_19_2;
 use serde_json::{Value, json};
 
+use super::harness::{World, on_the_box, start_or_skip, unique, wait, world};
 use super::process::{Program, apply, binary, install};
-use super::world::{World, on_the_box, start_or_skip, unique, wait, world};
 
 const EXAMPLE: &str = "maintenance_window";
 
@@ -158,7 +158,7 @@ async fn a_cluster_without_kueue_is_waited_for_and_said() {
         (said, answer)
     })
     .await;
-    super::world::install(&cluster, V0_19_2).await;
+    super::harness::install(&cluster, V0_19_2).await;
     let client = cluster.client().unwrap();
     let crds = Command::new(binary(EXAMPLE)).arg("crds").output().unwrap();
     apply(

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use kueue_check::{Verdict, Wake};
+use kueue_check::{Trigger, Verdict};
 use kueue_check_testenv::KueueVersion::V0_19_2;
 use tokio::time::{Instant, sleep};
 
 use super::faults::{Fault, Seen};
-use super::world::{fixture, fixture_on, install, start_or_skip, wait};
+use super::harness::{fixture, fixture_on, install, start_or_skip, wait};
 
 fn watches_workloads(seen: &Seen) -> bool {
     seen.verb == "watch" && seen.path.ends_with("/workloads")
@@ -30,7 +30,7 @@ async fn a_restart_of_the_api_server_is_survived() {
 
     cluster.stop_apiserver();
     fixture.check.answer(|_| Ok(Verdict::pending("during")));
-    fixture.check.wake(Wake::Everything);
+    fixture.check.wake(Trigger::AllWorkloads);
     wait("failures to be counted", async || {
         let failed = fixture
             .running
@@ -70,7 +70,7 @@ async fn watches_that_end_at_once_are_begun_again_without_a_storm() {
     fixture.running.stop().await;
     faults.inject(usize::MAX, Fault::EndAtOnce, watches_workloads);
     faults.forget();
-    let running = super::world::Running::start(
+    let running = super::harness::Running::start(
         kueue_check::runtime::Runtime::builder(faults.around(&world.client)).check(check),
     );
     sleep(Duration::from_secs(10)).await;
@@ -96,7 +96,7 @@ async fn a_410_in_answer_to_a_watch_begins_from_a_new_list() {
     fixture.running.stop().await;
     faults.inject(2, Fault::Status(410, None), watches_workloads);
     faults.forget();
-    let running = super::world::Running::start(
+    let running = super::harness::Running::start(
         kueue_check::runtime::Runtime::builder(faults.around(&world.client)).check(check),
     );
     wait("the watch to be begun a third time", async || {
@@ -121,7 +121,7 @@ async fn readiness_names_the_watch_that_fails_and_its_error() {
     let (world, check, faults) = (fixture.world, fixture.check, fixture.faults);
     fixture.running.stop().await;
     faults.inject(usize::MAX, Fault::Status(500, None), lists_workloads);
-    let running = super::world::Running::start(
+    let running = super::harness::Running::start(
         kueue_check::runtime::Runtime::builder(faults.around(&world.client)).check(check),
     );
     wait("the reason", async || {

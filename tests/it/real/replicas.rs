@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::checks::Scripted;
 use super::faults::{A_WHILE, Fault, Faults};
-use super::world::{Running, World, setting_reference, unique, wait, world};
+use super::harness::{Running, World, setting_reference, unique, wait, world};
 
 struct Pair {
     world: World,

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use kube::api::{DeleteParams, Patch, PatchParams};
-use kueue_check::{ReleaseReason, Verdict, Wake};
+use kueue_check::{ReleaseReason, Trigger, Verdict};
 use kueue_check_testenv::KueueVersion::{self, V0_17_8, V0_19_2};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::checks::Scripted;
 use super::faults::{A_WHILE, Fault};
-use super::world::{Fixture, condition, fixture, fixture_of, now, reserved, unique, wait};
+use super::harness::{Fixture, condition, fixture, fixture_of, now, reserved, unique, wait};
 
 fn patches(fixture: &Fixture) -> usize {
     fixture
@@ -291,11 +291,11 @@ async fn rule_5_the_transition_time_changes_only_with_the_state() {
     let first = fixture.wait_message("a", "one").await;
     sleep(Duration::from_millis(1100)).await;
     fixture.check.answer(|_| Ok(Verdict::pending("two")));
-    fixture.check.wake(Wake::Everything);
+    fixture.check.wake(Trigger::AllWorkloads);
     let second = fixture.wait_message("a", "two").await;
     assert_eq!(second["lastTransitionTime"], first["lastTransitionTime"]);
     fixture.check.answer(|_| Ok(Verdict::ready("three")));
-    fixture.check.wake(Wake::Everything);
+    fixture.check.wake(Trigger::AllWorkloads);
     assert_ne!(
         fixture.wait_state("a", "Ready").await["lastTransitionTime"],
         first["lastTransitionTime"]
@@ -327,7 +327,7 @@ async fn rule_6_after_retry_there_is_silence_until_the_reset() {
     fixture.reserved("a").await;
     fixture.wait_state("a", "Retry").await;
     fixture.check.answer(|_| Ok(Verdict::ready("yes")));
-    fixture.check.wake(Wake::Everything);
+    fixture.check.wake(Trigger::AllWorkloads);
     fixture.world.setting(&fixture.name, "changed").await;
     sleep(A_WHILE).await;
     assert_eq!((fixture.check.asked_about("a"), patches(&fixture)), (1, 1));
@@ -356,7 +356,7 @@ async fn rule_7_an_older_copy_forced_over_our_entry_is_answered_again() {
     let metrics = fixture.running.handle.metrics().await;
     assert!(
         metrics.contains(&format!(
-            "kueue_check_overwritten_total{{check=\"{}\"}} 1",
+            "kueue_check_state_overwrites_total{{check=\"{}\"}} 1",
             fixture.name
         )),
         "{metrics}"
@@ -427,7 +427,7 @@ async fn rule_9_after_a_write_nothing_older_is_looked_at() {
         fixture
             .check
             .answer(move |_| Ok(Verdict::pending(format!("round {round}"))));
-        fixture.check.wake(Wake::Everything);
+        fixture.check.wake(Trigger::AllWorkloads);
         fixture.wait_message("a", &format!("round {round}")).await;
         sleep(Duration::from_millis(if round == 0 { 1100 } else { 0 })).await;
     }
@@ -448,7 +448,7 @@ async fn rule_12_active_is_applied_as_one_condition() {
         return;
     };
     let object = fixture.world.get("AdmissionCheck", &fixture.name).await;
-    let managers = super::world::managers(&object);
+    let managers = super::harness::managers(&object);
     let ours = managers
         .iter()
         .find(|(manager, _)| manager.starts_with("example.com/"))
@@ -568,7 +568,7 @@ async fn a_deleted_workload_is_told_apart_from_one_without_quota() {
     wait("nothing to be owed", async || {
         let diagnostics =
             serde_json::to_value(fixture.running.handle.diagnostics().await.unwrap()).unwrap();
-        (diagnostics["releasesOutstanding"] == json!([]), diagnostics)
+        (diagnostics["pendingCleanups"] == json!([]), diagnostics)
     })
     .await;
     fixture.running.stop().await;

@@ -6,7 +6,7 @@ use kueue_check::{PodSetUpdates, Verdict};
 use kueue_check_testenv::KueueVersion::{self, V0_14_8, V0_17_8, V0_19_2};
 use serde_json::json;
 
-use super::world::{Fixture, fixture, managers};
+use super::harness::{Fixture, fixture, managers};
 
 /// Parameters appear, a Workload gets quota, the check says Ready with updates, another says Retry: the same on each version of Kueue.
 async fn decides_on(version: KueueVersion) -> Option<Fixture> {
@@ -158,7 +158,7 @@ async fn each_verdict_becomes_its_state_and_an_event() {
         .await;
     fixture
         .world
-        .wait_event(namespace, "preemption", "PreemptionUnavailable")
+        .wait_event(namespace, "preemption", "PreemptionNotSupported")
         .await;
     let metrics = fixture.running.handle.metrics().await;
     for line in [
@@ -211,12 +211,12 @@ async fn a_changed_mind_before_admission_is_written_and_after_it_is_not() {
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
     fixture.check.answer(|_| Ok(Verdict::pending("closed")));
-    fixture.check.wake(kueue_check::Wake::Everything);
+    fixture.check.wake(kueue_check::Trigger::AllWorkloads);
     fixture.wait_state("a", "Pending").await;
     fixture
         .check
         .answer(|_| Ok(Verdict::ready("open").recheck_in(Duration::from_millis(100))));
-    fixture.check.wake(kueue_check::Wake::Everything);
+    fixture.check.wake(kueue_check::Trigger::AllWorkloads);
     fixture.wait_state("a", "Ready").await;
     fixture.world.admit("a").await;
     fixture

@@ -16,7 +16,7 @@ struct Metric {
 
 pub(super) fn page() -> String {
     let mut text = String::from("| metric | type | labels | what |\n| --- | --- | --- | --- |\n");
-    for metric in read(&kueue_check::serve::every_metric()) {
+    for metric in read(&kueue_check::admin::every_metric()) {
         let suffix = if metric.kind == "counter" {
             "_total"
         } else {
@@ -37,7 +37,7 @@ pub(super) fn page() -> String {
 
 /// The names under which they can be asked for; of a histogram, those of its parts too.
 pub fn names() -> BTreeSet<String> {
-    let text = kueue_check::serve::every_metric();
+    let text = kueue_check::admin::every_metric();
     let samples = text.lines().filter(|line| !line.starts_with('#'));
     let mut names: BTreeSet<String> = samples
         .filter_map(|line| line.split(['{', ' ']).next())

@@ -11,7 +11,7 @@ pub fn program() -> kueue_check::Result<()> {
 // ANCHOR: file
 // ANCHOR: checks
 use kueue_check::prelude::*;
-use kueue_check::service::{self, CircuitBreakerLayer, SharedLayer, TimeoutLayer};
+use kueue_check::service::{self, CircuitBreakerLayer, SingleFlightLayer, TimeoutLayer};
 use std::time::Duration;
 use tower::ServiceBuilder;
 
@@ -39,7 +39,10 @@ fn layered(probe: Probe) -> impl AdmissionCheckController<Parameters = NoParamet
     let of_namespace =
         |request: &CheckRequest<NoParameters>| request.workload().namespace().to_owned();
     let layers = ServiceBuilder::new()
-        .layer(SharedLayer::new(Duration::from_secs(10), of_namespace))
+        .layer(SingleFlightLayer::new(
+            Duration::from_secs(10),
+            of_namespace,
+        ))
         .layer(CircuitBreakerLayer::new(3, Duration::from_secs(60)))
         .layer(TimeoutLayer::new(Duration::from_secs(5)));
     service::layered(scratch.with_state(probe), layers)
@@ -84,7 +87,7 @@ async fn main() -> kueue_check::Result<()> {
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use kueue_check_sim::simulation::Tools;
+    use kueue_check_sim::simulation::CheckContext;
     use kueue_check_sim::{Cluster, Job, Simulation};
 
     use super::*;
@@ -126,12 +129,12 @@ mod tests {
     }
 
     fn trial() -> Simulation {
-        let probe = |tools: &Tools| Probe::Test(tools.outside(FileSystem::default));
-        Simulation::with_tools(move |tools| both(probe(tools))).quota(1000)
+        let probe = |tools: &CheckContext| Probe::Test(tools.external(FileSystem::default));
+        Simulation::with_context(move |tools| both(probe(tools))).quota(1000)
     }
 
     fn system(cluster: &Cluster) -> FileSystem {
-        cluster.outside()
+        cluster.external()
     }
 
     #[test]
@@ -168,7 +171,7 @@ mod tests {
 
     #[test]
     fn the_strictest_member_decides_whatever_goes_wrong() {
-        let explored = trial().every_single_fault(async |cluster| {
+        let explored = trial().run_with_each_fault(async |cluster| {
             cluster.submit(Job::new("small").pods(100));
             cluster.submit(Job::new("large").pods(101));
             cluster.expect_admitted("small").await;

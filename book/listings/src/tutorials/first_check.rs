@@ -9,7 +9,7 @@ pub fn program() -> kueue_check::Result<()> {
 }
 
 /// Jobs through a night and a day.
-pub(crate) fn picture() -> (kueue_check_sim::Simulation, crate::pictures::Play) {
+pub(crate) fn picture() -> (kueue_check_sim::Simulation, crate::Scenario) {
     use kueue_check_sim::{Job, Simulation};
     let spec = WindowSpec {
         opens: civil::time(7, 0, 0, 0),
@@ -20,7 +20,7 @@ pub(crate) fn picture() -> (kueue_check_sim::Simulation, crate::pictures::Play) 
         .parameters(&Window::new("workday", spec))
         .quota(8)
         .starting_at("2026-11-21T05:00:00Z");
-    let play: crate::pictures::Play = |cluster| {
+    let play: crate::Scenario = |cluster| {
         Box::pin(async move {
             cluster.submit(Job::new("nightly").cpus(4));
             cluster.advance_to("2026-11-21T05:30:00Z").await;
@@ -93,7 +93,7 @@ mod tests {
         let trial = Simulation::new(|| window)
             .parameters(&workday())
             .starting_at("2026-11-21T06:55:00Z");
-        let explored = trial.every_single_fault(async |cluster| {
+        let explored = trial.run_with_each_fault(async |cluster| {
             cluster.submit(Job::new("train"));
             cluster.expect_message("train", "jobs start at").await;
             cluster.advance_to("2026-11-21T07:00:00Z").await;

@@ -9,12 +9,12 @@ pub fn program() -> kueue_check::Result<()> {
 }
 
 /// Three jobs, two licences.
-pub(crate) fn picture() -> (kueue_check_sim::Simulation, crate::pictures::Play) {
+pub(crate) fn picture() -> (kueue_check_sim::Simulation, crate::Scenario) {
     use kueue_check_sim::{Job, Simulation};
-    let trial = Simulation::with_tools(|tools| Licences {
-        server: tools.outside(|| LicenceServer::new(2)),
+    let trial = Simulation::with_context(|tools| Licences {
+        server: tools.external(|| LicenceServer::new(2)),
     });
-    let play: crate::pictures::Play = |cluster| {
+    let play: crate::Scenario = |cluster| {
         Box::pin(async move {
             for job in ["a", "b", "c"] {
                 cluster.submit(Job::new(job));
@@ -48,7 +48,7 @@ impl AdmissionCheckController for Licences {
         const { ControllerName::from_static("example.com/licences") }
     }
 
-    async fn check(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
         // The reservation is the key: asking again is the same licence.
         let key = request.reservation().to_string();
         if !self.server.take(&key).await? {
@@ -61,12 +61,16 @@ impl AdmissionCheckController for Licences {
         Ok(Verdict::ready("has a licence").with_updates(updates))
     }
 
-    async fn release(&self, over: &Reservation, _: ReleaseReason) -> Result<Released, CheckError> {
+    async fn release(
+        &self,
+        over: &Reservation,
+        _: ReleaseReason,
+    ) -> Result<ReleaseOutcome, CheckError> {
         self.server.give_back(&over.to_string()).await?;
-        Ok(Released::Done)
+        Ok(ReleaseOutcome::Done)
     }
 
-    async fn outstanding(&self) -> Result<Vec<Reservation>, CheckError> {
+    async fn unreleased_reservations(&self) -> Result<Vec<Reservation>, CheckError> {
         let keys = self.server.taken().await?;
         Ok(keys.iter().filter_map(|key| key.parse().ok()).collect())
     }
@@ -136,7 +140,7 @@ mod tests {
     use super::*;
 
     fn out(cluster: &Cluster) -> usize {
-        let server = cluster.outside::<LicenceServer>();
+        let server = cluster.external::<LicenceServer>();
         let taken = server
             .taken
             .try_lock()
@@ -146,10 +150,10 @@ mod tests {
 
     #[test]
     fn no_licence_is_lost_or_given_twice_whatever_goes_wrong() {
-        let trial = Simulation::with_tools(|tools| Licences {
-            server: tools.outside(|| LicenceServer::new(2)),
+        let trial = Simulation::with_context(|tools| Licences {
+            server: tools.external(|| LicenceServer::new(2)),
         });
-        let explored = trial.every_single_fault(async |cluster| {
+        let explored = trial.run_with_each_fault(async |cluster| {
             for job in ["a", "b", "c"] {
                 cluster.submit(Job::new(job));
             }

@@ -62,14 +62,14 @@ async fn small_budget(
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
-use kueue_check::service::Shared;
+use kueue_check::service::SingleFlight;
 use serde_json::Value;
 
 /// What namespaces have spent. One question in half a minute serves all Workloads.
 #[derive(Clone)]
 struct Spending {
     source: Source,
-    kept: Shared<String, BTreeMap<String, f64>>,
+    kept: SingleFlight<String, BTreeMap<String, f64>>,
 }
 
 /// Who knows.
@@ -84,7 +84,7 @@ enum Source {
 
 impl Spending {
     fn new(source: Source) -> Self {
-        let kept = Shared::new(Duration::from_secs(30));
+        let kept = SingleFlight::new(Duration::from_secs(30));
         Self { source, kept }
     }
 
@@ -181,20 +181,20 @@ mod tests {
             "apiVersion": "example.com/v1alpha1", "kind": "SmallBudget", "metadata": {"name": "month"},
             "spec": {"query": "sum by (namespace) (cost)", "limits": {"default": 100.0}},
         });
-        let check = |tools: &kueue_check_sim::simulation::Tools| {
-            let answers = tools.outside(Answers::default);
+        let check = |tools: &kueue_check_sim::simulation::CheckContext| {
+            let answers = tools.external(Answers::default);
             small_budget.with_state(Spending::new(Source::Test(answers)))
         };
-        Simulation::with_tools(check).parameters(&budget)
+        Simulation::with_context(check).parameters(&budget)
     }
 
     fn prometheus(cluster: &Cluster) -> Answers {
-        cluster.outside()
+        cluster.external()
     }
 
     #[test]
     fn a_spent_budget_holds_jobs_until_it_is_raised_whatever_goes_wrong() {
-        let explored = trial().every_single_fault(async |cluster| {
+        let explored = trial().run_with_each_fault(async |cluster| {
             prometheus(cluster).set(Some(120.0));
             cluster.submit(Job::new("train"));
             cluster

@@ -80,7 +80,7 @@ async fn window(Params(window): Params<Window>, Now(now): Now) -> Result<Verdict
     Ok(match window.spec.opens_in(now)? {
         None => Verdict::ready("inside the window"),
         Some(wait) => Verdict::pending("outside the window")
-            .estimate(now + wait)
+            .expected_by(now + wait)
             .recheck_in(wait),
     })
 }
@@ -114,7 +114,7 @@ mod tests {
         let trial = Simulation::new(|| window)
             .parameters(&workday("UTC", json!({})))
             .starting_at("2026-11-21T06:50:00Z");
-        let explored = trial.every_single_fault(async |cluster| {
+        let explored = trial.run_with_each_fault(async |cluster| {
             cluster.submit(Job::new("train"));
             let said = "outside the window (expected by 2026-11-21T07:00:00Z)";
             cluster.expect_message("train", said).await;
@@ -152,7 +152,7 @@ mod tests {
         let trial = Simulation::new(|| window)
             .parameters(&workday("UTC", policy))
             .starting_at("2026-11-21T05:00:00Z");
-        let explored = trial.every_single_fault(async |cluster| {
+        let explored = trial.run_with_each_fault(async |cluster| {
             cluster.submit(Job::new("train"));
             cluster.expect_message("train", "outside the window").await;
             cluster.advance_to("2026-11-21T06:00:00Z").await;

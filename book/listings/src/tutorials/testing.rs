@@ -62,7 +62,7 @@ fn two_replicas_with_every_single_fault() {
     let trial = Simulation::new(|| evening)
         .replicas(2)
         .starting_at("2026-11-21T17:55:00Z");
-    let explored = trial.every_single_fault(async |cluster| {
+    let explored = trial.run_with_each_fault(async |cluster| {
         cluster.submit(Job::new("large").pods(64));
         cluster.expect_message("large", "start at 18:00").await;
         cluster.advance_to("2026-11-21T18:00:00Z").await;
@@ -114,7 +114,7 @@ impl AdmissionCheckController for Forgetful {
         ControllerName::from_static("example.com/forgetful")
     }
 
-    async fn check(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
         let mut approved = self.0.lock().unwrap();
         if approved.len() >= 2 {
             return Ok(Verdict::pending("two jobs run already").recheck_in(Duration::from_secs(30)));

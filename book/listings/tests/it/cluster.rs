@@ -236,8 +236,12 @@ impl Reader {
         self.prepare(name);
         let mut count = 0;
         for block in page.blocks() {
-            // A README's YAML is there to be copied.
-            if block.language == "yaml" && name.ends_with("README.md") {
+            // A README's manifests are there to be copied; other YAML is a chart's values.
+            let manifest = block
+                .lines
+                .iter()
+                .any(|line| line.starts_with("apiVersion"));
+            if block.language == "yaml" && manifest && name.ends_with("README.md") {
                 fs::write(self.folder.join("block.yaml"), block.lines.join("\n")).unwrap();
                 self.must("kubectl apply -f block.yaml");
                 count += 1;

@@ -20,11 +20,11 @@ fn generated_files_are_up_to_date() {
         "stale: {stale:?}; `cargo xtask book` writes them"
     );
     // Nobody left something behind.
-    for below in ["pictures", "reference/generated"] {
+    for below in ["images", "reference/generated"] {
         for entry in fs::read_dir(folder.join(below)).unwrap() {
             let name = format!("{below}/{}", entry.unwrap().file_name().to_string_lossy());
             let drawn =
-                name == "pictures/two-phases.svg" || files.iter().any(|(file, _)| *file == name);
+                name == "images/two-phases.svg" || files.iter().any(|(file, _)| *file == name);
             assert!(drawn, "{name} comes from nowhere");
         }
     }
@@ -32,5 +32,5 @@ fn generated_files_are_up_to_date() {
 
 #[test]
 fn pictures_are_the_same_each_time() {
-    assert!(kueue_check_book::pictures::all() == kueue_check_book::pictures::all());
+    assert!(kueue_check_book::images::all() == kueue_check_book::images::all());
 }

@@ -3,7 +3,7 @@
 use kueue_check_chart_tests::chart;
 use serde_json::{Value, json};
 
-use crate::stage::{helm, stage};
+use crate::harness::{helm, stage};
 use crate::values::{EVERYTHING, FILES, arguments};
 
 #[tokio::test]
@@ -69,7 +69,7 @@ async fn everything_that_is_rendered_is_accepted() {
 }
 
 /// A Deployment is accepted whatever its pods are; a pod is not.
-async fn pod_is_admitted(stage: &crate::stage::Stage, template: &Value) {
+async fn pod_is_admitted(stage: &crate::harness::Stage, template: &Value) {
     let mut pod = template.clone();
     pod["apiVersion"] = json!("v1");
     pod["kind"] = json!("Pod");
@@ -169,7 +169,7 @@ async fn helm_installs_upgrades_and_removes_it_and_parameters_stay() {
     );
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "sample-check", "namespace": "installed"}});
     assert_eq!(stage.get(&deployment).await["spec"]["replicas"], 3);
-    let check = crate::stage::kueue("AdmissionCheck", None, "installed", Value::Null);
+    let check = crate::harness::kueue("AdmissionCheck", None, "installed", Value::Null);
     let expected = json!({"controllerName": "example.com/sample", "parameters": {"apiGroup": "chart.example.com", "kind": "Sample", "name": "one"}});
     assert_eq!(stage.get(&check).await["spec"], expected);
 

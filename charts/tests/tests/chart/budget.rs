@@ -1,15 +1,15 @@
 //! The budget check, which lets a job start, holds one, closes a queue, takes its word back, and shows balances.
 
 use kube::Client;
-use kueue_check::Check;
+use kueue_check::DynCheck;
 use kueue_check_budget::controller::{BudgetCheck, CONTROLLER};
 use kueue_check_budget::source::Credentials;
 use serde_json::{Value, json};
 
-use crate::rights::{Story, each_right_is_needed};
-use crate::stage::{
+use crate::harness::{
     Stage, admission_check, condition, is_active, is_in, kueue, reserved, workload,
 };
+use crate::rbac::{Story, each_right_is_needed};
 
 struct Money;
 
@@ -44,8 +44,8 @@ impl Story for Money {
     const RELEASE: &'static str = "budget";
     const VALUES: &'static str = "values-budget.yaml";
 
-    fn check(_: &Client) -> Check {
-        Check::new(BudgetCheck::new(Credentials::default()))
+    fn check(_: &Client) -> DynCheck {
+        DynCheck::new(BudgetCheck::new(Credentials::default()))
     }
 
     async fn play(stage: &Stage, name: &str) {
@@ -78,7 +78,7 @@ impl Story for Money {
         }
 
         // Quota is lost, which looks like a deletion: the check has to look.
-        let lost = json!({"conditions": [condition("QuotaReserved", "False")], "admissionChecks": [{"name": name, "state": "Ready", "message": "", "lastTransitionTime": crate::stage::now()}]});
+        let lost = json!({"conditions": [condition("QuotaReserved", "False")], "admissionChecks": [{"name": name, "state": "Ready", "message": "", "lastTransitionTime": crate::harness::now()}]});
         stage.status(&job, lost).await;
         stage
             .wait(&job, "Pending", |job| is_in(job, "Pending"))

@@ -7,7 +7,7 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Error};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, eventually, stage, workload};
+use crate::harness::{Stage, eventually, stage, workload};
 
 const POLICY: &str = include_str!("../../../../checks/budget/deploy/exemptions.yaml");
 const EXAMPLE: &str = include_str!("../../../../checks/budget/deploy/example.yaml");

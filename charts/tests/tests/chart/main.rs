@@ -5,12 +5,12 @@
 mod applied;
 mod budget;
 mod exemptions;
+mod harness;
 mod monitoring;
-mod operator;
+mod prometheus_operator;
 mod provisioning;
-mod rights;
-mod spy;
-mod stage;
+mod rbac;
+mod rbac_recorder;
 mod status_policy;
 mod user_roles;
 mod values;

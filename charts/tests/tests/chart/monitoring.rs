@@ -11,13 +11,13 @@ use kueue_check_chart_tests::{chart, reads};
 use kueue_check_testenv::{or_skipped, prometheus};
 use serde_json::{Value, json};
 
-use crate::stage::{helm, values};
+use crate::harness::{helm, values};
 use crate::values::{EVERYTHING, FILES, arguments};
 
 /// The series that the shipped programs show, and the labels of those that the SDK counts.
 fn shown() -> BTreeMap<String, BTreeSet<String>> {
     let mut shown = BTreeMap::new();
-    for line in kueue_check::serve::every_metric().lines() {
+    for line in kueue_check::admin::every_metric().lines() {
         if line.starts_with('#') {
             continue;
         }
@@ -230,10 +230,10 @@ fn dashboards_read_what_is_shown() {
         "kueue_check_evaluation_duration_seconds_bucket",
         "kueue_check_evaluations_total",
         "kueue_check_first_verdict_seconds_bucket",
-        "kueue_check_overwritten_total",
+        "kueue_check_state_overwrites_total",
         "kueue_check_queue_depth",
         "kueue_check_leader",
-        "kueue_check_requests_total",
+        "kueue_check_api_requests_total",
         "process_resident_memory_bytes",
         "budget_remaining",
         "budget_spent",

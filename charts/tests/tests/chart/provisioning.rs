@@ -1,14 +1,14 @@
 //! The provisioning check, which asks for capacity, gets it, gives it back, and finds in its way what somebody else has left.
 
 use kube::Client;
-use kueue_check::{Check, ControllerName};
+use kueue_check::{ControllerName, DynCheck};
 use kueue_check_provisioning::{CONTROLLER_NAME, ProvisioningCheck};
 use serde_json::{Value, json};
 
-use crate::rights::{Story, each_right_is_needed};
-use crate::stage::{
+use crate::harness::{
     Stage, admission_check, condition, is_active, is_in, kueue, reserved, workload,
 };
+use crate::rbac::{Story, each_right_is_needed};
 
 struct Capacity;
 
@@ -49,9 +49,9 @@ impl Story for Capacity {
     const RELEASE: &'static str = "provisioning";
     const VALUES: &'static str = "values-provisioning.yaml";
 
-    fn check(client: &Client) -> Check {
+    fn check(client: &Client) -> DynCheck {
         let name = ControllerName::from_static(CONTROLLER_NAME);
-        Check::new(ProvisioningCheck::new(client.clone(), name))
+        DynCheck::new(ProvisioningCheck::new(client.clone(), name))
     }
 
     async fn play(stage: &Stage, name: &str) {

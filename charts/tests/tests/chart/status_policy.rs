@@ -6,7 +6,7 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::exemptions::{client_of, refusal, workloads};
-use crate::stage::{Stage, condition, eventually, helm, kueue, now, stage, workload};
+use crate::harness::{Stage, condition, eventually, helm, kueue, now, stage, workload};
 use crate::values::arguments;
 
 const KUEUE: &str = "system:serviceaccount:kueue-system:kueue-controller-manager";

@@ -5,7 +5,7 @@ use kube::Api;
 use kube::api::PostParams;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, eventually, helm, stage};
+use crate::harness::{Stage, eventually, helm, stage};
 use crate::values::arguments;
 
 /// Whether `user` may do `verb` to all of `resource` in `namespace`; of the whole cluster if it is empty.

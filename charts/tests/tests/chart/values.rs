@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{helm, values};
+use crate::harness::{helm, values};
 
 /// The values files, each with those that it goes on top of.
 pub(crate) const FILES: [&[&str]; 3] = [

@@ -13,11 +13,11 @@ use kueue_check_testenv::Kueue;
 use serde_json::{Value, json};
 
 use crate::exemptions::{refusal, workloads};
-use crate::rights::token_client;
-use crate::stage::{
+use crate::harness::{
     Stage, admission_check, condition, eventually, helm, is_active, kueue, now, real_kueue, stage,
     workload,
 };
+use crate::rbac::token_client;
 use crate::values::arguments;
 
 /// A namespace with a queue before a real Kueue.
@@ -196,7 +196,7 @@ fn budget(name: &str, limit: &str) -> Value {
 async fn budget_town(name: &str, limit: &str) -> Town {
     let check = || BudgetCheck::new(Credentials::default());
     let stage = stage(name).await.unwrap();
-    for definition in kueue_check::Check::new(check()).definitions() {
+    for definition in kueue_check::DynCheck::new(check()).definitions() {
         let definition = serde_json::to_value(definition).unwrap();
         stage.apply(&definition).await;
     }

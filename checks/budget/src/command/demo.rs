@@ -17,7 +17,7 @@ use crate::controller::BudgetCheck;
 use crate::ledger::Observation;
 use crate::money::Amount;
 use crate::resource::NamespaceBudget;
-use crate::source::{Answer, Question, Source, SourceError};
+use crate::source::{Source, SourceError, SpendQuery, SpendReport};
 
 /// What each job costs in an hour, and how long it runs.
 const HOURS: u32 = 4;
@@ -48,14 +48,14 @@ impl Meter {
 }
 
 impl Source for Meter {
-    fn ask(&self, question: Question) -> BoxFuture<'_, Result<Answer, SourceError>> {
+    fn ask(&self, question: SpendQuery) -> BoxFuture<'_, Result<SpendReport, SourceError>> {
         let (at, spent) = self.read();
         let as_of = at.max(question.period.start).min(question.at);
         let observation = Observation {
             spent,
             ..Observation::of(question.period, as_of)
         };
-        futures::future::ready(Ok(Answer {
+        futures::future::ready(Ok(SpendReport {
             observation,
             notes: Vec::new(),
         }))
@@ -79,7 +79,7 @@ pub fn demo(shown: &Demo) -> Result<(), DemoError> {
     let (simulation, meter) = simulation();
     let title =
         "A week of two teams; one runs out of money on Thursday and gets a top-up on Friday";
-    shown.show(title, &simulation, async |cluster: &Cluster| {
+    shown.run(title, &simulation, async |cluster: &Cluster| {
         let text = week(cluster, &meter).await;
         println!("\n{text}");
     })

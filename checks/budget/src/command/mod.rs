@@ -1,34 +1,34 @@
-//! Commands besides those of every check: `statement` and `quote`.
+//! Commands besides those of every check: `balance` and `estimate`.
 
+mod balance;
 #[cfg(feature = "demo")]
 mod demo;
-mod quote;
-mod statement;
+mod estimate;
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+pub use balance::balance;
 #[cfg(feature = "demo")]
 pub use demo::demo;
-pub use quote::quote;
-pub use statement::statement;
+pub use estimate::estimate;
 
 /// The commands that this program has besides those of every check: to be flattened into them.
 #[derive(Debug, Subcommand)]
-pub enum OwnCommand {
+pub enum BudgetCommand {
     /// Prints the balance of a namespace, and who holds what of it.
-    Statement(StatementArguments),
+    Balance(BalanceArguments),
     /// Shows a week of two teams in a simulated cluster.
     #[cfg(feature = "demo")]
     Demo(kueue_check_sim::demo::Demo),
     /// Says what a job would cost, and what it would be told now.
-    Quote(QuoteArguments),
+    Estimate(EstimateArguments),
 }
 
 /// Whose statement.
 #[derive(Debug, Args)]
-pub struct StatementArguments {
+pub struct BalanceArguments {
     /// The Budget.
     pub budget: String,
     /// The namespace. Default: all that the Budget shows.
@@ -38,7 +38,7 @@ pub struct StatementArguments {
 
 /// Which job, in which Budget.
 #[derive(Debug, Args)]
-pub struct QuoteArguments {
+pub struct EstimateArguments {
     /// A file with the Budget.
     #[arg(long, short)]
     pub budget: PathBuf,
@@ -56,16 +56,16 @@ pub struct QuoteArguments {
 /// Why a command failed, in a sentence.
 #[derive(thiserror::Error)]
 #[error("{0}")]
-pub struct Failed(String);
+pub struct CommandError(String);
 
 /// `main` returns it, and Rust prints its `Debug` form: that is for people too.
-impl std::fmt::Debug for Failed {
+impl std::fmt::Debug for CommandError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl Failed {
+impl CommandError {
     pub(crate) fn new(what: &str, why: impl std::fmt::Display) -> Self {
         Self(format!("{what}: {why}"))
     }

@@ -3,15 +3,15 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use super::shared::Asked;
-use crate::ledger::{Awaited, Balance, Book, Reason};
-use crate::source::Note;
+use super::shared::SourceResult;
+use crate::ledger::{Awaited, Balance, BudgetLedger, HoldReason};
+use crate::source::SourceWarning;
 
 /// For how many seconds a job must have run before it is odd that nothing is spent.
 const UNMATCHED: i64 = 900;
 
 /// One condition, without its times.
-struct Says {
+struct Observation {
     kind: &'static str,
     status: bool,
     reason: &'static str,
@@ -20,8 +20,8 @@ struct Says {
 
 /// The conditions of the Budget of `book`, whose times are those of `before` where the status is the same.
 pub(super) fn conditions(
-    book: &Book,
-    asked: Option<&Asked>,
+    book: &BudgetLedger,
+    source_result: Option<&SourceResult>,
     balances: &[Balance],
     before: &[Condition],
     now: Timestamp,
@@ -42,8 +42,8 @@ pub(super) fn conditions(
             .is_some_and(|smallest| smallest > balance.remaining())
     });
     let overspent = names(&|balance| balance.overspent().is_some());
-    let (limits, fresh) = (limits_known(book), fresh(book, asked, now));
-    let says = |kind, status, reason, message: Option<String>| Says {
+    let (limits, fresh) = (limits_known(book), is_fresh(book, source_result, now));
+    let says = |kind, status, reason, message: Option<String>| Observation {
         kind,
         status,
         reason,
@@ -99,25 +99,25 @@ pub(super) fn conditions(
 
 /// Whether a namespace has several NamespaceBudgets for one Budget.
 pub(super) fn conflicting(
-    rivals: &[&str],
+    overlapping: &[&str],
     generation: i64,
     before: &[Condition],
     now: Timestamp,
 ) -> Condition {
-    let says = Says {
+    let says = Observation {
         kind: "Conflicting",
-        status: !rivals.is_empty(),
-        reason: if rivals.is_empty() {
+        status: !overlapping.is_empty(),
+        reason: if overlapping.is_empty() {
             "OnlyOne"
         } else {
             "Several"
         },
-        message: if rivals.is_empty() {
+        message: if overlapping.is_empty() {
             String::new()
         } else {
             format!(
                 "the namespace has others for the same Budget, and the lower limit holds: {}",
-                rivals.join(", ")
+                overlapping.join(", ")
             )
         },
     };
@@ -126,13 +126,13 @@ pub(super) fn conflicting(
 
 /// Whether a NamespaceBudget changes a limit of the Budget of `book`.
 pub(super) fn effective(
-    book: &Book,
+    book: &BudgetLedger,
     generation: i64,
     before: &[Condition],
     now: Timestamp,
 ) -> Condition {
     let counts = book.terms().limits_namespaces();
-    let says = Says {
+    let says = Observation {
         kind: "Effective",
         status: counts,
         reason: if counts {
@@ -153,16 +153,16 @@ pub(super) fn effective(
 }
 
 /// Whether limits are known. Until then jobs wait.
-fn limits_known(book: &Book) -> Says {
+fn limits_known(book: &BudgetLedger) -> Observation {
     let (reason, problem) = match book.limits_are_known() {
-        Err(Reason::ColdStart {
+        Err(HoldReason::ColdStart {
             awaits: Awaited::NamespaceBudgets,
             problem,
             ..
         }) => ("NamespaceBudgetsUnknown", problem),
-        Err(Reason::ColdStart { problem, .. }) => ("NamespacesUnknown", problem),
+        Err(HoldReason::ColdStart { problem, .. }) => ("NamespacesUnknown", problem),
         Ok(()) | Err(_) => {
-            return Says {
+            return Observation {
                 kind: "LimitsKnown",
                 status: true,
                 reason: "Listed",
@@ -171,7 +171,7 @@ fn limits_known(book: &Book) -> Says {
         }
     };
     let problem = problem.unwrap_or_else(|| "the first list has not been read yet".to_owned());
-    Says {
+    Observation {
         kind: "LimitsKnown",
         status: false,
         reason,
@@ -180,8 +180,8 @@ fn limits_known(book: &Book) -> Says {
 }
 
 /// Whether it is known what is spent.
-fn fresh(book: &Book, asked: Option<&Asked>, now: Timestamp) -> Says {
-    let says = |status, reason, message: String| Says {
+fn is_fresh(book: &BudgetLedger, asked: Option<&SourceResult>, now: Timestamp) -> Observation {
+    let says = |status, reason, message: String| Observation {
         kind: "Fresh",
         status,
         reason,
@@ -239,14 +239,14 @@ fn fresh(book: &Book, asked: Option<&Asked>, now: Timestamp) -> Says {
 }
 
 /// What there is to say of an answer that is of use all the same.
-fn remarks(notes: &[Note]) -> Vec<String> {
-    let remark = |note: &Note| {
+fn remarks(notes: &[SourceWarning]) -> Vec<String> {
+    let remark = |note: &SourceWarning| {
         match note {
-        Note::InvalidNames { .. } => Some(
+        SourceWarning::InvalidNames { .. } => Some(
             "the source reports names that no namespace can have; they are left out, and the log names one"
                 .to_owned(),
         ),
-        Note::Corrected {
+        SourceWarning::Corrected {
             namespace,
             overstated,
             by,
@@ -257,30 +257,39 @@ fn remarks(notes: &[Note]) -> Vec<String> {
     notes.iter().filter_map(remark).collect()
 }
 
-fn noted(note: &Note, book: &Book, now: Timestamp) -> Option<(&'static str, String)> {
+fn noted(
+    note: &SourceWarning,
+    book: &BudgetLedger,
+    now: Timestamp,
+) -> Option<(&'static str, String)> {
     match note {
-        Note::NotANumber(namespace) => Some((
+        SourceWarning::NotANumber(namespace) => Some((
             "NotANumber",
             format!("the figure of namespace {namespace} is no amount of money"),
         )),
-        Note::ClockSkew(seconds) => Some((
+        SourceWarning::ClockSkew(seconds) => Some((
             "ClockSkew",
             format!("the source's samples are {seconds} s ahead of this clock"),
         )),
-        Note::NoSpendMatched if book.has_run_for(UNMATCHED, now) => Some((
+        SourceWarning::NoSpendMatched if book.has_run_for(UNMATCHED, now) => Some((
             "NoSpendMatched",
             "jobs run, and the source has no figure for any namespace: see the query and its label"
                 .to_owned(),
         )),
-        Note::NoSpendMatched
-        | Note::Duplicate(_)
-        | Note::InvalidNames { .. }
-        | Note::Corrected { .. }
-        | Note::SlowDown => None,
+        SourceWarning::NoSpendMatched
+        | SourceWarning::Duplicate(_)
+        | SourceWarning::InvalidNames { .. }
+        | SourceWarning::Corrected { .. }
+        | SourceWarning::SlowDown => None,
     }
 }
 
-fn with_times(says: Says, generation: i64, before: &[Condition], now: Timestamp) -> Condition {
+fn with_times(
+    says: Observation,
+    generation: i64,
+    before: &[Condition],
+    now: Timestamp,
+) -> Condition {
     let status = if says.status { "True" } else { "False" };
     let known = before
         .iter()

@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use kueue_check::MetricsText;
 
-use super::shared::Shared;
-use crate::ledger::{Balance, Book};
-use crate::terms::Account;
+use super::shared::SharedState;
+use crate::config::Account;
+use crate::ledger::{Balance, BudgetLedger};
 
 /// All metrics, in the OpenMetrics text format. Those of another replica's accounts have no
 /// samples.
-pub(super) fn text(shared: &Shared) -> String {
+pub(super) fn text(shared: &SharedState) -> String {
     let shown = shared
         .leads_since()
         .map(|since| Shown::of(shared, since))
@@ -36,7 +36,7 @@ struct OfBudget {
     is_covered: Option<bool>,
     /// Of how many namespaces the last figures were unusable.
     unknown: usize,
-    unsanctioned: u64,
+    unapproved_starts: u64,
     invalid_names: u64,
 }
 
@@ -56,7 +56,7 @@ struct Shown {
     budgets: Vec<OfBudget>,
     accounts: Vec<OfAccount>,
     /// By Budget and result.
-    questions: Vec<(String, &'static str, u64)>,
+    source_requests: Vec<(String, &'static str, u64)>,
     decisions: Vec<(String, &'static str, u64)>,
     /// By kind.
     watches: BTreeMap<String, bool>,
@@ -64,11 +64,11 @@ struct Shown {
 
 impl Shown {
     /// What a replica shows that leads since `since`.
-    fn of(shared: &Shared, since: Timestamp) -> Self {
+    fn of(shared: &SharedState, since: Timestamp) -> Self {
         let now = shared.now();
         let invalid = shared.invalid_names();
         let mut shown = Self {
-            questions: flat(shared.questions()),
+            source_requests: flat(shared.source_requests()),
             decisions: flat(shared.decisions()),
             watches: shared.watches(),
             ..Self::default()
@@ -82,13 +82,15 @@ impl Shown {
                 source: book.period(now).map(|_| {
                     // While nothing is known it is at least as old as the wait for it.
                     let age = now.as_second() - known.unwrap_or(since.as_second());
-                    let is_up = shared.asked(name).is_some_and(|asked| asked.result.is_ok());
+                    let is_up = shared
+                        .source_result(name)
+                        .is_some_and(|asked| asked.result.is_ok());
                     (age, is_up)
                 }),
                 limits_are_known,
                 is_covered: known.map(|_| book.spend().is_covered()),
                 unknown: book.spend().watermarks().behind.len(),
-                unsanctioned: book.unsanctioned(),
+                unapproved_starts: book.unapproved_starts(),
                 invalid_names: invalid.get(name).copied().unwrap_or_default(),
             });
             if limits_are_known {
@@ -132,7 +134,7 @@ impl Shown {
         );
         self.accounts(
             text,
-            "budget_held_workloads",
+            "budget_pending_workloads",
             "Workloads that wait for money",
             |account| Some(account.held.into()),
         );
@@ -215,11 +217,11 @@ impl Shown {
             family.count(&[("budget", &budget.name)], unknown);
         }
         let mut family = text.counter(
-            "budget_unsanctioned",
+            "budget_unapproved_starts",
             "Runs that had our word without our having given it",
         );
         for budget in &self.budgets {
-            family.count(&[("budget", &budget.name)], budget.unsanctioned);
+            family.count(&[("budget", &budget.name)], budget.unapproved_starts);
         }
         let mut family = text.counter(
             "budget_source_invalid_names",
@@ -232,7 +234,7 @@ impl Shown {
             (
                 "budget_source_requests",
                 "Questions to sources, by result",
-                &self.questions,
+                &self.source_requests,
             ),
             (
                 "budget_decisions",
@@ -250,7 +252,7 @@ impl Shown {
 
 fn accounts<'a>(
     name: &'a str,
-    book: &'a Book,
+    book: &'a BudgetLedger,
     now: Timestamp,
 ) -> impl Iterator<Item = OfAccount> + 'a {
     let period = book.period(now).into_iter();

@@ -1,14 +1,14 @@
 //! The admission check: it answers from the ledger, and works beside it.
 
-mod beside;
+mod background;
 mod conditions;
-mod event;
-mod feeds;
 mod metrics;
-mod observe;
+mod polling;
 mod queues;
 mod shared;
 mod status;
+mod warning_events;
+mod watches;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,29 +19,30 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::{CustomResourceExt, ResourceExt};
 use kueue_check::api::{AdmissionCheck, CheckState};
 use kueue_check::{
-    AdmissionCheckController, Background, CheckError, CheckRequest, ControllerName, Inactive,
-    Preview, ReleaseReason, Released, Reservation, Seen, Verdict, Wake, Watches,
+    AdmissionCheckController, BackgroundContext, CheckError, CheckRequest, ControllerName,
+    Inactive, Preview, ReleaseOutcome, ReleaseReason, Reservation, Trigger, Verdict, Watches,
+    WorkloadEvent,
 };
 use tokio::sync::broadcast;
 
-pub(crate) use self::feeds::{VERSIONS, resource};
+pub(crate) use self::watches::{VERSIONS, resource};
 
+use crate::config::BudgetConfig;
 use crate::ledger::{Decision, RunState};
+use crate::messages::MessageFormatter;
 use crate::resource::{Budget, GROUP, NamespaceBudget, Quota, Running};
 use crate::source::{Credentials, Http, Source};
-use crate::terms::Terms;
-use crate::words::Words;
-use shared::Shared;
+use shared::SharedState;
 
 /// Makes the source that a Budget describes.
-pub type MakeSource = dyn Fn(&Terms) -> Arc<dyn Source> + Send + Sync;
+pub type SourceFactory = dyn Fn(&BudgetConfig) -> Arc<dyn Source> + Send + Sync;
 
 /// `spec.controllerName` of the AdmissionChecks that it answers.
 pub const CONTROLLER: &str = "kueue-check.dev/budget";
 
 /// The check. One of them answers any number of AdmissionChecks; those that name one Budget share its ledger.
 pub struct BudgetCheck {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
 }
 
 impl BudgetCheck {
@@ -52,9 +53,11 @@ impl BudgetCheck {
     }
 
     /// With sources of one's own: for a monitoring system that is not known here, and for tests.
-    pub fn with_sources(make: impl Fn(&Terms) -> Arc<dyn Source> + Send + Sync + 'static) -> Self {
+    pub fn with_sources(
+        make: impl Fn(&BudgetConfig) -> Arc<dyn Source> + Send + Sync + 'static,
+    ) -> Self {
         Self {
-            shared: Arc::new(Shared::new(Box::new(make))),
+            shared: Arc::new(SharedState::new(Box::new(make))),
         }
     }
 }
@@ -67,13 +70,13 @@ impl AdmissionCheckController for BudgetCheck {
     }
 
     async fn activate(&self, check: &AdmissionCheck, budget: &Arc<Budget>) -> Result<(), Inactive> {
-        let terms = Terms::of(budget)
+        let terms = BudgetConfig::of(budget)
             .map_err(|invalid| Inactive::new("BudgetInvalid", invalid.to_string()))?;
         self.shared.refer(check.name(), terms);
         // Prometheus itself says what is wrong with a query, so it is asked before anybody waits for it.
         match self
             .shared
-            .first_answer(
+            .first_report(
                 &budget.name_any(),
                 budget.metadata.generation.unwrap_or_default(),
             )
@@ -87,26 +90,27 @@ impl AdmissionCheckController for BudgetCheck {
         }
     }
 
-    async fn check(&self, request: CheckRequest<Budget>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, request: CheckRequest<Budget>) -> Result<Verdict, CheckError> {
         let (budget, now) = (request.parameters(), request.now());
         let name = budget.name_any();
-        self.shared.learn(request.admission_check(), budget)?;
+        self.shared
+            .register_budget(request.admission_check(), budget)?;
         let workload = request.workload();
         // From here to the end nothing is awaited: to decide and to commit is one step.
         let mut books = self.shared.books();
         // What was shown since this was asked counts: a job that has ended must not be counted again.
         let run = books.run(&name, workload.uid());
         let book = books
-            .book_mut(&name)
+            .ledger_mut(&name)
             .ok_or_else(|| CheckError::transient("the Budget is not known yet"))?;
         let since = request.reservation().since().as_second();
         let Some(run) = run.filter(|run| run.since == since) else {
             return Ok(Verdict::unchanged());
         };
         let terms = Arc::clone(book.terms());
-        let told_before = book.told_at(&run.uid);
+        let told_before = book.message_changed_at(&run.uid);
         let decision = book.decide(&run, now);
-        let told_again = book.told_at(&run.uid) == told_before;
+        let told_again = book.message_changed_at(&run.uid) == told_before;
         let held = matches!(decision, Decision::Hold(_) | Decision::Unchanged)
             && !matches!(run.state, RunState::Running(_));
         if held
@@ -120,7 +124,7 @@ impl AdmissionCheckController for BudgetCheck {
             )));
         }
         drop(books);
-        let verdict = Words {
+        let verdict = MessageFormatter {
             terms: &terms,
             workload,
             run: &run,
@@ -158,8 +162,8 @@ impl AdmissionCheckController for BudgetCheck {
             request.parameters().name_any(),
             request.workload().namespace().to_owned(),
         );
-        Ok(Preview::not_asked(format!(
-            "the ledger is kept by the program that runs; the balance that it last published: `budget-check statement {budget} --namespace {namespace}`"
+        Ok(Preview::skipped(format!(
+            "the ledger is kept by the program that runs; the balance that it last published: `budget-check balance {budget} --namespace {namespace}`"
         )))
     }
 
@@ -167,31 +171,31 @@ impl AdmissionCheckController for BudgetCheck {
         &self,
         reservation: &Reservation,
         _: ReleaseReason,
-    ) -> Result<Released, CheckError> {
+    ) -> Result<ReleaseOutcome, CheckError> {
         self.shared.books().released(reservation);
         self.shared.changed();
-        Ok(Released::Done)
+        Ok(ReleaseOutcome::Done)
     }
 
-    async fn outstanding(&self) -> Result<Vec<Reservation>, CheckError> {
-        Ok(self.shared.books().parked())
+    async fn unreleased_reservations(&self) -> Result<Vec<Reservation>, CheckError> {
+        Ok(self.shared.books().suspended())
     }
 
-    fn observe(&self, seen: Seen<'_>) {
+    fn observe(&self, seen: WorkloadEvent<'_>) {
         let now = self.shared.now();
-        self.shared.books().see(seen, now);
+        self.shared.books().observe_workload(seen, now);
         self.shared.changed();
     }
 
-    async fn background(&self, context: Background) {
-        Box::pin(beside::run(&self.shared, context)).await;
+    async fn background(&self, context: BackgroundContext) {
+        Box::pin(background::run(&self.shared, context)).await;
     }
 
     fn watches(&self) -> Watches {
-        let woken = futures::stream::unfold(self.shared.woken(), async |mut woken| {
+        let woken = futures::stream::unfold(self.shared.triggers(), async |mut woken| {
             loop {
                 match woken.recv().await {
-                    Ok(uid) => return Some((Wake::Uid(uid), woken)),
+                    Ok(uid) => return Some((Trigger::Uid(uid), woken)),
                     // Some were missed; what was granted is woken again with the next walk.
                     Err(broadcast::error::RecvError::Lagged(_)) => {}
                     Err(broadcast::error::RecvError::Closed) => return None,

@@ -9,22 +9,22 @@ use std::sync::Arc;
 use kube::Api;
 use kube::ResourceExt;
 use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams};
-use kueue_check::Background;
+use kueue_check::BackgroundContext;
 use serde_json::{Value, json};
 
-use super::feeds;
-use super::shared::Shared;
-use crate::ledger::Book;
+use super::shared::SharedState;
+use super::watches;
+use crate::config::Account;
+use crate::ledger::BudgetLedger;
 use crate::money::Amount;
 use crate::resource::Quota;
-use crate::terms::Account;
 
 const MANAGER: &str = "budget-check-queues";
 /// On a queue that is closed: by which Budget, and how much must be left before it is opened.
 const BUDGET: &str = "budget.kueue-check.dev/closed-by";
 const NEEDS: &str = "budget.kueue-check.dev/needs";
 /// How often closed queues are looked for.
-const LOOK: i64 = 60;
+const INTERVAL: i64 = 60;
 
 /// What is closed.
 #[derive(Default)]
@@ -40,23 +40,27 @@ pub(super) struct Queues {
 
 impl Queues {
     /// Closes and opens what has to be.
-    pub(super) async fn open_and_close(&mut self, shared: &Arc<Shared>, context: &Background) {
+    pub(super) async fn open_and_close(
+        &mut self,
+        shared: &Arc<SharedState>,
+        context: &BackgroundContext,
+    ) {
         let wanted = shared
             .books()
             .all()
             .any(|(_, book)| book.terms().quota == Quota::CloseLocalQueues);
         let now = shared.now().as_second();
         // One that was closed by an earlier process, or for a Budget that is gone, must be found too.
-        let due = self.looked.is_none_or(|looked| now - looked >= LOOK);
+        let due = self.looked.is_none_or(|looked| now - looked >= INTERVAL);
         if due && (wanted || self.looked.is_none() || !self.closed.is_empty()) {
             if self.served.is_none() {
-                self.served = feeds::served(context.client(), "LocalQueue", "localqueues").await;
+                self.served = watches::served(context.client(), "LocalQueue", "localqueues").await;
             }
-            if self.look(context).await {
+            if self.poll(context).await {
                 self.looked = Some(now);
             }
         }
-        self.refused.retain(|_, at| now - *at < LOOK);
+        self.refused.retain(|_, at| now - *at < INTERVAL);
         for (namespace, queue, uid, needs) in to_close(shared) {
             let key = (namespace, queue);
             if self.closed.contains_key(&key) || self.refused.contains_key(&key) {
@@ -86,13 +90,13 @@ impl Queues {
         }
     }
 
-    fn api(&self, context: &Background, namespace: &str) -> Option<Api<DynamicObject>> {
+    fn api(&self, context: &BackgroundContext, namespace: &str) -> Option<Api<DynamicObject>> {
         let (client, kind) = (context.client().clone(), self.served.as_ref()?);
         Some(Api::namespaced_with(client, namespace, kind))
     }
 
     /// Reads what is closed. Whether that could be found out.
-    async fn look(&mut self, context: &Background) -> bool {
+    async fn poll(&mut self, context: &BackgroundContext) -> bool {
         let Some(kind) = &self.served else {
             return false;
         };
@@ -117,7 +121,7 @@ impl Queues {
 
     async fn close(
         &self,
-        context: &Background,
+        context: &BackgroundContext,
         namespace: &str,
         queue: &str,
         uid: &str,
@@ -155,7 +159,7 @@ impl Queues {
     }
 
     /// Takes back what was said of the queue. A policy that somebody else has set since is his.
-    async fn open(&self, context: &Background, namespace: &str, queue: &str) -> bool {
+    async fn open(&self, context: &BackgroundContext, namespace: &str, queue: &str) -> bool {
         let Some(api) = self.api(context, namespace) else {
             return false;
         };
@@ -176,7 +180,7 @@ impl Queues {
 
     async fn find(
         &self,
-        context: &Background,
+        context: &BackgroundContext,
         namespace: &str,
         queue: &str,
     ) -> Option<DynamicObject> {
@@ -220,13 +224,13 @@ async fn patched(
 }
 
 /// Queues in which Workloads wait of which not even the smallest fits.
-fn to_close(shared: &Shared) -> BTreeSet<(String, String, String, Amount)> {
+fn to_close(shared: &SharedState) -> BTreeSet<(String, String, String, Amount)> {
     let now = shared.now();
     let books = shared.books();
     let mut all = BTreeSet::new();
-    let closes = |book: &Book| {
+    let closes = |book: &BudgetLedger| {
         book.terms().quota == Quota::CloseLocalQueues
-            && !shared.is_gone(&book.terms().uid)
+            && !shared.is_deleted(&book.terms().uid)
             && book.limits_are_known().is_ok()
     };
     for (_, book) in books.all().filter(|(_, book)| closes(book)) {
@@ -259,15 +263,15 @@ fn to_close(shared: &Shared) -> BTreeSet<(String, String, String, Amount)> {
 }
 
 /// Whether a queue that was closed for the Budget `uid` is opened: there is what it needs again, or nobody wants it closed any more.
-fn may_open(shared: &Shared, namespace: &str, uid: &str, needs: Amount) -> bool {
-    if shared.is_gone(uid) {
+fn may_open(shared: &SharedState, namespace: &str, uid: &str, needs: Amount) -> bool {
+    if shared.is_deleted(uid) {
         return true;
     }
     let now = shared.now();
     let books = shared.books();
     let Some((_, book)) = books.all().find(|(_, book)| book.terms().uid == uid) else {
         // A process that has just begun knows no Budget.
-        return shared.knows_budgets();
+        return shared.has_listed_budgets();
     };
     let account = Account::Namespace(namespace.into());
     if book.terms().quota != Quota::CloseLocalQueues {

@@ -10,18 +10,18 @@ use kueue_check::api::{Uid, Workload};
 use kueue_check::{CheckError, Clock};
 use tokio::sync::{Notify, broadcast, watch};
 
-use super::MakeSource;
-use crate::ledger::{Book, Books, Decision, Listed, Taken};
+use super::SourceFactory;
+use crate::config::BudgetConfig;
+use crate::ledger::{BudgetLedger, Decision, Ledgers, Listed, SpendUpdate};
 use crate::resource::{Budget, NamespaceBudgetSpec};
-use crate::source::{Note, SourceError};
-use crate::terms::Terms;
+use crate::source::{SourceError, SourceWarning};
 
 /// How long an activation waits for the source's first answer. One that is down says nothing about the Budget.
-const FIRST_ANSWER: Duration = Duration::from_secs(10);
+const FIRST_REPORT: Duration = Duration::from_secs(10);
 
 /// A watch that fails does so again within so many seconds. That it works is not said while nothing
 /// changes.
-const AGAIN: i64 = 120;
+const RETRY: i64 = 120;
 
 /// What is known of a watch.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,16 +32,16 @@ struct Watched {
     failed: Option<Timestamp>,
 }
 
-pub(super) struct Shared {
-    books: Mutex<Books>,
-    pub(super) make: Box<MakeSource>,
+pub(super) struct SharedState {
+    books: Mutex<Ledgers>,
+    pub(super) make: Box<SourceFactory>,
     clock: OnceLock<Clock>,
     /// What came of asking each Budget's source.
-    answers: Mutex<BTreeMap<String, Asked>>,
+    answers: Mutex<BTreeMap<String, SourceResult>>,
     answered: watch::Sender<u64>,
     ask: Notify,
     changed: watch::Sender<()>,
-    woken: broadcast::Sender<Uid>,
+    triggers: broadcast::Sender<Uid>,
     /// Questions to sources, by Budget and result.
     questions: Mutex<BTreeMap<(String, &'static str), u64>>,
     decisions: Mutex<BTreeMap<(String, &'static str), u64>>,
@@ -62,11 +62,11 @@ pub(super) struct Shared {
 }
 
 /// NamespaceBudgets, by namespace and name.
-pub(super) type OwnLimits = BTreeMap<(String, String), Own>;
+pub(super) type OwnLimits = BTreeMap<(String, String), LimitOverrideObject>;
 
 /// One of them.
 #[derive(Clone, Debug)]
-pub(super) struct Own {
+pub(super) struct LimitOverrideObject {
     pub(super) generation: i64,
     pub(super) spec: NamespaceBudgetSpec,
 }
@@ -76,12 +76,12 @@ type Labels = BTreeMap<String, BTreeMap<String, String>>;
 
 /// What came of asking a source.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct SourceResult {
     /// Of the Budget by which it was asked.
     pub(super) generation: i64,
-    pub(super) result: Result<Vec<Note>, SourceError>,
+    pub(super) result: Result<Vec<SourceWarning>, SourceError>,
     /// What was odd about the figures.
-    pub(super) taken: Taken,
+    pub(super) taken: SpendUpdate,
     pub(super) number: u64,
 }
 
@@ -89,8 +89,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Shared {
-    pub(super) fn new(make: Box<MakeSource>) -> Self {
+impl SharedState {
+    pub(super) fn new(make: Box<SourceFactory>) -> Self {
         Self {
             books: Mutex::default(),
             make,
@@ -99,7 +99,7 @@ impl Shared {
             answered: watch::Sender::new(0),
             ask: Notify::new(),
             changed: watch::Sender::new(()),
-            woken: broadcast::channel(4096).0,
+            triggers: broadcast::channel(4096).0,
             questions: Mutex::default(),
             decisions: Mutex::default(),
             status_writes: AtomicU64::new(0),
@@ -114,7 +114,7 @@ impl Shared {
         }
     }
 
-    pub(super) fn books(&self) -> MutexGuard<'_, Books> {
+    pub(super) fn books(&self) -> MutexGuard<'_, Ledgers> {
         lock(&self.books)
     }
 
@@ -130,21 +130,21 @@ impl Shared {
     }
 
     /// The AdmissionCheck `check` refers to the Budget of `terms`.
-    pub(super) fn refer(&self, check: &str, terms: Terms) {
+    pub(super) fn refer(&self, check: &str, terms: BudgetConfig) {
         let (now, name) = (self.now(), terms.budget.to_string());
         let mut books = self.books();
         let adopted = books.adopt(Arc::new(terms), now);
         books.refer(check, Some(&name), now);
         drop(books);
         if adopted {
-            self.dress();
+            self.populate_ledgers();
         }
         self.ask.notify_one();
         self.changed();
     }
 
     /// A book that is new finds what is known of namespaces.
-    pub(super) fn dress(&self) {
+    pub(super) fn populate_ledgers(&self) {
         self.apply_own_limits();
         let namespaces = lock(&self.namespaces);
         for (_, book) in self.books().all_mut() {
@@ -158,12 +158,12 @@ impl Shared {
 
     pub(super) fn set_namespaces(&self, known: &Labels) {
         *lock(&self.namespaces) = Listed::Known(known.clone());
-        self.dress();
+        self.populate_ledgers();
     }
 
     pub(super) fn namespaces_failed(&self, problem: &str) {
         lock(&self.namespaces).fail(problem);
-        self.dress();
+        self.populate_ledgers();
     }
 
     /// This replica leads since then, or does not lead.
@@ -176,26 +176,26 @@ impl Shared {
         *lock(&self.leads_since)
     }
 
-    pub(super) fn budgets_are_known(&self) {
+    pub(super) fn budgets_listed(&self) {
         self.budgets_known.store(true, Ordering::Relaxed);
     }
 
     /// Whether a Budget that is not known is none.
-    pub(super) fn knows_budgets(&self) -> bool {
+    pub(super) fn has_listed_budgets(&self) -> bool {
         self.budgets_known.load(Ordering::Relaxed)
     }
 
     /// The Budget `name` was deleted.
-    pub(super) fn budget_is_gone(&self, name: &str) {
+    pub(super) fn budget_deleted(&self, name: &str) {
         let mut books = self.books();
-        if let Some(book) = books.book(name) {
+        if let Some(book) = books.ledger(name) {
             lock(&self.gone).insert(book.terms().uid.clone());
         }
         books.remove(name);
     }
 
     /// Whether the Budget with this uid was deleted.
-    pub(super) fn is_gone(&self, uid: &str) -> bool {
+    pub(super) fn is_deleted(&self, uid: &str) -> bool {
         lock(&self.gone).contains(uid)
     }
 
@@ -216,19 +216,22 @@ impl Shared {
     }
 
     /// The same from a question, where it is known already almost always.
-    pub(super) fn learn(&self, check: &str, budget: &Budget) -> Result<(), CheckError> {
+    pub(super) fn register_budget(&self, check: &str, budget: &Budget) -> Result<(), CheckError> {
         let name = budget.metadata.name.as_deref().unwrap_or_default();
         let generation = budget.metadata.generation.unwrap_or_default();
         let uid = budget.metadata.uid.as_deref().unwrap_or_default();
         let known = {
             let books = self.books();
-            let of_book = books.book(name).is_some_and(|book| {
+            let of_book = books.ledger(name).is_some_and(|book| {
                 book.terms().uid == uid && book.terms().generation >= generation
             });
             of_book && books.budget_of(check) == Some(name)
         };
         if !known {
-            self.refer(check, Terms::of(budget).map_err(CheckError::parameters)?);
+            self.refer(
+                check,
+                BudgetConfig::of(budget).map_err(CheckError::parameters)?,
+            );
         }
         Ok(())
     }
@@ -243,33 +246,33 @@ impl Shared {
         self.changed.subscribe()
     }
 
-    pub(super) async fn wait_for_question(&self) {
+    pub(super) async fn wait_for_poll_request(&self) {
         self.ask.notified().await;
     }
 
-    pub(super) fn ask_now(&self) {
+    pub(super) fn request_poll(&self) {
         self.ask.notify_one();
     }
 
-    pub(super) fn woken(&self) -> broadcast::Receiver<Uid> {
-        self.woken.subscribe()
+    pub(super) fn triggers(&self) -> broadcast::Receiver<Uid> {
+        self.triggers.subscribe()
     }
 
-    pub(super) fn wake(&self, uid: &Uid) {
+    pub(super) fn trigger(&self, uid: &Uid) {
         // Nobody listens while nothing waits.
-        let _ = self.woken.send(uid.clone());
+        let _ = self.triggers.send(uid.clone());
     }
 
     /// What the source of `budget` said to this generation of it, for as long as an activation can wait.
-    pub(super) async fn first_answer(
+    pub(super) async fn first_report(
         &self,
         budget: &str,
         generation: i64,
-    ) -> Option<Result<Vec<Note>, SourceError>> {
+    ) -> Option<Result<Vec<SourceWarning>, SourceError>> {
         let known = self
-            .asked(budget)
+            .source_result(budget)
             .filter(|asked| asked.generation == generation);
-        if let Some(Asked {
+        if let Some(SourceResult {
             result: Ok(notes), ..
         }) = known
         {
@@ -277,12 +280,12 @@ impl Shared {
         }
         let before = known.map_or(0, |asked| asked.number);
         let mut answered = self.answered.subscribe();
-        self.forget_pause(budget);
-        self.ask_now();
-        let waited = tokio::time::timeout(FIRST_ANSWER, async {
+        self.clear_pause(budget);
+        self.request_poll();
+        let waited = tokio::time::timeout(FIRST_REPORT, async {
             loop {
                 let asked = self
-                    .asked(budget)
+                    .source_result(budget)
                     .filter(|asked| asked.generation == generation && asked.number > before);
                 if let Some(asked) = asked {
                     return asked.result;
@@ -295,27 +298,27 @@ impl Shared {
         waited.await.ok()
     }
 
-    fn forget_pause(&self, budget: &str) {
+    fn clear_pause(&self, budget: &str) {
         lock(&self.answers)
             .entry(budget.to_owned())
             .and_modify(|asked| asked.generation = -1);
     }
 
-    pub(super) fn asked(&self, budget: &str) -> Option<Asked> {
+    pub(super) fn source_result(&self, budget: &str) -> Option<SourceResult> {
         lock(&self.answers).get(budget).cloned()
     }
 
     /// Notes what came of asking.
-    pub(super) fn answered(
+    pub(super) fn record_source_result(
         &self,
         budget: &str,
         generation: i64,
-        result: Result<Vec<Note>, SourceError>,
-        taken: Taken,
+        result: Result<Vec<SourceWarning>, SourceError>,
+        taken: SpendUpdate,
     ) {
         let word = match &result {
             Ok(_) => "ok",
-            Err(error) => error.word(),
+            Err(error) => error.label(),
         };
         *lock(&self.questions)
             .entry((budget.to_owned(), word))
@@ -324,7 +327,7 @@ impl Shared {
         let number = answers.get(budget).map_or(0, |asked| asked.number) + 1;
         answers.insert(
             budget.to_owned(),
-            Asked {
+            SourceResult {
                 generation,
                 result,
                 taken,
@@ -340,7 +343,7 @@ impl Shared {
             Decision::Unchanged => return,
             Decision::NotGoverned => "not_governed",
             Decision::Admit(_) => "admitted",
-            Decision::Hold(reason) | Decision::Reject(reason) => reason.word(),
+            Decision::Hold(reason) | Decision::Reject(reason) => reason.label(),
             Decision::Stop(_) => "stopped",
         };
         *lock(&self.decisions)
@@ -366,7 +369,7 @@ impl Shared {
         let now = self.now().as_second();
         let works = |watched: &Watched| {
             let failed = watched.failed.map(Timestamp::as_second);
-            watched.listed && failed.is_none_or(|at| now - at > AGAIN)
+            watched.listed && failed.is_none_or(|at| now - at > RETRY)
         };
         let watches = lock(&self.watches);
         let all = watches
@@ -386,7 +389,7 @@ impl Shared {
         lock(&self.invalid_names).clone()
     }
 
-    pub(super) fn questions(&self) -> BTreeMap<(String, &'static str), u64> {
+    pub(super) fn source_requests(&self) -> BTreeMap<(String, &'static str), u64> {
         lock(&self.questions).clone()
     }
 
@@ -408,7 +411,7 @@ impl Shared {
     /// Whether the held `workload` gives its quota back now: somebody waits for it, and nobody has given any back for a while.
     pub(super) fn may_yield(
         &self,
-        book: &mut Book,
+        book: &mut BudgetLedger,
         workload: &Workload,
         attempt: u32,
         now: Timestamp,
@@ -416,7 +419,7 @@ impl Shared {
         let Some(queue) = workload.cluster_queue() else {
             return false;
         };
-        self.waits_for_quota(queue) && book.yield_turn(workload.uid(), queue, attempt, now)
+        self.waits_for_quota(queue) && book.try_yield(workload.uid(), queue, attempt, now)
     }
 
     /// Whether a Workload waits for quota of the ClusterQueue `queue`.

@@ -7,17 +7,17 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use kueue_check::Background;
+use kueue_check::BackgroundContext;
 use serde_json::{Value, json};
 
 use super::conditions::{conditions, conflicting, effective};
-use super::shared::Shared;
-use crate::ledger::{Balance, Book, Reason};
+use super::shared::SharedState;
+use crate::config::Account;
+use crate::ledger::{Balance, BudgetLedger, HoldReason};
 use crate::resource::{
     AccountStatus, Budget, BudgetStatus, CommittedStatus, NamespaceBudget, NamespaceBudgetStatus,
     PeriodStatus,
 };
-use crate::terms::Account;
 
 /// The field manager of what is shown.
 const MANAGER: &str = "budget-check";
@@ -32,7 +32,7 @@ const TIME: i64 = 600;
 
 /// What was written last.
 #[derive(Default)]
-pub(super) struct Shown {
+pub(super) struct StatusWriter {
     objects: BTreeMap<(String, String), Last>,
 }
 
@@ -42,9 +42,13 @@ struct Last {
     at: i64,
 }
 
-impl Shown {
+impl StatusWriter {
     /// Writes what has changed.
-    pub(super) async fn show(&mut self, shared: &Arc<Shared>, context: &Background) {
+    pub(super) async fn write_changes(
+        &mut self,
+        shared: &Arc<SharedState>,
+        context: &BackgroundContext,
+    ) {
         let now = shared.now();
         for (namespace, name, status) in due(shared, now, &self.objects) {
             let patch = |kind: &str| json!({"apiVersion": format!("{}/{}", crate::resource::GROUP, crate::resource::VERSION), "kind": kind, "metadata": {"name": name}, "status": status});
@@ -84,7 +88,7 @@ impl Shown {
 
 /// The objects to write: namespace (empty for a Budget), name, status.
 fn due(
-    shared: &Shared,
+    shared: &SharedState,
     now: Timestamp,
     before: &BTreeMap<(String, String), Last>,
 ) -> Vec<(String, String, Value)> {
@@ -93,11 +97,11 @@ fn due(
     let mut all = Vec::new();
     for (name, book) in books.all() {
         // What is known a moment after the start is not worth a write.
-        if let Err(Reason::ColdStart { problem: None, .. }) = book.limits_are_known() {
+        if let Err(HoldReason::ColdStart { problem: None, .. }) = book.limits_are_known() {
             continue;
         }
         let known = conditions_before(before, "", name);
-        let asked = shared.asked(name);
+        let asked = shared.source_result(name);
         let status = budget_status(book, asked.as_ref(), &known, now);
         for ((namespace, of), object) in &own {
             if object.spec.budget_ref == name {
@@ -188,7 +192,7 @@ fn text(at: Timestamp) -> String {
         .to_string()
 }
 
-fn period_status(book: &Book, now: Timestamp) -> Option<PeriodStatus> {
+fn period_status(book: &BudgetLedger, now: Timestamp) -> Option<PeriodStatus> {
     let period = book.period(now)?;
     Some(PeriodStatus {
         start: text(period.start),
@@ -197,7 +201,7 @@ fn period_status(book: &Book, now: Timestamp) -> Option<PeriodStatus> {
 }
 
 /// An account as it is shown.
-pub(crate) fn account_status(book: &Book, balance: &Balance) -> AccountStatus {
+pub(crate) fn account_status(book: &BudgetLedger, balance: &Balance) -> AccountStatus {
     let committed = balance.committed;
     let as_of = book
         .watermark(&balance.account)
@@ -224,7 +228,7 @@ pub(crate) fn account_status(book: &Book, balance: &Balance) -> AccountStatus {
 }
 
 /// What is known to have been spent, for a process that will know nothing else.
-fn spent(book: &Book, now: Timestamp) -> BTreeMap<String, crate::money::Amount> {
+fn spent(book: &BudgetLedger, now: Timestamp) -> BTreeMap<String, crate::money::Amount> {
     let period = book.period(now).into_iter();
     let known = period.flat_map(|period| book.spend().by_namespace(period));
     let mut most: Vec<_> = known
@@ -237,8 +241,8 @@ fn spent(book: &Book, now: Timestamp) -> BTreeMap<String, crate::money::Amount> 
 }
 
 fn budget_status(
-    book: &Book,
-    asked: Option<&super::shared::Asked>,
+    book: &BudgetLedger,
+    asked: Option<&super::shared::SourceResult>,
     before: &[Condition],
     now: Timestamp,
 ) -> BudgetStatus {
@@ -311,7 +315,7 @@ fn budget_status(
 
 /// The status of a NamespaceBudget: `about` which namespace and generation, and which others there are for both.
 fn namespace_status(
-    book: &Book,
+    book: &BudgetLedger,
     (namespace, generation): (&str, i64),
     rivals: &[&str],
     before: &[Condition],

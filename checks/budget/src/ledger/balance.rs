@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 
 use super::Committed;
+use crate::config::Account;
 use crate::money::Amount;
 use crate::period::Period;
-use crate::terms::Account;
 
 /// Where an account stands in a period.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,28 +5,30 @@
 
 use jiff::Timestamp;
 
-use super::book::{Approval, Live, Said};
-use super::tally::{Place, Tally, place};
-use super::{Awaited, Book, Claim, Decision, Reason, Run, RunState, Why, committed};
+use super::budget_ledger::{ActiveRun, Approval, LastMessage};
+use super::tally::{Place, Totals, place};
+use super::{
+    AdmitReason, Awaited, BudgetLedger, Commitment, Decision, HoldReason, Run, RunState, committed,
+};
+use crate::config::Account;
 use crate::money::{Amount, Rate};
 use crate::period::Period;
 use crate::resource::{
     AdmitOrder, Enforcement, HoldOrAdmit, OnTooLarge, OnUnpriced, Running, Takeover,
 };
-use crate::terms::Account;
 
 #[expect(
     clippy::result_large_err,
     reason = "a reason is made once for each decision, and moved"
 )]
-impl Book {
+impl BudgetLedger {
     /// Decides about `run`, and commits its estimate if it may start. Asked again about the same facts it says the same.
     pub fn decide(&mut self, run: &Run, now: Timestamp) -> Decision {
         if let RunState::Running(_) = run.state {
             return self.about_running(run, now);
         }
         if let RunState::Approved(_) = run.state {
-            self.see(run, now);
+            self.observe_run(run, now);
             if let Some(reason) = self.taken_back(run, now) {
                 return self.refuse(run, reason, now);
             }
@@ -35,12 +37,12 @@ impl Book {
         }
         // What was given money once keeps it: the answer may be on its way. One about a cheaper job
         // arrives no more, because it is bound to the Workload's version.
-        self.see(run, now);
+        self.observe_run(run, now);
         let grown = self.grown.remove(&run.uid).is_some();
         let given = self
             .live
             .get(&run.uid)
-            .is_some_and(|live| live.approval == Approval::Given && !grown);
+            .is_some_and(|live| live.approval == Approval::Unconfirmed && !grown);
         self.unlien(&run.uid);
         if !matches!(self.exemption(run), Ok(Some(_)))
             && self.terms.on_ungoverned == HoldOrAdmit::Admit
@@ -50,15 +52,15 @@ impl Book {
             self.no_longer_held(&run.uid);
             return Decision::NotGoverned;
         }
-        match self.judge(run, now, &mut Tally::default()) {
+        match self.judge(run, now, &mut Totals::default()) {
             Ok(why) => {
-                self.lien(run, now);
+                self.approve(run, now);
                 Decision::Admit(self.after(why, run, now))
             }
             Err(reason) if given => {
-                self.lien(run, now);
+                self.approve(run, now);
                 Decision::Admit(self.after(
-                    Why::Fits(reason.balance().cloned().into_iter().collect()),
+                    AdmitReason::Fits(reason.balance().cloned().into_iter().collect()),
                     run,
                     now,
                 ))
@@ -69,30 +71,30 @@ impl Book {
 
     /// Why our word is taken back from `run`, which is approved and not admitted: it costs more than
     /// when it got it, and that does not fit. What is unknown for a while takes nothing back.
-    pub(super) fn taken_back(&mut self, run: &Run, now: Timestamp) -> Option<Reason> {
+    pub(super) fn taken_back(&mut self, run: &Run, now: Timestamp) -> Option<HoldReason> {
         if !self.grown.contains_key(&run.uid) {
             return None;
         }
         // It counts until the cluster shows that it no longer may start, but not against itself.
         let approval =
             std::mem::replace(&mut self.live.get_mut(&run.uid)?.approval, Approval::None);
-        let judged = self.judge(run, now, &mut Tally::default());
+        let judged = self.judge(run, now, &mut Totals::default());
         self.live.get_mut(&run.uid)?.approval = approval;
         judged.err().filter(|reason| {
             matches!(
                 reason,
-                Reason::DoesNotFit { .. }
-                    | Reason::Overspent(_)
-                    | Reason::TooLarge { .. }
-                    | Reason::Unpriced { .. }
+                HoldReason::DoesNotFit { .. }
+                    | HoldReason::Overspent(_)
+                    | HoldReason::TooLarge { .. }
+                    | HoldReason::Unpriced { .. }
             )
         })
     }
 
-    fn refuse(&mut self, run: &Run, reason: Reason, now: Timestamp) -> Decision {
+    fn refuse(&mut self, run: &Run, reason: HoldReason, now: Timestamp) -> Decision {
         let rejects = match reason {
-            Reason::TooLarge { .. } => self.terms.on_too_large == OnTooLarge::Reject,
-            Reason::Unpriced { .. } => self.terms.on_unpriced == OnUnpriced::Reject,
+            HoldReason::TooLarge { .. } => self.terms.on_too_large == OnTooLarge::Reject,
+            HoldReason::Unpriced { .. } => self.terms.on_unpriced == OnUnpriced::Reject,
             _ => false,
         };
         if rejects {
@@ -101,11 +103,11 @@ impl Book {
         }
         let held = self.hold(run);
         let untrue = Self::is_untrue(held, &reason, now);
-        if let Some(said) = held.said.as_ref().filter(|_| !untrue) {
+        if let Some(said) = held.last_message.as_ref().filter(|_| !untrue) {
             return Decision::Hold(said.reason.clone());
         }
         let at = now.as_second();
-        held.said = Some(Said {
+        held.last_message = Some(LastMessage {
             reason: reason.clone(),
             at,
         });
@@ -113,11 +115,11 @@ impl Book {
     }
 
     /// The balances with `run` in them.
-    fn after(&self, why: Why, run: &Run, now: Timestamp) -> Why {
-        let (Why::Fits(_), Some(period)) = (&why, self.period(now)) else {
+    fn after(&self, why: AdmitReason, run: &Run, now: Timestamp) -> AdmitReason {
+        let (AdmitReason::Fits(_), Some(period)) = (&why, self.period(now)) else {
             return why;
         };
-        Why::Fits(
+        AdmitReason::Fits(
             self.accounts(&run.namespace, now)
                 .iter()
                 .map(|account| self.balance(account, period, now))
@@ -130,26 +132,28 @@ impl Book {
         &self,
         run: &Run,
         now: Timestamp,
-        tally: &mut Tally,
-    ) -> Result<Why, Reason> {
+        tally: &mut Totals,
+    ) -> Result<AdmitReason, HoldReason> {
         let unexempt = match self.exemption(run) {
-            Ok(Some(exemption)) => return Ok(Why::Exempt(exemption)),
+            Ok(Some(exemption)) => return Ok(AdmitReason::Exempt(exemption)),
             Ok(None) => Ok(()),
             Err(unknown) => Err(unknown),
         };
         if self.terms.enforcement == Enforcement::ReportOnly {
             let strictly = unexempt.and_then(|()| self.strictly(run, now, tally));
-            return Ok(Why::ReportOnly(strictly.err().map(Box::new)));
+            return Ok(AdmitReason::ReportOnly(strictly.err().map(Box::new)));
         }
         // Before anything that could reject it.
         unexempt?;
-        if let Some((resource, flavor)) = &run.quote.unpriced {
-            let unpriced = Reason::Unpriced {
+        if let Some((resource, flavor)) = &run.estimate.unpriced {
+            let unpriced = HoldReason::Unpriced {
                 resource: resource.clone(),
                 flavor: flavor.clone(),
             };
             match self.terms.on_unpriced {
-                OnUnpriced::Admit if run.quote.rate == Rate::ZERO => return Ok(Why::Unpriced),
+                OnUnpriced::Admit if run.estimate.rate == Rate::ZERO => {
+                    return Ok(AdmitReason::Unpriced);
+                }
                 // What has a price must fit.
                 OnUnpriced::Admit => {}
                 OnUnpriced::Reject => {
@@ -160,21 +164,21 @@ impl Book {
             }
         }
         match self.strictly(run, now, tally) {
-            Ok(()) => Ok(Why::Fits(Vec::new())),
-            Err(reason @ Reason::Stale { .. }) if self.terms.on_stale == HoldOrAdmit::Admit => {
+            Ok(()) => Ok(AdmitReason::Fits(Vec::new())),
+            Err(reason @ HoldReason::Stale { .. }) if self.terms.on_stale == HoldOrAdmit::Admit => {
                 // What one job may cost does not depend on what has been spent.
                 self.not_too_large(run, &self.accounts(&run.namespace, now), now)?;
-                Ok(Why::Stale(Box::new(reason)))
+                Ok(AdmitReason::Stale(Box::new(reason)))
             }
             Err(reason) => Err(reason),
         }
     }
 
-    fn strictly(&self, run: &Run, now: Timestamp, tally: &mut Tally) -> Result<(), Reason> {
-        let period = self.period(now).ok_or(Reason::NoPeriod)?;
+    fn strictly(&self, run: &Run, now: Timestamp, tally: &mut Totals) -> Result<(), HoldReason> {
+        let period = self.period(now).ok_or(HoldReason::NoPeriod)?;
         let accounts = self.all_is_known(run, now)?;
         if accounts.is_empty() {
-            return Err(Reason::NotGoverned);
+            return Err(HoldReason::NotGoverned);
         }
         // A rejection is final, so limits and spending come first.
         self.not_too_large(run, &accounts, now)?;
@@ -184,10 +188,15 @@ impl Book {
         Ok(())
     }
 
-    fn not_too_large(&self, run: &Run, accounts: &[Account], now: Timestamp) -> Result<(), Reason> {
-        let estimate = run.quote.total();
+    fn not_too_large(
+        &self,
+        run: &Run,
+        accounts: &[Account],
+        now: Timestamp,
+    ) -> Result<(), HoldReason> {
+        let estimate = run.estimate.total();
         let too_large = |most, account| {
-            Err(Reason::TooLarge {
+            Err(HoldReason::TooLarge {
                 estimate,
                 most,
                 account,
@@ -200,7 +209,7 @@ impl Book {
         let longest = self.period(now).map_or(0, |period| {
             period.end.as_second() - period.start.as_second()
         });
-        let at_once = run.quote.rate.cost(run.quote.longest().min(longest));
+        let at_once = run.estimate.rate.cost(run.estimate.longest().min(longest));
         for account in accounts {
             let limit = self.limit(account, now);
             if at_once > limit {
@@ -211,7 +220,7 @@ impl Book {
     }
 
     /// The accounts of `run`, once their limits and their spending are known.
-    fn all_is_known(&self, run: &Run, now: Timestamp) -> Result<Vec<Account>, Reason> {
+    fn all_is_known(&self, run: &Run, now: Timestamp) -> Result<Vec<Account>, HoldReason> {
         self.limits_of_are_known(&run.namespace)?;
         let accounts = self.accounts(&run.namespace, now);
         for account in &accounts {
@@ -221,17 +230,17 @@ impl Book {
     }
 
     /// Fails while limits or spending have not been known since this process began.
-    fn no_cold_start(&self, run: &Run, now: Timestamp) -> Result<(), Reason> {
+    fn no_cold_start(&self, run: &Run, now: Timestamp) -> Result<(), HoldReason> {
         match self.all_is_known(run, now) {
-            Err(reason @ Reason::ColdStart { .. }) => Err(reason),
+            Err(reason @ HoldReason::ColdStart { .. }) => Err(reason),
             Ok(_) | Err(_) => Ok(()),
         }
     }
 
     /// Whether it is known which accounts pay for a namespace, and how much each may spend.
-    pub(crate) fn limits_are_known(&self) -> Result<(), Reason> {
+    pub(crate) fn limits_are_known(&self) -> Result<(), HoldReason> {
         let cold = |awaits, problem: Option<&str>| {
-            Err(Reason::ColdStart {
+            Err(HoldReason::ColdStart {
                 awaits,
                 have: None,
                 problem: problem.map(str::to_owned),
@@ -248,14 +257,14 @@ impl Book {
 
     /// The same for `namespace`: one that is newer than what has been seen of Namespaces has labels
     /// all the same.
-    fn limits_of_are_known(&self, namespace: &str) -> Result<(), Reason> {
+    fn limits_of_are_known(&self, namespace: &str) -> Result<(), HoldReason> {
         self.limits_are_known()?;
         let known = self.namespaces.known();
         let is_seen = known.is_none_or(|all| all.contains_key(namespace));
         if self.terms.pools.is_empty() || is_seen {
             return Ok(());
         }
-        Err(Reason::ColdStart {
+        Err(HoldReason::ColdStart {
             awaits: Awaited::Namespaces,
             have: None,
             problem: None,
@@ -263,10 +272,10 @@ impl Book {
     }
 
     /// Whether it is known what `account` has spent: at all, since this process watches, and not too long ago.
-    pub(crate) fn is_known(&self, account: &Account, now: Timestamp) -> Result<(), Reason> {
+    pub(crate) fn is_known(&self, account: &Account, now: Timestamp) -> Result<(), HoldReason> {
         let at = |second: i64| Timestamp::from_second(second).unwrap_or_default();
         let known = self.watermark(account).filter(|known| *known > i64::MIN);
-        let cold = |awaits| Reason::ColdStart {
+        let cold = |awaits| HoldReason::ColdStart {
             awaits,
             have: known.map(at),
             problem: self.problem.clone(),
@@ -278,10 +287,10 @@ impl Book {
             return Err(cold(Awaited::Spend(at(watched))));
         }
         if !self.spend.is_covered() && self.terms.on_uncovered == HoldOrAdmit::Hold {
-            return Err(Reason::NotCovered);
+            return Err(HoldReason::NotCovered);
         }
         if now.as_second() - known_at > self.terms.staleness {
-            return Err(Reason::Stale {
+            return Err(HoldReason::Stale {
                 account: account.clone(),
                 since: at(known_at),
                 problem: self.problem.clone(),
@@ -296,14 +305,14 @@ impl Book {
         account: &Account,
         period: Period,
         now: Timestamp,
-        tally: &mut Tally,
-    ) -> Result<(), Reason> {
+        tally: &mut Totals,
+    ) -> Result<(), HoldReason> {
         let of_job = self.claims_of_job(run);
         // What the job has already is not needed twice.
         let own = |period: Period| {
-            let claim = Live::of(run, Approval::Given, now.as_second()).claim;
+            let claim = ActiveRun::of(run, Approval::Unconfirmed, now.as_second()).claim;
             let (watermarks, overrun) = (self.spend.watermarks(), self.terms.overrun);
-            let total = |own: Option<&Claim>| {
+            let total = |own: Option<&Commitment>| {
                 let claims = of_job.iter().copied().chain(own);
                 committed(claims, period, watermarks, now.as_second(), overrun).total()
             };
@@ -311,7 +320,7 @@ impl Book {
         };
         let balance = tally.balance(self, account, period, now);
         if balance.spent > balance.limit {
-            return Err(Reason::Overspent(balance));
+            return Err(HoldReason::Overspent(balance));
         }
         let need = own(period);
         let fits = |used: Amount, need: Amount| match self.terms.enforcement {
@@ -320,10 +329,10 @@ impl Book {
             _ => used + need <= balance.limit,
         };
         if !fits(balance.used(), need) {
-            return Err(Reason::DoesNotFit { need, balance });
+            return Err(HoldReason::DoesNotFit { need, balance });
         }
-        if self.terms.order == AdmitOrder::Strict && tally.somebody_is_before(self, run, account) {
-            return Err(Reason::Behind(balance));
+        if self.terms.order == AdmitOrder::Strict && tally.is_preceded(self, run, account) {
+            return Err(HoldReason::BlockedByOrder(balance));
         }
         if let Some(next) = self.terms.schedule.at(period.end) {
             // What outlives this period must fit in the next one too.
@@ -333,14 +342,14 @@ impl Book {
             }
             let balance = tally.balance(self, account, next, now);
             if !fits(balance.committed.total(), need) {
-                return Err(Reason::DoesNotFit { need, balance });
+                return Err(HoldReason::DoesNotFit { need, balance });
             }
         }
         Ok(())
     }
 
     /// What other Workloads of the job of `run` claim.
-    fn claims_of_job(&self, run: &Run) -> Vec<&Claim> {
+    fn claims_of_job(&self, run: &Run) -> Vec<&Commitment> {
         let Some(job) = &run.job else {
             return Vec::new();
         };
@@ -363,7 +372,7 @@ impl Book {
     }
 
     fn about_running(&mut self, run: &Run, now: Timestamp) -> Decision {
-        self.see(run, now);
+        self.observe_run(run, now);
         let (running, grace) = self.terms.overspent;
         if running == Running::Leave
             || self.exemption(run) != Ok(None)

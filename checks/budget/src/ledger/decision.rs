@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 
 use super::{Balance, Exemption};
+use crate::config::Account;
 use crate::money::Amount;
-use crate::terms::Account;
 
 /// What is decided about a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,33 +14,33 @@ pub enum Decision {
     /// No limit applies to it, and the Budget lets such jobs start.
     NotGoverned,
     /// It may start.
-    Admit(Why),
+    Admit(AdmitReason),
     /// It waits.
-    Hold(Reason),
+    Hold(HoldReason),
     /// It will never start as it is.
-    Reject(Reason),
+    Reject(HoldReason),
     /// It runs, and is to be stopped.
     Stop(Balance),
 }
 
 /// Why a run may start.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Why {
+pub enum AdmitReason {
     /// Its whole estimate fits. The balances are those after it, of each account.
     Fits(Vec<Balance>),
     /// It is never held.
     Exempt(Exemption),
     /// Nothing is enforced; what would have been said otherwise.
-    ReportOnly(Option<Box<Reason>>),
+    ReportOnly(Option<Box<HoldReason>>),
     /// It has no price, and the Budget lets such jobs start.
     Unpriced,
     /// Spending is not known, and the Budget lets jobs start then.
-    Stale(Box<Reason>),
+    Stale(Box<HoldReason>),
 }
 
 /// Why a run may not start.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Reason {
+pub enum HoldReason {
     /// Its estimate is more than what is left.
     DoesNotFit {
         /// The estimate, within the period.
@@ -51,7 +51,7 @@ pub enum Reason {
     /// More than the limit has been spent.
     Overspent(Balance),
     /// It passes nobody, and somebody before it does not fit.
-    Behind(Balance),
+    BlockedByOrder(Balance),
     /// It costs more than one job may.
     TooLarge {
         /// What it costs.
@@ -108,7 +108,7 @@ pub enum Awaited {
     Spend(Timestamp),
 }
 
-impl Reason {
+impl HoldReason {
     /// Whether both wait for lists or spending, but not for the same one, or not for the same
     /// cause.
     pub(super) fn awaits_other_than(&self, before: &Self) -> bool {
@@ -137,11 +137,11 @@ impl Reason {
     }
 
     /// A word for metrics.
-    pub fn word(&self) -> &'static str {
+    pub fn label(&self) -> &'static str {
         match self {
             Self::DoesNotFit { .. } => "does_not_fit",
             Self::Overspent(_) => "overspent",
-            Self::Behind(_) => "behind",
+            Self::BlockedByOrder(_) => "behind",
             Self::TooLarge { .. } => "too_large",
             Self::Unpriced { .. } => "unpriced",
             Self::ColdStart { .. } => "cold_start",
@@ -155,9 +155,9 @@ impl Reason {
     /// The account that stands in the way.
     pub fn balance(&self) -> Option<&Balance> {
         match self {
-            Self::DoesNotFit { balance, .. } | Self::Overspent(balance) | Self::Behind(balance) => {
-                Some(balance)
-            }
+            Self::DoesNotFit { balance, .. }
+            | Self::Overspent(balance)
+            | Self::BlockedByOrder(balance) => Some(balance),
             _ => None,
         }
     }

@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kueue_check::api::{Uid, Workload};
-use kueue_check::{Family, Seen};
+use kueue_check::{Family, WorkloadEvent};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::config::{Account, BudgetConfig};
+use crate::messages::MessageFormatter;
 use crate::money::Amount;
-use crate::terms::{Account, Terms};
-use crate::words::Words;
 
 const NOW: &str = "2026-11-21T09:00:00Z";
 
 /// A ledger in which a CPU costs 1 an hour, and jobs run for four.
 struct Cluster {
-    books: Books,
+    books: Ledgers,
     workloads: BTreeMap<String, Workload>,
 }
 
@@ -32,13 +32,13 @@ impl Cluster {
             "prices": [{"flavor": "*", "resources": {"cpu": "1"}}],
             "estimate": {"safetyFactor": "1", "defaultDuration": "4h"},
         });
-        let terms = Terms::of_spec("b", &serde_json::from_value(spec).unwrap()).unwrap();
-        let mut books = Books::default();
+        let terms = BudgetConfig::of_spec("b", &serde_json::from_value(spec).unwrap()).unwrap();
+        let mut books = Ledgers::default();
         books.adopt(terms.into(), now());
         books.refer("check", Some("b"), now());
-        books.see(Seen::Listing, now());
-        books.see(Seen::Listed { unbroken: false }, now());
-        let book = books.book_mut("b").unwrap();
+        books.observe_workload(WorkloadEvent::ListStarted, now());
+        books.observe_workload(WorkloadEvent::ListCompleted { continuous: false }, now());
+        let book = books.ledger_mut("b").unwrap();
         book.set_own_limits(BTreeMap::new());
         let observation = Observation {
             spent: BTreeMap::from([("n".into(), Amount::ZERO)]),
@@ -57,7 +57,8 @@ impl Cluster {
         for workload in &all {
             if *workload.family_key() == key {
                 let family = Family::of(workload, all.iter().copied());
-                self.books.see(Seen::Workload(workload, &family), now());
+                self.books
+                    .observe_workload(WorkloadEvent::Applied(workload, &family), now());
             }
         }
     }
@@ -66,10 +67,10 @@ impl Cluster {
     fn ask(&mut self, name: &str) -> (&'static str, String) {
         let workload = &self.workloads[name];
         let run = self.books.run("b", workload.uid()).unwrap();
-        let book = self.books.book_mut("b").unwrap();
+        let book = self.books.ledger_mut("b").unwrap();
         let terms = book.terms().clone();
         let decision = book.decide(&run, now());
-        let words = Words {
+        let words = MessageFormatter {
             terms: &terms,
             workload,
             run: &run,
@@ -84,7 +85,7 @@ impl Cluster {
     }
 
     fn committed(&self) -> Committed {
-        let book = self.books.book("b").unwrap();
+        let book = self.books.ledger("b").unwrap();
         let period = book.period(now()).unwrap();
         let account = Account::Namespace("n".into());
         book.balance(&account, period, now()).committed

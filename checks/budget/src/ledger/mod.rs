@@ -5,11 +5,11 @@
 //! from that one rule. One thing is written down: that a Workload has just been told Ready and the cluster does not show it yet.
 
 mod balance;
-mod book;
-mod books;
-mod claim;
+mod budget_ledger;
+mod commitment;
 mod decide;
 mod decision;
+mod ledgers;
 mod run;
 mod spend;
 mod tally;
@@ -24,13 +24,13 @@ mod properties;
 mod tests;
 
 pub use balance::Balance;
-pub use book::Book;
-pub use books::Books;
-pub use claim::{Claim, Committed, Job, State, Watermarks, committed};
-pub use decision::{Awaited, Decision, Reason, Why};
+pub use budget_ledger::BudgetLedger;
+pub use commitment::{Commitment, CommitmentState, Committed, Job, Watermarks, committed};
+pub use decision::{AdmitReason, Awaited, Decision, HoldReason};
+pub use ledgers::Ledgers;
 pub use run::{Exemption, Run, RunState, run_of};
-pub use spend::{Floor, Observation, Spend, Taken};
+pub use spend::{Floor, Observation, Spend, SpendUpdate};
 
-pub(crate) use book::Listed;
 #[cfg(test)]
-pub(crate) use book::Walked;
+pub(crate) use budget_ledger::AllocationPass;
+pub(crate) use budget_ledger::Listed;

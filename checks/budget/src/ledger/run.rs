@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use kueue_check::api::{CheckEntry, CheckState, Uid, Workload};
+use kueue_check::api::{AdmissionCheckState, CheckState, Uid, Workload};
 use kueue_check::{Family, FamilyRole};
 
 use super::Job;
-use crate::quote::Quote;
-use crate::terms::{PriorityClass, Terms};
+use crate::config::{BudgetConfig, PriorityClass};
+use crate::estimate::Estimate;
 
 /// A Workload that holds quota, and its price.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,7 +21,7 @@ pub struct Run {
     /// `spec.priority`.
     pub priority: i32,
     /// What it will cost.
-    pub quote: Quote,
+    pub estimate: Estimate,
     /// How far it is.
     pub state: RunState,
     /// Its priority class, if the Budget exempts that anywhere.
@@ -40,7 +40,7 @@ pub struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunState {
     /// It waits for our word.
-    Asking,
+    Evaluated,
     /// It has our word, since this second, and may start without asking again.
     Approved(i64),
     /// It was admitted, at this second.
@@ -62,7 +62,7 @@ pub enum Exemption {
 pub fn run_of<'a>(
     workload: &Workload,
     family: Option<&Family>,
-    terms: &Terms,
+    terms: &BudgetConfig,
     checks: impl Iterator<Item = &'a str>,
 ) -> Option<Run> {
     let conditions = workload.conditions();
@@ -71,11 +71,11 @@ pub fn run_of<'a>(
     }
     let since = conditions
         .quota_reserved()
-        .at()
+        .last_transition_time()
         .unwrap_or_default()
         .as_second();
     let checks: Vec<&str> = checks.collect();
-    let is_own = |entry: &&CheckEntry| checks.contains(&entry.name());
+    let is_own = |entry: &&AdmissionCheckState| checks.contains(&entry.name());
     let mut entries = workload.checks().iter().filter(is_own).peekable();
     entries.peek()?;
     // Kueue starts it when all of them are Ready.
@@ -88,20 +88,20 @@ pub fn run_of<'a>(
         RunState::Running(
             conditions
                 .admitted()
-                .at()
+                .last_transition_time()
                 .map_or(since, jiff::Timestamp::as_second),
         )
     } else if let Some(Some(at)) = approved {
         RunState::Approved(at)
     } else {
-        RunState::Asking
+        RunState::Evaluated
     };
     Some(Run {
         uid: workload.uid().clone(),
         since,
         namespace: workload.namespace().into(),
         priority: workload.priority(),
-        quote: terms.prices.quote(workload),
+        estimate: terms.prices.estimate(workload),
         state,
         class: class(workload, terms),
         job: family
@@ -128,7 +128,7 @@ pub(super) fn may_spend(workload: &Workload, family: Option<&Family>) -> bool {
     workload.holds_quota() && (runs_on || !workload.conditions().finished().is_true())
 }
 
-fn class(workload: &Workload, terms: &Terms) -> Option<Arc<PriorityClass>> {
+fn class(workload: &Workload, terms: &BudgetConfig) -> Option<Arc<PriorityClass>> {
     let (kind, name) = (workload.priority_class_kind()?, workload.priority_class()?);
     let mut classes = terms.exempt.classes.iter().map(|entry| &entry.class);
     classes
@@ -146,14 +146,14 @@ mod tests {
     fn a_run_is_approved_when_all_checks_of_its_budget_say_so() {
         let spec = json!({"unit": "USD", "period": {"calendar": "Week"}, "source": {"fixed": {}}, "namespaceLimits": {"default": "10"},
             "prices": [{"flavor": "*", "resources": {"cpu": "1"}}]});
-        let terms = Terms::of_spec("b", &serde_json::from_value(spec).unwrap()).unwrap();
+        let terms = BudgetConfig::of_spec("b", &serde_json::from_value(spec).unwrap()).unwrap();
         let entry = |name: &str, state: &str, at: i64| {
             let at = jiff::Timestamp::from_second(at).unwrap().to_string();
             json!({"name": name, "state": state, "lastTransitionTime": at})
         };
         for (entries, expected) in [
             (json!([entry("foreign", "Ready", 3)]), None),
-            (json!([entry("a", "Pending", 3)]), Some(RunState::Asking)),
+            (json!([entry("a", "Pending", 3)]), Some(RunState::Evaluated)),
             (json!([entry("a", "Ready", 7)]), Some(RunState::Approved(7))),
             (
                 json!([entry("a", "Ready", 7), entry("foreign", "Pending", 3)]),
@@ -161,11 +161,11 @@ mod tests {
             ),
             (
                 json!([entry("a", "Ready", 7), entry("b", "Pending", 9)]),
-                Some(RunState::Asking),
+                Some(RunState::Evaluated),
             ),
             (
                 json!([entry("a", "Pending", 7), entry("b", "Ready", 9)]),
-                Some(RunState::Asking),
+                Some(RunState::Evaluated),
             ),
             (
                 json!([entry("a", "Ready", 8), entry("b", "Ready", 7)]),
@@ -192,7 +192,7 @@ mod tests {
         ]);
         let spec = json!({"unit": "USD", "period": {"calendar": "Week"}, "source": {"fixed": {}}, "namespaceLimits": {"default": "10"},
             "prices": [{"flavor": "*", "resources": {"cpu": "1"}}], "exempt": {"priorityClasses": entries}});
-        let terms = Terms::of_spec("b", &serde_json::from_value(spec).unwrap()).unwrap();
+        let terms = BudgetConfig::of_spec("b", &serde_json::from_value(spec).unwrap()).unwrap();
         let (kueue, kubernetes) = ("kueue.x-k8s.io", "scheduling.k8s.io");
         for (group, kind, name, expected) in [
             (kueue, "WorkloadPriorityClass", "sla", Some("sla")),

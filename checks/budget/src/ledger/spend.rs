@@ -65,7 +65,7 @@ pub struct Spend {
 
 /// What was odd about an observation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct SpendUpdate {
     /// Namespaces of which less was reported than before: the higher figure stays.
     pub decreased: Vec<Arc<str>>,
     /// Namespaces of which nothing is measured, though jobs run there.
@@ -94,13 +94,13 @@ impl Spend {
 
     /// Takes in `observation`, seen at `now`. What is known never becomes less within a period, and
     /// the watermark never goes back. In `working` jobs have run for long enough to be measured.
-    pub fn take(
+    pub fn apply(
         &mut self,
         observation: &Observation,
         working: &BTreeSet<Arc<str>>,
         now: Timestamp,
-    ) -> Taken {
-        let mut taken = Taken::default();
+    ) -> SpendUpdate {
+        let mut taken = SpendUpdate::default();
         match self.period {
             Some(known) if known == observation.period => {}
             Some(known) if known.start >= observation.period.start => return taken,

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::{Balance, Book, Run};
+use super::{Balance, BudgetLedger, Run};
+use crate::config::Account;
 use crate::period::Period;
-use crate::terms::Account;
 
 /// Who comes first: by priority, then by the age of the reservation.
 pub(super) type Place = (i32, i64, kueue_check::api::Uid);
@@ -17,15 +17,15 @@ pub(super) fn place(run: &Run) -> Place {
 
 /// What has been added up while nothing changed: a walk over thousands of held runs adds up each account once.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct Totals {
     balances: BTreeMap<(Account, Timestamp), Balance>,
     first: BTreeMap<Account, Option<Place>>,
 }
 
-impl Tally {
+impl Totals {
     pub(super) fn balance(
         &mut self,
-        book: &Book,
+        book: &BudgetLedger,
         account: &Account,
         period: Period,
         now: Timestamp,
@@ -37,7 +37,12 @@ impl Tally {
             .clone()
     }
 
-    pub(super) fn somebody_is_before(&mut self, book: &Book, run: &Run, account: &Account) -> bool {
+    pub(super) fn is_preceded(
+        &mut self,
+        book: &BudgetLedger,
+        run: &Run,
+        account: &Account,
+    ) -> bool {
         let first = self
             .first
             .entry(account.clone())

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kueue_check::api::PriorityClassKind::{self, PriorityClass, WorkloadPriorityClass};
 use kueue_check::api::{Uid, Workload};
-use kueue_check::{Family, Seen};
+use kueue_check::{Family, WorkloadEvent};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::config::{Account, BudgetConfig, LimitOverride};
+use crate::estimate::Estimate;
 use crate::money::{Amount, Rate};
-use crate::quote::Quote;
-use crate::terms::{Account, OwnLimit, Terms};
 
 const NOW: i64 = 1_795_251_600;
 /// How many decisions are timed.
@@ -33,21 +33,21 @@ fn spec(patch: &Value) -> Value {
     spec
 }
 
-fn terms(patch: &Value) -> Arc<Terms> {
+fn terms(patch: &Value) -> Arc<BudgetConfig> {
     let spec = serde_json::from_value(spec(patch)).unwrap();
-    Arc::new(Terms::of_spec("b", &spec).unwrap())
+    Arc::new(BudgetConfig::of_spec("b", &spec).unwrap())
 }
 
 /// A book that knows that `spent` has been spent in the namespace `n`.
-fn book(patch: &Value, spent: &str) -> Book {
-    let mut book = Book::new(terms(patch));
+fn book(patch: &Value, spent: &str) -> BudgetLedger {
+    let mut book = BudgetLedger::new(terms(patch));
     book.set_own_limits(BTreeMap::new());
     book.watched_since(time(NOW - 60));
     know(&mut book, spent, NOW);
     book
 }
 
-fn know(book: &mut Book, spent: &str, at: i64) -> Taken {
+fn know(book: &mut BudgetLedger, spent: &str, at: i64) -> SpendUpdate {
     let observation = Observation {
         spent: BTreeMap::from([("n".into(), spent.parse().unwrap())]),
         ..Observation::of(book.period(time(at)).unwrap(), time(at))
@@ -62,14 +62,14 @@ fn run(name: &str, rate: u32) -> Run {
         since: NOW - 10,
         namespace: "n".into(),
         priority: 0,
-        quote: Quote {
+        estimate: Estimate {
             rate: Rate::of(i128::from(rate) * 1000, Amount::units(1), 1),
             seconds: 3600,
             bounded: true,
             grace: 0,
             unpriced: None,
         },
-        state: RunState::Asking,
+        state: RunState::Evaluated,
         class: None,
         job: None,
         grows: None,
@@ -81,12 +81,12 @@ fn run(name: &str, rate: u32) -> Run {
     clippy::unnecessary_wraps,
     reason = "as the field of a run, which may have none"
 )]
-fn class(kind: PriorityClassKind, name: &str) -> Option<Arc<crate::terms::PriorityClass>> {
+fn class(kind: PriorityClassKind, name: &str) -> Option<Arc<crate::config::PriorityClass>> {
     let name = name.into();
-    Some(Arc::new(crate::terms::PriorityClass { kind, name }))
+    Some(Arc::new(crate::config::PriorityClass { kind, name }))
 }
 
-fn balance(book: &Book, at: i64) -> Balance {
+fn balance(book: &BudgetLedger, at: i64) -> Balance {
     book.balance(
         &Account::Namespace("n".into()),
         book.period(time(at)).unwrap(),
@@ -98,12 +98,14 @@ fn word(decision: &Decision) -> &'static str {
     match decision {
         Decision::Unchanged => "unchanged",
         Decision::NotGoverned => "not governed",
-        Decision::Admit(Why::Fits(_)) => "fits",
-        Decision::Admit(Why::Exempt(_)) => "exempt",
-        Decision::Admit(Why::ReportOnly(None)) => "reported: fits",
-        Decision::Admit(Why::ReportOnly(Some(reason)) | Why::Stale(reason)) => reason.word(),
-        Decision::Hold(reason) => reason.word(),
-        Decision::Admit(Why::Unpriced) => "free",
+        Decision::Admit(AdmitReason::Fits(_)) => "fits",
+        Decision::Admit(AdmitReason::Exempt(_)) => "exempt",
+        Decision::Admit(AdmitReason::ReportOnly(None)) => "reported: fits",
+        Decision::Admit(AdmitReason::ReportOnly(Some(reason)) | AdmitReason::Stale(reason)) => {
+            reason.label()
+        }
+        Decision::Hold(reason) => reason.label(),
+        Decision::Admit(AdmitReason::Unpriced) => "free",
         Decision::Reject(_) => "rejected",
         Decision::Stop(_) => "stopped",
     }
@@ -237,16 +239,16 @@ fn an_exemption_follows_the_labels_of_the_namespace() {
     };
     // A job without a price is not rejected while it may be exempt.
     let unpriced = Run {
-        quote: Quote {
+        estimate: Estimate {
             unpriced: Some(("gpu".to_owned(), "h100".to_owned())),
-            ..asked.quote.clone()
+            ..asked.estimate.clone()
         },
         ..asked.clone()
     };
     assert_eq!(word(&book.decide(&unpriced, time(NOW))), "cold_start");
     // Once the labels are known, what waits for them starts without a question.
     book.set_namespaces(namespaces(&json!({"tier": "sla"})));
-    assert_eq!(book.walk(time(NOW)).granted.len(), 1);
+    assert_eq!(book.allocate(time(NOW)).granted.len(), 1);
 
     // Of what runs, nothing is stopped that is exempt, or may be.
     let mut book = self::book(&patch, "1000");
@@ -266,9 +268,9 @@ fn an_exemption_follows_the_labels_of_the_namespace() {
 
 #[test]
 fn each_case_has_its_decision() {
-    let unpriced = Quote {
+    let unpriced = Estimate {
         unpriced: Some(("gpu".to_owned(), "h100".to_owned())),
-        ..run("a", 0).quote
+        ..run("a", 0).estimate
     };
     let sla = json!({"exempt": {"priorityClasses": [{"name": "sla", "namespaces": ["n"]}]}});
     for (case, patch, spent, asked, expected) in [
@@ -314,7 +316,7 @@ fn each_case_has_its_decision() {
             json!({}),
             "0",
             Run {
-                quote: unpriced.clone(),
+                estimate: unpriced.clone(),
                 ..run("a", 0)
             },
             "unpriced",
@@ -324,7 +326,7 @@ fn each_case_has_its_decision() {
             json!({"onUnpriced": "Admit"}),
             "0",
             Run {
-                quote: unpriced.clone(),
+                estimate: unpriced.clone(),
                 ..run("a", 0)
             },
             "free",
@@ -334,7 +336,7 @@ fn each_case_has_its_decision() {
             json!({"onUnpriced": "Reject"}),
             "0",
             Run {
-                quote: unpriced,
+                estimate: unpriced,
                 ..run("a", 0)
             },
             "rejected",
@@ -389,9 +391,9 @@ fn each_case_has_its_decision() {
             json!({"onUnpriced": "Admit"}),
             "99",
             Run {
-                quote: Quote {
+                estimate: Estimate {
                     unpriced: Some(("gpu".to_owned(), "h100".to_owned())),
-                    ..run("a", 5).quote
+                    ..run("a", 5).estimate
                 },
                 ..run("a", 0)
             },
@@ -414,9 +416,9 @@ fn each_case_has_its_decision() {
 
 #[test]
 fn a_cold_start_ends_when_the_watermark_has_passed_the_start() {
-    let mut book = Book::new(terms(&json!({})));
+    let mut book = BudgetLedger::new(terms(&json!({})));
     book.set_own_limits(BTreeMap::new());
-    let asked = |book: &mut Book| word(&book.decide(&run("a", 1), time(NOW)));
+    let asked = |book: &mut BudgetLedger| word(&book.decide(&run("a", 1), time(NOW)));
     assert_eq!(asked(&mut book), "cold_start");
     book.watched_since(time(NOW - 30));
     know(&mut book, "0", NOW - 31);
@@ -424,7 +426,7 @@ fn a_cold_start_ends_when_the_watermark_has_passed_the_start() {
     know(&mut book, "0", NOW - 30);
     assert_eq!(asked(&mut book), "fits");
     // A source that lags by days would keep everybody waiting for days.
-    let mut trusting = Book::new(terms(
+    let mut trusting = BudgetLedger::new(terms(
         &json!({"takeover": "TrustWorkloads", "source": {"fixed": {}, "stalenessBound": "3d"}}),
     ));
     trusting.set_own_limits(BTreeMap::new());
@@ -434,11 +436,11 @@ fn a_cold_start_ends_when_the_watermark_has_passed_the_start() {
 }
 
 /// The NamespaceBudget of the namespace `n`.
-fn own(spec: &Value) -> BTreeMap<String, OwnLimit> {
+fn own(spec: &Value) -> BTreeMap<String, LimitOverride> {
     let mut spec = spec.clone();
     spec["budgetRef"] = json!("b");
     let budgets = BTreeMap::from([("own".to_owned(), serde_json::from_value(spec).unwrap())]);
-    BTreeMap::from([("n".to_owned(), OwnLimit { budgets })])
+    BTreeMap::from([("n".to_owned(), LimitOverride { budgets })])
 }
 
 #[test]
@@ -451,8 +453,8 @@ fn a_job_is_not_judged_by_a_limit_that_is_not_known_yet() {
         (json!({"max": "5000"}), limit("2500"), "fits"),
         (json!({"max": "5000"}), BTreeMap::new(), "not_governed"),
     ] {
-        let mut book = Book::new(terms(&json!({"namespaceLimits": limits})));
-        let asked = |book: &mut Book| word(&book.decide(&run("a", 1200), time(NOW)));
+        let mut book = BudgetLedger::new(terms(&json!({"namespaceLimits": limits})));
+        let asked = |book: &mut BudgetLedger| word(&book.decide(&run("a", 1200), time(NOW)));
         assert_eq!(asked(&mut book), "cold_start", "{limits}: nothing is known");
         book.watched_since(time(NOW - 60));
         know(&mut book, "0", NOW);
@@ -462,7 +464,7 @@ fn a_job_is_not_judged_by_a_limit_that_is_not_known_yet() {
             "{limits}: spending is known"
         );
         book.own_limits_failed("cannot list namespacebudgets: forbidden (403)");
-        let Decision::Hold(Reason::ColdStart {
+        let Decision::Hold(HoldReason::ColdStart {
             awaits, problem, ..
         }) = book.decide(&run("a", 1200), time(NOW))
         else {
@@ -473,15 +475,15 @@ fn a_job_is_not_judged_by_a_limit_that_is_not_known_yet() {
             problem.unwrap().contains("403"),
             "{limits}: the cause is told"
         );
-        let walked = book.walk(time(NOW));
+        let walked = book.allocate(time(NOW));
         assert_eq!(
             walked,
-            Walked::default(),
+            AllocationPass::default(),
             "{limits}: and not again and again"
         );
         book.set_own_limits(known.clone());
-        let walked = book.walk(time(NOW));
-        let heard = walked.granted.len() + walked.retold.len();
+        let walked = book.allocate(time(NOW));
+        let heard = walked.granted.len() + walked.outdated_messages.len();
         assert_eq!(
             heard, 1,
             "{limits}: the job is decided once limits are known"
@@ -505,9 +507,9 @@ fn the_rules_have_an_order() {
     };
     let gone = json!({"term": {"from": "2020-01-01T00:00:00Z", "until": "2020-02-01T00:00:00Z"}});
     let unpriced = Run {
-        quote: Quote {
+        estimate: Estimate {
             unpriced: Some(("gpu".to_owned(), "h100".to_owned())),
-            ..run("a", 0).quote
+            ..run("a", 0).estimate
         },
         ..run("a", 0)
     };
@@ -586,8 +588,8 @@ fn the_rules_have_an_order() {
             "stale",
         ),
     ] {
-        let mut book = Book::new(terms(&patch));
-        let told = |book: &Book, at| word(&book.clone().decide(asked, time(at)));
+        let mut book = BudgetLedger::new(terms(&patch));
+        let told = |book: &BudgetLedger, at| word(&book.clone().decide(asked, time(at)));
         let mut told_early = vec![told(&book, NOW)];
         book.set_own_limits(BTreeMap::new());
         told_early.push(told(&book, NOW));
@@ -612,8 +614,8 @@ fn a_budget_without_limits_of_namespaces_does_not_wait_for_namespace_budgets() {
         "prices": [{"flavor": "*", "resources": {"cpu": "1"}}],
     });
     spec["pools"] = json!([{"name": "all", "limit": "15", "namespaceSelector": {}}]);
-    let terms = Terms::of_spec("b", &serde_json::from_value(spec).unwrap()).unwrap();
-    let mut book = Book::new(Arc::new(terms));
+    let terms = BudgetConfig::of_spec("b", &serde_json::from_value(spec).unwrap()).unwrap();
+    let mut book = BudgetLedger::new(Arc::new(terms));
     book.set_namespaces(BTreeMap::from([("n".to_owned(), BTreeMap::new())]));
     book.watched_since(time(NOW - 60));
     know(&mut book, "0", NOW);
@@ -649,14 +651,14 @@ fn a_namespace_that_has_not_been_seen_is_not_one_without_labels() {
 
 #[test]
 fn nothing_that_runs_is_stopped_by_a_limit_that_is_not_known_yet() {
-    let mut book = Book::new(terms(
+    let mut book = BudgetLedger::new(terms(
         &json!({"onOverspent": {"running": "Evict", "grace": "1m"}}),
     ));
     let running = Run {
         state: RunState::Running(NOW - 50),
         ..run("a", 1)
     };
-    book.see(&running, time(NOW));
+    book.observe_run(&running, time(NOW));
     book.watched_since(time(NOW - 60));
     know(&mut book, "101", NOW + 1);
     assert_eq!(word(&book.decide(&running, time(NOW + 100))), "unchanged");
@@ -701,7 +703,7 @@ fn of_variants_only_one_starts() {
             job: Some(variant()),
             ..run(name, rate)
         };
-        book.see(
+        book.observe_run(
             &Run {
                 state: RunState::Approved(NOW),
                 ..variant
@@ -719,7 +721,7 @@ fn of_variants_only_one_starts() {
         state: RunState::Running(NOW),
         ..run("a", 30)
     };
-    book.see(&started, time(NOW));
+    book.observe_run(&started, time(NOW));
     assert_eq!(
         balance(&book, NOW).committed.total(),
         Amount::units(50),
@@ -758,9 +760,9 @@ fn no_owner_makes_several_workloads_count_as_one() {
 #[test]
 fn what_was_approved_is_decided_again_when_it_costs_more_before_it_is_admitted() {
     let longer = |run: Run, seconds| Run {
-        quote: Quote {
+        estimate: Estimate {
             seconds,
-            ..run.quote.clone()
+            ..run.estimate.clone()
         },
         ..run
     };
@@ -828,28 +830,28 @@ fn what_was_approved_is_decided_again_when_it_costs_more_before_it_is_admitted()
             state: RunState::Approved(NOW),
             ..run("a", 10)
         };
-        book.see(&approved, time(NOW));
+        book.observe_run(&approved, time(NOW));
         know(&mut book, spent, NOW);
         let changed = longer(Run { state, ..approved }, seconds);
-        book.see(&changed, time(at));
-        let walked = book.walk(time(at));
+        book.observe_run(&changed, time(at));
+        let walked = book.allocate(time(at));
         let decision = book.decide(&changed, time(at));
         assert_eq!(word(&decision), expected, "{case}: {decision:?}");
         if expected == "does_not_fit" {
-            assert_eq!(walked.retold.len(), 1, "{case}: it is asked for");
+            assert_eq!(walked.outdated_messages.len(), 1, "{case}: it is asked for");
             // A write that is lost is made again, and until it lands the job may start.
             assert_eq!(book.decide(&changed, time(at)), decision, "{case}");
             let committed = balance(&book, at).committed.reserved;
-            assert_eq!(committed, changed.quote.total(), "{case}");
+            assert_eq!(committed, changed.estimate.total(), "{case}");
             // Once the cluster shows it, it waits like others.
             let asking = Run {
-                state: RunState::Asking,
+                state: RunState::Evaluated,
                 ..changed
             };
             assert_eq!(word(&book.decide(&asking, time(at))), "does_not_fit");
             assert_eq!(balance(&book, at).committed.reserved, Amount::ZERO);
         } else {
-            assert_eq!(walked.retold.len(), 0, "{case}");
+            assert_eq!(walked.outdated_messages.len(), 0, "{case}");
         }
     }
     // So is what was given money and is not shown to be approved yet.
@@ -867,12 +869,12 @@ fn what_was_approved_is_decided_again_when_it_costs_more_before_it_is_admitted()
         state: RunState::Approved(NOW),
         ..run("a", 10)
     };
-    book.see(&approved, time(NOW));
+    book.observe_run(&approved, time(NOW));
     let dearer = Run {
-        quote: run("a", 30).quote,
+        estimate: run("a", 30).estimate,
         ..approved
     };
-    book.see(&dearer, time(NOW));
+    book.observe_run(&dearer, time(NOW));
     assert_eq!(word(&book.decide(&dearer, time(NOW))), "does_not_fit");
 }
 
@@ -901,10 +903,14 @@ fn who_is_in_no_account_waits_unless_the_budget_says_otherwise() {
         let decision = book.decide(&run("a", 10), time(NOW));
         assert_eq!(word(&decision), expected, "{patch}");
         if let Decision::Hold(_) = decision {
-            assert_eq!(book.walk(time(NOW)), Walked::default(), "{patch}");
+            assert_eq!(
+                book.allocate(time(NOW)),
+                AllocationPass::default(),
+                "{patch}"
+            );
             // It waits for an account, and starts when it has one.
             book.set_own_limits(own(&json!({"limit": "10"})));
-            assert_eq!(book.walk(time(NOW)).granted.len(), 1, "{patch}");
+            assert_eq!(book.allocate(time(NOW)).granted.len(), 1, "{patch}");
         }
     }
     // A namespace that leaves its pool does not leave the budget.
@@ -933,13 +939,13 @@ fn a_job_without_an_end_counts_for_a_horizon_again_and_again() {
     let mut book = book(&json!({}), "0");
     let endless = Run {
         state: RunState::Running(NOW),
-        quote: Quote {
+        estimate: Estimate {
             bounded: false,
-            ..run("a", 10).quote
+            ..run("a", 10).estimate
         },
         ..run("a", 10)
     };
-    book.see(&endless, time(NOW));
+    book.observe_run(&endless, time(NOW));
     for (later, expected) in [(0, 10), (1800, 5), (3600, 10), (36_000, 10)] {
         let at = NOW + later;
         know(&mut book, "0", at);
@@ -958,7 +964,7 @@ fn a_period_begins_with_what_runs() {
         &json!({"period": {"every": "1h", "anchor": time(NOW).to_string()}}),
         "90",
     );
-    book.see(
+    book.observe_run(
         &Run {
             state: RunState::Running(NOW + 1800),
             ..run("a", 10)
@@ -979,17 +985,17 @@ fn a_period_begins_with_what_runs() {
     );
     // What outlives the period must fit in the next one too.
     let long = Run {
-        quote: Quote {
+        estimate: Estimate {
             seconds: 7200,
-            ..run("b", 96).quote
+            ..run("b", 96).estimate
         },
         ..run("b", 96)
     };
     let decision = book.clone().decide(
         &Run {
-            quote: Quote {
-                rate: run("b", 4).quote.rate,
-                ..long.quote.clone()
+            estimate: Estimate {
+                rate: run("b", 4).estimate.rate,
+                ..long.estimate.clone()
             },
             ..long.clone()
         },
@@ -1020,7 +1026,7 @@ fn all_accounts_must_have_room_and_none_pays_alone() {
         ..run("b", 10)
     };
     let decision = book.decide(&other, time(NOW));
-    let Decision::Hold(Reason::DoesNotFit { balance, .. }) = &decision else {
+    let Decision::Hold(HoldReason::DoesNotFit { balance, .. }) = &decision else {
         panic!("{decision:?}")
     };
     assert_eq!(balance.account, Account::Pool("all".into()));
@@ -1054,11 +1060,11 @@ fn the_last_money_goes_by_priority_and_age_and_passes_nobody_if_so_chosen() {
             assert_eq!(word(&book.decide(&waiting, time(NOW))), "does_not_fit");
         }
         // A limit of 115 leaves 16.
-        book.change_terms(terms(
+        book.set_config(terms(
             &json!({"admitOrder": order, "namespaceLimits": {"default": "115"}}),
         ));
         let granted: Vec<String> = book
-            .walk(time(NOW))
+            .allocate(time(NOW))
             .granted
             .iter()
             .map(ToString::to_string)
@@ -1132,7 +1138,7 @@ fn a_period_whose_beginning_the_source_does_not_know_holds_jobs() {
         // History that is back lets it start.
         know(&mut book, "0", NOW + 60);
         if let Decision::Hold(_) = decision {
-            assert_eq!(book.walk(time(NOW + 60)).granted.len(), 1);
+            assert_eq!(book.allocate(time(NOW + 60)).granted.len(), 1);
         }
     }
     // Nothing that is too large is rejected by figures that are not whole.
@@ -1149,7 +1155,7 @@ fn a_period_whose_beginning_the_source_does_not_know_holds_jobs() {
 }
 
 /// The Budget with `patch`, whose status was written when it had `before`, when 90 were spent.
-fn published(before: &Value, patch: &Value) -> Terms {
+fn published(before: &Value, patch: &Value) -> BudgetConfig {
     let wrote = terms(before);
     let period = wrote.schedule.at(time(NOW)).unwrap();
     let (start, end) = (period.start.to_string(), period.end.to_string());
@@ -1159,7 +1165,7 @@ fn published(before: &Value, patch: &Value) -> Terms {
         "status": {"period": {"start": start, "end": end}, "asOf": time(NOW - 600).to_string(),
             "spent": {"n": "90"}, "measured": wrote.measured},
     });
-    Terms::of(&serde_json::from_value(budget).unwrap()).unwrap()
+    BudgetConfig::of(&serde_json::from_value(budget).unwrap()).unwrap()
 }
 
 #[test]
@@ -1175,20 +1181,23 @@ fn what_was_published_is_a_floor_for_the_same_source_and_period() {
         ("the same hour", hour.clone(), hour.clone(), NOW, "90"),
         ("the next hour", hour.clone(), hour, NOW + 3600, "0"),
     ] {
-        let mut books = Books::default();
+        let mut books = Ledgers::default();
         books.adopt(Arc::new(published(&before, &patch)), time(began));
-        let book = books.book("b").unwrap();
+        let book = books.ledger("b").unwrap();
         let spent = book.spend().spent("n", book.period(time(began)).unwrap());
         assert_eq!(spent, expected.parse().unwrap(), "{case}");
     }
 
     // A source that has lost its history does not make jobs free.
-    let mut books = Books::default();
+    let mut books = Ledgers::default();
     let known = published(&json!({}), &json!({}));
     books.adopt(Arc::new(known), time(NOW - 60));
-    books.see(Seen::Listing, time(NOW - 60));
-    books.see(Seen::Listed { unbroken: false }, time(NOW - 60));
-    let book = books.book_mut("b").unwrap();
+    books.observe_workload(WorkloadEvent::ListStarted, time(NOW - 60));
+    books.observe_workload(
+        WorkloadEvent::ListCompleted { continuous: false },
+        time(NOW - 60),
+    );
+    let book = books.ledger_mut("b").unwrap();
     book.set_own_limits(BTreeMap::new());
     let taken = know(book, "0", NOW);
     assert_eq!(taken.decreased, ["n".into()]);
@@ -1205,8 +1214,8 @@ fn what_was_published_is_a_floor_for_the_same_source_and_period() {
 #[test]
 fn a_word_that_nobody_gave_counts_and_is_noticed() {
     let mut book = book(&json!({}), "0");
-    book.see(&run("a", 10), time(NOW));
-    book.see(
+    book.observe_run(&run("a", 10), time(NOW));
+    book.observe_run(
         &Run {
             state: RunState::Approved(NOW),
             ..run("a", 10)
@@ -1214,18 +1223,21 @@ fn a_word_that_nobody_gave_counts_and_is_noticed() {
         time(NOW),
     );
     assert_eq!(
-        (book.unsanctioned(), balance(&book, NOW).committed.total()),
+        (
+            book.unapproved_starts(),
+            balance(&book, NOW).committed.total()
+        ),
         (1, Amount::units(10))
     );
     book.decide(&run("b", 10), time(NOW));
-    book.see(
+    book.observe_run(
         &Run {
             state: RunState::Approved(NOW),
             ..run("b", 10)
         },
         time(NOW),
     );
-    assert_eq!(book.unsanctioned(), 1);
+    assert_eq!(book.unapproved_starts(), 1);
 }
 
 #[test]
@@ -1245,10 +1257,10 @@ fn who_overspends_is_stopped_after_a_while_lowest_priority_and_youngest_first() 
         running("high", 5, NOW - 1),
     ];
     for run in &runs {
-        book.see(run, time(NOW));
+        book.observe_run(run, time(NOW));
     }
     know(&mut book, "101", NOW + 1);
-    let stopped = |book: &mut Book, at| {
+    let stopped = |book: &mut BudgetLedger, at| {
         runs.iter()
             .filter(|run| word(&book.decide(run, time(at))) == "stopped")
             .map(|run| run.uid.to_string())
@@ -1268,7 +1280,7 @@ fn quota_is_given_back_in_turns_that_grow_rarer() {
         book.decide(&run(name, 1), time(NOW));
     }
     let mut turn = |name: &str, attempt, later| {
-        book.yield_turn(&Uid::new(name), "cq", attempt, time(NOW + later))
+        book.try_yield(&Uid::new(name), "cq", attempt, time(NOW + later))
     };
     assert!(!turn("a", 1, 300), "it has waited for five minutes");
     assert!(turn("a", 1, 600));
@@ -1286,7 +1298,7 @@ fn who_might_give_quota_back_is_asked_when_one_may_and_not_at_each_change() {
     for name in ["a", "b"] {
         book.decide(&run(name, 1), time(NOW));
     }
-    let due = |book: &mut Book, later: i64, waits: bool| {
+    let due = |book: &mut BudgetLedger, later: i64, waits: bool| {
         book.due_to_yield(time(NOW + later), |_| waits.then(|| "cq".to_owned()))
             .len()
     };
@@ -1295,7 +1307,7 @@ fn who_might_give_quota_back_is_asked_when_one_may_and_not_at_each_change() {
     assert_eq!(due(&mut book, 600, true), 2);
     assert_eq!(due(&mut book, 601, true), 0, "they have just been asked");
     assert_eq!(due(&mut book, 630, true), 2, "none of them did");
-    assert!(book.yield_turn(&Uid::new("a"), "cq", 1, time(NOW + 630)));
+    assert!(book.try_yield(&Uid::new("a"), "cq", 1, time(NOW + 630)));
     assert_eq!(due(&mut book, 700, true), 0, "one has");
     let mut keeps = self::book(&yields("Hold"), "100");
     keeps.decide(&run("a", 1), time(NOW));
@@ -1309,7 +1321,7 @@ fn a_decision_among_ten_thousand_takes_less_than_a_millisecond() {
     for number in 0..10_000 {
         let namespace: Arc<str> = format!("team-{}", number % 50).into();
         let uid = Uid::new(&format!("00000000-0000-0000-0000-{number:012x}"));
-        book.see(
+        book.observe_run(
             &Run {
                 uid,
                 namespace,
@@ -1394,25 +1406,31 @@ fn a_claim_ends_when_its_pods_do_and_not_when_its_quota_does() {
             stays,
         ),
     ] {
-        let mut books = Books::default();
+        let mut books = Ledgers::default();
         books.adopt(terms(&json!({})), time(NOW - 60));
         books.refer("check", Some("b"), time(NOW - 60));
-        books.book_mut("b").unwrap().set_own_limits(BTreeMap::new());
+        books
+            .ledger_mut("b")
+            .unwrap()
+            .set_own_limits(BTreeMap::new());
         let running = workload(owner, 3600, &json!([admitted]), true);
-        books.see(
-            Seen::Workload(&running, &Family::of(&running, [])),
+        books.observe_workload(
+            WorkloadEvent::Applied(&running, &Family::of(&running, [])),
             time(NOW - 5),
         );
         let mut last = running;
         if let Some((conditions, reserved)) = next {
             last = workload(owner, 3600, conditions, reserved);
-            books.see(Seen::Workload(&last, &Family::of(&last, [])), time(NOW));
+            books.observe_workload(
+                WorkloadEvent::Applied(&last, &Family::of(&last, [])),
+                time(NOW),
+            );
         }
         if gone {
-            books.see(Seen::Gone(&last), time(NOW));
+            books.observe_workload(WorkloadEvent::Removed(&last), time(NOW));
         }
         let account = Account::Namespace("n".into());
-        let book = books.book("b").unwrap();
+        let book = books.ledger("b").unwrap();
         let period = book.period(time(NOW)).unwrap();
         let settling = book.balance(&account, period, time(NOW)).committed.settling;
         let rate = Rate::of(10_000, Amount::units(1), 1);

@@ -151,7 +151,7 @@ impl Schedule {
     }
 
     /// The period in a word: `week`, `term`.
-    pub fn word(&self) -> &'static str {
+    pub fn unit_name(&self) -> &'static str {
         match self {
             Self::Calendar { calendar, .. } => calendar.word(),
             Self::Term(_) => "term",

@@ -30,10 +30,10 @@ impl BudgetSpec {
         }
         for (number, pool) in self.pools.iter().enumerate() {
             let field = format!("spec.pools[{number}].namespaceSelector");
-            crate::terms::Selector::new(&pool.namespace_selector)
+            crate::config::Selector::new(&pool.namespace_selector)
                 .map_err(|problem| Invalid::new(field, problem))?;
         }
-        crate::terms::ExemptTerms::new(&self.exempt)?;
+        crate::config::ExemptTerms::new(&self.exempt)?;
         let safety = self.estimate.safety_factor;
         if safety.is_some_and(|factor| {
             factor < "0.5".parse().unwrap_or_default() || factor > crate::money::Amount::units(100)

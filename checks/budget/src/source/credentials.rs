@@ -79,7 +79,7 @@ impl Credentials {
     }
 
     /// Whether the server of `uri` may be asked without credentials.
-    pub(crate) fn allow_asking(&self, uri: &http::Uri) -> Result<(), String> {
+    pub(crate) fn allow_request(&self, uri: &http::Uri) -> Result<(), String> {
         let origin = Origin::of(uri)?;
         if self.servers.is_empty() || self.server(&origin).is_some() {
             Ok(())
@@ -305,7 +305,7 @@ mod tests {
                 assert!(!asked && sent.is_none(), "{url}");
                 continue;
             };
-            assert_eq!(credentials.allow_asking(&uri).is_ok(), asked, "{url}");
+            assert_eq!(credentials.allow_request(&uri).is_ok(), asked, "{url}");
             let folder = credentials.allow_sending(&uri).ok();
             assert_eq!(folder, sent.map(Path::new), "{url}");
         }

@@ -12,14 +12,14 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 use serde_json::json;
 
-use super::http::{Ask, Http, Reply, check_status, secret_header};
+use super::http::{Http, HttpRequest, HttpResponse, check_status, secret_header};
 use super::samples::at_most;
-use super::{Answer, Note, Question, Source, SourceError, brief};
+use super::{Source, SourceError, SourceWarning, SpendQuery, SpendReport, brief};
 use crate::ledger::Observation;
 use crate::money::Amount;
 use crate::resource::DatadogSource;
 
-const WHO: &str = "Datadog";
+const GROUP_LABELS: &str = "Datadog";
 /// The buckets into which values are summed: a quarter of an hour divides every zone's offset, and a week has 672 of them (at most 1,500 are given).
 const BUCKET: i64 = 900;
 /// How many namespaces an answer may name.
@@ -53,7 +53,12 @@ impl Datadog {
         }
     }
 
-    async fn send(&self, method: Method, path: &str, body: &str) -> Result<Reply, SourceError> {
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: &str,
+    ) -> Result<HttpResponse, SourceError> {
         let reply = self.send_once(method.clone(), path, body).await?;
         // Keys may have been rotated between their reading and their use.
         if matches!(reply.status.as_u16(), 401 | 403) {
@@ -68,7 +73,7 @@ impl Datadog {
         method: Method,
         path: &str,
         body: &str,
-    ) -> Result<Reply, SourceError> {
+    ) -> Result<HttpResponse, SourceError> {
         let credentials = self.http.credentials();
         let base = self
             .spec
@@ -88,8 +93,8 @@ impl Datadog {
             (CONTENT_TYPE, HeaderValue::from_static("application/json")),
         ];
         self.http
-            .ask(Ask {
-                who: WHO,
+            .send(HttpRequest {
+                who: GROUP_LABELS,
                 method,
                 url: &url,
                 headers,
@@ -102,7 +107,7 @@ impl Datadog {
     /// One number for each namespace, if the site has that.
     async fn scalar(
         &self,
-        question: &Question,
+        question: &SpendQuery,
     ) -> Result<Option<(BTreeMap<String, f64>, bool)>, SourceError> {
         let query = json!({"data_source": "metrics", "name": "spent", "query": summed(&self.spec.query, BUCKET), "aggregator": "sum"});
         let attributes = json!({
@@ -141,10 +146,10 @@ impl Datadog {
         Ok((series(&reply)?, is_running_out(&reply.headers)))
     }
 
-    async fn answer(&self, question: Question) -> Result<Answer, SourceError> {
+    async fn answer(&self, question: SpendQuery) -> Result<SpendReport, SourceError> {
         let mut observation = Observation::of(question.period, question.at);
         if question.at <= question.period.start {
-            return Ok(Answer {
+            return Ok(SpendReport {
                 observation,
                 notes: Vec::new(),
             });
@@ -186,20 +191,20 @@ impl Datadog {
             if let Some(amount) = Amount::measured(value) {
                 observation.spent.insert(namespace, amount);
             } else {
-                notes.push(Note::NotANumber(namespace.to_string()));
+                notes.push(SourceWarning::NotANumber(namespace.to_string()));
                 observation.unknown.insert(namespace);
             }
         }
         if observation.spent.is_empty() && observation.unknown.is_empty() {
-            notes.push(Note::NoSpendMatched);
+            notes.push(SourceWarning::NoSpendMatched);
         }
-        notes.extend(slow.then_some(Note::SlowDown));
-        Ok(Answer { observation, notes })
+        notes.extend(slow.then_some(SourceWarning::SlowDown));
+        Ok(SpendReport { observation, notes })
     }
 }
 
 impl Source for Datadog {
-    fn ask(&self, question: Question) -> BoxFuture<'_, Result<Answer, SourceError>> {
+    fn ask(&self, question: SpendQuery) -> BoxFuture<'_, Result<SpendReport, SourceError>> {
         self.answer(question).boxed()
     }
 
@@ -234,7 +239,7 @@ struct Errors {
     error: String,
 }
 
-fn check(reply: &Reply) -> Result<(), SourceError> {
+fn check(reply: &HttpResponse) -> Result<(), SourceError> {
     let said = || {
         let errors: Errors = serde_json::from_slice(&reply.body).unwrap_or(Errors {
             errors: Vec::new(),
@@ -256,14 +261,14 @@ fn check(reply: &Reply) -> Result<(), SourceError> {
         })
     };
     match reply.status.as_u16() {
-        400 => Err(SourceError::BadQuery(WHO, said())),
-        422 => Err(SourceError::QueryFailed(WHO, said())),
-        _ => check_status(WHO, reply),
+        400 => Err(SourceError::BadQuery(GROUP_LABELS, said())),
+        422 => Err(SourceError::QueryFailed(GROUP_LABELS, said())),
+        _ => check_status(GROUP_LABELS, reply),
     }
 }
 
 fn bad(error: &dyn std::fmt::Display) -> SourceError {
-    SourceError::BadResponse(WHO, brief(&error.to_string()))
+    SourceError::BadResponse(GROUP_LABELS, brief(&error.to_string()))
 }
 
 #[derive(Deserialize)]
@@ -301,7 +306,7 @@ enum Cell {
 }
 
 /// A scalar answer: one column of namespaces and one of numbers. A value that is missing is nothing.
-fn columns(reply: &Reply, label: &str) -> Result<BTreeMap<String, f64>, SourceError> {
+fn columns(reply: &HttpResponse, label: &str) -> Result<BTreeMap<String, f64>, SourceError> {
     check(reply)?;
     let scalar: Scalar = serde_json::from_slice(&reply.body).map_err(|error| bad(&error))?;
     let wrong = |what: &str| SourceError::WrongShape(what.to_owned(), label.to_owned());
@@ -399,13 +404,15 @@ impl Series {
 }
 
 /// A time series answer. Datadog says 200 to failures too; its body tells.
-fn series(reply: &Reply) -> Result<Vec<Series>, SourceError> {
+fn series(reply: &HttpResponse) -> Result<Vec<Series>, SourceError> {
     check(reply)?;
     let answer: Timeseries = serde_json::from_slice(&reply.body).map_err(|error| bad(&error))?;
     match answer.error {
-        Some(error) if !error.is_empty() => Err(SourceError::QueryFailed(WHO, brief(&error))),
+        Some(error) if !error.is_empty() => {
+            Err(SourceError::QueryFailed(GROUP_LABELS, brief(&error)))
+        }
         _ if answer.status != "ok" => Err(SourceError::QueryFailed(
-            WHO,
+            GROUP_LABELS,
             brief(&format!("status {:?}", answer.status)),
         )),
         _ => Ok(answer.series),

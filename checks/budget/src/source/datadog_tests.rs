@@ -2,8 +2,8 @@ use http::StatusCode;
 
 use super::*;
 
-fn reply(status: u16, body: &str) -> Reply {
-    Reply::new(
+fn reply(status: u16, body: &str) -> HttpResponse {
+    HttpResponse::new(
         StatusCode::from_u16(status).unwrap(),
         HeaderMap::new(),
         body,

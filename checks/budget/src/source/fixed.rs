@@ -3,7 +3,7 @@
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 
-use super::{Answer, Question, Source, SourceError};
+use super::{Source, SourceError, SpendQuery, SpendReport};
 use crate::ledger::Observation;
 use crate::resource::FixedSource;
 
@@ -19,7 +19,7 @@ impl Fixed {
 }
 
 impl Source for Fixed {
-    fn ask(&self, question: Question) -> BoxFuture<'_, Result<Answer, SourceError>> {
+    fn ask(&self, question: SpendQuery) -> BoxFuture<'_, Result<SpendReport, SourceError>> {
         let observation = Observation {
             spent: self
                 .0
@@ -29,7 +29,7 @@ impl Source for Fixed {
                 .collect(),
             ..Observation::of(question.period, question.at)
         };
-        ready(Ok(Answer {
+        ready(Ok(SpendReport {
             observation,
             notes: Vec::new(),
         }))

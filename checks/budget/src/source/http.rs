@@ -36,7 +36,7 @@ pub struct Http {
 
 /// One answer.
 #[derive(Debug)]
-pub(crate) struct Reply {
+pub(crate) struct HttpResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
@@ -44,7 +44,7 @@ pub(crate) struct Reply {
     _room: Option<OwnedSemaphorePermit>,
 }
 
-impl Reply {
+impl HttpResponse {
     #[cfg(test)]
     pub(crate) fn new(status: StatusCode, headers: HeaderMap, body: &str) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl Reply {
 }
 
 /// One question.
-pub(crate) struct Ask<'a> {
+pub(crate) struct HttpRequest<'a> {
     /// What is asked, in a word for errors.
     pub(crate) who: &'static str,
     pub(crate) method: Method,
@@ -91,22 +91,22 @@ impl Http {
     }
 
     /// Asks, and reads the whole answer. Redirects are not followed: credentials would follow them.
-    pub(crate) async fn ask(&self, ask: Ask<'_>) -> Result<Reply, SourceError> {
+    pub(crate) async fn send(&self, ask: HttpRequest<'_>) -> Result<HttpResponse, SourceError> {
         let who = ask.who;
-        match tokio::time::timeout(self.deadline, self.ask_patiently(ask)).await {
+        match tokio::time::timeout(self.deadline, self.send_with_retries(ask)).await {
             Ok(reply) => reply,
             Err(_) => Err(SourceError::TimedOut(who, self.deadline)),
         }
     }
 
-    async fn ask_patiently(&self, ask: Ask<'_>) -> Result<Reply, SourceError> {
+    async fn send_with_retries(&self, ask: HttpRequest<'_>) -> Result<HttpResponse, SourceError> {
         let who = ask.who;
         let unreachable = |problem: String| SourceError::Unreachable(who, brief(&problem));
         let uri: http::Uri = ask
             .url
             .parse()
             .map_err(|_| unreachable("its URL makes no sense".to_owned()))?;
-        self.credentials.allow_asking(&uri).map_err(unreachable)?;
+        self.credentials.allow_request(&uri).map_err(unreachable)?;
         // Nothing secret leaves for another server than the one that it was read for.
         if ask.headers.iter().any(|(_, value)| value.is_sensitive()) {
             self.credentials
@@ -133,7 +133,7 @@ impl Http {
             ));
         }
         let room = Arc::clone(&self.room).acquire_owned().await.ok();
-        Ok(Reply {
+        Ok(HttpResponse {
             status: head.status,
             headers: head.headers,
             body: whole(body).await.map_err(|problem| {
@@ -241,7 +241,7 @@ pub(crate) fn secret_header(
 }
 
 /// What a status means that no API of ours explains: authentication, throttling, outage, and anything that is no answer.
-pub(crate) fn check_status(who: &'static str, reply: &Reply) -> Result<(), SourceError> {
+pub(crate) fn check_status(who: &'static str, reply: &HttpResponse) -> Result<(), SourceError> {
     let text = || {
         brief(&String::from_utf8_lossy(
             &reply.body[..reply.body.len().min(1024)],

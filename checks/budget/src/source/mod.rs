@@ -29,7 +29,7 @@ pub use prometheus::Prometheus;
 
 /// One question to a source.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Question {
+pub struct SpendQuery {
     /// About what has been spent since the start of this period,
     pub period: Period,
     /// up to this moment.
@@ -40,16 +40,16 @@ pub struct Question {
 
 /// A usable answer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct SpendReport {
     /// What was spent.
     pub observation: Observation,
     /// What was odd about it.
-    pub notes: Vec<Note>,
+    pub notes: Vec<SourceWarning>,
 }
 
 /// What was odd about an answer that is of use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Note {
+pub enum SourceWarning {
     /// A namespace was named several times, with different other labels. Its amounts were added.
     Duplicate(String),
     /// A namespace's figure is no money.
@@ -78,7 +78,7 @@ pub enum Note {
     SlowDown,
 }
 
-impl Answer {
+impl SpendReport {
     /// Subtracts what was not spent.
     #[must_use]
     pub fn corrected(mut self, corrections: &[Correction]) -> Self {
@@ -91,7 +91,7 @@ impl Answer {
                 continue;
             };
             *spent = spent.less(correction.overstated);
-            self.notes.push(Note::Corrected {
+            self.notes.push(SourceWarning::Corrected {
                 namespace: correction.namespace.clone(),
                 overstated: correction.overstated,
                 by: correction.by.clone(),
@@ -115,7 +115,7 @@ impl Answer {
         observation.spent.retain(|name, _| is_namespace_name(name));
         observation.unknown.retain(|name| is_namespace_name(name));
         self.notes.retain(|note| match note {
-            Note::Duplicate(name) | Note::NotANumber(name) => {
+            SourceWarning::Duplicate(name) | SourceWarning::NotANumber(name) => {
                 let valid = is_namespace_name(name);
                 if !valid {
                     invalid.insert(name.as_str().into());
@@ -125,7 +125,7 @@ impl Answer {
             _ => true,
         });
         if let Some(first) = invalid.first() {
-            self.notes.push(Note::InvalidNames {
+            self.notes.push(SourceWarning::InvalidNames {
                 count: u64::try_from(invalid.len()).unwrap_or(u64::MAX),
                 example: brief(&format!("{first:?}")),
             });
@@ -204,7 +204,7 @@ impl SourceError {
     }
 
     /// The same for metrics.
-    pub fn word(&self) -> &'static str {
+    pub fn label(&self) -> &'static str {
         match self {
             Self::Unreachable(..) => "unreachable",
             Self::TimedOut(..) => "timeout",
@@ -245,7 +245,7 @@ impl SourceError {
 /// Something that knows what has been spent.
 pub trait Source: Send + Sync {
     /// Asks it.
-    fn ask(&self, question: Question) -> BoxFuture<'_, Result<Answer, SourceError>>;
+    fn ask(&self, question: SpendQuery) -> BoxFuture<'_, Result<SpendReport, SourceError>>;
 
     /// The seconds to which the moment of a question is rounded down.
     fn step(&self) -> i64 {

@@ -11,9 +11,9 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::http::{Ask, Http, Reply, check_status, secret_header};
-use super::samples::{self, Sample};
-use super::{Answer, Note, Question, Source, SourceError, brief};
+use super::http::{Http, HttpRequest, HttpResponse, check_status, secret_header};
+use super::samples::{self, MARK, Sample};
+use super::{Source, SourceError, SourceWarning, SpendQuery, SpendReport, brief};
 use crate::ledger::Observation;
 use crate::money::Amount;
 use crate::resource::{Auth, PrometheusSource, Shape};
@@ -25,8 +25,6 @@ const SKEW: i64 = 60;
 const NAMED: usize = 200;
 /// For how long Prometheus looks back for a sample.
 const LOOK_BACK: u64 = 300;
-/// The mark on the parts of the probe's answer that are not about the freshness metric.
-pub(super) const MARK: &str = "budget_check_probe";
 /// Its value on what is about the period's beginning,
 const START: &str = "start";
 /// and on what is about the namespaces that have a sample now.
@@ -62,7 +60,7 @@ impl Prometheus {
         vector(&reply, &self.label, &self.spec.allow_warnings)
     }
 
-    async fn post(&self, query: &str, at: Timestamp) -> Result<Reply, SourceError> {
+    async fn post(&self, query: &str, at: Timestamp) -> Result<HttpResponse, SourceError> {
         let url = format!("{}/api/v1/query", self.spec.url.trim_end_matches('/'));
         let body = form_urlencoded::Serializer::new(String::new())
             .append_pair("query", query)
@@ -75,7 +73,7 @@ impl Prometheus {
             .flatten()
             .collect();
         self.http
-            .ask(Ask {
+            .send(HttpRequest {
                 who: WHO,
                 method: Method::POST,
                 url: &url,
@@ -111,12 +109,12 @@ impl Prometheus {
         secret_header(AUTHORIZATION, &value).map(Some)
     }
 
-    async fn answer(&self, question: Question) -> Result<Answer, SourceError> {
+    async fn answer(&self, question: SpendQuery) -> Result<SpendReport, SourceError> {
         let step = self.sample_seconds();
         let elapsed = question.period.elapsed(question.at);
         if elapsed < step {
             // `[0s]` is no range; nothing can have been spent yet.
-            return Ok(Answer {
+            return Ok(SpendReport {
                 observation: Observation::of(
                     question.period,
                     question.at.min(question.period.start),
@@ -138,7 +136,7 @@ impl Prometheus {
 }
 
 impl Source for Prometheus {
-    fn ask(&self, question: Question) -> BoxFuture<'_, Result<Answer, SourceError>> {
+    fn ask(&self, question: SpendQuery) -> BoxFuture<'_, Result<SpendReport, SourceError>> {
         self.answer(question).boxed()
     }
 
@@ -148,7 +146,7 @@ impl Source for Prometheus {
 }
 
 /// The query for what was spent in the `elapsed` seconds since the period began.
-fn spend(spec: &PrometheusSource, label: &str, question: &Question, elapsed: u64) -> String {
+fn spend(spec: &PrometheusSource, label: &str, question: &SpendQuery, elapsed: u64) -> String {
     let query = filled(&spec.query, question, elapsed);
     match spec.shape {
         Shape::Rate => {
@@ -165,7 +163,7 @@ fn spend(spec: &PrometheusSource, label: &str, question: &Question, elapsed: u64
 
 /// The probe: the newest sample of each raw metric, whether there was one when the period began, and
 /// of which namespaces the query has a sample now.
-fn probe(spec: &PrometheusSource, label: &str, question: &Question, elapsed: u64) -> String {
+fn probe(spec: &PrometheusSource, label: &str, question: &SpendQuery, elapsed: u64) -> String {
     let metric = &spec.freshness;
     let newest = |metric: &str| match &spec.freshness_by {
         None => format!("max(timestamp({metric}))"),
@@ -192,7 +190,7 @@ fn probe(spec: &PrometheusSource, label: &str, question: &Question, elapsed: u64
     probe
 }
 
-fn filled(query: &str, question: &Question, elapsed: u64) -> String {
+fn filled(query: &str, question: &SpendQuery, elapsed: u64) -> String {
     query
         .replace("{{elapsed}}", &elapsed.to_string())
         .replace(
@@ -243,7 +241,7 @@ struct Data {
 
 /// The vector in `reply`.
 pub(crate) fn vector(
-    reply: &Reply,
+    reply: &HttpResponse,
     label: &str,
     allowed: &[String],
 ) -> Result<Vec<Sample>, SourceError> {
@@ -348,8 +346,8 @@ fn read(
     spent: &[Sample],
     freshness: Freshness,
     label: &str,
-    question: &Question,
-) -> Result<Answer, SourceError> {
+    question: &SpendQuery,
+) -> Result<SpendReport, SourceError> {
     let mut observation = Observation {
         covered: freshness.covered,
         current: freshness.current,
@@ -366,7 +364,7 @@ fn read(
         let Some(amount) = Amount::measured(sample.value) else {
             notes.insert(
                 format!("nan/{namespace}"),
-                Note::NotANumber(namespace.to_string()),
+                SourceWarning::NotANumber(namespace.to_string()),
             );
             observation.unknown.insert(namespace);
             continue;
@@ -374,7 +372,7 @@ fn read(
         if let Some(known) = observation.spent.get(&namespace).copied() {
             notes.insert(
                 format!("twice/{namespace}"),
-                Note::Duplicate(namespace.to_string()),
+                SourceWarning::Duplicate(namespace.to_string()),
             );
             observation.spent.insert(namespace, known + amount);
         } else {
@@ -384,8 +382,8 @@ fn read(
     for unknown in &observation.unknown {
         observation.spent.remove(unknown);
     }
-    let mut notes: Vec<Note> = notes.into_values().collect();
-    notes.extend(freshness.skew.map(Note::ClockSkew));
+    let mut notes: Vec<SourceWarning> = notes.into_values().collect();
+    notes.extend(freshness.skew.map(SourceWarning::ClockSkew));
     if observation.spent.is_empty() && observation.unknown.is_empty() {
         if unlabelled {
             return Err(SourceError::WrongShape(
@@ -393,9 +391,9 @@ fn read(
                 label.to_owned(),
             ));
         }
-        notes.push(Note::NoSpendMatched);
+        notes.push(SourceWarning::NoSpendMatched);
     }
-    Ok(Answer { observation, notes })
+    Ok(SpendReport { observation, notes })
 }
 
 pub(crate) fn validate(spec: &PrometheusSource) -> Result<(), (&'static str, String)> {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::prometheus::MARK;
+/// The mark on the parts of the probe's answer that are not about the freshness metric.
+pub(super) const MARK: &str = "budget_check_probe";
 
 /// How many samples an answer may have.
 const MOST: usize = 20_000;

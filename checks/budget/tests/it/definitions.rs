@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::stage::{Stage, budget, stage, unique};
+use super::harness::{Stage, budget, stage, unique};
 
 pub(crate) fn spec(source: Value) -> Value {
     json!({

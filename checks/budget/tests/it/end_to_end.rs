@@ -9,10 +9,10 @@ use kube::Api;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
-use super::folder::Folder;
+use super::harness::{Stage, eventually, stage_alone, unique};
 use super::program::{Program, install, output_to};
 use super::server::{Reply, Server};
-use super::stage::{Stage, eventually, stage_alone, unique};
+use super::temp_dir::Folder;
 
 /// A budget of `limit` a week, in which a CPU costs 1 for an hour.
 fn spec(server: &Server, limit: &str) -> Value {
@@ -130,7 +130,7 @@ async fn five_hundred_jobs_at_once_and_money_for_twenty() {
     );
 
     // Nothing changes, so nothing is written.
-    let writes = "kueue_check_requests_total{verb=\"patch\"";
+    let writes = "kueue_check_api_requests_total{verb=\"patch\"";
     tokio::time::sleep(Duration::from_secs(2)).await;
     let settled = program.metric(writes).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -187,7 +187,7 @@ async fn five_hundred_jobs_at_once_and_money_for_twenty() {
     }
 
     eventually("the Budget to show it too", async || {
-        let status = stage.get(&super::stage::budget(name, &Value::Null)).await["status"].clone();
+        let status = stage.get(&super::harness::budget(name, &Value::Null)).await["status"].clone();
         let account = &status["accounts"][0];
         (
             account["limit"] == "4" && account["spent"] == "3",
@@ -198,10 +198,10 @@ async fn five_hundred_jobs_at_once_and_money_for_twenty() {
     statement(stage, name);
 }
 
-/// What `statement` prints of the Budget and the namespace.
+/// What `balance` prints of the Budget and the namespace.
 fn statement(stage: &Stage, name: &str) {
     let kubeconfig = stage.access.kubeconfig().unwrap();
-    let (code, text, error) = output_to(&kubeconfig, &["statement", name, "-n", &stage.namespace]);
+    let (code, text, error) = output_to(&kubeconfig, &["balance", name, "-n", &stage.namespace]);
     assert_eq!(code, Some(0), "{error}");
     let line = |begins: &str| {
         let found = text.lines().find(|line| line.starts_with(begins));
@@ -223,7 +223,7 @@ fn statement(stage: &Stage, name: &str) {
         states("may start"),
         states("waits")
     );
-    let (code, _, error) = output_to(&kubeconfig, &["statement", "no-such-budget"]);
+    let (code, _, error) = output_to(&kubeconfig, &["balance", "no-such-budget"]);
     assert!(
         code != Some(0) && error.contains("the Budget") && error.contains("not found"),
         "{error}"
@@ -260,7 +260,7 @@ async fn a_new_process_keeps_what_was_given_and_gives_no_more() {
     let (code, text, error) = output_to(&kubeconfig, &["explain", "e", "-n", &stage.namespace]);
     assert_eq!(code, Some(0), "{error}");
     let statement = format!(
-        "`budget-check statement {name} --namespace {}`",
+        "`budget-check balance {name} --namespace {}`",
         stage.namespace
     );
     for said in [
@@ -283,7 +283,7 @@ pub(super) async fn everything_said(
     for (name, state, message) in stage.entries().await {
         said += &[name, state, message].concat();
     }
-    let budget = stage.get(&super::stage::budget(name, &Value::Null)).await;
+    let budget = stage.get(&super::harness::budget(name, &Value::Null)).await;
     said += &budget.to_string();
     let events: Api<Event> = Api::all(stage.client.clone());
     let events = events.list(&ListParams::default()).await.unwrap().items;

@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::PostParams;
 use serde_json::{Value, json};
 
-use super::stage::{Stage, eventually};
+use super::harness::{Stage, eventually};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_budget-check");
 

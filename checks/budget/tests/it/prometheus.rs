@@ -11,12 +11,12 @@ use axum::Router;
 use axum::routing::get;
 use kueue_check_budget::period::Period;
 use kueue_check_budget::resource::SourceSpec;
-use kueue_check_budget::source::{Answer, Credentials, Http, Question, SourceError, source};
+use kueue_check_budget::source::{Credentials, Http, SourceError, SpendQuery, SpendReport, source};
 use kueue_check_testenv::{Prometheus as Programs, or_skipped, prometheus};
 use serde_json::json;
 
-use super::folder::Folder;
-use super::stage::{eventually, stage_alone, timestamp, unique};
+use super::harness::{eventually, stage_alone, timestamp, unique};
+use super::temp_dir::Folder;
 
 /// The programs; `None`, with a word why, where they can't be had.
 fn programs() -> Option<Programs> {
@@ -144,7 +144,7 @@ impl Prometheus {
         patch: serde_json::Value,
         back: i64,
         length: i64,
-    ) -> Result<Answer, SourceError> {
+    ) -> Result<SpendReport, SourceError> {
         let mut spec = json!({"url": self.url, "query": "namespace:cost_per_hour:sum", "sampleInterval": "1s", "freshness": "pod_cost_per_hour"});
         for (key, value) in patch.as_object().unwrap() {
             spec[key] = value.clone();
@@ -157,7 +157,7 @@ impl Prometheus {
             end: second(at + 86_400),
         };
         source(&spec, &Http::new(Credentials::default()))
-            .ask(Question {
+            .ask(SpendQuery {
                 period,
                 at: second(at),
                 namespaces: Vec::new(),
@@ -166,7 +166,7 @@ impl Prometheus {
     }
 }
 
-fn spent(answer: &Answer, namespace: &str) -> f64 {
+fn spent(answer: &SpendReport, namespace: &str) -> f64 {
     answer
         .observation
         .spent
@@ -208,7 +208,7 @@ async fn what_is_measured_live_is_what_was_spent() {
         !second.observation.covered,
         "this server is younger than the period"
     );
-    let current = |answer: &Answer, namespace: &str| {
+    let current = |answer: &SpendReport, namespace: &str| {
         let current = answer.observation.current.as_ref();
         current.is_some_and(|current| current.contains(namespace))
     };

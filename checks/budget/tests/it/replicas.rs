@@ -7,12 +7,14 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use kube::CustomResourceExt;
-use kueue_check::{AdmissionCheckController, Background, Clock, Seen};
+use kueue_check::{AdmissionCheckController, BackgroundContext, Clock, WorkloadEvent};
 use kueue_check_budget::controller::BudgetCheck;
 use kueue_check_budget::resource::{Budget, NamespaceBudget};
-use kueue_check_budget::source::{Answer, Credentials, Fixed, Question, Source, SourceError};
+use kueue_check_budget::source::{
+    Credentials, Fixed, Source, SourceError, SpendQuery, SpendReport,
+};
 use kueue_check_sim::apiserver::{
-    ApiServer, Call, Faults, Patch, Request, RequestFault, Resource, Status, Verb,
+    ApiRequest, ApiServer, Faults, Patch, RequestFault, RequestInfo, Resource, Status, Verb,
 };
 use kueue_check_testenv::exposition::{Sample, parse};
 use serde_json::{Value, json};
@@ -20,7 +22,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::stage::budget;
+use super::harness::budget;
 
 /// A replica of the check, which leads or does not.
 pub(crate) struct Replica {
@@ -33,11 +35,11 @@ impl Replica {
     pub(crate) fn new(check: BudgetCheck, server: &ApiServer, clock: &Clock, leads: bool) -> Self {
         let (leads, acting) = watch::channel(leads);
         let check = Arc::new(check);
-        let context = Background::new(server.client(), clock.clone(), acting);
+        let context = BackgroundContext::new(server.client(), clock.clone(), acting);
         let background = Arc::clone(&check);
         let session = tokio::spawn(async move { background.background(context).await });
-        check.observe(Seen::Listing);
-        check.observe(Seen::Listed { unbroken: false });
+        check.observe(WorkloadEvent::ListStarted);
+        check.observe(WorkloadEvent::ListCompleted { continuous: false });
         Self {
             check,
             leads,
@@ -72,7 +74,7 @@ pub(crate) fn server(spent: &Value) -> (ApiServer, Clock) {
         "prices": [{"flavor": "*", "resources": {"cpu": "1"}}], "estimate": {"safetyFactor": "1", "defaultDuration": "59m30s", "overrunHorizon": "1h"},
     });
     let budgets = Resource::new("budget.kueue-check.dev", "v1alpha1", "budgets");
-    let made = server.call(&Call::new(Verb::Create, &budgets).body(budget("budget", &spec)));
+    let made = server.call(&ApiRequest::new(Verb::Create, &budgets).body(budget("budget", &spec)));
     assert_eq!(made.code, 201, "{}", made.body);
     (server, clock)
 }
@@ -104,7 +106,7 @@ async fn only_the_leader_shows_figures() {
         ("budget_committed", 0.0),
         ("budget_remaining", 6.0),
         ("budget_overspent", 0.0),
-        ("budget_held_workloads", 0.0),
+        ("budget_pending_workloads", 0.0),
     ];
     let of_accounts = |replica: &Replica| {
         let shown = replica.shows();
@@ -130,7 +132,7 @@ async fn only_the_leader_shows_figures() {
 struct Down;
 
 impl Source for Down {
-    fn ask(&self, _: Question) -> BoxFuture<'_, Result<Answer, SourceError>> {
+    fn ask(&self, _: SpendQuery) -> BoxFuture<'_, Result<SpendReport, SourceError>> {
         ready(Err(SourceError::Unavailable(
             "The source",
             503,
@@ -243,7 +245,7 @@ async fn a_wrong_figure_is_corrected_in_the_budget() {
     let correct = |overstated: &str, period: &str| {
         let correction = json!({"namespace": "default", "overstated": overstated, "periodStart": period,
             "by": "alice", "reason": "the exporter ran twice, OPS-12"});
-        let patch = Call::new(Verb::Patch(Patch::Merge), &budgets)
+        let patch = ApiRequest::new(Verb::Patch(Patch::Merge), &budgets)
             .name("budget")
             .body(json!({"spec": {"source": {"corrections": [correction]}}}));
         let answer = server.call(&patch);
@@ -278,7 +280,7 @@ async fn a_wrong_figure_is_corrected_in_the_budget() {
 struct Forbidden;
 
 impl Faults for Forbidden {
-    fn request(&self, request: &Request) -> Option<RequestFault> {
+    fn request(&self, request: &RequestInfo) -> Option<RequestFault> {
         let is_list = request.call.verb == Verb::List;
         let fails = is_list && request.call.resource.plural == "namespacebudgets";
         fails.then(|| RequestFault::Refuse {

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kueue_check::api::Workload;
-use kueue_check_budget::ledger::{Book, Decision, Reason, run_of};
+use kueue_check_budget::config::BudgetConfig;
+use kueue_check_budget::ledger::{BudgetLedger, Decision, HoldReason, run_of};
+use kueue_check_budget::messages::MessageFormatter;
 use kueue_check_budget::period::Period;
 use kueue_check_budget::resource::SourceSpec;
 use kueue_check_budget::source::{
-    AllowedServer, Answer, Credentials, Http, Note, Question, SourceError, source,
+    AllowedServer, Credentials, Http, SourceError, SourceWarning, SpendQuery, SpendReport, source,
 };
-use kueue_check_budget::terms::Terms;
-use kueue_check_budget::words::Words;
 use serde_json::{Value, json};
 
-use super::folder::Folder;
 use super::server::{Reply, Server, vector};
+use super::temp_dir::Folder;
 
 const AT: i64 = 1_795_251_600;
 
@@ -23,8 +23,8 @@ fn time(second: i64) -> jiff::Timestamp {
     jiff::Timestamp::from_second(second).unwrap()
 }
 
-fn question() -> Question {
-    Question {
+fn question() -> SpendQuery {
+    SpendQuery {
         period: Period {
             start: time(AT - 86_400),
             end: time(AT + 86_400),
@@ -47,13 +47,13 @@ async fn ask(
     server: &Server,
     patch: &Value,
     credentials: Credentials,
-) -> Result<Answer, SourceError> {
+) -> Result<SpendReport, SourceError> {
     source(&spec(&server.url, patch), &Http::new(credentials))
         .ask(question())
         .await
 }
 
-async fn answer_to(reply: Reply) -> Result<Answer, SourceError> {
+async fn answer_to(reply: Reply) -> Result<SpendReport, SourceError> {
     let server = Server::start().await;
     server.instead(Some(reply));
     ask(&server, &json!({}), Credentials::default()).await
@@ -71,7 +71,8 @@ fn error(kind: &str, text: &str) -> String {
 fn told(problem: &SourceError) -> String {
     let budget = json!({"unit": "USD", "period": {"calendar": "Week"}, "source": {"fixed": {}}, "namespaceLimits": {"default": "10"},
         "prices": [{"flavor": "*", "resources": {"cpu": "1"}}]});
-    let terms = Arc::new(Terms::of_spec("b", &serde_json::from_value(budget).unwrap()).unwrap());
+    let terms =
+        Arc::new(BudgetConfig::of_spec("b", &serde_json::from_value(budget).unwrap()).unwrap());
     let workload = Workload::from_json(json!({
         "metadata": {"namespace": "vision", "name": "w", "uid": "u"}, "spec": {"podSets": [{"name": "main", "count": 1, "template": {}}]},
         "status": {"conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2026-11-21T09:00:00Z"}],
@@ -79,7 +80,7 @@ fn told(problem: &SourceError) -> String {
             "admissionChecks": [{"name": "c", "state": "Pending"}]},
     }))
     .unwrap();
-    let mut book = Book::new(Arc::clone(&terms));
+    let mut book = BudgetLedger::new(Arc::clone(&terms));
     book.set_own_limits(BTreeMap::new());
     let now = time(AT);
     book.watched_since(now - jiff::SignedDuration::from_hours(2));
@@ -90,10 +91,10 @@ fn told(problem: &SourceError) -> String {
     let run = run_of(&workload, None, &terms, ["c"].into_iter()).unwrap();
     let decision = book.decide(&run, now);
     assert!(
-        matches!(decision, Decision::Hold(Reason::Stale { .. })),
+        matches!(decision, Decision::Hold(HoldReason::Stale { .. })),
         "{decision:?}"
     );
-    let verdict = Words {
+    let verdict = MessageFormatter {
         terms: &terms,
         workload: &workload,
         run: &run,
@@ -136,7 +137,7 @@ async fn each_unusable_answer_has_its_reason_pause_and_message() {
     ] {
         let shown = format!("{} {:.60}", reply.status, reply.body);
         let error = answer_to(reply).await.unwrap_err();
-        assert_eq!((error.reason(), error.word(), error.is_configuration()), (reason, word, inactive), "{shown}");
+        assert_eq!((error.reason(), error.label(), error.is_configuration()), (reason, word, inactive), "{shown}");
         let text = error.to_string();
         assert!(text.contains(says) && text.chars().count() < 400, "{shown}: {text}");
         let message = told(&error);
@@ -155,7 +156,7 @@ async fn each_unusable_answer_has_its_reason_pause_and_message() {
 }
 
 /// A server whose probe is fresh, and which answers the other query with `result`.
-async fn spending(samples: &[(&str, &str)]) -> Result<Answer, SourceError> {
+async fn spending(samples: &[(&str, &str)]) -> Result<SpendReport, SourceError> {
     let server = Server::start().await;
     let newest = json!({"metric": {}, "value": [AT, (AT - 7).to_string()]});
     let start = json!({"metric": {"budget_check_probe": "start"}, "value": [AT, "1"]});
@@ -211,12 +212,15 @@ async fn what_is_missing_odd_or_doubled_has_its_meaning() {
 
     let answer = spending(&[("vision", "1"), ("vision", "2")]).await.unwrap();
     assert_eq!(answer.observation.spent["vision"].to_string(), "3");
-    assert_eq!(answer.notes, [Note::Duplicate("vision".to_owned())]);
+    assert_eq!(
+        answer.notes,
+        [SourceWarning::Duplicate("vision".to_owned())]
+    );
 
     let answer = spending(&[]).await.unwrap();
     assert_eq!(
         (answer.observation.spent.len(), answer.notes),
-        (0, vec![Note::NoSpendMatched])
+        (0, vec![SourceWarning::NoSpendMatched])
     );
     // `or vector(0)` turns no data into a zero without a name.
     assert_eq!(
@@ -237,10 +241,11 @@ async fn what_is_missing_odd_or_doubled_has_its_meaning() {
 }
 
 /// A book of which a job of `vision` has run for so many seconds and costs `cpus` an hour.
-fn running(seconds: i64, cpus: &str) -> Book {
+fn running(seconds: i64, cpus: &str) -> BudgetLedger {
     let budget = json!({"unit": "USD", "period": {"calendar": "Week"}, "source": {"fixed": {}}, "namespaceLimits": {"default": "100"},
         "prices": [{"flavor": "*", "resources": {"cpu": "1"}}]});
-    let terms = Arc::new(Terms::of_spec("b", &serde_json::from_value(budget).unwrap()).unwrap());
+    let terms =
+        Arc::new(BudgetConfig::of_spec("b", &serde_json::from_value(budget).unwrap()).unwrap());
     let since = time(AT - seconds).to_string();
     let is = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": since});
     let workload = Workload::from_json(json!({
@@ -250,11 +255,11 @@ fn running(seconds: i64, cpus: &str) -> Book {
             "admissionChecks": [{"name": "c", "state": "Ready"}]},
     }))
     .unwrap();
-    let mut book = Book::new(Arc::clone(&terms));
+    let mut book = BudgetLedger::new(Arc::clone(&terms));
     book.set_own_limits(BTreeMap::new());
     book.watched_since(time(AT - 7200));
     let run = run_of(&workload, None, &terms, ["c"].into_iter()).unwrap();
-    book.see(&run, time(AT - seconds));
+    book.observe_run(&run, time(AT - seconds));
     book
 }
 
@@ -290,7 +295,7 @@ async fn a_job_that_runs_and_is_in_no_figure_is_not_free() {
             .unwrap();
         let mut book = running(seconds, cpus);
         book.observe(&answer.observation, time(AT));
-        let account = kueue_check_budget::terms::Account::Namespace("vision".into());
+        let account = kueue_check_budget::config::Account::Namespace("vision".into());
         assert_eq!(book.watermark(&account) == Some(AT), is_known, "{case}");
     }
 }
@@ -375,7 +380,7 @@ async fn the_queries_are_those_of_the_shapes_and_nothing_is_asked_before_there_c
         assert_eq!(asked, [(probe, AT), (expected.to_owned(), AT)]);
     }
     let server = Server::start().await;
-    let early = Question {
+    let early = SpendQuery {
         at: time(AT - 86_400 + 59),
         ..question()
     };
@@ -592,7 +597,7 @@ async fn datadogs_keys_are_sent_nowhere_unless_the_deployment_says_where() {
 #[tokio::test]
 async fn a_server_is_trusted_by_the_authority_that_is_named() {
     // The API server is the one real server with a certificate of its own here; it has no queries, and says so.
-    let Some(stage) = super::stage::stage().await else {
+    let Some(stage) = super::harness::stage().await else {
         return;
     };
     let kubeconfig = std::fs::read(stage.access.kubeconfig().unwrap()).unwrap();

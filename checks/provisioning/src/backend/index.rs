@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kube::runtime::watcher::Event;
-use kueue_check::Wake;
+use kueue_check::Trigger;
 use kueue_check::api::Uid;
 use tokio::sync::watch;
 
@@ -48,7 +48,7 @@ struct State {
 
 /// A PodTemplate as it was seen, and the Workload that owns it, if one does.
 #[derive(Clone, Debug)]
-pub(super) struct SeenTemplate {
+pub(super) struct CachedTemplate {
     pub(super) workload: Option<Uid>,
     pub(super) template: OwnTemplate,
 }
@@ -89,7 +89,7 @@ impl Index {
     }
 
     /// Whether somebody has ever taken up a request of `class`.
-    pub fn is_answered(&self, class: &str) -> bool {
+    pub fn is_class_handled(&self, class: &str) -> bool {
         let state = self.state();
         let mut all = state.requests.values().flatten();
         all.any(|request| &*request.class == class && request.phase != Phase::New)
@@ -166,11 +166,11 @@ impl Index {
     }
 
     /// Takes in what happened to requests. `None` is an object that is no request of a Workload.
-    pub(super) fn take(&self, event: Event<Option<CapacityRequest>>) -> Wake {
+    pub(super) fn take(&self, event: Event<Option<CapacityRequest>>) -> Trigger {
         match event {
             Event::Init => {
                 self.state().listing = Some(HashSet::new());
-                Wake::Nothing
+                Trigger::Ignore
             }
             Event::InitApply(Some(request)) => {
                 if let Some(listing) = &mut self.state().listing {
@@ -181,27 +181,27 @@ impl Index {
             Event::Apply(Some(request)) => self.wake(request),
             Event::Delete(Some(request)) => {
                 self.remove(&request);
-                Wake::Uid(request.workload)
+                Trigger::Uid(request.workload)
             }
             Event::InitDone => {
                 let vanished = self.drop_unlisted();
                 self.listed.send_modify(|listed| listed.0 = true);
                 if vanished {
-                    Wake::Everything
+                    Trigger::AllWorkloads
                 } else {
-                    Wake::Nothing
+                    Trigger::Ignore
                 }
             }
-            Event::InitApply(None) | Event::Apply(None) | Event::Delete(None) => Wake::Nothing,
+            Event::InitApply(None) | Event::Apply(None) | Event::Delete(None) => Trigger::Ignore,
         }
     }
 
-    fn wake(&self, request: CapacityRequest) -> Wake {
+    fn wake(&self, request: CapacityRequest) -> Trigger {
         let workload = request.workload.clone();
         if self.put(request) {
-            Wake::Uid(workload)
+            Trigger::Uid(workload)
         } else {
-            Wake::Nothing
+            Trigger::Ignore
         }
     }
 
@@ -230,10 +230,10 @@ impl Index {
     }
 
     /// Takes in what happened to PodTemplates. They wake nobody: with the template that owns it a request goes too, and that does.
-    pub(super) fn take_template(&self, event: Event<SeenTemplate>) -> Wake {
+    pub(super) fn take_template(&self, event: Event<CachedTemplate>) -> Trigger {
         match event {
             Event::Init => self.state().listing_templates = Some(BTreeMap::new()),
-            Event::InitApply(SeenTemplate { workload, template }) => {
+            Event::InitApply(CachedTemplate { workload, template }) => {
                 if let (Some(workload), Some(listing)) =
                     (workload, &mut self.state().listing_templates)
                 {
@@ -246,12 +246,12 @@ impl Index {
                 drop(state);
                 self.listed.send_modify(|listed| listed.1 = true);
             }
-            Event::Apply(SeenTemplate {
+            Event::Apply(CachedTemplate {
                 workload: Some(workload),
                 template,
             }) => self.put_template(&workload, template),
-            Event::Apply(SeenTemplate { template, .. })
-            | Event::Delete(SeenTemplate { template, .. }) => {
+            Event::Apply(CachedTemplate { template, .. })
+            | Event::Delete(CachedTemplate { template, .. }) => {
                 let mut state = self.state();
                 state.templates.retain(|_, own| {
                     own.retain(|known| !known.is(&template.namespace, &template.name));
@@ -259,6 +259,6 @@ impl Index {
                 });
             }
         }
-        Wake::Nothing
+        Trigger::Ignore
     }
 }

@@ -16,7 +16,7 @@ pub use index::{Index, OwnTemplate};
 pub use provisioning_request::ProvisioningRequests;
 pub(crate) use templates::Templates;
 
-use crate::request::{CapacityRequest, Mark};
+use crate::request::{CapacityRequest, RequestAnnotations};
 
 /// A kind of object that asks for capacity.
 pub trait Backend: Send + Sync + 'static {
@@ -45,7 +45,7 @@ pub trait Backend: Send + Sync + 'static {
         &self,
         plan: &Plan,
         owner: &Value,
-    ) -> impl Future<Output = Result<Created, CreateError>> + Send;
+    ) -> impl Future<Output = Result<CreateOutcome, CreateError>> + Send;
 
     /// Deletes `request`. One that is gone already is deleted.
     ///
@@ -70,7 +70,7 @@ pub struct Plan {
     /// For whom.
     pub workload: Owner,
     /// What is written on it.
-    pub mark: Mark,
+    pub mark: RequestAnnotations,
     /// Who is to provision.
     pub class: String,
     /// The class's parameters.
@@ -110,11 +110,11 @@ pub struct Pods {
 
 /// What became of a create.
 #[derive(Clone, Debug)]
-pub enum Created {
+pub enum CreateOutcome {
     /// It was created.
     New(CapacityRequest),
     /// It was there: an earlier answer was lost, or was not seen yet.
-    Present(CapacityRequest),
+    AlreadyExists(CapacityRequest),
 }
 
 /// Why a request or a template was not created.
@@ -125,7 +125,7 @@ pub enum CreateError {
     Api(#[from] kube::Error),
     /// Another object has the name.
     #[error("{kind} \"{name}\" already exists and belongs to somebody else")]
-    NotOurs {
+    OwnedByAnother {
         /// The kind.
         kind: &'static str,
         /// The name.

@@ -12,7 +12,7 @@ use kueue_check::api::Uid;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::index::{OwnTemplate, SeenTemplate};
+use super::index::{CachedTemplate, OwnTemplate};
 use super::{
     ATTEMPT, CHECK, CreateError, Index, MANAGED, Plan, Pods, code, owner, owner_reference,
     watched_resource,
@@ -108,7 +108,7 @@ impl Templates {
         let labels = present.metadata.labels.as_ref();
         let managed = labels.and_then(|labels| labels.get(MANAGED.0));
         if managed.map(String::as_str) != Some(MANAGED.1) {
-            return Err(CreateError::NotOurs { kind: KIND, name });
+            return Err(CreateError::OwnedByAnother { kind: KIND, name });
         }
         let mut wanted = object(plan, pods)?;
         wanted.metadata.resource_version = present.metadata.resource_version;
@@ -154,13 +154,13 @@ fn object(plan: &Plan, pods: &Pods) -> Result<DynamicObject, CreateError> {
     serde_json::from_value(object).map_err(|error| CreateError::Api(kube::Error::SerdeError(error)))
 }
 
-fn seen(metadata: ObjectMeta) -> SeenTemplate {
+fn seen(metadata: ObjectMeta) -> CachedTemplate {
     let going = metadata.deletion_timestamp.is_some();
     let workload = owner(&metadata).map(|(uid, _)| uid).filter(|_| !going);
     let check = metadata
         .annotations
         .and_then(|mut annotations| annotations.remove(CHECK));
-    SeenTemplate {
+    CachedTemplate {
         workload,
         template: OwnTemplate {
             namespace: metadata.namespace.unwrap_or_default().into(),

@@ -125,7 +125,7 @@ impl Parameters for ProvisioningRequestConfig {
     }
 
     /// That of Kueue 0.19.2, without descriptions (`cargo xtask crds`).
-    fn definition_of_others() -> Option<CustomResourceDefinition> {
+    fn defined_elsewhere() -> Option<CustomResourceDefinition> {
         serde_json::from_str(include_str!("definition.json")).ok()
     }
 }

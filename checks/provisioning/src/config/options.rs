@@ -12,7 +12,7 @@ pub const PREFIX: &str = "provisioning.kueue-check.dev/";
 ///
 /// | annotation (after `provisioning.kueue-check.dev/`) | values | default |
 /// | --- | --- | --- |
-/// | `after-failure` | `Requeue`, `GiveBackQuota`, `KeepQuota` | `Requeue` |
+/// | `after-failure` | `Requeue`, `ReleaseQuota`, `KeepQuota` | `Requeue` |
 /// | `backoff-limit` | a number, `unlimited` | `spec.retryStrategy.backoffLimitCount` |
 /// | `no-capacity-limit` | a number, `unlimited` | counted with the others |
 /// | `backoff-from` | `Eviction`, `Creation` | `Eviction` |
@@ -41,7 +41,7 @@ pub enum AfterFailure {
     #[default]
     Requeue,
     /// Retry without delay: Kueue evicts at once and others get the quota; the next request is created when the backoff is over.
-    GiveBackQuota,
+    ReleaseQuota,
     /// No Retry: the check stays Pending, and the next request is created when the backoff is over (Kueue's former gate `KeepQuotaForProvReqRetry`).
     KeepQuota,
 }
@@ -102,9 +102,9 @@ impl Options {
                 "after-failure" => {
                     options.after_failure = match value.as_str() {
                         "Requeue" => AfterFailure::Requeue,
-                        "GiveBackQuota" => AfterFailure::GiveBackQuota,
+                        "ReleaseQuota" => AfterFailure::ReleaseQuota,
                         "KeepQuota" => AfterFailure::KeepQuota,
-                        _ => return Err(odd("Requeue, GiveBackQuota or KeepQuota")),
+                        _ => return Err(odd("Requeue, ReleaseQuota or KeepQuota")),
                     };
                 }
                 "backoff-limit" => {

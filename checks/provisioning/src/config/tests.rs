@@ -139,8 +139,8 @@ fn options_are_off_by_default_and_read_from_annotations() {
         AfterFailure::KeepQuota
     );
     assert_eq!(
-        read("after-failure", "GiveBackQuota").after_failure,
-        AfterFailure::GiveBackQuota
+        read("after-failure", "ReleaseQuota").after_failure,
+        AfterFailure::ReleaseQuota
     );
     assert_eq!(
         read("backoff-limit", "unlimited").backoff_limit,
@@ -204,7 +204,7 @@ fn an_annotation_overrides_a_parameter_of_the_config() {
 
 #[test]
 fn the_definition_that_validate_knows_is_kueues() {
-    let known = ProvisioningRequestConfig::definition_of_others().unwrap();
+    let known = ProvisioningRequestConfig::defined_elsewhere().unwrap();
     let mut all = kueue_check_sim::definitions::all().into_iter();
     let theirs = all.find(|definition| definition.metadata.name == known.metadata.name);
     assert!(Some(known) == theirs, "run `cargo xtask crds`");

@@ -1,12 +1,12 @@
 //! The controller: between the SDK, the decision and the backend.
 
-mod act;
-mod answer;
-mod gather;
-mod memory;
+mod cache;
+mod competing_controllers;
+mod effects;
+mod inputs;
 mod plan;
 mod release;
-mod rivals;
+mod verdict;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,12 +16,12 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::Client;
 use kueue_check::api::AdmissionCheck;
 use kueue_check::{
-    AdmissionCheckController, AfterAdmission, CheckError, CheckRequest, ControllerName, EventNote,
-    Inactive, OnFailure, ParametersProblem, Policy, Preview, ReleaseReason, Released, Reservation,
-    StateChange, Verdict, Wake, Watches,
+    AdmissionCheckController, AfterAdmission, CheckError, CheckEvent, CheckRequest, ControllerName,
+    Inactive, OnFailure, ParametersProblem, Policy, Preview, ReleaseOutcome, ReleaseReason,
+    Reservation, StateChange, Trigger, Verdict, Watches,
 };
 
-use self::memory::Memory;
+use self::cache::Cache;
 use crate::backend::{Backend, Index, ProvisioningRequests, Templates};
 use crate::config::{PARAMETER_ANNOTATIONS, ProvisioningRequestConfig};
 use crate::decide::{Step, decide};
@@ -44,7 +44,7 @@ pub struct CapacityCheck<B> {
     backend: B,
     index: Arc<Index>,
     templates: Templates,
-    memory: Arc<Mutex<Memory>>,
+    cache: Arc<Mutex<Cache>>,
 }
 
 impl ProvisioningCheck {
@@ -70,7 +70,7 @@ impl<B: Backend> CapacityCheck<B> {
             client,
             backend,
             index,
-            memory: Arc::default(),
+            cache: Arc::default(),
         }
     }
 }
@@ -82,18 +82,18 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
         self.name.clone()
     }
 
-    async fn check(
+    async fn evaluate(
         &self,
         request: CheckRequest<ProvisioningRequestConfig>,
     ) -> Result<Verdict, CheckError> {
         let Some((gathered, whole)) = self.gather(&request).await? else {
             return Ok(Verdict::unchanged());
         };
-        self.memory().orphans.remove(request.reservation());
+        self.cache().orphans.remove(request.reservation());
         let (workload, config) = (request.workload(), request.parameters());
         let facts = gathered.facts(&request);
         let decision = decide(&facts);
-        self.discard(workload.uid(), &decision.discard).await?;
+        self.discard(workload.uid(), &decision.delete).await?;
         match decision.step {
             Step::Create(new) => self.create(&request, &facts, new, whole).await,
             Step::Answer {
@@ -101,7 +101,7 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
                 request: about,
             } => {
                 let about = about.and_then(|name| self.find(workload.uid(), &name));
-                answer::verdict(&self.backend, answer, about.as_deref(), workload, config)
+                verdict::verdict(&self.backend, answer, about.as_deref(), workload, config)
             }
         }
     }
@@ -110,7 +110,7 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
         &self,
         request: CheckRequest<ProvisioningRequestConfig>,
     ) -> Result<Preview, CheckError> {
-        self.foresee(&request).await
+        self.forecast(&request).await
     }
 
     async fn activate(
@@ -119,7 +119,7 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
         config: &Arc<ProvisioningRequestConfig>,
     ) -> Result<(), Inactive> {
         if self.name.as_str() == KUEUES_CONTROLLER_NAME {
-            rivals::warn_of_kueue(&self.client, check.name()).await;
+            competing_controllers::warn_if_kueue_writes(&self.client, check.name()).await;
         }
         self.backend
             .available(&config.spec.provisioning_class_name)
@@ -130,17 +130,17 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
         &self,
         reservation: &Reservation,
         why: ReleaseReason,
-    ) -> Result<Released, CheckError> {
+    ) -> Result<ReleaseOutcome, CheckError> {
         self.release_reservation(reservation, why).await
     }
 
-    async fn outstanding(&self) -> Result<Vec<Reservation>, CheckError> {
+    async fn unreleased_reservations(&self) -> Result<Vec<Reservation>, CheckError> {
         self.index.ready().await;
-        Ok(self.left_over())
+        Ok(self.orphaned())
     }
 
     fn watches(&self) -> Watches {
-        let memory = Arc::clone(&self.memory);
+        let memory = Arc::clone(&self.cache);
         let sweep = futures::stream::unfold(memory, |memory| async move {
             loop {
                 tokio::time::sleep(SWEEP).await;
@@ -150,7 +150,7 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
                     .orphans
                     .is_empty();
                 if any {
-                    return Some((Wake::Outstanding, memory));
+                    return Some((Trigger::UnreleasedReservations, memory));
                 }
             }
         });
@@ -184,13 +184,13 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
         true
     }
 
-    fn without_parameters(&self, problem: &ParametersProblem<'_>) -> Option<String> {
+    fn on_parameters_unavailable(&self, problem: &ParametersProblem<'_>) -> Option<String> {
         // What only this check finds wrong, such as a missing definition, does not take away what is asked for already.
         (problem.reason == "ParametersNotFound").then(|| "the check is not active".to_owned())
     }
 
-    fn state_event(&self, change: &StateChange<'_>) -> EventNote {
-        answer::state_event(change)
+    fn state_change_event(&self, change: &StateChange<'_>) -> CheckEvent {
+        verdict::state_event(change)
     }
 
     fn permissions(&self) -> Vec<PolicyRule> {

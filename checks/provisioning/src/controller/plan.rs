@@ -10,15 +10,15 @@ use crate::backend::{Owner, Plan, Pods};
 use crate::config::ProvisioningRequestConfig;
 use crate::decide::NewRequest;
 use crate::names::{request_name, template_name};
-use crate::pods::{Inconsistent, TemplateError, merge, pod_template, wanted};
-use crate::request::Mark;
+use crate::pods::{MissingAssignment, TemplateError, merge, pod_template, wanted};
+use crate::request::RequestAnnotations;
 
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PlanError {
     /// Nothing can be planned for this Workload.
     #[error(transparent)]
-    Inconsistent(#[from] Inconsistent),
+    Inconsistent(#[from] MissingAssignment),
     /// A template can't be made.
     #[error("Error creating PodTemplate \"{name}\": {source}")]
     Template { name: String, source: TemplateError },
@@ -71,7 +71,7 @@ pub(super) fn plan(
             name: reservation.name().to_owned(),
             uid: reservation.uid().clone(),
         },
-        mark: Mark {
+        mark: RequestAnnotations {
             controller: controller.into(),
             check: check.into(),
             attempt: new.attempt,

@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 use kueue_check::api::Uid;
-use kueue_check::{CheckError, ReleaseReason, Released, Reservation};
+use kueue_check::{CheckError, ReleaseOutcome, ReleaseReason, Reservation};
 
-use super::memory::key;
+use super::cache::key;
 use super::{CapacityCheck, KUEUES_CONTROLLER_NAME};
 use crate::backend::{Backend, OwnTemplate};
 use crate::names::is_template_of;
@@ -28,25 +28,25 @@ impl<B: Backend> CapacityCheck<B> {
         &self,
         reservation: &Reservation,
         why: ReleaseReason,
-    ) -> Result<Released, CheckError> {
+    ) -> Result<ReleaseOutcome, CheckError> {
         self.index.ready().await;
         if let ReleaseReason::Replaced { .. } = why {
             // Its pods are those of the growth now, and were started by its request.
-            let mut memory = self.memory();
+            let mut memory = self.cache();
             let replaced = memory.replaced.entry(of_family(reservation)).or_default();
             replaced.insert(reservation.clone());
-            return Ok(Released::Done);
+            return Ok(ReleaseOutcome::Done);
         }
         self.release_requests(reservation, &why).await?;
         let family = of_family(reservation);
         if why != ReleaseReason::QuotaLost {
-            let replaced = self.memory().replaced.get(&family).cloned();
+            let replaced = self.cache().replaced.get(&family).cloned();
             for replaced in replaced.unwrap_or_default() {
                 self.release_requests(&replaced, &why).await?;
             }
-            self.memory().replaced.remove(&family);
+            self.cache().replaced.remove(&family);
         }
-        Ok(Released::Done)
+        Ok(ReleaseOutcome::Done)
     }
 
     async fn release_requests(
@@ -68,7 +68,7 @@ impl<B: Backend> CapacityCheck<B> {
         if !lost {
             self.delete_templates(reservation, &kept).await?;
         }
-        let mut memory = self.memory();
+        let mut memory = self.cache();
         memory.needed.remove(&key(reservation));
         memory.failures.remove(&key(reservation));
         if lost && kept.iter().any(|request| of_check(request)) {
@@ -105,9 +105,9 @@ impl<B: Backend> CapacityCheck<B> {
     }
 
     /// The reservations of requests whose Workloads may be gone: all of them once, then those whose quota was lost while they were kept.
-    pub(super) fn left_over(&self) -> Vec<Reservation> {
-        let mut memory = self.memory();
-        if std::mem::replace(&mut memory.swept, true) {
+    pub(super) fn orphaned(&self) -> Vec<Reservation> {
+        let mut memory = self.cache();
+        if std::mem::replace(&mut memory.listed_once, true) {
             return memory.orphans.iter().cloned().collect();
         }
         drop(memory);

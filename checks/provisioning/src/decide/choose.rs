@@ -23,7 +23,7 @@ pub(super) fn choose<'a>(facts: &Facts<'a>) -> Chosen<'a> {
             }
             continue;
         };
-        if !request.asks_for(class, facts.parameters) {
+        if !request.matches(class, facts.parameters) {
             discard.push(request.name.clone());
         } else if kept.is_none_or(|(_, best)| attempt > best) {
             let replaced = kept.replace((request, attempt));

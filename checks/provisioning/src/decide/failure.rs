@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use kueue_check::HumanDuration;
 use kueue_check::api::CheckState;
 
-use super::{Answer, Facts, NewRequest, Step, after, answer, remaining};
+use super::{CheckResult, Facts, NewRequest, Step, after, answer, remaining};
 use crate::config::{AfterFailure, BackoffFrom, Limit};
-use crate::request::{CapacityRequest, FailureKind, Phase, Tally};
+use crate::request::{CapacityRequest, FailureCounts, FailureKind, Phase};
 
 /// A failure.
 pub(super) struct Failure {
@@ -71,7 +71,7 @@ pub(super) fn follow(
     let tally = request.tally(attempt).plus(failure.kind);
     let message = failure.message.clone();
     if !may_follow(facts, attempt, tally, failure.kind) {
-        return answer(Answer::Rejected { message }, Some(request));
+        return answer(CheckResult::Rejected { message }, Some(request));
     }
     let delay = facts.config.spec.retry_strategy.delay(attempt);
     let message = format!("Retrying after {}: {message}", failure.what);
@@ -80,15 +80,15 @@ pub(super) fn follow(
     if !dealt_with {
         let delay = match facts.config.options.after_failure {
             AfterFailure::Requeue | AfterFailure::KeepQuota => delay,
-            AfterFailure::GiveBackQuota => Duration::ZERO,
+            AfterFailure::ReleaseQuota => Duration::ZERO,
         };
-        return answer(Answer::Retry { delay, message }, Some(request));
+        return answer(CheckResult::Retry { delay, message }, Some(request));
     }
     if let Some((due, wait)) = wait(facts, failure.at, delay) {
         let message = format!("{message} (the next attempt begins at {due:.0})");
         let recheck_in = Some(wait);
         return answer(
-            Answer::Pending {
+            CheckResult::Pending {
                 message,
                 recheck_in,
             },
@@ -116,7 +116,7 @@ fn wait(facts: &Facts<'_>, failed_at: Timestamp, delay: Duration) -> Option<(Tim
     let waits = match facts.config.options.after_failure {
         // Kueue has waited.
         AfterFailure::Requeue => facts.retry_count == 0,
-        AfterFailure::GiveBackQuota | AfterFailure::KeepQuota => true,
+        AfterFailure::ReleaseQuota | AfterFailure::KeepQuota => true,
     };
     let begin = backoff_from(facts, failed_at);
     let left = remaining(begin, delay, facts.now).filter(|_| waits)?;
@@ -132,7 +132,7 @@ pub(super) fn backoff_from(facts: &Facts<'_>, eviction: Timestamp) -> Timestamp 
 }
 
 /// Whether one more attempt may follow.
-fn may_follow(facts: &Facts<'_>, attempt: u32, tally: Tally, kind: FailureKind) -> bool {
+fn may_follow(facts: &Facts<'_>, attempt: u32, tally: FailureCounts, kind: FailureKind) -> bool {
     let options = &facts.config.options;
     let configured = facts.config.spec.retry_strategy.backoff_limit_count;
     let configured = Limit::AtMost(u32::try_from(configured).unwrap_or_default());

@@ -14,13 +14,13 @@ use jiff::{SignedDuration, Timestamp};
 use kueue_check::api::CheckState;
 
 use crate::config::{AfterFailure, OnFailedAfterAdmission, ProvisioningRequestConfig};
-use crate::request::{CapacityRequest, Phase, Tally};
+use crate::request::{CapacityRequest, FailureCounts, Phase};
 
 /// What is said where no capacity is needed.
 pub const NOT_NEEDED: &str = "the provisioning request is not needed";
 
 /// How long nobody may take up a request before that is said: autoscalers are silent about classes that they do not know.
-pub const SILENCE: Duration = Duration::from_mins(10);
+pub const UNHANDLED_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// All that is decided on.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +59,7 @@ pub struct Facts<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
     /// The requests to delete first: nobody wants them.
-    pub discard: Vec<Box<str>>,
+    pub delete: Vec<Box<str>>,
     /// What then.
     pub step: Step,
 }
@@ -72,7 +72,7 @@ pub enum Step {
     /// The check answers.
     Answer {
         /// What.
-        answer: Answer,
+        answer: CheckResult,
         /// The request that it is about, whose templates must be its own.
         request: Option<Box<str>>,
     },
@@ -84,14 +84,14 @@ pub struct NewRequest {
     /// Which attempt it is, from 1.
     pub attempt: u32,
     /// How the attempts before it failed.
-    pub tally: Tally,
+    pub tally: FailureCounts,
     /// The failed request whose place it takes, which is deleted once it is there.
     pub replaces: Option<Box<str>>,
 }
 
 /// What the check says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum CheckResult {
     /// The capacity is there, or none is needed.
     Ready {
         /// The message.
@@ -127,16 +127,16 @@ pub enum Answer {
 pub fn decide(facts: &Facts<'_>) -> Decision {
     let chosen = choose::choose(facts);
     let mut decision = Decision {
-        discard: chosen.discard,
-        step: answer(Answer::Unchanged { recheck_in: None }, None),
+        delete: chosen.discard,
+        step: answer(CheckResult::Unchanged { recheck_in: None }, None),
     };
     if !facts.needed {
         let kept = chosen.kept.iter();
         decision
-            .discard
+            .delete
             .extend(kept.map(|(request, _)| request.name.clone()));
         let message = NOT_NEEDED.to_owned();
-        decision.step = answer(Answer::Ready { message }, None);
+        decision.step = answer(CheckResult::Ready { message }, None);
         return decision;
     }
     decision.step = match chosen.kept {
@@ -146,7 +146,7 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     decision
 }
 
-fn answer(answer: Answer, request: Option<&CapacityRequest>) -> Step {
+fn answer(answer: CheckResult, request: Option<&CapacityRequest>) -> Step {
     let request = request.map(|request| request.name.clone());
     Step::Answer { answer, request }
 }
@@ -155,10 +155,10 @@ fn answer(answer: Answer, request: Option<&CapacityRequest>) -> Step {
 fn begin(facts: &Facts<'_>) -> Step {
     // A Ready check needs none: whoever deleted it, the capacity was there.
     if *facts.state != CheckState::Pending {
-        return answer(Answer::Unchanged { recheck_in: None }, None);
+        return answer(CheckResult::Unchanged { recheck_in: None }, None);
     }
     let attempt = facts.retry_count.saturating_add(1);
-    let gave_back = facts.config.options.after_failure == AfterFailure::GiveBackQuota;
+    let gave_back = facts.config.options.after_failure == AfterFailure::ReleaseQuota;
     if gave_back && facts.retry_count > 0 && !facts.admitted {
         // Kueue's reset set the state to Pending when it evicted.
         let delay = facts.config.spec.retry_strategy.delay(facts.retry_count);
@@ -167,7 +167,7 @@ fn begin(facts: &Facts<'_>) -> Step {
             let message = format!("attempt {attempt} begins at {:.0}", after(begin, delay));
             let recheck_in = Some(wait);
             return answer(
-                Answer::Pending {
+                CheckResult::Pending {
                     message,
                     recheck_in,
                 },
@@ -177,7 +177,7 @@ fn begin(facts: &Facts<'_>) -> Step {
     }
     Step::Create(NewRequest {
         attempt,
-        tally: Tally {
+        tally: FailureCounts {
             errors: facts.retry_count,
             no_capacity: 0,
         },
@@ -188,7 +188,7 @@ fn begin(facts: &Facts<'_>) -> Step {
 /// There is a request: its conditions, in their order.
 fn follow(facts: &Facts<'_>, request: &CapacityRequest, attempt: u32) -> Step {
     let say = |said| answer(said, Some(request));
-    let unchanged = Answer::Unchanged { recheck_in: None };
+    let unchanged = CheckResult::Unchanged { recheck_in: None };
     if let Some(failure) = failure::of(facts, request) {
         let ignore = facts.config.options.failed_after_admission == OnFailedAfterAdmission::Ignore;
         if facts.admitted && ignore {
@@ -197,34 +197,34 @@ fn follow(facts: &Facts<'_>, request: &CapacityRequest, attempt: u32) -> Step {
         return failure::follow(facts, request, attempt, &failure);
     }
     match &request.phase {
-        Phase::Revoked { message } => say(Answer::Rejected {
+        Phase::Revoked { message } => say(CheckResult::Rejected {
             message: message.to_string(),
         }),
-        Phase::Provisioned { message } => say(Answer::Ready {
+        Phase::Provisioned { message } => say(CheckResult::Ready {
             message: message.to_string(),
         }),
         // Failures have been dealt with; a booking that expires after admission is none.
         Phase::Failed { .. } | Phase::BookingExpired { .. } => say(unchanged),
         _ if facts.admitted && *facts.state == CheckState::Ready => say(unchanged),
-        Phase::Waiting { message } => say(Answer::Pending {
+        Phase::Waiting { message } => say(CheckResult::Pending {
             message: message.to_string(),
             recheck_in: timeout(facts, request),
         }),
-        Phase::Accepted => say(Answer::Unchanged {
+        Phase::Accepted => say(CheckResult::Unchanged {
             recheck_in: timeout(facts, request),
         }),
-        Phase::New => say(silence(facts, request)),
+        Phase::New => say(unhandled(facts, request)),
     }
 }
 
 /// Nobody has said anything about `request`.
-fn silence(facts: &Facts<'_>, request: &CapacityRequest) -> Answer {
-    let heard_of = remaining(request.created, SILENCE, facts.now);
+fn unhandled(facts: &Facts<'_>, request: &CapacityRequest) -> CheckResult {
+    let heard_of = remaining(request.created, UNHANDLED_TIMEOUT, facts.now);
     let message = match heard_of {
         Some(_) => String::new(),
         None => format!(
             "nobody has taken up the request for {} minutes: is there an autoscaler for the class \"{}\"?",
-            SILENCE.as_secs() / 60,
+            UNHANDLED_TIMEOUT.as_secs() / 60,
             request.class
         ),
     };
@@ -232,7 +232,7 @@ fn silence(facts: &Facts<'_>, request: &CapacityRequest) -> Answer {
         .into_iter()
         .flatten()
         .min();
-    Answer::Pending {
+    CheckResult::Pending {
         message,
         recheck_in,
     }

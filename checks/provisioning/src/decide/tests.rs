@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::config::ProvisioningRequestConfig;
-use crate::request::{FailureKind, Mark};
+use crate::request::{FailureKind, RequestAnnotations};
 use kueue_check::Parameters;
 use kueue_check::api::{ResourceVersion, Uid};
 
@@ -65,12 +65,12 @@ fn request(attempt: u32, phase: Phase) -> CapacityRequest {
         version: ResourceVersion::new("1"),
         workload: Uid::new("w"),
         workload_name: "wl".into(),
-        mark: Some(Mark {
+        mark: Some(RequestAnnotations {
             controller: "example.com/capacity".into(),
             check: "pr".into(),
             attempt,
             reserved: at(RESERVED).as_second(),
-            tally: Tally::default(),
+            tally: FailureCounts::default(),
             keep_failed: false,
             merged: BTreeMap::new(),
         }),
@@ -128,7 +128,10 @@ impl Case {
 
     /// The decision in a line.
     fn says(&self) -> String {
-        let Decision { discard, step } = self.decide();
+        let Decision {
+            delete: discard,
+            step,
+        } = self.decide();
         let discarded: Vec<String> = discard.iter().map(|name| format!("-{name} ")).collect();
         let discarded = discarded.concat();
         let seconds = |delay: Option<Duration>| {
@@ -144,18 +147,20 @@ impl Case {
                 format!("create {attempt}{replaces}")
             }
             Step::Answer { answer, .. } => match answer {
-                Answer::Ready { message } => format!("Ready: {message}"),
-                Answer::Pending {
+                CheckResult::Ready { message } => format!("Ready: {message}"),
+                CheckResult::Pending {
                     message,
                     recheck_in,
                 } => {
                     format!("Pending: {message}{}", seconds(recheck_in))
                 }
-                Answer::Unchanged { recheck_in } => format!("unchanged{}", seconds(recheck_in)),
-                Answer::Retry { delay, message } => {
+                CheckResult::Unchanged { recheck_in } => {
+                    format!("unchanged{}", seconds(recheck_in))
+                }
+                CheckResult::Retry { delay, message } => {
                     format!("Retry {}s: {message}", delay.as_secs())
                 }
-                Answer::Rejected { message } => format!("Rejected: {message}"),
+                CheckResult::Rejected { message } => format!("Rejected: {message}"),
             },
         };
         format!("{discarded}{said}")
@@ -531,7 +536,7 @@ fn quota_may_be_kept_between_attempts() {
 
 #[test]
 fn quota_may_be_given_back_during_the_backoff() {
-    let give_back = || config(&json!({}), &json!({"after-failure": "GiveBackQuota"}));
+    let give_back = || config(&json!({}), &json!({"after-failure": "ReleaseQuota"}));
     let fails = Case {
         config: give_back(),
         requests: vec![failed(1)],
@@ -555,7 +560,7 @@ fn quota_may_be_given_back_during_the_backoff() {
 
 #[test]
 fn the_backoff_may_count_from_the_workloads_creation() {
-    let options = json!({"after-failure": "GiveBackQuota", "backoff-from": "Creation"});
+    let options = json!({"after-failure": "ReleaseQuota", "backoff-from": "Creation"});
     let of = |now| Case {
         config: config(&json!({"backoffBaseSeconds": 600}), &options),
         retry_count: 1,
@@ -589,7 +594,7 @@ fn failures_for_want_of_capacity_may_be_counted_apart() {
         let attempt = errors + no_capacity + 1;
         let mut request = request(attempt, failure(kind));
         let mark = request.mark.as_mut().unwrap();
-        mark.tally = Tally {
+        mark.tally = FailureCounts {
             errors,
             no_capacity,
         };
@@ -630,7 +635,7 @@ fn failures_for_want_of_capacity_may_be_counted_apart() {
     };
     assert_eq!(
         next.tally,
-        Tally {
+        FailureCounts {
             errors: 0,
             no_capacity: 1
         }

@@ -3,14 +3,14 @@
 use kueue_check::api::Quantity;
 use serde_json::{Map, Value};
 
-use super::Wanted;
+use super::RequestedPodSet;
 use crate::config::MergePolicy;
 
 /// Pod sets that are asked for as one.
 #[derive(Clone, Debug)]
 pub struct Group<'a> {
     /// The one whose name, template and assignment count.
-    pub first: Wanted<'a>,
+    pub first: RequestedPodSet<'a>,
     /// The pods of all.
     pub count: u64,
     /// The names of the others.
@@ -18,7 +18,7 @@ pub struct Group<'a> {
 }
 
 /// `wanted`, with each merged into the first group that it is like. The assigned flavors are not compared, as by Kueue's own check.
-pub fn merge(wanted: Vec<Wanted<'_>>, policy: Option<MergePolicy>) -> Vec<Group<'_>> {
+pub fn merge(wanted: Vec<RequestedPodSet<'_>>, policy: Option<MergePolicy>) -> Vec<Group<'_>> {
     let mut groups: Vec<(Value, Group<'_>)> = Vec::new();
     for pods in wanted {
         let key = policy.map_or(Value::Null, |policy| likeness(pods.template, policy));

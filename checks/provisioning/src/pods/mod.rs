@@ -15,11 +15,11 @@ pub use template::{TemplateError, pod_template};
 /// The assignments do not fit the pod sets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("inconsistent podSet assignments: missing assignment for PodSet \"{0}\"")]
-pub struct Inconsistent(pub String);
+pub struct MissingAssignment(pub String);
 
 /// A pod set for which capacity is asked.
 #[derive(Clone, Debug)]
-pub struct Wanted<'a> {
+pub struct RequestedPodSet<'a> {
     /// Its name.
     pub name: &'a str,
     /// How many pods: as many as quota is reserved for, or as a growth asks for beyond those that run.
@@ -34,12 +34,12 @@ pub struct Wanted<'a> {
 /// `family` says what of its job runs.
 ///
 /// # Errors
-/// [`Inconsistent`] for the first of them without an assignment.
+/// [`MissingAssignment`] for the first of them without an assignment.
 pub fn wanted<'a>(
     workload: &'a Value,
     family: &Family,
     managed: &[String],
-) -> Result<Vec<Wanted<'a>>, Inconsistent> {
+) -> Result<Vec<RequestedPodSet<'a>>, MissingAssignment> {
     let mut wanted = Vec::new();
     for pod_set in candidates(workload, managed) {
         let pods = assigned(workload, family, pod_set)?;
@@ -51,12 +51,12 @@ pub fn wanted<'a>(
 /// Whether any capacity is needed. What comes after the first pod set that needs some is not looked at.
 ///
 /// # Errors
-/// [`Inconsistent`] for a pod set without an assignment that may need some.
+/// [`MissingAssignment`] for a pod set without an assignment that may need some.
 pub fn is_needed(
     workload: &Value,
     family: &Family,
     managed: &[String],
-) -> Result<bool, Inconsistent> {
+) -> Result<bool, MissingAssignment> {
     for pod_set in candidates(workload, managed) {
         if assigned(workload, family, pod_set)?.count > 0 {
             return Ok(true);
@@ -75,15 +75,15 @@ fn assigned<'a>(
     workload: &'a Value,
     family: &Family,
     pod_set: &'a Value,
-) -> Result<Wanted<'a>, Inconsistent> {
+) -> Result<RequestedPodSet<'a>, MissingAssignment> {
     let name = pod_set["name"].as_str().unwrap_or_default();
     let mut assignments = list(&workload["status"]["admission"]["podSetAssignments"]);
     let assignment = assignments
         .find(|assignment| assignment["name"] == pod_set["name"])
-        .ok_or_else(|| Inconsistent(name.to_owned()))?;
+        .ok_or_else(|| MissingAssignment(name.to_owned()))?;
     let planned = count(&pod_set["count"]).unwrap_or(1);
     let reserved = count(&assignment["count"]).unwrap_or(planned);
-    Ok(Wanted {
+    Ok(RequestedPodSet {
         name,
         count: if *family.role() == FamilyRole::Growth {
             // A growth that is scaled back keeps its assignment.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kueue_check::api::ResourceFlavor;
 use serde_json::{Map, Value, json};
 
-use super::Wanted;
+use super::RequestedPodSet;
 
 /// What Kueue adds to pods that are placed by topology: such a pod waits until its place is known.
 const TOPOLOGY_LABEL: &str = "kueue.x-k8s.io/tas";
@@ -38,7 +38,7 @@ pub enum TemplateError {
 /// # Errors
 /// See [`TemplateError`].
 pub fn pod_template(
-    pods: &Wanted<'_>,
+    pods: &RequestedPodSet<'_>,
     flavors: &BTreeMap<String, ResourceFlavor>,
 ) -> Result<Value, TemplateError> {
     let mut template = pods.template.clone();

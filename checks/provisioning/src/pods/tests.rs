@@ -79,7 +79,7 @@ fn whether_capacity_is_needed() {
     );
     assert_eq!(
         wanted(&partial, &whole(), &[]).unwrap_err(),
-        Inconsistent("second".to_owned())
+        MissingAssignment("second".to_owned())
     );
 }
 
@@ -153,7 +153,7 @@ fn merged(templates: &[Value], counts: &[u64], policy: Option<MergePolicy>) -> V
         .map(|number| format!("ps{number}"))
         .collect();
     let wanted = templates.iter().zip(counts).zip(&named);
-    let wanted = wanted.map(|((template, count), name)| Wanted {
+    let wanted = wanted.map(|((template, count), name)| RequestedPodSet {
         name,
         count: *count,
         template,
@@ -235,7 +235,7 @@ fn flavors() -> BTreeMap<String, ResourceFlavor> {
 }
 
 fn template(template: &Value, assignment: &Value) -> Result<Value, String> {
-    let pods = Wanted {
+    let pods = RequestedPodSet {
         name: "main",
         count: 1,
         template,

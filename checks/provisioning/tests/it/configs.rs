@@ -7,7 +7,7 @@ use kueue_check_sim::{Cluster, Job};
 use kueue_check_testenv::crds_of_autoscaler;
 use serde_json::{Value, json};
 
-use crate::stage::*;
+use crate::harness::*;
 
 /// Points the AdmissionCheck to another config.
 fn point_to(cluster: &Cluster, config: &str) {

@@ -6,7 +6,7 @@ use kueue_check::api::CheckState;
 use kueue_check_sim::{Cluster, Job};
 use serde_json::{Value, json};
 
-use crate::stage::*;
+use crate::harness::*;
 
 /// No request was ever created while an equal one was there, and none is left at the end.
 async fn nothing_twice_and_nothing_left(cluster: &Cluster) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kueue_check_sim::{Cluster, Job};
 use serde_json::{Value, json};
 
-use crate::stage::*;
+use crate::harness::*;
 
 /// A queue with two flavors, the first of which is taken from a job that has it by one of more priority.
 fn queue(checks: &Value) -> Value {

@@ -6,7 +6,7 @@ use kueue_check::api::CheckState;
 use kueue_check_sim::{Cluster, Job};
 use serde_json::{Value, json};
 
-use crate::stage::*;
+use crate::harness::*;
 
 /// A job that runs on provisioned capacity.
 async fn provisioned(cluster: &Cluster) {

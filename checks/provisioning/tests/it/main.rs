@@ -2,19 +2,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
-mod better;
 mod chart;
 mod configs;
 #[cfg(feature = "demo")]
 mod demo;
+mod differences;
 mod explore;
 mod flavors;
+mod harness;
+mod idle;
+mod improvements;
 mod kep;
-mod points;
 mod program;
-mod quiet;
 mod real;
+mod request_lifecycle;
 mod retries;
-mod stage;
-mod story;
 mod traces;

@@ -7,7 +7,7 @@ use kueue_check_sim::Job;
 use kueue_check_sim::kueue::KueueVersion;
 use serde_json::json;
 
-use crate::stage::*;
+use crate::harness::*;
 
 #[test]
 fn retry_then_succeed() {

@@ -39,10 +39,10 @@ fn replay(file: &Path) -> Vec<Difference> {
             .unwrap();
         tokio::spawn(runtime.run(std::future::pending()));
     });
-    replay.overlook(meant).run().unwrap()
+    replay.ignore(meant).run().unwrap()
 }
 
-/// What is different on purpose: the Workload owns the templates, and the first of them the request, where Kueue's own check would delete it otherwise (POINTS.md). This check tells about its AdmissionCheck, and says more in its condition; updates stand only beside Ready. And a delay is a
+/// What is different on purpose: the Workload owns the templates, and the first of them the request, where Kueue's own check would delete it otherwise (DIFFERENCES.md). This check tells about its AdmissionCheck, and says more in its condition; updates stand only beside Ready. And a delay is a
 /// delay: Kueue's own check leaves `lastTransitionTime` as it was when it says Retry, so the delay counts from the transition before, was over
 /// already in these recordings, and the eviction came at once. Here Kueue waits first, and says so in `requeueState`.
 fn meant(kind: &str, state: &mut Value) {

@@ -6,7 +6,7 @@ use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 
 use super::Body;
-use crate::apiserver::call::Answer;
+use crate::apiserver::call::ApiResponse;
 use crate::apiserver::status::{NO_SUCH_PAGE, Status};
 
 fn whole(bytes: Bytes) -> Body {
@@ -33,7 +33,7 @@ pub(super) fn stream(body: Body) -> Response<Body> {
     with(200, "application/json", body)
 }
 
-pub(super) fn answer(answer: &Answer) -> Response<Body> {
+pub(super) fn answer(answer: &ApiResponse) -> Response<Body> {
     if answer.code == 404 && answer.body["message"] == NO_SUCH_PAGE {
         return page();
     }

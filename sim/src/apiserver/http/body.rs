@@ -3,7 +3,7 @@
 use serde_json::Value;
 use serde_json::error::Category;
 
-use crate::apiserver::call::{Call, Patch, Verb};
+use crate::apiserver::call::{ApiRequest, Patch, Verb};
 use crate::apiserver::status::Status;
 use crate::apiserver::verbs::decode::unrecognized;
 
@@ -40,7 +40,7 @@ fn media_type(content_type: &str) -> &str {
 pub(super) fn read(
     bytes: &[u8],
     content_type: &str,
-    call: &Call,
+    call: &ApiRequest,
     kind: &str,
 ) -> Result<Value, Status> {
     if bytes.len() > LIMIT {

@@ -140,13 +140,13 @@ fn cell(column: &Column, object: &Value, now: Timestamp) -> Value {
 
 fn age(since: &str, now: Timestamp) -> String {
     match since.parse::<Timestamp>() {
-        Ok(since) => people_say(now.duration_since(since).as_secs()),
+        Ok(since) => human_readable(now.duration_since(since).as_secs()),
         Err(_) => "<invalid>".to_owned(),
     }
 }
 
 /// A time as `kubectl get` shows it: two units at most, fewer the longer it is.
-fn people_say(seconds: i64) -> String {
+fn human_readable(seconds: i64) -> String {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;
     const DAY: i64 = 24 * HOUR;
@@ -200,7 +200,7 @@ mod tests {
             (400_000_000, "12y"),
         ];
         for (seconds, text) in rows {
-            assert_eq!(people_say(seconds), text);
+            assert_eq!(human_readable(seconds), text);
         }
     }
 }

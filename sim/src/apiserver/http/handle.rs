@@ -11,7 +11,7 @@ use super::accept::Form;
 use super::route::{Incoming, Route, route};
 use super::{Body, answer, form, stream};
 use crate::apiserver::Core;
-use crate::apiserver::call::{Call, Verb};
+use crate::apiserver::call::{ApiRequest, Verb};
 use crate::apiserver::hooks::{self, RequestFault};
 
 /// Answers a request. An error is a connection that broke.
@@ -45,22 +45,22 @@ pub(crate) async fn handle(
 
 async fn asked(
     core: Arc<Core>,
-    mut call: Call,
+    mut call: ApiRequest,
     form: Form,
     watch: bool,
 ) -> io::Result<Response<Body>> {
     let Some(faults) = core.faults() else {
-        return Ok(perform(&core, &call, form, watch, Behind::default()));
+        return Ok(perform(&core, &call, form, watch, StaleCache::default()));
     };
     faults.alter(&mut call);
-    let request = hooks::Request {
+    let request = hooks::RequestInfo {
         number: core.count_request(&call.agent),
         agent: call.agent.clone(),
         call,
         watch,
     };
     let fault = faults.request(&request);
-    let behind = Behind::of(fault.as_ref(), &core, &request);
+    let behind = StaleCache::of(fault.as_ref(), &core, &request);
     let done = || perform(&core, &request.call, form, watch, behind);
     match fault {
         None | Some(RequestFault::StaleList(_) | RequestFault::LaggingWatch(_)) => Ok(done()),
@@ -75,10 +75,10 @@ async fn asked(
             done();
             Ok(answer::status(&status, retry_after))
         }
-        Some(RequestFault::Disconnect) => Err(broken()),
+        Some(RequestFault::Disconnect) => Err(stream::broken()),
         Some(RequestFault::LoseReply) => {
             done();
-            Err(broken())
+            Err(stream::broken())
         }
         Some(RequestFault::Delay(time)) => {
             tokio::time::sleep(time).await;
@@ -99,15 +99,15 @@ async fn asked(
 
 /// How far what is read is behind what was written.
 #[derive(Clone, Copy, Default)]
-struct Behind {
+struct StaleCache {
     /// The version that a list is answered from.
     version: Option<u64>,
     /// How long each event of a watch takes.
     lag: Duration,
 }
 
-impl Behind {
-    fn of(fault: Option<&RequestFault>, core: &Core, request: &hooks::Request) -> Self {
+impl StaleCache {
+    fn of(fault: Option<&RequestFault>, core: &Core, request: &hooks::RequestInfo) -> Self {
         let mut behind = Self::default();
         match fault {
             Some(RequestFault::StaleList(by)) if request.call.verb == Verb::List => {
@@ -123,17 +123,12 @@ impl Behind {
     }
 }
 
-/// A connection that the other side closed.
-pub(super) fn broken() -> io::Error {
-    io::Error::new(io::ErrorKind::ConnectionReset, "connection reset by peer")
-}
-
 fn perform(
     core: &Arc<Core>,
-    call: &Call,
+    call: &ApiRequest,
     form: Form,
     watch: bool,
-    behind: Behind,
+    behind: StaleCache,
 ) -> Response<Body> {
     if watch {
         return match stream::start(core, call, form, behind.lag) {

@@ -8,7 +8,7 @@ use super::accept::{Form, accept};
 use super::body;
 use super::stream::is_true;
 use crate::apiserver::Core;
-use crate::apiserver::call::{Call, Resource, Verb};
+use crate::apiserver::call::{ApiRequest, Resource, Verb};
 use crate::apiserver::kinds::{self, Kind, Registry};
 use crate::apiserver::status::Status;
 use crate::apiserver::verbs::{method_not_allowed, no_such_resource};
@@ -16,9 +16,9 @@ use crate::apiserver::verbs::{method_not_allowed, no_such_resource};
 /// What a request asks.
 pub(super) enum Route {
     /// Something about objects.
-    Call(Call, Form),
+    Call(ApiRequest, Form),
     /// A watch; the call is the list that it belongs to.
-    Watch(Call, Form),
+    Watch(ApiRequest, Form),
     /// JSON about the server itself.
     Json(Bytes),
     /// A text.
@@ -102,7 +102,7 @@ fn objects(
     };
     let query = pairs(incoming.query);
     let watches = query.iter().any(|(k, v)| k == "watch" && is_true(v));
-    let call = Call {
+    let call = ApiRequest {
         verb: verb(incoming, &kind, name.is_some())?,
         resource,
         namespace,
@@ -117,7 +117,7 @@ fn objects(
         return Ok(Route::Watch(call, form));
     }
     let body = body::read(incoming.body, incoming.content_type, &call, &kind.kind)?;
-    Ok(Route::Call(Call { body, ..call }, form))
+    Ok(Route::Call(ApiRequest { body, ..call }, form))
 }
 
 /// `/api/v1/namespaces/NAME/status` is about the Namespace itself.

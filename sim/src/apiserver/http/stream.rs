@@ -11,11 +11,10 @@ use http_body_util::{BodyExt, StreamBody};
 use tokio::time::Instant;
 
 use super::accept::Form;
-use super::handle::broken;
 use super::{Body, form};
 use crate::apiserver::Core;
-use crate::apiserver::call::Call;
-use crate::apiserver::hooks::{Delivery, EventFault};
+use crate::apiserver::call::ApiRequest;
+use crate::apiserver::hooks::{EventFault, WatchDelivery};
 use crate::apiserver::status::Status;
 use crate::apiserver::watch::{Event, Watch, WatchOptions};
 
@@ -38,7 +37,7 @@ fn next_bookmark(left: Duration) -> Duration {
 /// The body of the watch that this call asks for; each event comes `lag` after it happened.
 pub(super) fn start(
     core: &Arc<Core>,
-    call: &Call,
+    call: &ApiRequest,
     form: Form,
     lag: Duration,
 ) -> Result<Body, Status> {
@@ -78,12 +77,17 @@ pub(super) fn start(
     Ok(BodyExt::boxed_unsync(StreamBody::new(stream)))
 }
 
+/// A connection that the other side closed.
+pub(super) fn broken() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionReset, "connection reset by peer")
+}
+
 /// A flag of a query: whatever does not say no says yes.
 pub(super) fn is_true(text: &str) -> bool {
     !matches!(text, "false" | "0")
 }
 
-fn options(call: &Call) -> WatchOptions {
+fn options(call: &ApiRequest) -> WatchOptions {
     let text = |name: &str| call.parameter(name).unwrap_or_default().to_owned();
     let initial = call.parameter("sendInitialEvents").map(is_true);
     WatchOptions {
@@ -189,7 +193,7 @@ impl Lines {
     /// Sends an event, unless something goes wrong with it.
     async fn deliver(&mut self, event: Event) -> Option<io::Result<Bytes>> {
         let fault = self.core.faults().and_then(|faults| {
-            faults.event(&Delivery {
+            faults.event(&WatchDelivery {
                 agent: self.agent.clone(),
                 number: self.core.count_event(&self.agent),
                 resource: self.watch.resource().clone(),

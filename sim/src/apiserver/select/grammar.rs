@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
-use super::labels::{Requirement, Test};
+use super::requirement::{Requirement, Test};
 use crate::apiserver::verbs::names;
 
 /// A part of a selector.

@@ -1,8 +1,9 @@
 //! Label selectors, by equality and by set.
 
-use std::collections::BTreeSet;
-
 use serde_json::Value;
+
+use super::grammar;
+use super::requirement::Requirement;
 
 /// Requirements on labels, all of which must hold.
 #[derive(Clone, Debug, Default)]
@@ -10,25 +11,9 @@ pub(crate) struct LabelSelector {
     requirements: Vec<Requirement>,
 }
 
-#[derive(Clone, Debug)]
-pub(super) struct Requirement {
-    pub(super) key: String,
-    pub(super) test: Test,
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum Test {
-    Exists,
-    Missing,
-    In(BTreeSet<String>),
-    NotIn(BTreeSet<String>),
-    Greater(i64),
-    Less(i64),
-}
-
 impl LabelSelector {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let requirements = super::grammar::parse(text)?;
+        let requirements = grammar::parse(text)?;
         Ok(Self { requirements })
     }
 
@@ -46,23 +31,6 @@ impl LabelSelector {
     pub(crate) fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
-}
-
-impl Test {
-    fn holds(&self, value: Option<&str>) -> bool {
-        match self {
-            Self::Exists => value.is_some(),
-            Self::Missing => value.is_none(),
-            Self::In(set) => value.is_some_and(|v| set.contains(v)),
-            Self::NotIn(set) => value.is_none_or(|v| !set.contains(v)),
-            Self::Greater(than) => number(value).is_some_and(|n| n > *than),
-            Self::Less(than) => number(value).is_some_and(|n| n < *than),
-        }
-    }
-}
-
-fn number(value: Option<&str>) -> Option<i64> {
-    value?.parse().ok()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod fields;
 mod grammar;
 mod labels;
+mod requirement;
 
 use serde_json::Value;
 

@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::call::Resource;
-use super::changes::{Changes, Teller};
 use super::kinds::{Kind, Registry, TableKey, builtin};
+use super::notifications::{ChangeNotifier, ChangeReceiver};
 
 pub use history::{Change, ChangeVerb};
 
@@ -28,7 +28,7 @@ pub(crate) struct Store {
     log: VecDeque<Arc<Change>>,
     /// How many changes are kept.
     limit: usize,
-    changed: Teller,
+    changed: ChangeNotifier,
     /// Who is owned by whom: places of objects by the uid of an owner.
     dependents: BTreeMap<String, BTreeSet<(TableKey, String)>>,
     /// Places by uid.
@@ -40,7 +40,7 @@ pub(crate) struct Store {
 struct Table {
     objects: BTreeMap<String, Arc<Value>>,
     log: VecDeque<Arc<Change>>,
-    changed: Teller,
+    changed: ChangeNotifier,
 }
 
 impl Default for Table {
@@ -48,7 +48,7 @@ impl Default for Table {
         Self {
             objects: BTreeMap::new(),
             log: VecDeque::new(),
-            changed: Teller::new(0),
+            changed: ChangeNotifier::new(0),
         }
     }
 }
@@ -73,7 +73,7 @@ impl Store {
             names: 0,
             log: VecDeque::new(),
             limit: usize::MAX,
-            changed: Teller::new(1),
+            changed: ChangeNotifier::new(1),
             dependents: BTreeMap::new(),
             places: BTreeMap::new(),
         }
@@ -98,12 +98,12 @@ impl Store {
         self.trim();
     }
 
-    pub(crate) fn changed(&self) -> Changes {
+    pub(crate) fn changed(&self) -> ChangeReceiver {
         self.changed.subscribe()
     }
 
     /// Wakes when an object of this kind changes.
-    pub(crate) fn table_changed(&mut self, table: &TableKey) -> Changes {
+    pub(crate) fn table_changed(&mut self, table: &TableKey) -> ChangeReceiver {
         self.table(table).changed.subscribe()
     }
 
@@ -247,9 +247,9 @@ impl Store {
         self.log.push_back(change);
         self.trim();
         if let Some(table) = self.tables.get(&write.kind.table()) {
-            table.changed.tell(version);
+            table.changed.notify(version);
         }
-        self.changed.tell(version);
+        self.changed.notify(version);
         object
     }
 

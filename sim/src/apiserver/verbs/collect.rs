@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::meta::{finalizers, is_deleting, text};
 use crate::apiserver::Core;
-use crate::apiserver::call::{Call, Patch, Resource, Verb};
+use crate::apiserver::call::{ApiRequest, Patch, Resource, Verb};
 use crate::apiserver::kinds::{Kind, TableKey};
 use crate::apiserver::store::owners;
 
@@ -25,7 +25,7 @@ pub(crate) fn collect(core: &Core, kind: &Kind, object: &Value, gone: bool) {
         end_foreground(core, object);
     } else if finalizers(object).contains(&"orphan") {
         for (table, dependent) in dependents(core, object) {
-            forget_owners(core, &table, &dependent, &[text(object, "uid")]);
+            remove_owners(core, &table, &dependent, &[text(object, "uid")]);
         }
         remove_finalizer(core, &kind.table(), object, "orphan");
     } else if waits_for_dependents(object) {
@@ -33,7 +33,7 @@ pub(crate) fn collect(core: &Core, kind: &Kind, object: &Value, gone: bool) {
             settle(core, &table, &dependent);
         }
         end_wait(core, &kind.table(), object);
-    } else if owners(object).any(|uid| !core.lives(uid)) {
+    } else if owners(object).any(|uid| !core.exists(uid)) {
         settle(core, &kind.table(), object);
     }
 }
@@ -95,7 +95,7 @@ fn settle(core: &Core, table: &TableKey, dependent: &Value) {
     }
     if solid {
         let uids: Vec<&str> = others.iter().filter_map(|o| o["uid"].as_str()).collect();
-        forget_owners(core, table, dependent, &uids);
+        remove_owners(core, table, dependent, &uids);
         return;
     }
     let has_dependents = !dependents(core, dependent).is_empty();
@@ -133,9 +133,9 @@ fn end_wait(core: &Core, table: &TableKey, owner: &Value) {
     }
 }
 
-fn call(core: &Core, verb: Verb, table: &TableKey, object: &Value) -> Option<Call> {
+fn call(core: &Core, verb: Verb, table: &TableKey, object: &Value) -> Option<ApiRequest> {
     let resource = core.store().stored_as(table)?;
-    let call = Call::new(verb, &resource)
+    let call = ApiRequest::new(verb, &resource)
         .namespace(text(object, "namespace"))
         .name(text(object, "name"));
     Some(call.agent(COLLECTOR))
@@ -155,7 +155,7 @@ fn patch_metadata(core: &Core, table: &TableKey, object: &Value, metadata: Value
     }
 }
 
-fn forget_owners(core: &Core, table: &TableKey, dependent: &Value, uids: &[&str]) {
+fn remove_owners(core: &Core, table: &TableKey, dependent: &Value, uids: &[&str]) {
     let mut list = references(dependent).to_vec();
     list.retain(|owner| owner["uid"].as_str().is_none_or(|uid| !uids.contains(&uid)));
     patch_metadata(core, table, dependent, json!({"ownerReferences": list}));

@@ -3,14 +3,15 @@
 use serde_json::{Value, json};
 
 use super::decode::{self, Decoded, Source};
-use super::finish::{self, Prepared};
+use super::finish;
 use super::meta::{finalizers, is_bare, is_deleting, text};
+use super::prepared::Prepared;
 use super::{Context, builtin, method_not_allowed};
-use crate::apiserver::call::Answer;
+use crate::apiserver::call::ApiResponse;
 use crate::apiserver::status::Status;
 use crate::apiserver::store::key;
 
-pub(super) fn create(context: &Context<'_>) -> Result<Answer, Status> {
+pub(super) fn create(context: &Context<'_>) -> Result<ApiResponse, Status> {
     if context.kind.namespaced && context.namespace.is_empty() {
         return Err(method_not_allowed());
     }
@@ -42,14 +43,14 @@ pub(super) fn create_object(
     mut object: Value,
     applied: bool,
     mut warnings: Vec<String>,
-) -> Result<Answer, Status> {
+) -> Result<ApiResponse, Status> {
     let kind = &context.kind;
     let name = text(&object, "name").to_owned();
     if !text(&object, "resourceVersion").is_empty() {
         let why = "resourceVersion should not be set on objects to be created";
         return Err(Status::new(500, "", why));
     }
-    check_namespace_lives(context, &name)?;
+    check_namespace_exists(context, &name)?;
     let key = key(&context.namespace, &name);
     let metadata = &mut object["metadata"];
     if kind.namespaced {
@@ -120,7 +121,7 @@ fn check_namespace(context: &Context<'_>, body: &Value) -> Result<(), Status> {
     Ok(())
 }
 
-fn check_namespace_lives(context: &Context<'_>, name: &str) -> Result<(), Status> {
+fn check_namespace_exists(context: &Context<'_>, name: &str) -> Result<(), Status> {
     if !context.kind.namespaced {
         return Ok(());
     }

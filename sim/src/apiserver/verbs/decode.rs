@@ -64,7 +64,7 @@ pub(super) fn decode(
         "Ignore" => Vec::new(),
         _ => unknown,
     };
-    warnings.extend(tidy_owners(&mut object));
+    warnings.extend(normalize_owners(&mut object));
     Ok(Decoded { object, warnings })
 }
 
@@ -75,7 +75,7 @@ fn fill(map: &mut Map<String, Value>, field: &str, text: &str) {
     }
 }
 
-fn tidy_owners(object: &mut Value) -> Option<String> {
+fn normalize_owners(object: &mut Value) -> Option<String> {
     let twice = meta::dedup_owners(object);
     (!twice.is_empty()).then(|| {
         format!(
@@ -123,7 +123,7 @@ pub(super) fn shape(context: &Context<'_>, object: &mut Value, sent: bool) -> Ve
         without_nulls(object);
         builtin::default_object(&context.kind, object);
     }
-    tidy_metadata(object);
+    normalize_metadata(object);
     dropped
 }
 
@@ -140,7 +140,7 @@ fn without_nulls(value: &mut Value) {
 }
 
 /// Empty parts of metadata are left out, as Go does.
-fn tidy_metadata(object: &mut Value) {
+fn normalize_metadata(object: &mut Value) {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;
     };

@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use super::list::{item, list_metadata, matching};
 use super::meta::{finalizers, is_deleting, text};
 use super::{Context, builtin};
-use crate::apiserver::call::{Answer, Resource};
+use crate::apiserver::call::{ApiResponse, Resource};
 use crate::apiserver::hooks::{Operation, Phase, Review};
 use crate::apiserver::kinds::Kind;
 use crate::apiserver::status::{FieldError, Status};
 use crate::apiserver::store::{ChangeVerb, Write, key};
 
-pub(super) fn delete(context: &Context<'_>) -> Result<Answer, Status> {
+pub(super) fn delete(context: &Context<'_>) -> Result<ApiResponse, Status> {
     let table = context.kind.table();
     let old = context.core.store().get(&table, &context.key());
     let old = old.ok_or_else(|| context.not_found())?;
@@ -24,7 +24,7 @@ pub(super) fn delete(context: &Context<'_>) -> Result<Answer, Status> {
     } else {
         success(context, &outcome.object)
     };
-    let mut answer = Answer::new(200, body);
+    let mut answer = ApiResponse::new(200, body);
     answer.warnings.extend(orphan_warning(context));
     Ok(answer)
 }
@@ -89,7 +89,7 @@ pub(super) fn check_options(context: &Context<'_>) -> Result<(), Status> {
     Err(Status::invalid("meta.k8s.io", "DeleteOptions", "", &errors))
 }
 
-pub(super) fn delete_collection(context: &Context<'_>) -> Result<Answer, Status> {
+pub(super) fn delete_collection(context: &Context<'_>) -> Result<ApiResponse, Status> {
     let found = matching(context)?;
     let version = context.core.store().version();
     for object in &found {
@@ -99,7 +99,7 @@ pub(super) fn delete_collection(context: &Context<'_>) -> Result<Answer, Status>
     let items: Vec<Value> = found.iter().map(|o| item(context, o)).collect();
     let metadata = list_metadata(context, version);
     let kind = &context.kind;
-    Ok(Answer::new(
+    Ok(ApiResponse::new(
         200,
         json!({"apiVersion": kind.api_version(), "kind": kind.list_kind, "metadata": metadata, "items": items}),
     ))

@@ -4,30 +4,21 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::managed_fields::{keep_times, own};
 use super::meta::{self, finalizers, is_deleting, text};
-use super::own::{keep_times, own};
+use super::prepared::Prepared;
 use super::split::split;
 use super::{Context, builtin, decode};
-use crate::apiserver::call::Answer;
+use crate::apiserver::call::ApiResponse;
 use crate::apiserver::hooks::{Operation, Phase, Review};
-use crate::apiserver::schema::{blocks_rules, broken_rules, duplicates, validate, validate_status};
+use crate::apiserver::schema::{
+    blocks_rules, duplicates, validate, validate_status, violated_rules,
+};
 use crate::apiserver::status::{FieldError, Status};
 use crate::apiserver::store::{ChangeVerb, Write};
 
-/// A write, ready but for what all writes have in common.
-pub(super) struct Prepared {
-    pub(super) key: String,
-    pub(super) name: String,
-    pub(super) old: Option<Arc<Value>>,
-    pub(super) new: Value,
-    /// Whether `new` has its owners already.
-    pub(super) applied: bool,
-    /// What the client should know.
-    pub(super) warnings: Vec<String>,
-}
-
 /// Ends a write.
-pub(super) fn finish(context: &Context<'_>, mut prepared: Prepared) -> Result<Answer, Status> {
+pub(super) fn finish(context: &Context<'_>, mut prepared: Prepared) -> Result<ApiResponse, Status> {
     if !prepared.applied {
         own(context, &mut prepared);
     }
@@ -124,12 +115,12 @@ fn check(context: &Context<'_>, prepared: &Prepared) -> Vec<FieldError> {
         let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
         errors.push(FieldError::invalid("<nil>", &Value::Null, why));
     } else {
-        errors.extend(broken_rules(new, prepared.old.as_deref(), &kind.schema));
+        errors.extend(violated_rules(new, prepared.old.as_deref(), &kind.schema));
     }
     errors
 }
 
-fn store(context: &Context<'_>, prepared: Prepared) -> Result<Answer, Status> {
+fn store(context: &Context<'_>, prepared: Prepared) -> Result<ApiResponse, Status> {
     let Prepared {
         key,
         name,
@@ -144,9 +135,9 @@ fn store(context: &Context<'_>, prepared: Prepared) -> Result<Answer, Status> {
         new["apiVersion"] = old["apiVersion"].clone();
         keep_times(old, &mut new);
         if *old == new && !(is_deleting(old) && finalizers(old).is_empty()) {
-            return Ok(Answer {
+            return Ok(ApiResponse {
                 warnings,
-                ..Answer::new(code, context.show(old))
+                ..ApiResponse::new(code, context.show(old))
             });
         }
     }
@@ -163,9 +154,9 @@ fn store(context: &Context<'_>, prepared: Prepared) -> Result<Answer, Status> {
         _ => {}
     }
     if context.dry_run {
-        return Ok(Answer {
+        return Ok(ApiResponse {
             warnings,
-            ..Answer::new(code, context.show(&new))
+            ..ApiResponse::new(code, context.show(&new))
         });
     }
     if kind.converts() {
@@ -187,9 +178,9 @@ fn store(context: &Context<'_>, prepared: Prepared) -> Result<Answer, Status> {
     let stored = store.commit(write);
     drop(store);
     context.core.after_write(kind, &stored, ends);
-    Ok(Answer {
+    Ok(ApiResponse {
         warnings,
-        ..Answer::new(code, context.show(&stored))
+        ..ApiResponse::new(code, context.show(&stored))
     })
 }
 

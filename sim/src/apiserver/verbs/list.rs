@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::Context;
-use crate::apiserver::call::Answer;
+use crate::apiserver::call::ApiResponse;
 use crate::apiserver::select::Selector;
 use crate::apiserver::status::{FieldError, Status};
 
@@ -54,7 +54,7 @@ struct Continue {
     start: String,
 }
 
-pub(crate) fn list(context: &Context<'_>, view: Option<u64>) -> Result<Answer, Status> {
+pub(crate) fn list(context: &Context<'_>, view: Option<u64>) -> Result<ApiResponse, Status> {
     let selector = selector(context)?;
     check_options(context)?;
     let mut limit = usize::try_from(number(context, "limit")?).unwrap_or(0);
@@ -92,7 +92,7 @@ pub(crate) fn list(context: &Context<'_>, view: Option<u64>) -> Result<Answer, S
     }
     let items: Vec<Value> = page.iter().map(|(_, o)| item(context, o)).collect();
     let kind = &context.kind;
-    Ok(Answer::new(
+    Ok(ApiResponse::new(
         200,
         json!({"apiVersion": kind.api_version(), "kind": kind.list_kind, "metadata": metadata, "items": items}),
     ))
@@ -181,7 +181,7 @@ fn range(
                 version => version,
             }
         }
-        None => asked_version(context, newest, store.compacted())?,
+        None => requested_version(context, newest, store.compacted())?,
     };
     let version = wanted.or(view).unwrap_or(newest).min(newest);
     Ok(ListRange {
@@ -191,7 +191,7 @@ fn range(
 }
 
 /// The version that is to be read exactly, if one is.
-fn asked_version(
+fn requested_version(
     context: &Context<'_>,
     newest: u64,
     compacted: u64,
@@ -222,7 +222,7 @@ fn asked_version(
 /// Refuses a version that is not there yet.
 pub(super) fn check_reached(context: &Context<'_>) -> Result<(), Status> {
     let store = context.core.store();
-    asked_version(context, store.version(), 0).map(|_| ())
+    requested_version(context, store.version(), 0).map(|_| ())
 }
 
 /// A resourceVersion of a list or a watch.

@@ -133,7 +133,11 @@ fn check_owners(object: &Value, errors: &mut Vec<FieldError>) {
         }
         if (field("apiVersion"), field("kind")) == ("v1", "Event") {
             let why = "/v1, Kind=Event is disallowed from being an owner";
-            errors.push(FieldError::invalid_shown(PATH, &show_owner(owner), why));
+            errors.push(FieldError::invalid_with_value(
+                PATH,
+                &show_owner(owner),
+                why,
+            ));
         }
         if owner.get("controller") == Some(&Value::Bool(true)) {
             let this = format!("{}/{}", field("kind"), field("name"));
@@ -143,7 +147,7 @@ fn check_owners(object: &Value, errors: &mut Vec<FieldError>) {
                     "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
                 );
                 let shown = format!("[{}]", shown.join(","));
-                errors.push(FieldError::invalid_shown(PATH, &shown, why));
+                errors.push(FieldError::invalid_with_value(PATH, &shown, why));
             } else {
                 controller = Some(this);
             }

@@ -7,10 +7,11 @@ pub(crate) mod decode;
 mod delete;
 mod finish;
 pub(crate) mod list;
+mod managed_fields;
 mod meta;
 pub(crate) mod names;
-mod own;
 mod patch;
+mod prepared;
 mod split;
 mod update;
 
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Core;
-use super::call::{Answer, Call, Resource, Verb};
+use super::call::{ApiRequest, ApiResponse, Resource, Verb};
 use super::kinds::Kind;
 use super::status::{FieldError, Status};
 
@@ -31,7 +32,7 @@ pub(crate) use list::{list, parse_version};
 /// A request on its way.
 pub(crate) struct Context<'a> {
     pub(crate) core: &'a Core,
-    pub(crate) call: &'a Call,
+    pub(crate) call: &'a ApiRequest,
     pub(crate) kind: Arc<Kind>,
     pub(crate) at: jiff::Timestamp,
     /// `at` as metadata has it.
@@ -109,14 +110,14 @@ pub(crate) fn seconds(at: jiff::Timestamp) -> String {
 }
 
 /// Answers a call.
-pub(crate) fn answer(core: &Core, call: &Call, view: Option<u64>) -> Answer {
+pub(crate) fn answer(core: &Core, call: &ApiRequest, view: Option<u64>) -> ApiResponse {
     match respond(core, call, view) {
         Ok(answer) => answer,
         Err(status) => status.into(),
     }
 }
 
-fn respond(core: &Core, call: &Call, view: Option<u64>) -> Result<Answer, Status> {
+fn respond(core: &Core, call: &ApiRequest, view: Option<u64>) -> Result<ApiResponse, Status> {
     let Some(kind) = core.store().registry.get(&call.resource) else {
         return Err(no_such_resource(core, &call.resource));
     };
@@ -159,7 +160,7 @@ pub(crate) fn no_such_resource(core: &Core, resource: &Resource) -> Status {
 }
 
 /// Whether the path, with or without a namespace, is one for this kind.
-fn check_place(kind: &Kind, call: &Call) -> Result<(), Status> {
+fn check_place(kind: &Kind, call: &ApiRequest) -> Result<(), Status> {
     let nowhere = || {
         if kind.custom {
             Status::no_such_page()
@@ -276,11 +277,11 @@ fn check_manager(manager: &str, errors: &mut Vec<FieldError>) {
             u32::from(bad)
         );
         let shown = format!("\"{}\"", manager.replace('\u{7}', "\\a"));
-        errors.push(FieldError::invalid_shown("fieldManager", &shown, why));
+        errors.push(FieldError::invalid_with_value("fieldManager", &shown, why));
     }
 }
 
-fn get(context: &Context<'_>) -> Result<Answer, Status> {
+fn get(context: &Context<'_>) -> Result<ApiResponse, Status> {
     list::check_reached(context).map_err(|status| {
         if status.code == 400 {
             let why = status.message.replacen("invalid resource version: ", "", 1);
@@ -289,5 +290,5 @@ fn get(context: &Context<'_>) -> Result<Answer, Status> {
         status
     })?;
     let object = context.live().ok_or_else(|| context.not_found())?;
-    Ok(Answer::new(200, context.show(&object)))
+    Ok(ApiResponse::new(200, context.show(&object)))
 }

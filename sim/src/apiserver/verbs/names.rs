@@ -80,13 +80,13 @@ pub(crate) fn qualified_name(text: &str) -> Vec<String> {
     } else if name.len() > 63 {
         errors.push("name part must be no more than 63 bytes".to_owned());
     }
-    if !is_word(name) {
+    if !is_qualified_part(name) {
         errors.push(QUALIFIED.to_owned());
     }
     errors
 }
 
-fn is_word(text: &str) -> bool {
+fn is_qualified_part(text: &str) -> bool {
     let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let bytes = text.as_bytes();
     ends(bytes.first())
@@ -102,7 +102,7 @@ pub(crate) fn label_value(text: &str) -> Vec<String> {
     if text.len() > 63 {
         errors.push("must be no more than 63 bytes".to_owned());
     }
-    if !text.is_empty() && !is_word(text) {
+    if !text.is_empty() && !is_qualified_part(text) {
         errors.push(LABEL_VALUE.to_owned());
     }
     errors

@@ -7,14 +7,14 @@ use serde_json::Value;
 use super::decode::{self, Decoded, Source};
 use super::meta::text;
 use super::update::check_identity;
-use super::{Context, builtin, create, own, update};
+use super::{Context, builtin, create, managed_fields, update};
 use crate::apiserver::apply::{self, Managers, Owner};
-use crate::apiserver::call::{Answer, Patch};
+use crate::apiserver::call::{ApiResponse, Patch};
 use crate::apiserver::http::body::unknown_patch;
 use crate::apiserver::patch as pure;
 use crate::apiserver::status::Status;
 
-pub(super) fn patch(context: &Context<'_>, how: Patch) -> Result<Answer, Status> {
+pub(super) fn patch(context: &Context<'_>, how: Patch) -> Result<ApiResponse, Status> {
     if how == Patch::Strategic && context.kind.custom {
         return Err(unknown_patch());
     }
@@ -66,7 +66,7 @@ pub(super) fn go_type(value: &Value) -> &'static str {
     }
 }
 
-fn apply(context: &Context<'_>) -> Result<Answer, Status> {
+fn apply(context: &Context<'_>) -> Result<ApiResponse, Status> {
     let kind = &context.kind;
     let mut config = context.call.body.clone();
     check_config(context, &config)?;
@@ -104,7 +104,7 @@ fn apply(context: &Context<'_>) -> Result<Answer, Status> {
     }
     let request = apply::Request {
         schema: &kind.schema,
-        owner: &own::owner(context, true),
+        owner: &managed_fields::owner(context, true),
         force: context.call.parameter("force") == Some("true"),
         now: &context.now,
         reset,

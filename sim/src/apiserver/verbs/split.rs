@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::finish::Prepared;
+use super::prepared::Prepared;
 use super::{Context, builtin};
 
 /// Keeps status out of writes of the object and the rest out of writes of the status, and counts generations.

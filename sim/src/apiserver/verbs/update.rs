@@ -3,13 +3,14 @@
 use serde_json::Value;
 
 use super::decode::{self, Decoded, Source};
-use super::finish::{self, Prepared};
+use super::finish;
 use super::meta::text;
+use super::prepared::Prepared;
 use super::{Context, builtin, create};
-use crate::apiserver::call::{Answer, Verb};
+use crate::apiserver::call::{ApiResponse, Verb};
 use crate::apiserver::status::{FieldError, Status};
 
-pub(super) fn update(context: &Context<'_>) -> Result<Answer, Status> {
+pub(super) fn update(context: &Context<'_>) -> Result<ApiResponse, Status> {
     let Decoded {
         object: body,
         warnings,
@@ -55,7 +56,7 @@ pub(super) fn replace(
     mut new: Value,
     applied: bool,
     mut warnings: Vec<String>,
-) -> Result<Answer, Status> {
+) -> Result<ApiResponse, Status> {
     let kind = &context.kind;
     let version = text(&new, "resourceVersion").to_owned();
     if !version.is_empty() && version.parse::<u64>().is_err() {

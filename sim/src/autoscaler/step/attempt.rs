@@ -1,15 +1,15 @@
 //! What an attempt finds.
 
 use super::Mode;
-use super::turn::Turn;
+use super::loop_state::LoopState;
 use crate::autoscaler::class::Handling;
-use crate::autoscaler::{Behaviour, Condition, ConditionType, Outcome};
+use crate::autoscaler::{Condition, ConditionType, Misbehaviour, Outcome};
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// Room on the nodes there are.
-    Room,
+    Fits,
     /// Room on nodes that are requested now.
     NewNodes,
     Nothing,
@@ -20,7 +20,7 @@ pub(super) enum Found {
     },
 }
 
-impl Turn<'_> {
+impl LoopState<'_> {
     /// Ends the attempts that are due.
     pub(super) fn attempt(&mut self) {
         for place in self.places() {
@@ -29,7 +29,7 @@ impl Turn<'_> {
                 continue;
             };
             if due > self.now {
-                self.look_at(due);
+                self.examine(due);
                 continue;
             }
             self.memory.due.remove(&uid);
@@ -45,10 +45,10 @@ impl Turn<'_> {
     /// Looks for room and takes it.
     pub(super) fn find(&mut self, place: usize, handling: Handling) -> Found {
         match self.scripted(place) {
-            Outcome::ByCapacity => self.find_room(place, handling),
+            Outcome::ByCapacity => self.find_capacity(place, handling),
             // What is promised without room is booked as far as there is any.
-            Outcome::Found => match self.find_room(place, handling) {
-                Found::Nothing => Found::Room,
+            Outcome::Found => match self.find_capacity(place, handling) {
+                Found::Nothing => Found::Fits,
                 found => found,
             },
             Outcome::NotFound => Found::Nothing,
@@ -58,11 +58,11 @@ impl Turn<'_> {
     }
 
     fn scripted(&mut self, place: usize) -> Outcome {
-        if self.behaves(place, |how| matches!(how, Behaviour::Infeasible)) {
+        if self.behaves(place, |how| matches!(how, Misbehaviour::Infeasible)) {
             return Outcome::NotFound;
         }
         let script = self.behaviour(place, |how| match how {
-            Behaviour::Attempts(script) => Some(script),
+            Misbehaviour::Attempts(script) => Some(script),
             _ => None,
         });
         let uid = self.requests[place].uid.clone();
@@ -72,15 +72,15 @@ impl Turn<'_> {
         outcome.unwrap_or(Outcome::ByCapacity)
     }
 
-    fn find_room(&mut self, place: usize, handling: Handling) -> Found {
+    fn find_capacity(&mut self, place: usize, handling: Handling) -> Found {
         let request = &self.requests[place];
         let Ok(pods) = self.world.pods_of(request) else {
             return Found::Nothing;
         };
         if self.memory.nodes.place_all(&pods) {
-            return Found::Room;
+            return Found::Fits;
         }
-        let never_ready = self.behaves(place, |how| matches!(how, Behaviour::NodesNeverReady));
+        let never_ready = self.behaves(place, |how| matches!(how, Misbehaviour::NodesNeverReady));
         let uid = &self.requests[place].uid;
         let may_grow = handling != Handling::CheckCapacity;
         if may_grow
@@ -127,7 +127,7 @@ impl Turn<'_> {
         use ConditionType::{Failed, Provisioned};
         const HERE: &str = "Capacity is found in the cluster";
         match found {
-            Found::Room => self.condition(Provisioned, true, "CapacityIsFound", HERE),
+            Found::Fits => self.condition(Provisioned, true, "CapacityIsFound", HERE),
             // The autoscaler says the same words although the nodes are only requested.
             Found::NewNodes => self.condition(Provisioned, true, "CapacityIsProvisioned", HERE),
             Found::CannotCheck if handling == Handling::BestEffortAtomic => self.condition(
@@ -155,6 +155,6 @@ impl Turn<'_> {
 
     fn is_never_retried(&self, place: usize) -> bool {
         let parameter = self.requests[place].parameters.get("noRetry");
-        self.settings.profile.knows_no_retry() && parameter.is_some_and(|text| text == "true")
+        self.settings.profile.lacks_retry() && parameter.is_some_and(|text| text == "true")
     }
 }

@@ -4,17 +4,17 @@
 //! has a loop of its own ([`queued`]); what was switched on to go wrong comes last ([`forced`]).
 
 mod attempt;
-mod book;
-mod forced;
-mod pick;
+mod capacity;
+mod injected;
+mod loop_state;
 mod queued;
 mod refresh;
-mod turn;
+mod selection;
 
 use jiff::Timestamp;
 
-use self::turn::Turn;
-use super::{Condition, Memory, RequestKey, Settings, World};
+use self::loop_state::LoopState;
+use super::{ClusterSnapshot, Condition, Memory, RequestKey, Settings};
 
 /// How a status is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,10 +64,15 @@ pub struct Step {
 }
 
 /// One loop: what an autoscaler with `settings` that sees `world` at `now` does. `memory` is what it remembers until the next loop.
-pub fn step(settings: &Settings, world: &World, memory: &mut Memory, now: Timestamp) -> Step {
+pub fn step(
+    settings: &Settings,
+    world: &ClusterSnapshot,
+    memory: &mut Memory,
+    now: Timestamp,
+) -> Step {
     let uids = world.requests.iter().map(|request| request.uid.as_str());
     memory.meet(uids);
-    let mut turn = Turn::new(settings, world, memory, now);
+    let mut turn = LoopState::new(settings, world, memory, now);
     turn.refresh();
     let picked = turn.pick();
     turn.book();

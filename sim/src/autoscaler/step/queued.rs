@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::Mode;
 use super::attempt::Found;
-use super::turn::Turn;
+use super::loop_state::LoopState;
 use crate::autoscaler::class::Handling;
 use crate::autoscaler::condition::after;
-use crate::autoscaler::{Behaviour, ConditionType, Request};
+use crate::autoscaler::{ConditionType, Misbehaviour, Request};
 
 /// A loop handles no more than so many requests of each kind.
 const MOST_WRITES: usize = 10;
@@ -29,14 +29,14 @@ enum Stage {
     Invalid,
 }
 
-impl Turn<'_> {
+impl LoopState<'_> {
     pub(super) fn queued(&mut self) {
         let ours = self
             .places()
             .filter(|place| self.handling(*place) == Handling::Queued);
         let mut ours: Vec<_> = ours.collect();
         ours.sort_by_key(|place| self.requests[*place].created);
-        self.first_look(&ours);
+        self.first_pass(&ours);
         self.serve_queue(&ours);
         self.end(&ours);
     }
@@ -47,11 +47,11 @@ impl Turn<'_> {
             .collect()
     }
 
-    fn first_look(&mut self, ours: &[usize]) {
+    fn first_pass(&mut self, ours: &[usize]) {
         let pending = self.at_stage(ours, Stage::Pending);
         let new = self.at_stage(ours, Stage::New);
         if !new.is_empty() {
-            self.look_at(self.now + self.settings.scan_interval);
+            self.examine(self.now + self.settings.scan_interval);
         }
         for place in new.into_iter().take(MOST_WRITES) {
             self.update(
@@ -78,7 +78,7 @@ impl Turn<'_> {
             return self.fail(place, "InvalidArgumentMaxRunDurationParseError", &message);
         }
         let fails = self.behaviour(place, |how| match how {
-            Behaviour::Fails { reason, message } => Some((reason, message)),
+            Misbehaviour::Fails { reason, message } => Some((reason, message)),
             _ => None,
         });
         if let Some((reason, message)) = fails {
@@ -114,10 +114,10 @@ impl Turn<'_> {
         let mut writes = 0;
         for place in self.at_stage(ours, Stage::Accepted) {
             if writes == MOST_WRITES {
-                self.look_at(self.now + self.settings.scan_interval);
+                self.examine(self.now + self.settings.scan_interval);
                 break;
             }
-            let stuck = self.behaves(place, |how| matches!(how, Behaviour::StuckAccepted));
+            let stuck = self.behaves(place, |how| matches!(how, Misbehaviour::StuckAccepted));
             if !stuck && self.attempt_is_over(place) {
                 writes += usize::from(self.try_queued(place));
             }
@@ -130,14 +130,14 @@ impl Turn<'_> {
             return false;
         };
         let due = after(since, self.takes(place));
-        self.look_at(due);
+        self.examine(due);
         due <= self.now
     }
 
     /// Says whether it wrote.
     fn try_queued(&mut self, place: usize) -> bool {
         match self.find(place, Handling::Queued) {
-            Found::Room | Found::NewNodes => {
+            Found::Fits | Found::NewNodes => {
                 let provisioned = self.condition(
                     ConditionType::Provisioned,
                     true,
@@ -193,7 +193,7 @@ impl Turn<'_> {
     fn end(&mut self, ours: &[usize]) {
         for place in self.at_stage(ours, Stage::Provisioned) {
             let kept = self.behaviour(place, |how| match how {
-                Behaviour::BookingExpires(after) => Some(*after),
+                Misbehaviour::BookingExpires(after) => Some(*after),
                 _ => None,
             });
             let kept = kept.unwrap_or(self.settings.booking_ttl);
@@ -239,7 +239,7 @@ impl Turn<'_> {
             });
         let over: Vec<_> = over.take(MOST_DELETIONS).collect();
         if over.len() == MOST_DELETIONS {
-            self.look_at(self.now + self.settings.scan_interval);
+            self.examine(self.now + self.settings.scan_interval);
         }
         for place in over {
             self.delete(place);

@@ -1,13 +1,13 @@
 //! What time alone does: bookings and requests expire, old requests are deleted.
 
-use super::turn::Turn;
+use super::loop_state::LoopState;
 use crate::autoscaler::class::Handling;
-use crate::autoscaler::{Behaviour, ConditionType};
+use crate::autoscaler::{ConditionType, Misbehaviour};
 
 /// A loop writes no more than so many expiries.
 const MOST: usize = 20;
 
-impl Turn<'_> {
+impl LoopState<'_> {
     pub(super) fn refresh(&mut self) {
         let ours = self.places().filter(|place| {
             matches!(
@@ -25,7 +25,7 @@ impl Turn<'_> {
         let expired = ours.into_iter().filter(|place| self.is_expired(*place));
         let expired: Vec<_> = expired.take(MOST - over.len()).collect();
         if over.len() + expired.len() == MOST {
-            self.look_at(self.now + self.settings.scan_interval);
+            self.examine(self.now + self.settings.scan_interval);
         }
         for place in over {
             self.update(
@@ -55,7 +55,7 @@ impl Turn<'_> {
             return false;
         };
         let kept = self.behaviour(place, |how| match how {
-            Behaviour::BookingExpires(after) => Some(*after),
+            Misbehaviour::BookingExpires(after) => Some(*after),
             _ => None,
         });
         self.passed(since, kept.unwrap_or(self.settings.booking_ttl))

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use kueue_check::api::CheckState;
 
-use super::{Answered, was_answered};
-use super::{Evidence, condition, entry, is_true, of_workloads, place, policy_said, text};
+use super::{Answered, has_verdict};
+use super::{RunRecord, by_policy, condition, entry, is_true, of_workloads, place, text};
 
 /// A Workload that is admitted by a Ready of an earlier reservation, although there was a minute to
 /// withdraw it.
-pub(super) fn by_an_earlier_ready(evidence: &Evidence<'_>, found: &mut Vec<String>) {
+pub(super) fn by_an_earlier_ready(evidence: &RunRecord<'_>, found: &mut Vec<String>) {
     let mut lost: BTreeMap<&str, Timestamp> = BTreeMap::new();
     for change in of_workloads(evidence) {
         let Some(before) = change.previous.as_deref() else {
@@ -39,8 +39,8 @@ pub(super) fn by_an_earlier_ready(evidence: &Evidence<'_>, found: &mut Vec<Strin
                     state: &CheckState::Ready,
                     at,
                 };
-                !policy_said(text(&entry["message"]))
-                    && !was_answered(after, name, told, evidence.answers)
+                !by_policy(text(&entry["message"]))
+                    && !has_verdict(after, name, told, evidence.answers)
             });
             if other && !evidence.outliving.contains(name) {
                 let job = place(after);

@@ -7,12 +7,12 @@ use kueue_check::Reservation;
 use kueue_check::api::Uid;
 
 use super::lease::Leases;
-use super::{Evidence, history, of_workloads, place, text};
+use super::{RunRecord, history, of_workloads, place, text};
 use crate::apiserver::ChangeVerb;
 use crate::simulation::{AuthorCall, CallKind, LEASE};
 
 /// An evaluation of a Workload that does not exist.
-pub(super) fn of_what_is_gone(evidence: &Evidence<'_>, found: &mut Vec<String>) {
+pub(super) fn about_deleted(evidence: &RunRecord<'_>, found: &mut Vec<String>) {
     let gone: BTreeMap<Uid, (Timestamp, String)> = of_workloads(evidence)
         .filter(|change| change.verb == ChangeVerb::Deleted)
         .map(|change| {
@@ -46,7 +46,7 @@ fn key(call: &AuthorCall) -> (&str, Option<&Uid>) {
 const INSTANT: SignedDuration = SignedDuration::from_secs(1);
 
 /// Two calls at the same time.
-pub(super) fn overlapping(evidence: &Evidence<'_>, found: &mut Vec<String>) {
+pub(super) fn overlapping(evidence: &RunRecord<'_>, found: &mut Vec<String>) {
     if evidence.replicas == 1 && evidence.second_leader {
         // Two processes without a Lease: each is as right as the other.
         return;
@@ -77,7 +77,7 @@ pub(super) fn overlapping(evidence: &Evidence<'_>, found: &mut Vec<String>) {
 
 /// How long the two run at the same time although one of them should not. The second begins later.
 fn together(
-    evidence: &Evidence<'_>,
+    evidence: &RunRecord<'_>,
     lease: &Leases,
     first: &AuthorCall,
     second: &AuthorCall,

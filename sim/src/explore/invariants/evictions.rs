@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Evidence, condition, entry, is_true, of_workloads, text};
+use super::{RunRecord, condition, entry, is_true, of_workloads, text};
 use crate::apiserver::Change;
 
 /// More evictions in an hour than a check may cause.
-pub(super) fn too_many(evidence: &Evidence<'_>, found: &mut Vec<String>) {
+pub(super) fn too_many(evidence: &RunRecord<'_>, found: &mut Vec<String>) {
     let mut of_check: BTreeMap<&str, Vec<Timestamp>> = BTreeMap::new();
     for change in of_workloads(evidence) {
         for (name, _) in evidence.eviction_limits {

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::{Evidence, entry, history, is_replica, is_true, of_workloads, place, text};
+use super::{RunRecord, entry, history, is_replica, is_true, of_workloads, place, text};
 use crate::apiserver::Change;
 
 /// The annotation of a slice with the key of the one that it replaces.
 const REPLACES: &str = "kueue.x-k8s.io/workload-slice-replacement-for";
 
 /// Retry and Rejected of a growth: Kueue stops the whole job, with the pods that run.
-pub(super) fn refused(evidence: &Evidence<'_>, found: &mut Vec<String>) {
+pub(super) fn refused(evidence: &RunRecord<'_>, found: &mut Vec<String>) {
     let evicting = evicting(evidence);
     let mut ran: BTreeSet<String> = BTreeSet::new();
     for change in of_workloads(evidence) {
@@ -51,7 +51,7 @@ fn refusal<'a>(change: &'a Change, check: &str) -> Option<&'a str> {
 }
 
 /// The checks whose operator wants what runs to be stopped.
-fn evicting<'a>(evidence: &Evidence<'a>) -> BTreeSet<&'a str> {
+fn evicting<'a>(evidence: &RunRecord<'a>) -> BTreeSet<&'a str> {
     let checks = history(evidence).filter(|change| change.resource.plural == "admissionchecks");
     let orders = checks.filter(|change| {
         let annotations = change.object["metadata"]["annotations"].as_object();

@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::{Evidence, of_workloads, place, text};
+use super::{RunRecord, of_workloads, place, text};
 
 /// Where a pod set update has keys and values.
 const MAPS: [&str; 3] = ["labels", "annotations", "nodeSelector"];
 
 /// Two entries of one Workload that give one key two values: Kueue finishes its job as
 /// FailedToStart.
-pub(super) fn contradicting(evidence: &Evidence<'_>, found: &mut Vec<String>) {
+pub(super) fn contradicting(evidence: &RunRecord<'_>, found: &mut Vec<String>) {
     for change in of_workloads(evidence) {
         if let Some(what) = contradiction(&change.object) {
             let (job, at, writer) = (place(&change.object), change.at, &change.agent);

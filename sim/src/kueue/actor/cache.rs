@@ -16,7 +16,7 @@ use crate::kueue::scheduler::{Usage, usage_of};
 
 /// A Workload as it was last seen.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct CachedWorkload {
     pub(super) workload: Arc<Workload>,
     pub(super) raw: Arc<Value>,
     /// In which order it came.
@@ -32,7 +32,7 @@ pub(super) enum Change<T> {
 /// What Kueue knows of the cluster.
 pub(super) struct Cache {
     watches: Watches,
-    pub(super) workloads: BTreeMap<String, Known>,
+    pub(super) workloads: BTreeMap<String, CachedWorkload>,
     pub(super) local_queues: BTreeMap<String, LocalQueue>,
     pub(super) cluster_queues: BTreeMap<String, ClusterQueue>,
     pub(super) cohorts: BTreeMap<String, Cohort>,
@@ -121,7 +121,7 @@ impl Cache {
         next(&mut self.watches.local_queues, &mut self.local_queues)
     }
 
-    pub(super) fn next_workload(&mut self) -> Option<Change<Known>> {
+    pub(super) fn next_workload(&mut self) -> Option<Change<CachedWorkload>> {
         let event = self.watches.workloads.as_mut()?.ready()?;
         let workload: Workload = read(&event.object);
         let key = workload.metadata.key();
@@ -136,7 +136,7 @@ impl Cache {
             },
             |old| old.arrival,
         );
-        let known = Known {
+        let known = CachedWorkload {
             workload: Arc::new(workload),
             raw: event.object,
             arrival,

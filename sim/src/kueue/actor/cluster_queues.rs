@@ -72,7 +72,7 @@ impl Kueue {
         let (old, new) = match change {
             Change::Now { old, new } => (old.as_ref(), new),
             Change::Gone(gone) => {
-                self.wake_workloads(&gone.metadata.name);
+                self.enqueue_workloads(&gone.metadata.name);
                 return;
             }
         };
@@ -114,19 +114,19 @@ impl Kueue {
         });
         let stops = old.is_some() && new.spec.stop_policy != StopPolicy::None;
         if wakes && stops && self.version.misses_stop {
-            self.wake_local_queues(&name);
+            self.enqueue_local_queues(&name);
             for known in self.holders(&name) {
                 self.enqueue(Task::Workload(known.workload.metadata.key()));
             }
         } else if wakes {
-            self.wake_workloads(&name);
+            self.enqueue_workloads(&name);
         } else {
-            self.wake_local_queues(&name);
+            self.enqueue_local_queues(&name);
         }
     }
 
-    fn wake_workloads(&mut self, cluster_queue: &str) {
-        self.wake_local_queues(cluster_queue);
+    fn enqueue_workloads(&mut self, cluster_queue: &str) {
+        self.enqueue_local_queues(cluster_queue);
         for key in self.cache.workloads_of(cluster_queue) {
             self.place(&key);
             self.enqueue(Task::Workload(key));

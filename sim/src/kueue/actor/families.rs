@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use super::Kueue;
-use super::cache::Known;
+use super::cache::CachedWorkload;
 use crate::kueue::api::kueue;
 use crate::kueue::objects::{Condition, Metadata, True, Workload, read};
 use crate::kueue::patch::{Guard, write_admission};
-use crate::kueue::reconcile::{Note, reserve, unset_quota};
+use crate::kueue::reconcile::{EventRecord, reserve, unset_quota};
 use crate::kueue::variants::{Next, next, variant_of};
 
 const CONTROLLER: &str = "concurrent-admission-controller";
@@ -78,7 +78,7 @@ impl Kueue {
                 let text = format!(
                     "Variant Workload {key:?} deleted; flavor {flavor:?} no longer in ClusterQueue"
                 );
-                let note = Note::normal("DeletedVariant", text, CONTROLLER);
+                let note = EventRecord::normal("DeletedVariant", text, CONTROLLER);
                 self.tell(&note, &parent.workload.metadata);
             }
             Next::EvictParent(reason, message) => {
@@ -112,12 +112,12 @@ impl Kueue {
         true
     }
 
-    fn create_variant(&mut self, parent: &Known, flavor: &str) {
+    fn create_variant(&mut self, parent: &CachedWorkload, flavor: &str) {
         let variant = variant_of(&parent.raw, flavor);
         let metadata: Metadata = read(&variant["metadata"]);
         if self.api.create(&kueue("workloads"), &variant).code == 201 {
             let text = format!("Variant Workload {:?} created", metadata.key());
-            let note = Note::normal("CreatedVariant", text, CONTROLLER);
+            let note = EventRecord::normal("CreatedVariant", text, CONTROLLER);
             self.tell(&note, &parent.workload.metadata);
         }
     }
@@ -150,6 +150,10 @@ impl Kueue {
         let answer = self.api.update(&kueue("workloads"), &object, "");
         let (reason, what, why) = told;
         let text = format!("Variant Workload {what} due to {why}");
-        self.settle(variant, &answer, &[Note::normal(reason, text, CONTROLLER)]);
+        self.settle(
+            variant,
+            &answer,
+            &[EventRecord::normal(reason, text, CONTROLLER)],
+        );
     }
 }

@@ -35,7 +35,7 @@ impl Kueue {
         }
     }
 
-    pub(super) fn wake_local_queues(&mut self, cluster_queue: &str) {
+    pub(super) fn enqueue_local_queues(&mut self, cluster_queue: &str) {
         let all = self.cache.local_queues.iter();
         let before = all.filter(|(_, local)| local.spec.cluster_queue == cluster_queue);
         let keys: Vec<String> = before.map(|(key, _)| key.clone()).collect();

@@ -4,7 +4,7 @@ mod cache;
 mod cluster_queues;
 mod families;
 mod local_queues;
-mod make_room;
+mod preemption;
 mod requests;
 mod run;
 mod schedule;
@@ -51,15 +51,15 @@ enum Task {
 /// # use serde_json::json;
 /// # use std::time::Duration;
 /// # let clock = Clock::following_tokio("2026-11-21T09:00:00Z".parse().unwrap());
-/// use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb};
+/// use kueue_check_sim::apiserver::{ApiServer, ApiRequest, Resource, Verb};
 /// use kueue_check_sim::definitions;
 /// use kueue_check_sim::kueue::{Kueue, KueueVersion, run};
 ///
-/// let server = ApiServer::prepared(clock.clone(), definitions::kueue());
+/// let server = ApiServer::with_definitions(clock.clone(), definitions::kueue());
 /// tokio::spawn(run(Kueue::new(&server, &clock, KueueVersion::V0_19), server.clone(), clock));
 /// let queues = Resource::new("kueue.x-k8s.io", "v1beta2", "clusterqueues");
 /// let spec = json!({"namespaceSelector": {}, "admissionChecksStrategy": {"admissionChecks": [{"name": "licences"}]}});
-/// server.call(&Call::new(Verb::Create, &queues).body(json!({
+/// server.call(&ApiRequest::new(Verb::Create, &queues).body(json!({
 ///     "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "team-a"}, "spec": spec,
 /// })));
 /// tokio::time::sleep(Duration::from_secs(1)).await;

@@ -6,34 +6,34 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Kueue;
-use super::cache::Known;
-use super::make_room::Target;
+use super::cache::CachedWorkload;
+use super::preemption::Target;
 use crate::kueue::objects::{
     ClusterQueue, Condition, PreemptionPolicy, State, True, Workload, read,
 };
 use crate::kueue::patch::{Guard, write_admission};
 use crate::kueue::queue::{Requeue, queued_since};
 use crate::kueue::reconcile::{
-    Note, SLICE_REPLACED, Write, admitted_note, evict, reserve, sync_admitted, unset_quota,
+    EventRecord, SLICE_REPLACED, Write, admitted_event, evict, reserve, sync_admitted, unset_quota,
 };
 use crate::kueue::scheduler::{
-    Assignment, Fit, Ground, NodeId, SCHEDULER, Tree, Usage, assign, largest_that_fits,
+    Assignment, AssignmentInput, Fit, NodeId, SCHEDULER, Tree, Usage, assign, largest_that_fits,
 };
 
 /// The first Workload of a ClusterQueue, and what it would get.
 struct Entry {
-    known: Known,
+    known: CachedWorkload,
     queue: ClusterQueue,
     node: NodeId,
     assignment: Assignment,
     targets: Vec<Target>,
     /// The slice that it replaces.
-    replaced: Option<Known>,
+    replaced: Option<CachedWorkload>,
 }
 
 /// A Workload that goes back into its queue.
 struct Left {
-    known: Known,
+    known: CachedWorkload,
     queue: ClusterQueue,
     why: String,
     reason: &'static str,
@@ -134,7 +134,7 @@ impl Kueue {
     }
 
     /// The first Workload of a ClusterQueue, whether or not it was tried before.
-    fn take_head(&mut self, name: &str, tree: &Tree) -> Option<(Known, ClusterQueue)> {
+    fn take_head(&mut self, name: &str, tree: &Tree) -> Option<(CachedWorkload, ClusterQueue)> {
         if !self.takes_workloads(name, tree) {
             return None;
         }
@@ -164,13 +164,18 @@ impl Kueue {
         }
     }
 
-    fn nominate(&mut self, known: Known, queue: ClusterQueue, tree: &Tree) -> Option<Entry> {
+    fn nominate(
+        &mut self,
+        known: CachedWorkload,
+        queue: ClusterQueue,
+        tree: &Tree,
+    ) -> Option<Entry> {
         let node = tree.queue(&queue.metadata.name)?;
         let last_tried = self.last_tried.remove(&known.workload.metadata.key());
         let last_tried = last_tried.unwrap_or_default();
         let replaced = self.replaced(&known, &queue);
         let find = |counts: Option<&[i64]>| {
-            let ground = Ground {
+            let ground = AssignmentInput {
                 queue: &queue,
                 node,
                 tree,
@@ -184,7 +189,7 @@ impl Kueue {
             let targets = match assignment.fit {
                 Fit::Fits | Fit::No => Vec::new(),
                 _ => {
-                    let (wanted, cells) = (&assignment.usage, &assignment.without_room);
+                    let (wanted, cells) = (&assignment.usage, &assignment.without_capacity);
                     self.targets(&known, &queue, (wanted, cells), tree)
                 }
             };
@@ -211,7 +216,7 @@ impl Kueue {
 
     /// The slice that a Workload replaces, if it has quota of the same ClusterQueue (Kueue 0.19.2,
     /// `ReplacedWorkloadSlice` in `pkg/workloadslicing/workloadslicing.go`).
-    fn replaced(&self, known: &Known, queue: &ClusterQueue) -> Option<Known> {
+    fn replaced(&self, known: &CachedWorkload, queue: &ClusterQueue) -> Option<CachedWorkload> {
         let key = known.workload.replaces()?;
         let holders = self.cache.holders.get(&queue.metadata.name)?;
         let old = self
@@ -253,13 +258,13 @@ impl Kueue {
                 let requeue = self.go_on(&entry, Requeue::NoCandidates);
                 (message, "WaitingForQuota", requeue)
             }
-            _ => return self.make_room(entry, cycle),
+            _ => return self.evict_victims(entry, cycle),
         };
         Some(entry.left(why, reason, requeue))
     }
 
     fn take(&mut self, entry: Entry, cycle: &mut Cycle) -> Option<Left> {
-        if !cycle.has_room_for(&entry) {
+        if !cycle.fits(&entry) {
             return Some(self.skip(entry, NO_LONGER_FITS));
         }
         cycle.tree.add(entry.node, &entry.assignment.usage);
@@ -280,7 +285,7 @@ impl Kueue {
         &self,
         entry: &Entry,
         compares: impl Fn(usize, usize) -> bool,
-    ) -> Option<Known> {
+    ) -> Option<CachedWorkload> {
         let parent = entry.known.workload.parent_uid()?;
         let place = |workload: &Workload| {
             let flavor = workload.variant_flavor();
@@ -297,7 +302,7 @@ impl Kueue {
 
     /// Evicts the variant that runs so that a better one may (Kueue 0.19.2, `issueMigration` in
     /// `pkg/scheduler/scheduler.go`): before that one's checks have been evaluated.
-    fn migrate(&mut self, entry: Entry, sibling: &Known) -> Left {
+    fn migrate(&mut self, entry: Entry, sibling: &CachedWorkload) -> Left {
         let flavors: Vec<&str> = entry.queue.flavors().collect();
         let place = |flavor: &str| flavors.iter().position(|known| *known == flavor);
         let last = entry.queue.last_acceptable_flavor().and_then(place);
@@ -344,7 +349,7 @@ impl Kueue {
         );
         finished.status.conditions.set(over);
         let answer = write_admission(&self.api, old, &finished, Guard::Strict, self.version);
-        let note = Note::normal(SLICE_REPLACED, message, SCHEDULER);
+        let note = EventRecord::normal(SLICE_REPLACED, message, SCHEDULER);
         self.settle(old, &answer, &[note]);
     }
 
@@ -365,12 +370,12 @@ impl Kueue {
         entry.left(why.to_owned(), "WaitingForQuota", requeue)
     }
 
-    fn make_room(&mut self, entry: Entry, cycle: &mut Cycle) -> Option<Left> {
+    fn evict_victims(&mut self, entry: Entry, cycle: &mut Cycle) -> Option<Left> {
         let leaving = |target: &Target| cycle.leaving.contains_key(&target.workload.metadata.key());
         if entry.targets.iter().any(leaving) {
             return Some(self.skip(entry, OVERLAPPING));
         }
-        if !cycle.has_room_for(&entry) {
+        if !cycle.fits(&entry) {
             return Some(self.skip(entry, NO_LONGER_FITS));
         }
         for target in &entry.targets {
@@ -408,7 +413,7 @@ impl Kueue {
 
     pub(super) fn reserve_for(
         &mut self,
-        known: &Known,
+        known: &CachedWorkload,
         queue: &ClusterQueue,
         assignment: Assignment,
     ) -> bool {
@@ -435,9 +440,9 @@ impl Kueue {
         if !assignment.considered.is_empty() {
             text = format!("{text}; Flavors considered: {}", assignment.considered);
         }
-        let mut notes = vec![Note::normal("QuotaReserved", text, SCHEDULER)];
+        let mut notes = vec![EventRecord::normal("QuotaReserved", text, SCHEDULER)];
         if new.is_admitted() {
-            notes.extend(admitted_note(&new, now, SCHEDULER));
+            notes.extend(admitted_event(&new, now, SCHEDULER));
         }
         let answer = write_admission(&self.api, old, &new, Guard::Loose, self.version);
         let written = self.settle(old, &answer, &notes);
@@ -457,7 +462,7 @@ impl Kueue {
     }
 
     /// The Workloads that hold quota of a ClusterQueue.
-    pub(super) fn holders(&self, queue: &str) -> Vec<Known> {
+    pub(super) fn holders(&self, queue: &str) -> Vec<CachedWorkload> {
         let keys = self.cache.holders.get(queue).into_iter().flatten();
         keys.filter_map(|key| self.cache.workloads.get(key).cloned())
             .collect()
@@ -487,7 +492,7 @@ impl Kueue {
         } else {
             workload.metadata.clone()
         };
-        self.tell(&Note::warning("Pending", why, SCHEDULER), &metadata);
+        self.tell(&EventRecord::warning("Pending", why, SCHEDULER), &metadata);
     }
 }
 
@@ -518,7 +523,7 @@ impl Entry {
 
 impl Cycle {
     /// Whether there is still room once all that have to leave are gone.
-    fn has_room_for(&self, entry: &Entry) -> bool {
+    fn fits(&self, entry: &Entry) -> bool {
         let mut tree = self.tree.clone();
         let mut gone = BTreeSet::new();
         for (key, (node, usage)) in &self.leaving {

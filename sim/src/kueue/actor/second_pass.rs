@@ -1,17 +1,17 @@
 //! KEP-993: Workloads with quota whose checks decide when others have to leave.
 
 use super::Kueue;
-use super::cache::Known;
+use super::cache::CachedWorkload;
 use crate::kueue::patch::{Guard, write_admission};
-use crate::kueue::reconcile::{admitted_note, sync_admitted, unset_quota};
-use crate::kueue::scheduler::second_pass::{Next, Room, next, preempts_now};
+use crate::kueue::reconcile::{admitted_event, sync_admitted, unset_quota};
+use crate::kueue::scheduler::second_pass::{Next, PreemptionOutcome, next, preempts_now};
 use crate::kueue::scheduler::{SCHEDULER, usage_of};
 
 impl Kueue {
     /// Looks at the Workloads of a ClusterQueue that have quota and are not admitted. Says whether it did anything.
     pub(super) fn second_pass(&mut self, name: &str) -> bool {
         let holders = self.holders(name);
-        let mut waiting: Vec<&Known> = holders
+        let mut waiting: Vec<&CachedWorkload> = holders
             .iter()
             .filter(|k| {
                 k.workload.has_quota() && !k.workload.is_admitted() && !k.workload.is_evicted()
@@ -20,10 +20,10 @@ impl Kueue {
         waiting.sort_by_key(|k| (std::cmp::Reverse(k.workload.spec.priority), k.arrival));
         waiting
             .into_iter()
-            .any(|known| self.look_again(known, name))
+            .any(|known| self.retry_second_pass(known, name))
     }
 
-    fn look_again(&mut self, known: &Known, name: &str) -> bool {
+    fn retry_second_pass(&mut self, known: &CachedWorkload, name: &str) -> bool {
         let Some(queue) = self.cache.cluster_queues.get(name).cloned() else {
             return false;
         };
@@ -50,9 +50,9 @@ impl Kueue {
             self.targets(known, &queue, (&wanted, &cells), &others)
         };
         let room = match (fits, targets.is_empty()) {
-            (true, _) => Room::Enough,
-            (false, false) => Room::Possible,
-            (false, true) => Room::None,
+            (true, _) => PreemptionOutcome::Enough,
+            (false, false) => PreemptionOutcome::Possible,
+            (false, true) => PreemptionOutcome::None,
         };
         let now_or_later = preempts_now(workload, &self.cache.checks);
         let leaving = !targets.is_empty() && targets.iter().all(|t| t.workload.is_evicted());
@@ -68,11 +68,11 @@ impl Kueue {
         }
     }
 
-    fn admit(&mut self, known: &Known) -> bool {
+    fn admit(&mut self, known: &CachedWorkload) -> bool {
         let now = self.api.now();
         let mut new = (*known.workload).clone();
         sync_admitted(&mut new, self.version, now);
-        let notes: Vec<_> = admitted_note(&new, now, SCHEDULER).into_iter().collect();
+        let notes: Vec<_> = admitted_event(&new, now, SCHEDULER).into_iter().collect();
         let answer = write_admission(
             &self.api,
             &known.workload,
@@ -83,7 +83,7 @@ impl Kueue {
         self.settle(&known.workload, &answer, &notes)
     }
 
-    fn lose(&mut self, known: &Known) -> bool {
+    fn lose(&mut self, known: &CachedWorkload) -> bool {
         let now = self.api.now();
         let mut new = (*known.workload).clone();
         let why = "The quota is no longer available";

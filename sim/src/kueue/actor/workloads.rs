@@ -2,19 +2,19 @@
 
 use serde_json::json;
 
-use super::cache::{Change, Known, holds};
+use super::cache::{CachedWorkload, Change, holds};
 use super::{Kueue, Task};
-use crate::apiserver::Answer;
+use crate::apiserver::ApiResponse;
 use crate::kueue::api::{Regarding, kueue};
 use crate::kueue::objects::{Metadata, StopPolicy, Workload, read};
 use crate::kueue::patch::{Guard, write_admission};
-use crate::kueue::reconcile::{Note, Outcome, Situation, Write, reconcile};
+use crate::kueue::reconcile::{EventRecord, Outcome, ReconcileInput, Write, reconcile};
 use crate::kueue::variants::PARENT;
 
 const FINALIZER: &str = "kueue.x-k8s.io/resource-in-use";
 
 impl Kueue {
-    pub(super) fn workload_changed(&mut self, change: Change<Known>) {
+    pub(super) fn workload_changed(&mut self, change: Change<CachedWorkload>) {
         let (old, new) = match change {
             Change::Now { old, new } => (old, Some(new)),
             Change::Gone(gone) => (Some(gone), None),
@@ -27,14 +27,16 @@ impl Kueue {
             .as_ref()
             .and_then(|new| holds(&new.workload))
             .map(str::to_owned);
-        let priority = |known: &Option<Known>| known.as_ref().map(|k| k.workload.spec.priority);
+        let priority =
+            |known: &Option<CachedWorkload>| known.as_ref().map(|k| k.workload.spec.priority);
         let changed = held != holds || priority(&old) != priority(&new);
         if let Some(name) = held.as_ref().filter(|_| changed) {
             self.quota_freed(name);
         }
         // Whoever is out of the queue, with quota or without, makes those that did not fit be tried
         // again (Kueue 0.19.2, `Update` and `Delete` in `pkg/controller/core/workload_controller.go`).
-        let out = |known: &Known| !known.workload.is_active() || known.workload.is_finished();
+        let out =
+            |known: &CachedWorkload| !known.workload.is_active() || known.workload.is_finished();
         if new.as_ref().is_none_or(out)
             && let Some(known) = new.as_ref().or(old.as_ref())
             && let Some(queue) = self.cache.local_queue(&known.workload)
@@ -77,7 +79,7 @@ impl Kueue {
         let stopped = local_queue.is_some_and(|q| q.spec.stop_policy != StopPolicy::None);
         let queue = self.cache.cluster_queue(&known.workload);
         let queue = queue.filter(|_| !stopped);
-        let situation = Situation {
+        let situation = ReconcileInput {
             has_variants: self.has_variants(&known.workload),
             now,
             version: self.version,
@@ -93,7 +95,7 @@ impl Kueue {
         self.carry_out(&known, outcome);
     }
 
-    fn carry_out(&mut self, known: &Known, outcome: Outcome) {
+    fn carry_out(&mut self, known: &CachedWorkload, outcome: Outcome) {
         let Some(write) = outcome.write else {
             return;
         };
@@ -137,7 +139,12 @@ impl Kueue {
     }
 
     /// Tells what was done; what was refused for being stale comes again with the change that made it so.
-    pub(super) fn settle(&mut self, workload: &Workload, answer: &Answer, notes: &[Note]) -> bool {
+    pub(super) fn settle(
+        &mut self,
+        workload: &Workload,
+        answer: &ApiResponse,
+        notes: &[EventRecord],
+    ) -> bool {
         if answer.code >= 300 {
             tracing::debug!(workload = workload.metadata.key(), code = answer.code, body = %answer.body, "write refused");
             return false;
@@ -149,8 +156,8 @@ impl Kueue {
         true
     }
 
-    pub(super) fn tell(&mut self, note: &Note, metadata: &Metadata) {
+    pub(super) fn tell(&mut self, note: &EventRecord, metadata: &Metadata) {
         self.recorder
-            .tell(&self.api, note, Regarding::workload(metadata));
+            .record_event(&self.api, note, Regarding::workload(metadata));
     }
 }

@@ -76,7 +76,7 @@ impl Entry {
             && self.requeued == old.requeued
     }
 
-    fn may_be_tried(&self, now: Timestamp) -> bool {
+    fn is_schedulable(&self, now: Timestamp) -> bool {
         !self.requeued.as_ref().is_some_and(Condition::is_false)
             && self.requeue_at.is_none_or(|at| at <= now)
     }
@@ -112,7 +112,7 @@ impl PendingQueue {
             Some(old) => self.active.remove(&old.rank),
             None => false,
         };
-        if was_active || (entry.may_be_tried(now) && !self.is_hopeless(&entry)) {
+        if was_active || (entry.is_schedulable(now) && !self.is_hopeless(&entry)) {
             self.active.insert(entry.rank);
             self.stuck = false;
         } else {
@@ -229,7 +229,7 @@ impl PendingQueue {
         let (ready, waiting): (BTreeSet<String>, BTreeSet<String>) =
             std::mem::take(&mut self.inadmissible)
                 .into_iter()
-                .partition(|key| entries.get(key).is_some_and(|e| e.may_be_tried(now)));
+                .partition(|key| entries.get(key).is_some_and(|e| e.is_schedulable(now)));
         self.inadmissible = waiting;
         let ranks = ready.iter().filter_map(|key| self.entries.get(key));
         self.active.extend(ranks.map(|entry| entry.rank.clone()));

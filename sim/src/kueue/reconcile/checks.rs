@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::{Note, Outcome, Situation, WORKLOAD_CONTROLLER, Write, evict};
+use super::{EventRecord, Outcome, ReconcileInput, WORKLOAD_CONTROLLER, Write, evict};
 use crate::kueue::objects::{
     Admission, CheckEntry, ClusterQueue, Condition, State, True, Workload, whole_seconds,
 };
@@ -55,7 +55,7 @@ pub(crate) fn synced_entries(
 }
 
 /// Brings the list up to date.
-pub(super) fn sync(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+pub(super) fn sync(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     let queue = at.cluster_queue.filter(|_| !at.has_variants)?;
     let admission = workload.status.admission.as_ref();
     let needed = needed_checks(queue, admission, at.version.lists_checks_early);
@@ -64,7 +64,7 @@ pub(super) fn sync(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
 }
 
 /// Evicts for Retry, deactivates for Rejected; both only with quota.
-pub(super) fn act_on_states(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+pub(super) fn act_on_states(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     if at.has_variants || !workload.has_quota() || !workload.is_active() {
         return None;
     }
@@ -99,7 +99,7 @@ fn reject(workload: &Workload, rejected: &[&CheckEntry], now: Timestamp) -> Outc
         now,
     ));
     let text = format!("Deactivated due to {message}");
-    Outcome::admission(changed).note(Note::warning(
+    Outcome::admission(changed).note(EventRecord::warning(
         "AdmissionCheckRejected",
         text,
         WORKLOAD_CONTROLLER,

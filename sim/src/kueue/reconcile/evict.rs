@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Note, Outcome};
+use super::{EventRecord, Outcome};
 use crate::kueue::objects::{CheckEntry, Condition, State, True, Workload, whole_seconds};
 
 /// Marks a Workload as evicted and resets its checks. What holds its quota stays until its job has stopped. `cause` is the part of a reason that has one, as in
@@ -38,7 +38,7 @@ pub(crate) fn evict(
     }
     let outcome = Outcome::admission(changed);
     if had_admission {
-        outcome.note(Note::normal(
+        outcome.note(EventRecord::normal(
             format!("EvictedDueTo{full_reason}"),
             message,
             reporter,

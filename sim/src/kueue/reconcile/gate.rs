@@ -1,12 +1,12 @@
 //! The annotation that keeps a Workload from being tried.
 
-use super::{Note, Outcome, Situation, WORKLOAD_CONTROLLER, unset_quota};
+use super::{EventRecord, Outcome, ReconcileInput, WORKLOAD_CONTROLLER, unset_quota};
 use crate::kueue::objects::Workload;
 
 const REASON: &str = "AdmissionGated";
 
 /// Says that a Workload is gated, and that it no longer is.
-pub(super) fn gated(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+pub(super) fn gated(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     if !at.version.admission_gates {
         return None;
     }
@@ -31,5 +31,5 @@ pub(super) fn gated(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> 
     let mut changed = workload.clone();
     unset_quota(&mut changed, reason, &message, at.version, at.now);
     let (event, text) = note;
-    Some(Outcome::admission(changed).note(Note::normal(event, text, WORKLOAD_CONTROLLER)))
+    Some(Outcome::admission(changed).note(EventRecord::normal(event, text, WORKLOAD_CONTROLLER)))
 }

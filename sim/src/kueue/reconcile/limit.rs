@@ -2,13 +2,13 @@
 
 use jiff::SignedDuration;
 
-use super::{Note, Outcome, Situation, WORKLOAD_CONTROLLER};
+use super::{EventRecord, Outcome, ReconcileInput, WORKLOAD_CONTROLLER};
 use crate::kueue::objects::{Condition, True, Workload};
 
 const REASON: &str = "MaximumExecutionTimeExceeded";
 
 /// Deactivates what has run for too long, earlier runs included.
-pub(super) fn execution_time(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+pub(super) fn execution_time(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     let limit = workload.spec.maximum_execution_time_seconds?;
     let admitted = workload
         .status
@@ -37,5 +37,5 @@ pub(super) fn execution_time(workload: &Workload, at: &Situation<'_>) -> Option<
     status.conditions.set(target);
     status.accumulated_past_execution_time_seconds = None;
     let text = format!("The maximum execution time ({limit}s) exceeded");
-    Some(Outcome::admission(changed).note(Note::warning(REASON, text, WORKLOAD_CONTROLLER)))
+    Some(Outcome::admission(changed).note(EventRecord::warning(REASON, text, WORKLOAD_CONTROLLER)))
 }

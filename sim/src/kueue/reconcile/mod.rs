@@ -16,8 +16,8 @@ use jiff::Timestamp;
 
 pub(crate) use checks::needed_checks;
 pub(crate) use evict::evict;
-pub(crate) use outcome::{Note, Outcome, Write};
-pub(crate) use quota::{admitted_note, reserve, sync_admitted, unset_quota};
+pub(crate) use outcome::{EventRecord, Outcome, Write};
+pub(crate) use quota::{admitted_event, reserve, sync_admitted, unset_quota};
 
 use crate::kueue::KueueVersion;
 use crate::kueue::objects::{ClusterQueue, LocalQueue, Workload};
@@ -30,7 +30,7 @@ pub(crate) const SLICE_REPLACED: &str = "WorkloadSliceReplaced";
 
 /// What the reconciler knows besides the Workload.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Situation<'a> {
+pub(crate) struct ReconcileInput<'a> {
     /// Whether it is to have variants.
     pub(crate) has_variants: bool,
     /// The time.
@@ -48,7 +48,7 @@ pub(crate) struct Situation<'a> {
 }
 
 /// One rule of the reconciler: `Some` ends the pass.
-type Rule = fn(&Workload, &Situation<'_>) -> Option<Outcome>;
+type Rule = fn(&Workload, &ReconcileInput<'_>) -> Option<Outcome>;
 
 /// In the order of Kueue 0.19's `Reconcile`.
 const RULES: [Rule; 16] = [
@@ -71,7 +71,7 @@ const RULES: [Rule; 16] = [
 ];
 
 /// What the reconciler does with a Workload.
-pub(crate) fn reconcile(workload: &Workload, situation: &Situation<'_>) -> Outcome {
+pub(crate) fn reconcile(workload: &Workload, situation: &ReconcileInput<'_>) -> Outcome {
     RULES
         .iter()
         .find_map(|rule| rule(workload, situation))
@@ -81,7 +81,7 @@ pub(crate) fn reconcile(workload: &Workload, situation: &Situation<'_>) -> Outco
 }
 
 /// Nobody else will take the finalizer off.
-fn orphaned(workload: &Workload, _: &Situation<'_>) -> Option<Outcome> {
+fn orphaned(workload: &Workload, _: &ReconcileInput<'_>) -> Option<Outcome> {
     let metadata = &workload.metadata;
     if !metadata.owner_references.is_empty() || metadata.deletion_timestamp.is_none() {
         return None;
@@ -94,10 +94,10 @@ fn orphaned(workload: &Workload, _: &Situation<'_>) -> Option<Outcome> {
 }
 
 /// A Workload that is to have variants says so.
-fn parent(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+fn parent(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     (at.has_variants && !workload.is_parent()).then(|| Outcome::write(Write::LabelParent))
 }
 
-fn finished(workload: &Workload, _: &Situation<'_>) -> Option<Outcome> {
+fn finished(workload: &Workload, _: &ReconcileInput<'_>) -> Option<Outcome> {
     workload.is_finished().then(Outcome::nothing)
 }

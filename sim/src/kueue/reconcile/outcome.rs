@@ -6,14 +6,14 @@ use crate::kueue::objects::{CheckEntry, Workload};
 
 /// Normal or Warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum NoteKind {
+pub(crate) enum EventKind {
     /// As it should be.
     Normal,
     /// Somebody should look.
     Warning,
 }
 
-impl NoteKind {
+impl EventKind {
     /// As the API writes it.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -25,9 +25,9 @@ impl NoteKind {
 
 /// An event to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Note {
+pub(crate) struct EventRecord {
     /// Normal or Warning.
-    pub(crate) kind: NoteKind,
+    pub(crate) kind: EventKind,
     /// One word.
     pub(crate) reason: String,
     /// For people.
@@ -36,7 +36,7 @@ pub(crate) struct Note {
     pub(crate) reporter: &'static str,
 }
 
-impl Note {
+impl EventRecord {
     /// An event of the Normal kind.
     pub(crate) fn normal(
         reason: impl Into<String>,
@@ -44,7 +44,7 @@ impl Note {
         by: &'static str,
     ) -> Self {
         Self {
-            kind: NoteKind::Normal,
+            kind: EventKind::Normal,
             reason: reason.into(),
             text: text.into(),
             reporter: by,
@@ -58,7 +58,7 @@ impl Note {
         by: &'static str,
     ) -> Self {
         Self {
-            kind: NoteKind::Warning,
+            kind: EventKind::Warning,
             ..Self::normal(reason, text, by)
         }
     }
@@ -85,7 +85,7 @@ pub(crate) struct Outcome {
     /// What is written.
     pub(crate) write: Option<Write>,
     /// What is told if the write succeeds.
-    pub(crate) notes: Vec<Note>,
+    pub(crate) notes: Vec<EventRecord>,
     /// When to look again, if nothing changes before.
     pub(crate) again: Option<Timestamp>,
 }
@@ -111,7 +111,7 @@ impl Outcome {
 
     /// With an event.
     #[must_use]
-    pub(crate) fn note(mut self, note: Note) -> Self {
+    pub(crate) fn note(mut self, note: EventRecord) -> Self {
         self.notes.push(note);
         self
     }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Note, Outcome, Situation, WORKLOAD_CONTROLLER};
+use super::{EventRecord, Outcome, ReconcileInput, WORKLOAD_CONTROLLER};
 use crate::kueue::KueueVersion;
 use crate::kueue::objects::{Admission, Condition, True, Workload};
 
@@ -97,7 +97,7 @@ fn remember_execution_time(workload: &mut Workload, now: Timestamp) {
 }
 
 /// With quota and all checks Ready it is admitted.
-pub(super) fn admit(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+pub(super) fn admit(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     if !workload.has_quota() || workload.is_admitted() || !workload.all_checks_ready() {
         return None;
     }
@@ -107,20 +107,20 @@ pub(super) fn admit(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> 
     }
     let mut changed = workload.clone();
     sync_admitted(&mut changed, at.version, at.now);
-    let note = admitted_note(&changed, at.now, WORKLOAD_CONTROLLER)?;
+    let note = admitted_event(&changed, at.now, WORKLOAD_CONTROLLER)?;
     Some(Outcome::admission(changed).note(note))
 }
 
 /// The event of an admission.
-pub(crate) fn admitted_note(
+pub(crate) fn admitted_event(
     workload: &Workload,
     now: Timestamp,
     reporter: &'static str,
-) -> Option<Note> {
+) -> Option<EventRecord> {
     let queue = &workload.status.admission.as_ref()?.cluster_queue;
     let since = workload.status.conditions.get("QuotaReserved")?;
     let waited = now.duration_since(since.last_transition_time).as_secs_f64();
     let text =
         format!("Admitted by ClusterQueue {queue}, wait time since reservation was {waited:.0}s");
-    Some(Note::normal("Admitted", text, reporter))
+    Some(EventRecord::normal("Admitted", text, reporter))
 }

@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Outcome, Situation, WORKLOAD_CONTROLLER, Write, evict};
+use super::{Outcome, ReconcileInput, WORKLOAD_CONTROLLER, Write, evict};
 use crate::kueue::objects::{Condition, RequeueState, State, True, Workload, whole_seconds};
 
 /// The latest end of the delays of all checks in Retry.
@@ -16,7 +16,7 @@ fn end_of_delays(workload: &Workload) -> Option<Timestamp> {
 
 /// A Retry with a delay is kept as requeueAt, which never gets shorter. Of a Workload that is not active Kueue sets it and clears it again in turn, as fast as the
 /// API server answers, until the delay is over; here that is done once.
-pub(super) fn delay_of_retries(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+pub(super) fn delay_of_retries(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     if !at.version.delays_retries {
         return None;
     }
@@ -34,13 +34,13 @@ pub(super) fn delay_of_retries(workload: &Workload, at: &Situation<'_>) -> Optio
 }
 
 /// What is to be deactivated is.
-pub(super) fn deactivation_target(workload: &Workload, _: &Situation<'_>) -> Option<Outcome> {
+pub(super) fn deactivation_target(workload: &Workload, _: &ReconcileInput<'_>) -> Option<Outcome> {
     let target = workload.status.conditions.is_true("DeactivationTarget");
     (workload.is_active() && target).then(|| Outcome::write(Write::Deactivate))
 }
 
 /// Nothing happens before requeueAt: the quota stays reserved, a running job runs on.
-pub(super) fn waiting(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+pub(super) fn waiting(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     let until = workload
         .requeue_at()
         .filter(|until| *until > at.now && workload.is_active())?;
@@ -48,7 +48,7 @@ pub(super) fn waiting(workload: &Workload, at: &Situation<'_>) -> Option<Outcome
 }
 
 /// Once it is over, requeueAt goes from a Workload without quota.
-pub(super) fn waited(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+pub(super) fn waited(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     let state = workload.status.requeue_state.as_ref()?;
     let over = state.requeue_at.is_some_and(|until| until <= at.now);
     if !over || !workload.is_active() || workload.has_quota() {
@@ -64,7 +64,7 @@ pub(super) fn waited(workload: &Workload, at: &Situation<'_>) -> Option<Outcome>
 }
 
 /// After the delay the Workload may be queued again.
-pub(super) fn backoff_over(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+pub(super) fn backoff_over(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     let requeued = workload.status.conditions.get("Requeued")?;
     if !workload.is_active() || !requeued.is_false() {
         return None;
@@ -89,7 +89,7 @@ pub(super) fn backoff_over(workload: &Workload, at: &Situation<'_>) -> Option<Ou
 }
 
 /// What is not active is evicted, and its delay forgotten.
-pub(super) fn deactivated(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+pub(super) fn deactivated(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     if workload.is_active() {
         return None;
     }

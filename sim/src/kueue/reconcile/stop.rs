@@ -1,6 +1,6 @@
 //! Queues that are stopped, missing or inactive.
 
-use super::{Outcome, Situation, WORKLOAD_CONTROLLER, evict, unset_quota};
+use super::{Outcome, ReconcileInput, WORKLOAD_CONTROLLER, evict, unset_quota};
 use crate::kueue::objects::{Condition, StopPolicy, True, Workload};
 
 /// A queue of either kind, as far as it can stop Workloads.
@@ -11,7 +11,7 @@ struct Queue<'a> {
     policy: Option<StopPolicy>,
 }
 
-fn queues<'a>(workload: &'a Workload, at: &Situation<'a>) -> [Queue<'a>; 2] {
+fn queues<'a>(workload: &'a Workload, at: &ReconcileInput<'a>) -> [Queue<'a>; 2] {
     let local = at.local_queue;
     let cluster = at.cluster_queue;
     [
@@ -33,18 +33,24 @@ fn queues<'a>(workload: &'a Workload, at: &Situation<'a>) -> [Queue<'a>; 2] {
 }
 
 /// What a stopped LocalQueue had evicted may come back once it is started again.
-pub(super) fn local_queue_restarted(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+pub(super) fn local_queue_restarted(
+    workload: &Workload,
+    at: &ReconcileInput<'_>,
+) -> Option<Outcome> {
     let [local, _] = queues(workload, at);
     restarted(workload, &local, at)
 }
 
 /// The same for the ClusterQueue.
-pub(super) fn cluster_queue_restarted(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+pub(super) fn cluster_queue_restarted(
+    workload: &Workload,
+    at: &ReconcileInput<'_>,
+) -> Option<Outcome> {
     let [_, cluster] = queues(workload, at);
     restarted(workload, &cluster, at)
 }
 
-fn restarted(workload: &Workload, queue: &Queue<'_>, at: &Situation<'_>) -> Option<Outcome> {
+fn restarted(workload: &Workload, queue: &Queue<'_>, at: &ReconcileInput<'_>) -> Option<Outcome> {
     let requeued = workload.status.conditions.get("Requeued")?;
     let stopped = requeued.is_false() && requeued.reason == format!("{}Stopped", queue.kind);
     if !stopped || queue.policy != Some(StopPolicy::None) {
@@ -62,7 +68,7 @@ fn restarted(workload: &Workload, queue: &Queue<'_>, at: &Situation<'_>) -> Opti
 }
 
 /// A stopped queue takes the quota of what is not admitted; with `HoldAndDrain` it evicts what is.
-pub(super) fn stopped(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+pub(super) fn stopped(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     if !workload.has_quota() {
         return None;
     }
@@ -70,7 +76,7 @@ pub(super) fn stopped(workload: &Workload, at: &Situation<'_>) -> Option<Outcome
     queues.iter().find_map(|queue| stop(workload, queue, at))
 }
 
-fn stop(workload: &Workload, queue: &Queue<'_>, at: &Situation<'_>) -> Option<Outcome> {
+fn stop(workload: &Workload, queue: &Queue<'_>, at: &ReconcileInput<'_>) -> Option<Outcome> {
     if workload.is_admitted() {
         let drains = queue.policy == Some(StopPolicy::HoldAndDrain) && !workload.is_evicted();
         return drains.then(|| {
@@ -96,7 +102,7 @@ fn stop(workload: &Workload, queue: &Queue<'_>, at: &Situation<'_>) -> Option<Ou
 }
 
 /// Why a Workload that has no quota can't be tried at all.
-pub(super) fn inadmissible(workload: &Workload, at: &Situation<'_>) -> Option<Outcome> {
+pub(super) fn inadmissible(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     if workload.has_quota() || workload.gated_by().is_some() && at.version.admission_gates {
         return None;
     }
@@ -123,7 +129,7 @@ fn without_quota(
     workload: &Workload,
     finer: &'static str,
     message: &str,
-    at: &Situation<'_>,
+    at: &ReconcileInput<'_>,
 ) -> Option<Outcome> {
     let mut changed = workload.clone();
     let reason = at.version.reason(finer, "Inadmissible");

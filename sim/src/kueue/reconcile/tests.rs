@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Outcome, Situation, Write, reconcile};
+use super::{Outcome, ReconcileInput, Write, reconcile};
 use crate::kueue::KueueVersion;
 use crate::kueue::objects::{ClusterQueue, LocalQueue, State, Workload};
 
@@ -24,7 +24,7 @@ fn pass(status: Value, checks: &Value) -> Outcome {
         "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [{"name": "default"}, {"name": "spot"}]}],
     }}))
     .unwrap();
-    let situation = Situation {
+    let situation = ReconcileInput {
         has_variants: false,
         now: NOW.parse().unwrap(),
         version: KueueVersion::V0_19,

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::amount::show;
-use super::considered::Considered;
-use super::suitable::{Flavors, unsuitable};
+use super::node_affinity::{Flavors, unsuitable};
+use super::rejected_flavors::RejectedFlavors;
 use super::tree::{NodeId, Tree};
 use super::usage::{Cell, Usage, usage_of_set};
 use crate::kueue::objects::{
@@ -44,7 +44,7 @@ pub(crate) struct Assignment {
     /// What it would take.
     pub(crate) usage: Usage,
     /// What of that has no room now.
-    pub(crate) without_room: BTreeSet<Cell>,
+    pub(crate) without_capacity: BTreeSet<Cell>,
     /// Where the search of flavors would go on.
     pub(crate) last_tried: LastTried,
     /// Why it does not fit, for people.
@@ -56,7 +56,7 @@ pub(crate) struct Assignment {
 }
 
 /// What an assignment depends on besides the Workload.
-pub(crate) struct Ground<'a> {
+pub(crate) struct AssignmentInput<'a> {
     /// The ClusterQueue.
     pub(crate) queue: &'a ClusterQueue,
     /// Its node.
@@ -78,7 +78,7 @@ pub(crate) struct Ground<'a> {
 }
 
 /// Tries the flavors in their order, for each pod set and resource group. The first pod set without a place ends it.
-pub(crate) fn assign<'a>(workload: &'a Workload, ground: &'a Ground<'a>) -> Assignment {
+pub(crate) fn assign<'a>(workload: &'a Workload, ground: &'a AssignmentInput<'a>) -> Assignment {
     let mut trial = Trial {
         ground,
         own: Usage::default(),
@@ -88,7 +88,7 @@ pub(crate) fn assign<'a>(workload: &'a Workload, ground: &'a Ground<'a>) -> Assi
         without_room: BTreeSet::new(),
         last_tried: LastTried::new(),
     };
-    let mut considered = Considered::default();
+    let mut considered = RejectedFlavors::default();
     let mut fit = Fit::Fits;
     let mut messages = Vec::new();
     let mut admission = Admission {
@@ -117,7 +117,7 @@ pub(crate) fn assign<'a>(workload: &'a Workload, ground: &'a Ground<'a>) -> Assi
         borrowing: trial.borrowing,
         admission,
         usage: trial.own,
-        without_room: trial.without_room,
+        without_capacity: trial.without_room,
         last_tried: trial.last_tried,
         message: messages.join("; "),
         reason: trial.reason,
@@ -126,7 +126,7 @@ pub(crate) fn assign<'a>(workload: &'a Workload, ground: &'a Ground<'a>) -> Assi
 }
 
 struct Trial<'a> {
-    ground: &'a Ground<'a>,
+    ground: &'a AssignmentInput<'a>,
     /// What earlier pod sets of the same Workload take.
     own: Usage,
     /// The only flavor that it may have, of a variant.
@@ -146,12 +146,12 @@ struct Placed {
 
 /// Room, and how far up its quota comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Room {
+pub(super) struct Capacity {
     pub(super) fit: Fit,
     pub(super) borrowing: usize,
 }
 
-impl Room {
+impl Capacity {
     /// Whether this one is to be taken rather than the other.
     fn is_better_than(self, other: Self, by: &FlavorFungibility) -> bool {
         if self.fit == Fit::No || other.fit == Fit::No {
@@ -182,13 +182,13 @@ impl Room {
 }
 
 /// What came of one flavor.
-pub(super) struct Tried<'a> {
+pub(super) struct FlavorAttempt<'a> {
     pub(super) flavor: &'a FlavorQuota,
-    pub(super) room: Room,
+    pub(super) room: Capacity,
     /// The largest of its resources.
     pub(super) borrowing: usize,
     pub(super) reasons: Vec<String>,
-    rooms: Vec<Room>,
+    capacities: Vec<Capacity>,
 }
 
 impl Trial<'_> {
@@ -196,7 +196,7 @@ impl Trial<'_> {
         &mut self,
         at: usize,
         (set, count): (&PodSet, i64),
-        considered: &mut Considered,
+        considered: &mut RejectedFlavors,
     ) -> Placed {
         let queue = self.ground.queue;
         let requests = self.requests(set, count);
@@ -249,7 +249,7 @@ impl Trial<'_> {
         group: &ResourceGroup,
         requests: &Requests,
         placed: &mut Placed,
-        considered: &mut Considered,
+        considered: &mut RejectedFlavors,
     ) -> Usage {
         let asked: Vec<(&str, i64)> = requests
             .iter()
@@ -260,7 +260,7 @@ impl Trial<'_> {
             return Usage::default();
         };
         let rules = &self.ground.queue.spec.flavor_fungibility;
-        let mut best: Option<Tried<'_>> = None;
+        let mut best: Option<FlavorAttempt<'_>> = None;
         let mut reasons = Vec::new();
         let last = self.ground.last_tried.get(&(at, (*first).to_owned()));
         let from = last.map_or(0, |last| last + 1);
@@ -282,7 +282,7 @@ impl Trial<'_> {
                 best = Some(tried);
                 break;
             }
-            let better = |best: &Tried<'_>| room.is_better_than(best.room, rules);
+            let better = |best: &FlavorAttempt<'_>| room.is_better_than(best.room, rules);
             if room.fit != Fit::No && best.as_ref().is_none_or(better) {
                 best = Some(tried);
             }
@@ -316,13 +316,13 @@ impl Trial<'_> {
     fn take(
         &mut self,
         set: &PodSet,
-        best: &Tried<'_>,
+        best: &FlavorAttempt<'_>,
         asked: &[(&str, i64)],
         to: &mut PodSetAssignment,
     ) -> Usage {
         let flavor = best.flavor;
         let mut usage = Usage::default();
-        for ((resource, amount), room) in asked.iter().zip(&best.rooms) {
+        for ((resource, amount), room) in asked.iter().zip(&best.capacities) {
             let cell: Cell = (flavor.name.clone(), (*resource).to_owned());
             let before = self.replaced(set, resource).map_or(0, |(_, amount)| amount);
             usage.add(&cell, amount.saturating_sub(before));
@@ -344,16 +344,16 @@ impl Trial<'_> {
         set: &PodSet,
         flavor: &'a FlavorQuota,
         asked: &[(&str, i64)],
-    ) -> Tried<'a> {
-        let mut tried = Tried {
+    ) -> FlavorAttempt<'a> {
+        let mut tried = FlavorAttempt {
             flavor,
-            room: Room {
+            room: Capacity {
                 fit: Fit::Fits,
                 borrowing: 0,
             },
             borrowing: 0,
             reasons: Vec::new(),
-            rooms: Vec::new(),
+            capacities: Vec::new(),
         };
         if let Some(reason) = unsuitable(set, &flavor.name, self.ground.flavors) {
             self.reason = "NoMatchingFlavor";
@@ -382,7 +382,7 @@ impl Trial<'_> {
             if tried.room.is_better_than(room, rules) {
                 tried.room = room;
             }
-            tried.rooms.push(room);
+            tried.capacities.push(room);
         }
         tried.reasons.sort();
         tried
@@ -393,7 +393,7 @@ impl Trial<'_> {
         flavor: &FlavorQuota,
         resource: &str,
         amount: i64,
-    ) -> (Room, Option<String>) {
+    ) -> (Capacity, Option<String>) {
         let (tree, node) = (self.ground.tree, self.ground.node);
         let name = &flavor.name;
         let cell: Cell = (name.clone(), resource.to_owned());
@@ -409,7 +409,7 @@ impl Trial<'_> {
                 show(amount),
                 show(most),
             );
-            let room = Room {
+            let room = Capacity {
                 fit: Fit::No,
                 borrowing: 0,
             };
@@ -419,7 +419,7 @@ impl Trial<'_> {
         let available = tree.available(node, &cell);
         if wanted <= available {
             let fit = Fit::Fits;
-            return (Room { fit, borrowing }, None);
+            return (Capacity { fit, borrowing }, None);
         }
         self.reason = "WaitingForQuota";
         let missing = show(wanted.saturating_sub(available));
@@ -432,7 +432,7 @@ impl Trial<'_> {
         } else {
             (Fit::No, borrowing)
         };
-        (Room { fit, borrowing }, Some(reason))
+        (Capacity { fit, borrowing }, Some(reason))
     }
 
     fn may_preempt_while_borrowing(&self) -> bool {

@@ -2,11 +2,11 @@
 
 mod amount;
 mod assign;
-mod considered;
+mod node_affinity;
 mod preempt;
 mod reduce;
+mod rejected_flavors;
 pub(crate) mod second_pass;
-mod suitable;
 mod tree;
 mod usage;
 
@@ -14,7 +14,7 @@ mod usage;
 mod tests;
 
 pub(crate) use amount::show;
-pub(crate) use assign::{Assignment, Fit, Ground, LastTried, assign};
+pub(crate) use assign::{Assignment, AssignmentInput, Fit, LastTried, assign};
 pub(crate) use preempt::{Candidate, Cause, Contest, victims};
 pub(crate) use reduce::largest_that_fits;
 pub(crate) use tree::{NodeId, Tree};

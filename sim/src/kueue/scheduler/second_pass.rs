@@ -38,7 +38,7 @@ pub(crate) fn preempts_now(workload: &Workload, checks: &BTreeMap<String, Admiss
 
 /// The room that a Workload with quota has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum PreemptionOutcome {
     /// It is within the quota, beside what others have.
     Enough,
     /// Others could make room.
@@ -48,12 +48,12 @@ pub(crate) enum Room {
 }
 
 /// The rule of KEP-993. `preempts_now`: as [`preempts_now`] says.
-pub(crate) fn next(preempts_now: bool, all_ready: bool, room: Room) -> Next {
+pub(crate) fn next(preempts_now: bool, all_ready: bool, room: PreemptionOutcome) -> Next {
     match (room, all_ready) {
-        (Room::Enough, true) => Next::Admit,
-        (Room::Possible, true) => Next::Preempt,
-        (Room::None, true) => Next::Lose,
-        (Room::Possible, false) if preempts_now => Next::Preempt,
+        (PreemptionOutcome::Enough, true) => Next::Admit,
+        (PreemptionOutcome::Possible, true) => Next::Preempt,
+        (PreemptionOutcome::None, true) => Next::Lose,
+        (PreemptionOutcome::Possible, false) if preempts_now => Next::Preempt,
         (_, false) => Next::Wait,
     }
 }

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::suitable::Flavors;
-use super::{Assignment, Candidate, Cause, Contest, Fit, Ground, LastTried, Tree, Usage, victims};
+use super::node_affinity::Flavors;
+use super::{
+    Assignment, AssignmentInput, Candidate, Cause, Contest, Fit, LastTried, Tree, Usage, victims,
+};
 use crate::kueue::objects::{ClusterQueue, PreemptionPolicy, ResourceFlavor, Workload};
 
 fn workload(name: &str, priority: i64, cpu: &str) -> Workload {
@@ -66,7 +68,7 @@ fn assign_in(
     last_tried: &LastTried,
 ) -> Assignment {
     let preempts = queue.spec.preemption.within_cluster_queue != PreemptionPolicy::Never;
-    let ground = Ground {
+    let ground = AssignmentInput {
         queue,
         node: tree.queue(&queue.metadata.name).unwrap(),
         tree,
@@ -174,7 +176,7 @@ fn the_fewest_of_the_lowest_priority_make_room() {
         queue: &queue,
         node,
         wanted: &wanted.usage,
-        cells: &wanted.without_room,
+        cells: &wanted.without_capacity,
         candidates: &candidates,
     };
     let chosen = victims(&contest, &tree);

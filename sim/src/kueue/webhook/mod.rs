@@ -16,7 +16,7 @@ use crate::jobs::{ELASTIC_GATE, is_elastic};
 /// # use kueue_check::Clock;
 /// # use serde_json::json;
 /// # let pod = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "job"}]}});
-/// use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb};
+/// use kueue_check_sim::apiserver::{ApiServer, ApiRequest, Resource, Verb};
 /// use kueue_check_sim::kueue::Webhook;
 ///
 /// let server = ApiServer::new(Clock::system());
@@ -26,7 +26,7 @@ use crate::jobs::{ELASTIC_GATE, is_elastic};
 ///     "metadata": {"name": "train", "labels": {"kueue.x-k8s.io/queue-name": "queue"}},
 ///     "spec": {"suspend": false, "template": pod},
 /// });
-/// let made = server.call(&Call::new(Verb::Create, &Resource::new("batch", "v1", "jobs")).namespace("default").body(job));
+/// let made = server.call(&ApiRequest::new(Verb::Create, &Resource::new("batch", "v1", "jobs")).namespace("default").body(job));
 /// assert_eq!(made.body["spec"]["suspend"], true, "a Job of a queue waits");
 /// ```
 #[derive(Clone, Copy, Debug, Default)]

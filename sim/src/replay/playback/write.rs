@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{CONTROLLER, REPORTER, Recorded, Write};
-use crate::apiserver::{Answer, ApiServer, Call, Patch, Resource, Verb};
+use crate::apiserver::{ApiRequest, ApiResponse, ApiServer, Patch, Resource, Verb};
 use crate::kueue::api::kueue;
 
 /// The namespace of all recordings.
@@ -41,7 +41,7 @@ impl Player<'_> {
             Write::Create { kind, state } => self.create(kind, &name, &self.present(state)),
             Write::Own { state } => self.own(&name, &self.present(state)),
             Write::Delete { kind } => {
-                let call = Call::new(Verb::Delete, &resource(kind));
+                let call = ApiRequest::new(Verb::Delete, &resource(kind));
                 Some(self.call(call.namespace(NAMESPACE).name(&name)))
             }
             Write::Event(event) => self.event(&self.present(event)),
@@ -51,7 +51,7 @@ impl Player<'_> {
         }
     }
 
-    fn call(&self, call: Call) -> Answer {
+    fn call(&self, call: ApiRequest) -> ApiResponse {
         self.server.call(&call.agent(CONTROLLER))
     }
 
@@ -83,18 +83,18 @@ impl Player<'_> {
         list.unwrap_or_default()
     }
 
-    fn active(&self, check: &str, condition: &Value) -> Option<Answer> {
+    fn active(&self, check: &str, condition: &Value) -> Option<ApiResponse> {
         let object = self.server.object(&kueue("admissionchecks"), "", check)?;
         let mut condition = condition.clone();
         condition["observedGeneration"] = object["metadata"]["generation"].clone();
         condition["lastTransitionTime"] = json!(self.now());
         let patch = json!({"status": {"conditions": [condition]}});
-        let call = Call::new(Verb::Patch(Patch::Merge), &kueue("admissionchecks"));
+        let call = ApiRequest::new(Verb::Patch(Patch::Merge), &kueue("admissionchecks"));
         Some(self.call(call.name(check).subresource("status").body(patch)))
     }
 
     /// As the check does: all entries by force, the transition time of its own as it was before, whatever the state becomes.
-    fn entry(&self, short: &str, after: &Value) -> Option<Answer> {
+    fn entry(&self, short: &str, after: &Value) -> Option<ApiResponse> {
         let workload = self.workload(short)?;
         let mut entries = self.entries(short);
         let entry = entries
@@ -109,7 +109,7 @@ impl Player<'_> {
             "metadata": {"name": metadata["name"], "namespace": NAMESPACE, "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]},
             "status": {"admissionChecks": entries},
         });
-        let call = Call::new(Verb::Patch(Patch::Apply), &kueue("workloads"))
+        let call = ApiRequest::new(Verb::Patch(Patch::Apply), &kueue("workloads"))
             .namespace(NAMESPACE)
             .name(metadata["name"].as_str()?)
             .subresource("status")
@@ -130,7 +130,7 @@ impl Player<'_> {
         }))
     }
 
-    fn create(&self, kind: &str, name: &str, state: &Value) -> Option<Answer> {
+    fn create(&self, kind: &str, name: &str, state: &Value) -> Option<ApiResponse> {
         let resource = resource(kind);
         let mut object = json!({
             "apiVersion": resource.api_version(), "kind": kind,
@@ -142,17 +142,17 @@ impl Player<'_> {
             "spec"
         };
         object[field] = state[field].clone();
-        let call = Call::new(Verb::Create, &resource).namespace(NAMESPACE);
+        let call = ApiRequest::new(Verb::Create, &resource).namespace(NAMESPACE);
         Some(self.call(call.body(object)))
     }
 
-    fn own(&self, name: &str, state: &Value) -> Option<Answer> {
+    fn own(&self, name: &str, state: &Value) -> Option<ApiResponse> {
         let patch = json!({"metadata": {"ownerReferences": [self.owner(state)?]}});
-        let call = Call::new(Verb::Patch(Patch::Merge), &resource("PodTemplate"));
+        let call = ApiRequest::new(Verb::Patch(Patch::Merge), &resource("PodTemplate"));
         Some(self.call(call.namespace(NAMESPACE).name(name).body(patch)))
     }
 
-    fn event(&self, event: &Value) -> Option<Answer> {
+    fn event(&self, event: &Value) -> Option<ApiResponse> {
         let (kind, name) = event["regarding"].as_str()?.split_once('/')?;
         let number = self.server.resource_version();
         let resource = resource(kind);
@@ -165,7 +165,7 @@ impl Player<'_> {
             "regarding": {"apiVersion": resource.api_version(), "kind": kind, "namespace": NAMESPACE, "name": name},
         });
         let events = Resource::new("events.k8s.io", "v1", "events");
-        let call = Call::new(Verb::Create, &events).namespace(NAMESPACE);
+        let call = ApiRequest::new(Verb::Create, &events).namespace(NAMESPACE);
         Some(self.call(call.body(object)))
     }
 

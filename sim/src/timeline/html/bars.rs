@@ -8,8 +8,8 @@ use kueue_check::api::CheckState;
 use super::Percent;
 use super::escape::Escaped;
 use crate::timeline::axis::place;
-use crate::timeline::phase::Shown;
-use crate::timeline::words::{clock, duration};
+use crate::timeline::format::{clock, duration};
+use crate::timeline::phase::TimelineValue;
 use crate::timeline::{Phase, Span, Timeline, Track};
 
 /// The narrowest plots, in pixels: on a desktop and on a phone. Words that would not fit there are left out there.
@@ -60,7 +60,7 @@ impl Lane {
 }
 
 impl Bar {
-    fn new<T: Shown>(
+    fn new<T: TimelineValue>(
         timeline: &Timeline,
         span: &Span<T>,
         class: &'static str,
@@ -71,7 +71,7 @@ impl Bar {
             from,
             until,
             class,
-            words: words(span.what.label(), span.lasted()),
+            words: words(span.what.label(), span.duration()),
             title: title(timeline, span, check),
             sign: span.what.is_notable() && until - from < 0.02,
             indent: 5,
@@ -151,7 +151,7 @@ fn words(label: &str, lasted: Duration) -> String {
     format!("{label} {}", duration(lasted))
 }
 
-fn title<T: Shown>(timeline: &Timeline, span: &Span<T>, check: &str) -> String {
+fn title<T: TimelineValue>(timeline: &Timeline, span: &Span<T>, check: &str) -> String {
     let length = timeline.length();
     let (from, until) = (clock(span.from, length), clock(span.until, length));
     let who = if check.is_empty() {
@@ -159,7 +159,7 @@ fn title<T: Shown>(timeline: &Timeline, span: &Span<T>, check: &str) -> String {
     } else {
         format!("{check}: ")
     };
-    let when = format!("{from} to {until} ({})", duration(span.lasted()));
+    let when = format!("{from} to {until} ({})", duration(span.duration()));
     let first = format!("{who}{}, {when}", span.what.label());
     if span.message.is_empty() {
         first

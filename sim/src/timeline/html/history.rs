@@ -3,7 +3,7 @@
 use std::fmt::{self, Display};
 
 use super::escape::Escaped;
-use crate::timeline::words::{clock, count};
+use crate::timeline::format::{clock, count};
 use crate::timeline::{Timeline, Track};
 
 /// One folded table for each Workload.

@@ -14,7 +14,7 @@ pub(super) use self::escape::Escaped;
 use self::history::History;
 use self::legend::Legend;
 use super::axis::{Tick, ticks};
-use super::words::{count, date_and_clock, duration, heading};
+use super::format::{count, date_and_clock, duration, heading};
 use super::{Phase, Timeline, Track};
 
 const STYLE: &str = include_str!("style.css");

@@ -5,8 +5,8 @@ use std::time::Duration;
 use kueue_check::api::CheckState;
 
 use crate::timeline::axis::{place, ticks};
-use crate::timeline::phase::Shown;
-use crate::timeline::words::{cut, date_and_clock, duration, one_line};
+use crate::timeline::format::{cut, date_and_clock, duration, one_line};
+use crate::timeline::phase::TimelineValue;
 use crate::timeline::{Phase, Span, Timeline};
 
 /// Narrower than this, rows would say nothing.
@@ -120,7 +120,7 @@ fn one_line_keeping_indent(label: &str) -> String {
 }
 
 /// One character a column: the notable span that touches it, else the span that begins last before its middle.
-fn cells<T: Shown>(timeline: &Timeline, spans: &[Span<T>], columns: usize) -> String {
+fn cells<T: TimelineValue>(timeline: &Timeline, spans: &[Span<T>], columns: usize) -> String {
     let mut cells = vec![' '; columns];
     let ordered = spans
         .iter()

@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 
-use crate::timeline::phase::Shown;
+use crate::timeline::format::{clock, cut, duration, one_line};
+use crate::timeline::phase::TimelineValue;
 use crate::timeline::spans::between;
-use crate::timeline::words::{clock, cut, duration, one_line};
 use crate::timeline::{Span, Timeline, Track};
 
 impl Timeline {
@@ -96,7 +96,7 @@ pub(in crate::timeline) struct Change {
 }
 
 impl Change {
-    fn new<T: Shown>(span: &Span<T>, check: &str) -> Self {
+    fn new<T: TimelineValue>(span: &Span<T>, check: &str) -> Self {
         Self {
             at: span.from,
             until: span.until,

@@ -1,6 +1,6 @@
 //! The garbage collector. A real API server has none: what it does itself is in the table of [`super::deletes`]; this is the collector alone.
 
-use kueue_check_sim::apiserver::{ApiServer, Call, Patch, Resource, Verb};
+use kueue_check_sim::apiserver::{ApiRequest, ApiServer, Patch, Resource, Verb};
 use serde_json::{Value, json};
 
 struct Box {
@@ -21,8 +21,8 @@ impl Box {
         }
     }
 
-    fn call(&self, verb: Verb) -> Call {
-        Call::new(verb, &self.resource).namespace("default")
+    fn call(&self, verb: Verb) -> ApiRequest {
+        ApiRequest::new(verb, &self.resource).namespace("default")
     }
 
     fn make(&self, name: &str, owners: &[Owned], finalizers: &[&str]) {
@@ -207,20 +207,20 @@ fn the_last_finalizer_lets_a_foreground_deletion_end() {
 fn a_namespace_takes_what_is_in_it() {
     let cluster = Box::new();
     let namespaces = Resource::new("", "v1", "namespaces");
-    let make = Call::new(Verb::Create, &namespaces).body(json!({"metadata": {"name": "n"}}));
+    let make = ApiRequest::new(Verb::Create, &namespaces).body(json!({"metadata": {"name": "n"}}));
     assert_eq!(cluster.server.call(&make).code, 201);
     for (name, finalizers) in [("a", json!([])), ("b", json!(["example.com/f"]))] {
         let body = json!({"metadata": {"name": name, "finalizers": finalizers}});
-        let call = Call::new(Verb::Create, &cluster.resource).namespace("n");
+        let call = ApiRequest::new(Verb::Create, &cluster.resource).namespace("n");
         assert_eq!(cluster.server.call(&call.body(body)).code, 201);
     }
-    let gone = Call::new(Verb::Delete, &namespaces).name("n");
+    let gone = ApiRequest::new(Verb::Delete, &namespaces).name("n");
     assert_eq!(
         cluster.server.call(&gone).body["status"]["phase"],
         "Terminating"
     );
     assert_eq!(cluster.server.objects(&cluster.resource, "n").len(), 1);
-    let free = Call::new(Verb::Patch(Patch::Merge), &cluster.resource)
+    let free = ApiRequest::new(Verb::Patch(Patch::Merge), &cluster.resource)
         .namespace("n")
         .name("b");
     cluster

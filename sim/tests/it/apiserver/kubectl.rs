@@ -70,7 +70,7 @@ async fn kubectl_works_against_a_served_server() {
     let Some(programs) = or_skipped("kubectl on the box", programs()) else {
         return;
     };
-    let server = ApiServer::prepared(
+    let server = ApiServer::with_definitions(
         kueue_check::Clock::system(),
         kueue_check_sim::definitions::kueue(),
     );

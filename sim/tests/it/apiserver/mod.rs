@@ -17,7 +17,7 @@ mod kueue;
 mod lists;
 mod options;
 mod patches;
-mod refusals;
+mod rejections;
 mod rules;
 mod selectors;
 mod validation;
@@ -35,7 +35,7 @@ fn table() -> Vec<Row> {
         builtin::rows(),
         forms::rows(),
         options::rows(),
-        refusals::rows(),
+        rejections::rows(),
         selectors::rows(),
         lists::rows(),
         watches::rows(),

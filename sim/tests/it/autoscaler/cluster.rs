@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kueue_check::Clock;
-use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb};
+use kueue_check_sim::apiserver::{ApiRequest, ApiServer, Resource, Verb};
 use kueue_check_sim::autoscaler::{
-    Autoscaler, Behaviour, ConditionType, NodePool, Profile, RequestKey, Selector, Settings,
+    Autoscaler, ConditionType, Misbehaviour, NodePool, Profile, RequestKey, Selector, Settings,
 };
 use kueue_check_testenv::crds_of_autoscaler;
 use serde_json::{Value, json};
@@ -23,8 +23,8 @@ fn requests() -> Resource {
     Resource::new("autoscaling.x-k8s.io", "v1", "provisioningrequests")
 }
 
-fn call(verb: Verb, resource: &Resource) -> Call {
-    Call::new(verb, resource).namespace("default")
+fn call(verb: Verb, resource: &Resource) -> ApiRequest {
+    ApiRequest::new(verb, resource).namespace("default")
 }
 
 impl Cluster {
@@ -64,7 +64,7 @@ impl Cluster {
     }
 
     fn create(&self, resource: &Resource, body: Value) {
-        let answer = self.server.call(&Call {
+        let answer = self.server.call(&ApiRequest {
             body,
             ..call(Verb::Create, resource)
         });
@@ -161,7 +161,7 @@ async fn each_write_is_the_autoscalers() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_write_is_made_up_for_at_the_next_scan() {
     let cluster =
-        Cluster::new(|settings| settings.misbehave(Selector::all(), Behaviour::Conflicts(1)));
+        Cluster::new(|settings| settings.misbehave(Selector::all(), Misbehaviour::Conflicts(1)));
     cluster.request("a", CHECK, 1);
     seconds(1).await;
     assert_eq!(cluster.told("a"), ["Accepted=True Accepted"]);
@@ -196,7 +196,8 @@ async fn a_hand_may_write_what_the_rules_would_not() {
 
 #[tokio::test(start_paused = true)]
 async fn settings_change_while_it_runs() {
-    let cluster = Cluster::new(|settings| settings.misbehave(Selector::all(), Behaviour::Silent));
+    let cluster =
+        Cluster::new(|settings| settings.misbehave(Selector::all(), Misbehaviour::Unresponsive));
     cluster.request("a", CHECK, 1);
     seconds(60).await;
     assert_eq!(cluster.told("a"), [""; 0]);

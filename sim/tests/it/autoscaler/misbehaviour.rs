@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kueue_check_sim::autoscaler::{Behaviour, Outcome, Profile, Selector, Settings};
+use kueue_check_sim::autoscaler::{Misbehaviour, Outcome, Profile, Selector, Settings};
 
 use super::play::{ATOMIC, CHECK, DAY, MINUTE, Play, pool};
 
@@ -14,7 +14,7 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 /// One request for one CPU of four, until the `end`th second.
-fn play(how: Behaviour, class: &str, end: i64) -> Play {
+fn play(how: Misbehaviour, class: &str, end: i64) -> Play {
     let settings = Settings::new(Profile::Oss137, [pool(1, 2)]).misbehave(Selector::all(), how);
     let mut play = Play::new(settings).request("a", class, 1);
     play.until(end);
@@ -28,11 +28,11 @@ fn each_switch_does_what_it_says() {
         reason: text(reason),
         message: text("by test"),
     };
-    let table: Vec<(Behaviour, i64, Vec<&str>)> = vec![
-        (Behaviour::Silent, 6 * DAY, vec![]),
-        (Behaviour::StuckAccepted, 6 * DAY, vec![ACCEPTED]),
+    let table: Vec<(Misbehaviour, i64, Vec<&str>)> = vec![
+        (Misbehaviour::Unresponsive, 6 * DAY, vec![]),
+        (Misbehaviour::StuckAccepted, 6 * DAY, vec![ACCEPTED]),
         (
-            Behaviour::Fails {
+            Misbehaviour::Fails {
                 reason: text("Broken"),
                 message: text("by test"),
             },
@@ -40,7 +40,7 @@ fn each_switch_does_what_it_says() {
             vec!["0 a Failed=True Broken"],
         ),
         (
-            Behaviour::Infeasible,
+            Misbehaviour::Infeasible,
             MINUTE + 10,
             vec![
                 ACCEPTED,
@@ -50,7 +50,7 @@ fn each_switch_does_what_it_says() {
             ],
         ),
         (
-            Behaviour::flaky(1),
+            Misbehaviour::flaky(1),
             MINUTE + 10,
             vec![
                 ACCEPTED,
@@ -60,7 +60,7 @@ fn each_switch_does_what_it_says() {
             ],
         ),
         (
-            Behaviour::Attempts(vec![Outcome::NotFound, failed("Broken")]),
+            Misbehaviour::Attempts(vec![Outcome::NotFound, failed("Broken")]),
             6 * DAY,
             vec![
                 ACCEPTED,
@@ -70,12 +70,12 @@ fn each_switch_does_what_it_says() {
             ],
         ),
         (
-            Behaviour::Takes(seconds(90)),
+            Misbehaviour::Takes(seconds(90)),
             2 * MINUTE,
             vec![ACCEPTED, "90 a Provisioned=True CapacityIsFound"],
         ),
         (
-            Behaviour::BookingExpires(seconds(30)),
+            Misbehaviour::BookingExpires(seconds(30)),
             6 * DAY,
             vec![
                 ACCEPTED,
@@ -84,7 +84,7 @@ fn each_switch_does_what_it_says() {
             ],
         ),
         (
-            Behaviour::Flapping(seconds(30)),
+            Misbehaviour::Flapping(seconds(30)),
             MINUTE + 20,
             vec![
                 ACCEPTED,
@@ -94,7 +94,7 @@ fn each_switch_does_what_it_says() {
             ],
         ),
         (
-            Behaviour::Revoked(seconds(120)),
+            Misbehaviour::Revoked(seconds(120)),
             DAY / 100,
             vec![
                 ACCEPTED,
@@ -104,17 +104,17 @@ fn each_switch_does_what_it_says() {
             ],
         ),
         (
-            Behaviour::Deleted(seconds(120)),
+            Misbehaviour::Deleted(seconds(120)),
             DAY,
             vec![ACCEPTED, FOUND, "130 a deleted"],
         ),
         (
-            Behaviour::WritesTwice,
+            Misbehaviour::WritesTwice,
             10,
             vec![ACCEPTED, ACCEPTED, FOUND, FOUND],
         ),
         (
-            Behaviour::Conflicts(1),
+            Misbehaviour::Conflicts(1),
             30,
             vec![
                 ACCEPTED,
@@ -131,7 +131,7 @@ fn each_switch_does_what_it_says() {
 
 #[test]
 fn a_snapshot_error_is_told_by_the_atomic_class_only() {
-    let how = || Behaviour::Attempts(vec![Outcome::CannotCheck]);
+    let how = || Misbehaviour::Attempts(vec![Outcome::CannotCheck]);
     assert_eq!(
         play(how(), ATOMIC, 10).log[1],
         "0 a Provisioned=False FailedToCheckCapacity"
@@ -153,7 +153,7 @@ fn messages_change_while_it_waits() {
         .map(|(after, message)| (seconds(after), message.to_owned()))
         .to_vec();
     let settings = Settings::new(Profile::Oss137, [pool(0, 0)])
-        .misbehave(Selector::all(), Behaviour::Tells(tells));
+        .misbehave(Selector::all(), Misbehaviour::Messages(tells));
     let mut play = Play::new(settings).request("a", CHECK, 1);
     for (at, expected) in [
         (20, "queued"),
@@ -169,7 +169,7 @@ fn messages_change_while_it_waits() {
 fn only_the_chosen_misbehave() {
     let chosen = |who| {
         let settings =
-            Settings::new(Profile::Oss137, [pool(1, 1)]).misbehave(who, Behaviour::Silent);
+            Settings::new(Profile::Oss137, [pool(1, 1)]).misbehave(who, Misbehaviour::Unresponsive);
         let mut play = Play::new(settings)
             .request("job-1", CHECK, 1)
             .request("job-2", ATOMIC, 1);
@@ -186,7 +186,7 @@ fn only_the_chosen_misbehave() {
 
 #[test]
 fn stolen_capacity_is_missing_to_others() {
-    let with = |how: Option<Behaviour>| {
+    let with = |how: Option<Misbehaviour>| {
         let mut settings = Settings::new(Profile::Oss137, [pool(1, 1)]);
         if let Some(how) = how {
             settings = settings.misbehave(Selector::all().name("a"), how);
@@ -199,7 +199,7 @@ fn stolen_capacity_is_missing_to_others() {
     };
     assert_eq!(with(None), "0 b Provisioned=True CapacityIsFound");
     assert_eq!(
-        with(Some(Behaviour::CapacityStolen)),
+        with(Some(Misbehaviour::CapacityStolen)),
         "0 b Provisioned=False CapacityIsNotFound"
     );
 }

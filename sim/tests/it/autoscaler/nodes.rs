@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kueue_check_sim::autoscaler::{
-    Behaviour, NodePool, PodSet, Profile, Selector, Settings, Shape,
+    Misbehaviour, NodePool, PodSet, Profile, Selector, Settings, Shape,
 };
 use serde_json::json;
 
@@ -30,7 +30,7 @@ fn nodes_are_ready_after_their_delay_and_go_when_nobody_needs_them() {
 #[test]
 fn nodes_may_never_come() {
     let settings = Settings::new(Profile::Oss137, [pool(0, 4)])
-        .misbehave(Selector::all(), Behaviour::NodesNeverReady);
+        .misbehave(Selector::all(), Misbehaviour::NodesNeverReady);
     let mut play = Play::new(settings).request("a", ATOMIC, 4);
     play.until(9 * MINUTE);
     assert_eq!(count(&play), (1, 0));

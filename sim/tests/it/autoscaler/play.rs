@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kueue_check_sim::autoscaler::{
-    Action, Condition, Memory, Mode, NodePool, Pod, PodSet, Profile, Request, RequestKey, Settings,
-    Shape, Step, World, step,
+    Action, ClusterSnapshot, Condition, Memory, Mode, NodePool, Pod, PodSet, Profile, Request,
+    RequestKey, Settings, Shape, Step, step,
 };
 
 pub(super) const CHECK: &str = "check-capacity.autoscaling.x-k8s.io";
@@ -25,7 +25,7 @@ pub(super) fn pool(current: u32, max: u32) -> NodePool {
 
 pub(super) struct Play {
     pub(super) settings: Settings,
-    pub(super) world: World,
+    pub(super) world: ClusterSnapshot,
     pub(super) memory: Memory,
     pub(super) now: Timestamp,
     /// `seconds name type=status reason`, a line a condition.
@@ -36,7 +36,7 @@ pub(super) struct Play {
 
 impl Play {
     pub(super) fn new(settings: Settings) -> Self {
-        let mut world = World::default();
+        let mut world = ClusterSnapshot::default();
         let one_cpu = Shape {
             requests: [("cpu".to_owned(), 1000)].into(),
             ..Shape::default()

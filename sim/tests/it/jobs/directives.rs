@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::PostParams;
 use kube::{Api, Client};
 use kueue_check::Clock;
-use kueue_check_sim::apiserver::{ApiServer, Call, Resource, Verb};
+use kueue_check_sim::apiserver::{ApiRequest, ApiServer, Resource, Verb};
 use kueue_check_sim::definitions;
 use kueue_check_sim::kueue::Webhook;
 use kueue_check_testenv::Cluster;
@@ -178,18 +178,18 @@ fn said(code: u16, status: &Value) -> String {
 }
 
 fn ours() -> Vec<String> {
-    let server = ApiServer::prepared(Clock::system(), definitions::kueue());
+    let server = ApiServer::with_definitions(Clock::system(), definitions::kueue());
     server.set_admission(Arc::new(Webhook));
     let pods = Resource::new("", "v1", "pods");
     let rows = rows().into_iter().enumerate();
     rows.map(|(number, (gated, released, old, new))| {
         let before = pod(number, &old, gated);
-        let create = Call::new(Verb::Create, &pods).namespace("default");
+        let create = ApiRequest::new(Verb::Create, &pods).namespace("default");
         let created = server.call(&create.body(before.clone()));
         assert_eq!(created.code, 201, "{}", created.body);
         let after = pod(number, &new, gated && !released);
         let wanted = changed(&created.body, &before, &after);
-        let update = Call::new(Verb::Update, &pods).namespace("default");
+        let update = ApiRequest::new(Verb::Update, &pods).namespace("default");
         let answer = server.call(&update.name(&format!("pod-{number}")).body(wanted));
         said(answer.code, &answer.body)
     })

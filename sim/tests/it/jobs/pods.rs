@@ -33,14 +33,14 @@ fn get(cluster: &Cluster) -> Value {
 }
 
 fn ready_with(cluster: &Cluster, update: &Value) {
-    use kueue_check_sim::apiserver::{Call, Patch, Verb};
+    use kueue_check_sim::apiserver::{ApiRequest, Patch, Verb};
     let name = cluster.name_of("p");
     let mut update = update.clone();
     update["name"] = json!("main");
     let entry = json!({"name": "c", "state": "Ready", "message": "", "lastTransitionTime": cluster.now(), "podSetUpdates": [update]});
     let body = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": name, "namespace": "t"}, "status": {"admissionChecks": [entry]}});
     let workloads = Resource::new("kueue.x-k8s.io", "v1beta2", "workloads");
-    let call = Call::new(Verb::Patch(Patch::Apply), &workloads)
+    let call = ApiRequest::new(Verb::Patch(Patch::Apply), &workloads)
         .namespace("t")
         .name(&name);
     let call = call

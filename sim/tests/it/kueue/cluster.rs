@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kueue_check::Clock;
-use kueue_check_sim::apiserver::{Answer, ApiServer, Call, Patch, Resource, Verb};
+use kueue_check_sim::apiserver::{ApiRequest, ApiResponse, ApiServer, Patch, Resource, Verb};
 use kueue_check_sim::jobs::{Jobs, Nodes};
 use kueue_check_sim::kueue::{Kueue, KueueVersion, Webhook, run};
 use kueue_check_sim::{definitions, jobs};
@@ -35,7 +35,7 @@ pub(crate) struct Cluster {
 impl Cluster {
     pub(crate) fn new(version: KueueVersion) -> Self {
         let clock = Clock::following_tokio("2026-11-21T09:00:00.5Z".parse().unwrap());
-        let server = ApiServer::prepared(clock.clone(), definitions::kueue());
+        let server = ApiServer::with_definitions(clock.clone(), definitions::kueue());
         server.set_admission(Arc::new(Webhook));
         server.collect_garbage(true);
         let cluster = Self { server, clock };
@@ -99,9 +99,9 @@ impl Cluster {
         assert_eq!(answer.code, 201, "{object}: {}", answer.body["message"]);
     }
 
-    pub(crate) fn try_create(&self, object: &Value) -> Answer {
+    pub(crate) fn try_create(&self, object: &Value) -> ApiResponse {
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
-        let call = Call::new(Verb::Create, &resource_of(object)).namespace(namespace);
+        let call = ApiRequest::new(Verb::Create, &resource_of(object)).namespace(namespace);
         self.server.call(&call.body(object.clone()).agent("user"))
     }
 
@@ -112,13 +112,13 @@ impl Cluster {
         name: &str,
         sub: &str,
         patch: &Value,
-    ) -> Answer {
+    ) -> ApiResponse {
         let resource = match plural {
             "jobs" => Resource::new("batch", "v1", "jobs"),
             "pods" => Resource::new("", "v1", "pods"),
             _ => kueue(plural),
         };
-        let mut call = Call::new(Verb::Patch(Patch::Merge), &resource);
+        let mut call = ApiRequest::new(Verb::Patch(Patch::Merge), &resource);
         call = call.namespace(namespace).name(name).body(patch.clone());
         if !sub.is_empty() {
             call = call.subresource(sub);
@@ -144,14 +144,20 @@ impl Cluster {
     }
 
     /// A check's verdict on a Workload, as a controller applies it.
-    pub(crate) fn verdict(&self, workload: &str, check: &str, state: &str, after: i64) -> Answer {
+    pub(crate) fn verdict(
+        &self,
+        workload: &str,
+        check: &str,
+        state: &str,
+        after: i64,
+    ) -> ApiResponse {
         let name = self.name_of(workload);
         let mut entry = json!({"name": check, "state": state, "message": state.to_lowercase(), "lastTransitionTime": self.now(), "podSetUpdates": []});
         if state == "Retry" {
             entry["requeueAfterSeconds"] = json!(after);
         }
         let body = json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": name, "namespace": "t"}, "status": {"admissionChecks": [entry]}});
-        let call = Call::new(Verb::Patch(Patch::Apply), &kueue("workloads"));
+        let call = ApiRequest::new(Verb::Patch(Patch::Apply), &kueue("workloads"));
         let call = call.namespace("t").name(&name).subresource("status");
         let call = call
             .query("fieldManager", &format!("check-{check}"))
@@ -166,7 +172,7 @@ impl Cluster {
         }
         let condition = json!({"type": "Finished", "status": "True", "reason": "Succeeded", "message": "", "lastTransitionTime": self.now()});
         let body = json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": name, "namespace": "t"}, "status": {"conditions": [condition]}});
-        let call = Call::new(Verb::Patch(Patch::Apply), &kueue("workloads"));
+        let call = ApiRequest::new(Verb::Patch(Patch::Apply), &kueue("workloads"));
         let call = call.namespace("t").name(name).subresource("status");
         self.server.call(
             &call
@@ -176,14 +182,14 @@ impl Cluster {
         );
     }
 
-    pub(crate) fn delete(&self, plural: &str, name: &str) -> Answer {
+    pub(crate) fn delete(&self, plural: &str, name: &str) -> ApiResponse {
         let resource = match plural {
             "jobs" => Resource::new("batch", "v1", "jobs"),
             "pods" => Resource::new("", "v1", "pods"),
             _ => kueue(plural),
         };
         let namespaced = !matches!(plural, "clusterqueues" | "admissionchecks");
-        let call = Call::new(Verb::Delete, &resource).name(name);
+        let call = ApiRequest::new(Verb::Delete, &resource).name(name);
         let call = call.namespace(if namespaced { "t" } else { "" });
         self.server
             .call(&call.query("propagationPolicy", "Background").agent("user"))

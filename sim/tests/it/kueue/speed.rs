@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kueue_check_sim::apiserver::{ApiServer, Call, Patch, Resource, Verb, Watch, WatchOptions};
+use kueue_check_sim::apiserver::{
+    ApiRequest, ApiServer, Patch, Resource, Verb, Watch, WatchOptions,
+};
 use kueue_check_sim::jobs;
 use kueue_check_sim::kueue::{Actor, KueueVersion, run};
 use serde_json::{Value, json};
 
-use crate::processor::processor_time;
+use crate::cpu_time::processor_time;
 
 use super::cluster::{Cluster, KUEUE, in_virtual_time, kueue};
 
@@ -44,7 +46,7 @@ impl Driver {
         let metadata = &workload["metadata"];
         let ready = json!({"name": entry["name"], "state": "Ready", "message": "", "lastTransitionTime": entry["lastTransitionTime"]});
         let body = json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": metadata["name"], "namespace": "t", "resourceVersion": metadata["resourceVersion"]}, "status": {"admissionChecks": [ready]}});
-        let call = Call::new(Verb::Patch(Patch::Apply), &kueue("workloads")).namespace("t");
+        let call = ApiRequest::new(Verb::Patch(Patch::Apply), &kueue("workloads")).namespace("t");
         let call = call
             .name(metadata["name"].as_str().unwrap())
             .subresource("status");

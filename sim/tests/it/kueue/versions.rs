@@ -170,9 +170,9 @@ fn with_merge_patches_lists_are_replaced_as_a_whole() {
 }
 
 fn apply_entry(cluster: &Cluster, entry: &Value) {
-    use kueue_check_sim::apiserver::{Call, Patch, Verb};
+    use kueue_check_sim::apiserver::{ApiRequest, Patch, Verb};
     let body = json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": "a", "namespace": "t"}, "status": {"admissionChecks": [entry]}});
-    let call = Call::new(
+    let call = ApiRequest::new(
         Verb::Patch(Patch::Apply),
         &super::cluster::kueue("workloads"),
     );

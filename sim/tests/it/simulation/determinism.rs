@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use kueue_check_sim::Plan;
+use kueue_check_sim::FaultPlan;
 use kueue_check_sim::scenarios::{self, Scenario, Scripted};
 use kueue_check_sim::{Job, Simulation};
 
-use crate::processor::processor_time;
+use crate::cpu_time::processor_time;
 
 fn history(scenario: &Scenario, seed: u64) -> String {
-    let run = scenario.run(seed, &Plan::none());
+    let run = scenario.run(seed, &FaultPlan::none());
     assert!(!run.failed(), "{run}");
     let lines = run
         .history()

@@ -7,7 +7,7 @@ use kueue_check::api::PodSet;
 use kueue_check::{CheckError, PodSetUpdates, Request, Verdict, admission_check};
 use kueue_check_sim::explore::Fault;
 use kueue_check_sim::scenarios::{Depot, Word, Worded};
-use kueue_check_sim::{Cluster, Job, Plan, Simulation};
+use kueue_check_sim::{Cluster, FaultPlan, Job, Simulation};
 use serde_json::{Value, json};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -30,19 +30,19 @@ fn kueue(kind: &str, name: &str) -> Value {
 fn simulation() -> Simulation {
     let mut flavor = kueue("ResourceFlavor", "default");
     flavor["spec"] = json!({"nodeLabels": {"zone": "b"}});
-    Simulation::with_tools(|tools| tools.outside(Worded::default))
+    Simulation::with_context(|context| context.external(Worded::default))
         .parameters(&Word::object("words", "day"))
         .object(&Word::object("by-night", "night"))
-        .and("machines", |tools| tools.outside(Depot::default))
+        .and("machines", |context| context.external(Depot::default))
         .and("zoned", |_| zoned)
         .object(&flavor)
-        .patience(HEALED + MINUTE)
+        .expect_timeout(HEALED + MINUTE)
 }
 
 /// Each thing that a controller has to notice, one after another. Between two of them there is time
 /// to heal.
 async fn story(cluster: &Cluster) {
-    let machines: Depot = cluster.outside();
+    let machines: Depot = cluster.external();
     let running = |wanted: usize| {
         let machines = machines.clone();
         move |_: &Cluster| machines.running() == wanted
@@ -125,7 +125,7 @@ fn whatever_event_is_dropped_heals_with_the_resync() {
         assert!(kinds.contains(kind), "{kind} is not among {kinds:?}");
     }
     let runs = shown.iter().map(|point| {
-        let plan = Plan::of((*point).clone(), Fault::Dropped);
+        let plan = FaultPlan::of((*point).clone(), Fault::Dropped);
         (point, simulation.run_with(&story, &plan))
     });
     let failed: Vec<String> = runs

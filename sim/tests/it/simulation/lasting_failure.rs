@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kueue_check::runtime::Runtime;
 use kueue_check::{Clock, Parameters};
-use kueue_check_sim::apiserver::{ApiServer, Faults, Request, RequestFault, Status, Verb};
+use kueue_check_sim::apiserver::{ApiServer, Faults, RequestFault, RequestInfo, Status, Verb};
 use kueue_check_sim::definitions;
 use kueue_check_sim::scenarios::{Word, Worded};
 
@@ -15,7 +15,7 @@ use kueue_check_sim::scenarios::{Word, Worded};
 struct NoLists(Mutex<BTreeMap<String, usize>>);
 
 impl Faults for NoLists {
-    fn request(&self, request: &Request) -> Option<RequestFault> {
+    fn request(&self, request: &RequestInfo) -> Option<RequestFault> {
         if request.call.verb != Verb::List {
             return None;
         }
@@ -36,7 +36,7 @@ impl Faults for NoLists {
 #[tokio::test(start_paused = true)]
 async fn lists_that_fail_for_ten_minutes_are_asked_for_ever_more_rarely() {
     let clock = Clock::following_tokio("2026-11-21T09:00:00Z".parse().unwrap());
-    let server = ApiServer::prepared(clock.clone(), definitions::kueue());
+    let server = ApiServer::with_definitions(clock.clone(), definitions::kueue());
     server.install(Vec::from_iter(Word::custom_resource_definition()));
     let lists = Arc::new(NoLists::default());
     server.set_faults(Arc::clone(&lists) as _);

@@ -1,12 +1,12 @@
 //! Checks on trial: the author's API, the explorer, and the runtime under every single fault.
 
-mod author;
-mod behind;
-mod defects;
+mod check_api;
 mod determinism;
 mod dropped;
 mod lasting_failure;
-mod mistakes;
+mod misuse;
 mod pairs;
 mod scenarios;
+mod seeded_bugs;
+mod stale_reads;
 mod upgrade;

@@ -14,9 +14,9 @@ const MINUTE: Duration = Duration::from_secs(60);
 #[test]
 fn a_release_that_takes_time_outlasts_the_replacement_of_the_api() {
     let depot = || Depot::default().stops_in(2 * MINUTE).without_list();
-    let trial = Simulation::with_tools(move |tools| tools.outside(depot));
+    let trial = Simulation::with_context(move |tools| tools.external(depot));
     trial.kueue_api(KueueApi::Both).run(async |cluster| {
-        let depot: Depot = cluster.outside();
+        let depot: Depot = cluster.external();
         cluster.submit(Job::new("train"));
         cluster.expect_admitted("train").await;
         cluster.complete("train");

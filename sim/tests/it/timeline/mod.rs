@@ -1,7 +1,7 @@
 //! Timelines: what is read from Workloads, and how it is shown.
 
+mod fixtures;
 mod page;
 mod phases;
 mod server;
-mod stories;
 mod text;

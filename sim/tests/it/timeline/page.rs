@@ -2,7 +2,7 @@
 
 use kueue_check_sim::timeline::Timeline;
 
-use super::stories::{Story, at, morning, seconds, start, week};
+use super::fixtures::{Story, at, morning, seconds, start, week};
 
 /// Walks the markup; returns the text between tags and the values of attributes. Panics where a tag is left open or closed by another.
 fn read(page: &str) -> Vec<String> {

@@ -3,7 +3,7 @@
 use kueue_check::api::CheckState;
 use kueue_check_sim::timeline::{Phase, Timeline, Track};
 
-use super::stories::{Story, at, checks};
+use super::fixtures::{Story, at, checks};
 
 fn track(story: Story) -> Track {
     let timeline = Timeline::new(story.seen, at(100));

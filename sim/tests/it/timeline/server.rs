@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use kueue_check::Clock;
-use kueue_check_sim::apiserver::{ApiServer, Call, Patch, Resource, Verb};
+use kueue_check_sim::apiserver::{ApiRequest, ApiServer, Patch, Resource, Verb};
 use kueue_check_sim::timeline::{Phase, Timeline};
 use kueue_check_testenv::{KueueVersion, crds};
 use serde_json::json;
 
-use super::stories::start;
+use super::fixtures::start;
 
 #[tokio::test(start_paused = true)]
 async fn a_servers_history_is_drawn() {
@@ -16,7 +16,7 @@ async fn a_servers_history_is_drawn() {
     let server = ApiServer::new(clock.clone());
     server.install(crds(KueueVersion::V0_19_2).unwrap());
     let workloads = Resource::new("kueue.x-k8s.io", "v1beta2", "workloads");
-    let call = |verb| Call::new(verb, &workloads).namespace("default");
+    let call = |verb| ApiRequest::new(verb, &workloads).namespace("default");
     let name = "train";
     let pods =
         json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
@@ -24,13 +24,13 @@ async fn a_servers_history_is_drawn() {
         "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"namespace": "default", "name": name},
         "spec": {"queueName": "lq", "podSets": [{"name": "main", "count": 1, "template": pods}]},
     });
-    let made = server.call(&Call {
+    let made = server.call(&ApiRequest {
         body: object,
         ..call(Verb::Create)
     });
     assert_eq!(made.code, 201, "{}", made.body);
     tokio::time::sleep(Duration::from_secs(60)).await;
-    let deactivated = server.call(&Call {
+    let deactivated = server.call(&ApiRequest {
         body: json!({"spec": {"active": false}}),
         ..call(Verb::Patch(Patch::Merge)).name(name)
     });

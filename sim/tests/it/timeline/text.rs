@@ -1,6 +1,6 @@
 //! The chart and the table, as a terminal shows them.
 
-use super::stories::{morning, seconds, week};
+use super::fixtures::{morning, seconds, week};
 
 /// What a reader should see; the whole text is shown where it differs, ready to be looked at and pasted.
 fn assert_reads(text: &str, expected: &str, file: &str) {

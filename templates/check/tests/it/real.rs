@@ -66,7 +66,7 @@ async fn it_works_with_the_rights_of_its_manifests() {
 {%- endif %}
     let account = Client::try_from(config).unwrap();
 {%- if source != "none" %}
-    let source = Source::new(http::client(http::DEADLINE).unwrap(){% unless parameters %}, url{% endunless %});
+    let source = Source::new(http::client(http::REQUEST_TIMEOUT).unwrap(){% unless parameters %}, url{% endunless %});
 {%- endif %}
     let check = check::new({% if cleanup %}account.clone(){% if source != "none" %}, {% endif %}{% endif %}{% if source != "none" %}source{% endif %});
     let running = Runtime::builder(account).check(check).clock(clock()).build().unwrap();

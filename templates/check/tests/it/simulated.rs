@@ -23,9 +23,9 @@ use crate::service::Service;
 /// The check with what it has in a cluster{% if parameters %}, and the rule of `deploy/example.yaml`{% endif %}.
 fn trial() -> Simulation {
 {%- if cleanup or source != "none" %}
-    let trial = Simulation::with_tools(|tools| {
+    let trial = Simulation::with_context(|context| {
 {%- if source != "none" %}
-        let service = tools.outside(|| Service::with_room(8));
+        let service = context.external(|| Service::with_room(8));
         let source = Source::new(service.fetch(){% unless parameters %}, "http://service"{% endunless %});
 {%- endif %}
         check::new({% if cleanup %}tools.client.clone(){% if source != "none" %}, {% endif %}{% endif %}{% if source != "none" %}source{% endif %})
@@ -47,7 +47,7 @@ fn booked(cluster: &Cluster) -> Vec<String> {
 
 #[test]
 fn a_job_starts_when_it_may_whatever_goes_wrong() {
-    let explored = trial().every_single_fault(async |cluster| {
+    let explored = trial().run_with_each_fault(async |cluster| {
         cluster.submit(Job::new("small").pods(4));
         cluster.expect_admitted("small").await;
         cluster.submit(Job::new("large").pods(16));
@@ -60,7 +60,7 @@ fn a_job_starts_when_it_may_whatever_goes_wrong() {
         cluster.expect_message("large", "16 pods, and room for 8").await;
         assert_eq!(cluster.state("large"), Some(CheckState::Pending));
         cluster.expect_waiting("large", Duration::from_secs(300)).await;
-        cluster.outside::<Service>().set_room(16);
+        cluster.external::<Service>().set_room(16);
 {%- endif %}
         cluster.expect_admitted("large").await;
     });
@@ -99,7 +99,7 @@ fn a_rule_that_changes_changes_the_answer() {
 {%- if source == "none" %}
         other["spec"]["mostPodsByDay"] = 16.into();
 {%- else %}
-        cluster.outside::<Service>().set_room(16);
+        cluster.external::<Service>().set_room(16);
         // Elsewhere, nothing that was asked before is known.
         other["spec"]["url"] = "http://elsewhere".into();
 {%- endif %}
@@ -114,7 +114,7 @@ fn a_rule_that_changes_changes_the_answer() {
 #[test]
 fn an_outage_changes_no_state_and_the_service_is_left_alone() {
     let run = trial().run(async |cluster| {
-        let service = cluster.outside::<Service>();
+        let service = cluster.external::<Service>();
         service.set_down(true);
         cluster.submit(Job::new("small").pods(4));
         cluster.expect_message("small", "the service is down").await;
@@ -137,7 +137,7 @@ fn one_question_serves_all_jobs{% if source == "http" %}_of_a_namespace{% endif 
         for number in 0..8 {
             cluster.expect_message(&format!("job-{number}"), "9 pods, and room for 8").await;
         }
-        assert_eq!(cluster.outside::<Service>().asked().len(), 1);
+        assert_eq!(cluster.external::<Service>().asked().len(), 1);
     });
     println!("{} requests", run.requests);
 }
@@ -167,7 +167,7 @@ fn jobs_start_one_after_the_other() {
 
 #[test]
 fn what_was_booked_is_cancelled_when_the_job_is_over_whatever_goes_wrong() {
-    let explored = trial().every_single_fault(async |cluster| {
+    let explored = trial().run_with_each_fault(async |cluster| {
         cluster.submit(Job::new("done").pods(2));
         cluster.submit(Job::new("stopped").pods(2));
         cluster.expect_admitted("done").await;

@@ -8,17 +8,17 @@ use {{ crate_name }}::source::Source;
 
 use crate::service::{Service, ok, serve};
 
-const DEADLINE: Duration = Duration::from_millis(500);
+const REQUEST_TIMEOUT: Duration = Duration::from_millis(500);
 
 async fn room(url: &str) -> Result<u32, kueue_check::CheckError> {
 {%- if source == "http" and parameters %}
-    Source::new(http::client(DEADLINE).unwrap()).room(url, "team-a").await
+    Source::new(http::client(REQUEST_TIMEOUT).unwrap()).room(url, "team-a").await
 {%- elsif source == "http" %}
-    Source::new(http::client(DEADLINE).unwrap(), url).room("team-a").await
+    Source::new(http::client(REQUEST_TIMEOUT).unwrap(), url).room("team-a").await
 {%- elsif parameters %}
-    Source::new(http::client(DEADLINE).unwrap()).room(url, "sum(free{pool=\"a\"})").await
+    Source::new(http::client(REQUEST_TIMEOUT).unwrap()).room(url, "sum(free{pool=\"a\"})").await
 {%- else %}
-    Source::new(http::client(DEADLINE).unwrap(), url).room().await
+    Source::new(http::client(REQUEST_TIMEOUT).unwrap(), url).room().await
 {%- endif %}
 }
 

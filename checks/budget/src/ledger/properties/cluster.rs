@@ -1,6 +1,6 @@
 //! The cluster: jobs wait, get quota, run, stop and end.
 
-use super::plan::Mishap;
+use super::plan::Injected;
 use super::{Event, Mutant, NAMES, Phase, START, STEP, World};
 
 impl World<'_> {
@@ -37,11 +37,11 @@ impl World<'_> {
         let (plan, now) = (self.plan.jobs[job].clone(), self.now);
         let befalls = |since: i64, world: &Self| {
             let happens = |after: i64| !world.mishaps[job] && now >= since + after * STEP;
-            let (_, mishap) = plan.mishap.filter(|(after, _)| happens(*after))?;
+            let (_, injected) = plan.injected.filter(|(after, _)| happens(*after))?;
             // A growth that waits is only taken back: an eviction would stop the job, which is
             // another history. What it has replaced is stopped by nobody.
-            let stays = world.is_growth(job) && mishap != Mishap::Deleted;
-            (!stays && !world.is_replaced(job)).then_some(mishap)
+            let stays = world.is_growth(job) && injected != Injected::Deleted;
+            (!stays && !world.is_replaced(job)).then_some(injected)
         };
         let base = plan.grows.filter(|_| self.is_growth(job));
         match (base.map(|base| self.phases[base]), self.phases[job]) {
@@ -68,11 +68,11 @@ impl World<'_> {
                 ready,
                 ready_at,
             } => match befalls(since, self) {
-                Some(Mishap::Deleted) => {
+                Some(Injected::Deleted) => {
                     self.delete(job, since);
                     self.tell_base(job);
                 }
-                Some(Mishap::QuotaLost | Mishap::Evicted) => {
+                Some(Injected::QuotaLost | Injected::Evicted) => {
                     self.mishaps[job] = true;
                     // Kueue keeps the word, and may admit with it, unless it is withdrawn in time.
                     let until = now + (1 + self.random.below(4)) * STEP;
@@ -98,11 +98,11 @@ impl World<'_> {
                     self.phases[job] = Phase::Over;
                     self.tell(&Event::Ended(self.uids[job].clone(), now));
                 }
-                Some(Mishap::Deleted) => {
+                Some(Injected::Deleted) => {
                     self.terminate(job);
                     self.delete(job, since);
                 }
-                Some(Mishap::Evicted) => {
+                Some(Injected::Evicted) => {
                     self.mishaps[job] = true;
                     let until = now + self.random.below(3) * STEP;
                     self.phases[job] = Phase::Stopping { since, at, until };

@@ -7,8 +7,8 @@ use kueue_check::api::Uid;
 
 use super::plan::Fault;
 use super::{Mutant, Phase, START, STEP, World, take, time};
-use crate::ledger::book::Approval;
-use crate::ledger::{Decision, Observation, Run, RunState, Spend, Walked};
+use crate::ledger::budget_ledger::Approval;
+use crate::ledger::{AllocationPass, Decision, Observation, Run, RunState, Spend};
 use crate::money::Amount;
 
 impl World<'_> {
@@ -57,20 +57,20 @@ impl World<'_> {
             .book
             .live
             .iter()
-            .filter(|(uid, live)| !listed.contains(uid) && live.approval != Approval::Parked)
+            .filter(|(uid, live)| !listed.contains(uid) && live.approval != Approval::Suspended)
             .map(|(uid, _)| uid.clone())
             .collect();
         for uid in vanished {
-            self.leader.book.lose(&uid, self.now);
+            self.leader.book.quota_lost(&uid, self.now);
         }
         for run in &runs {
-            self.leader.book.see(run, now);
+            self.leader.book.observe_run(run, now);
         }
         // What is outstanding is found out about: what has no quota is withdrawn.
         let parked: Vec<(Uid, i64)> = self
             .leader
             .book
-            .parked()
+            .suspended()
             .map(|(uid, since)| (uid.clone(), since))
             .collect();
         self.releases.extend(
@@ -80,7 +80,7 @@ impl World<'_> {
         );
     }
 
-    pub(super) fn hear(&mut self) {
+    pub(super) fn receive(&mut self) {
         let now = time(self.now);
         let (mutant, closely) = (self.mutant, self.looks.one_in(8));
         for process in [&mut self.leader, &mut self.standby] {
@@ -105,7 +105,7 @@ impl World<'_> {
             // The runtime reads the Workload before it says that a reservation is over, and shows what it has read.
             let job = self.job_of(&uid);
             if let Some(run) = self.run(job) {
-                self.leader.book.see(&run, now);
+                self.leader.book.observe_run(&run, now);
             }
             self.leader.book.released(&uid, since);
         }
@@ -187,7 +187,7 @@ impl World<'_> {
         };
         let now = time(self.now + skew.min(self.plan.lag * STEP));
         for run in std::mem::take(&mut self.late) {
-            self.leader.book.lien(&run, now);
+            self.leader.book.approve(&run, now);
         }
         let waiting: Vec<usize> = (0..self.phases.len())
             .filter(|job| {
@@ -204,7 +204,7 @@ impl World<'_> {
             .collect();
         let snapshot = (self.mutant == Mutant::CommitLater).then(|| self.leader.book.clone());
         for job in asked {
-            let Some(run) = self.run(job).filter(|run| run.state == RunState::Asking) else {
+            let Some(run) = self.run(job).filter(|run| run.state == RunState::Evaluated) else {
                 continue;
             };
             if self
@@ -227,10 +227,10 @@ impl World<'_> {
                 self.write(job);
             }
         }
-        let walked = self.leader.book.walk(now);
+        let walked = self.leader.book.allocate(now);
         for uid_of in walked.granted {
             let job = self.job_of(&uid_of);
-            let Some(run) = self.run(job).filter(|run| run.state == RunState::Asking) else {
+            let Some(run) = self.run(job).filter(|run| run.state == RunState::Evaluated) else {
                 continue;
             };
             let decision = self.leader.book.decide(&run, now);
@@ -254,7 +254,7 @@ impl World<'_> {
             self.approved(job, since);
         } else {
             // Asked again: it was given money, and keeps it.
-            if let Some(run) = self.run(job).filter(|run| run.state == RunState::Asking) {
+            if let Some(run) = self.run(job).filter(|run| run.state == RunState::Evaluated) {
                 let decision = self.leader.book.decide(&run, time(self.now));
                 assert!(
                     matches!(decision, Decision::Admit(_)) || self.mutant != Mutant::None,
@@ -291,8 +291,8 @@ impl World<'_> {
             }
         }
         if self.mutant == Mutant::None {
-            let walked = self.leader.book.walk(now);
-            assert_eq!(walked, Walked::default(), "nothing has changed");
+            let walked = self.leader.book.allocate(now);
+            assert_eq!(walked, AllocationPass::default(), "nothing has changed");
         }
     }
 }

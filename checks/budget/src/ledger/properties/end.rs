@@ -1,9 +1,9 @@
 //! What must be true in the end.
 
 use super::{PERIOD, Phase, START, World, accounts, time};
+use crate::config::Account;
 use crate::ledger::{Committed, Observation};
 use crate::money::Amount;
-use crate::terms::Account;
 
 impl World<'_> {
     /// By how much any limit has been passed, in millionths; negative while none is.
@@ -39,7 +39,7 @@ impl World<'_> {
                 .insert(name.clone(), Amount::millionths(spent + 1));
         }
         self.relist();
-        self.hear();
+        self.receive();
         let mut fresh = self.process().book;
         for book in [&mut fresh, &mut self.leader.book] {
             book.observe(&observation, now);
@@ -66,7 +66,7 @@ impl World<'_> {
             self.phases[job] = Phase::Over;
         }
         self.relist();
-        self.hear();
+        self.receive();
         let Some(period) = self.terms.schedule.at(now) else {
             return;
         };

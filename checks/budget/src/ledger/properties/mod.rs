@@ -4,8 +4,8 @@
 
 mod cluster;
 mod controller;
+mod debug;
 mod end;
-mod look;
 mod plan;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -16,9 +16,9 @@ use kueue_check::api::Uid;
 use serde_json::json;
 
 use super::*;
+use crate::config::{Account, BudgetConfig};
+use crate::estimate::Estimate;
 use crate::money::{Amount, Rate};
-use crate::quote::Quote;
-use crate::terms::{Account, Terms};
 pub(super) use plan::Plan;
 use plan::{Random, smaller};
 
@@ -91,14 +91,14 @@ enum Event {
 }
 
 struct Process {
-    book: Book,
+    book: BudgetLedger,
     inbox: VecDeque<(i64, Event)>,
 }
 
 /// The cluster, the source and the processes.
 pub(super) struct World<'a> {
     plan: &'a Plan,
-    terms: Arc<Terms>,
+    terms: Arc<BudgetConfig>,
     mutant: Mutant,
     random: Random,
     now: i64,
@@ -134,7 +134,7 @@ fn time(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-fn terms(plan: &Plan) -> Arc<Terms> {
+fn terms(plan: &Plan) -> Arc<BudgetConfig> {
     let spec = json!({
         "unit": "USD", "period": {"every": "12h", "anchor": time(START).to_string()}, "source": {"fixed": {}, "stalenessBound": "8h"},
         "namespaceLimits": {"default": plan.limit.to_string()},
@@ -142,7 +142,7 @@ fn terms(plan: &Plan) -> Arc<Terms> {
         "prices": [{"flavor": "*", "resources": {"cpu": "1"}}],
         "enforcement": plan.enforcement, "admitOrder": plan.order,
     });
-    Arc::new(Terms::of_spec("b", &serde_json::from_value(spec).unwrap()).unwrap())
+    Arc::new(BudgetConfig::of_spec("b", &serde_json::from_value(spec).unwrap()).unwrap())
 }
 
 /// The accounts, each with the namespaces that it pays for.
@@ -172,11 +172,11 @@ impl<'a> World<'a> {
             names: NAMES.map(Into::into),
             looks: Random(plan.noise ^ 1),
             leader: Process {
-                book: Book::new(Arc::clone(&terms)),
+                book: BudgetLedger::new(Arc::clone(&terms)),
                 inbox: VecDeque::new(),
             },
             standby: Process {
-                book: Book::new(Arc::clone(&terms)),
+                book: BudgetLedger::new(Arc::clone(&terms)),
                 inbox: VecDeque::new(),
             },
             terms,
@@ -193,7 +193,7 @@ impl<'a> World<'a> {
 
     /// A process that has just read the list.
     fn process(&self) -> Process {
-        let mut book = Book::new(Arc::clone(&self.terms));
+        let mut book = BudgetLedger::new(Arc::clone(&self.terms));
         let labels = NAMES.map(|name| (name.to_owned(), BTreeMap::new()));
         book.set_namespaces(labels.into());
         book.set_own_limits(BTreeMap::new());
@@ -204,7 +204,7 @@ impl<'a> World<'a> {
         }));
         for job in 0..self.phases.len() {
             if let Some(run) = self.run(job) {
-                book.see(&run, time(self.now));
+                book.observe_run(&run, time(self.now));
             }
         }
         Process {
@@ -225,7 +225,7 @@ impl<'a> World<'a> {
                 since,
                 ready: false,
                 ..
-            } => (since, RunState::Asking),
+            } => (since, RunState::Evaluated),
             Phase::Reserved {
                 since,
                 ready: true,
@@ -241,7 +241,7 @@ impl<'a> World<'a> {
             since,
             namespace: Arc::clone(&self.names[plan.namespace]),
             priority: plan.priority,
-            quote: Quote {
+            estimate: Estimate {
                 rate: Rate::of(i128::from(plan.rate) * 1000, Amount::units(1), 1),
                 seconds: u32::try_from((plan.longest - self.past[job]).max(0) * STEP).unwrap(),
                 bounded: true,
@@ -324,15 +324,15 @@ impl<'a> World<'a> {
     }
 }
 
-fn take(book: &mut Book, event: &Event, now: Timestamp, mutant: Mutant, closely: bool) {
+fn take(book: &mut BudgetLedger, event: &Event, now: Timestamp, mutant: Mutant, closely: bool) {
     match event {
         Event::Seen(run) => {
-            book.see(run, now);
+            book.observe_run(run, now);
             if !closely {
                 return;
             }
             let before = book.clone();
-            book.see(run, now);
+            book.observe_run(run, now);
             let period = book.period(now).unwrap();
             for (account, _) in accounts() {
                 assert_eq!(
@@ -342,13 +342,13 @@ fn take(book: &mut Book, event: &Event, now: Timestamp, mutant: Mutant, closely:
                 );
             }
         }
-        Event::Ended(uid, at) => book.end(uid, *at),
-        Event::Stopped(uid, at) if mutant == Mutant::OverWithoutQuota => book.end(uid, *at),
+        Event::Ended(uid, at) => book.finished(uid, *at),
+        Event::Stopped(uid, at) if mutant == Mutant::OverWithoutQuota => book.finished(uid, *at),
         Event::Stopped(uid, at) => book.stop(uid, *at),
         Event::Gone(uid) => {
-            book.lose(uid, now.as_second());
+            book.quota_lost(uid, now.as_second());
             if mutant == Mutant::NoParking {
-                book.forget_parked(uid);
+                book.drop_suspended(uid);
             }
         }
     }
@@ -360,7 +360,7 @@ pub(super) fn play(plan: &Plan, mutant: Mutant) -> (i128, usize) {
     for _ in 0..STEPS {
         world.cluster();
         let fault = world.faults();
-        world.hear();
+        world.receive();
         world.source(fault);
         world.decide(fault);
     }

@@ -37,7 +37,7 @@ pub(super) struct Job {
     pub(super) longest: i64,
     pub(super) real: i64,
     /// What happens so many steps after it got quota.
-    pub(super) mishap: Option<(i64, Mishap)>,
+    pub(super) injected: Option<(i64, Injected)>,
     /// How long Kueue takes to admit it.
     pub(super) admitted_after: i64,
     /// The job that it is a growth of: it asks for quota once that runs, with what that has, and
@@ -48,7 +48,7 @@ pub(super) struct Job {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Mishap {
+pub(super) enum Injected {
     Evicted,
     QuotaLost,
     Deleted,
@@ -136,11 +136,11 @@ impl Plan {
 
     fn job(random: &mut Random, burst: i64) -> Job {
         let longest = 1 + random.below(60);
-        let mishap = random.one_in(3).then(|| {
+        let injected = random.one_in(3).then(|| {
             let what = match random.below(3) {
-                0 => Mishap::Evicted,
-                1 => Mishap::QuotaLost,
-                _ => Mishap::Deleted,
+                0 => Injected::Evicted,
+                1 => Injected::QuotaLost,
+                _ => Injected::Deleted,
             };
             (random.below(30), what)
         });
@@ -164,7 +164,7 @@ impl Plan {
             } else {
                 1 + random.below(longest)
             },
-            mishap,
+            injected,
             admitted_after: random.below(4),
             grows: None,
             grace: 0,

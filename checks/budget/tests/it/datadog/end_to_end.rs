@@ -4,8 +4,8 @@ use kueue_check::Clock;
 use serde_json::json;
 
 use super::super::end_to_end::everything_said;
+use super::super::harness::{stage_alone, unique};
 use super::super::program::{Program, install};
-use super::super::stage::{stage_alone, unique};
 use super::{KEYS, Keys, METRIC};
 use crate::datadog::service::Datadog;
 

@@ -10,11 +10,12 @@ use std::time::Duration;
 use kueue_check_budget::period::Period;
 use kueue_check_budget::resource::SourceSpec;
 use kueue_check_budget::source::{
-    AllowedServer, Answer, Credentials, Http, Note, Question, Source, SourceError, source,
+    AllowedServer, Credentials, Http, Source, SourceError, SourceWarning, SpendQuery, SpendReport,
+    source,
 };
 use serde_json::{Value, json};
 
-use super::folder::Folder;
+use super::temp_dir::Folder;
 use service::{Datadog, Mishap};
 
 const METRIC: &str = "aws.cost.net.amortized.realtime.estimated";
@@ -27,8 +28,8 @@ fn time(second: i64) -> jiff::Timestamp {
     jiff::Timestamp::from_second(second).unwrap()
 }
 
-fn question(at: i64) -> Question {
-    Question {
+fn question(at: i64) -> SpendQuery {
+    SpendQuery {
         period: Period {
             start: time(START),
             end: time(START + 7 * DAY),
@@ -115,12 +116,12 @@ impl Trial {
         }
     }
 
-    async fn ask(&self, at: i64) -> Result<Answer, SourceError> {
+    async fn ask(&self, at: i64) -> Result<SpendReport, SourceError> {
         self.source.ask(question(at)).await
     }
 }
 
-fn spent(answer: &Answer) -> Vec<(&str, String)> {
+fn spent(answer: &SpendReport) -> Vec<(&str, String)> {
     let all = answer.observation.spent.iter();
     all.map(|(name, spent)| (&**name, spent.to_string()))
         .collect()
@@ -363,7 +364,7 @@ async fn keys_stand_in_headers_only_and_are_read_again_when_they_are_refused() {
 
 #[tokio::test]
 async fn fewer_questions_are_asked_when_few_are_left() {
-    for (left, notes) in [(100, vec![]), (99, vec![Note::SlowDown])] {
+    for (left, notes) in [(100, vec![]), (99, vec![SourceWarning::SlowDown])] {
         let trial = trial(json!({})).await;
         trial.week(START + DAY);
         trial.service.remaining(left);
@@ -385,6 +386,6 @@ async fn a_query_that_makes_no_sense_there_is_the_budgets_fault() {
     let answer = silent.ask(START + DAY).await.unwrap();
     assert_eq!(
         (answer.observation.spent.len(), answer.notes),
-        (0, vec![Note::NoSpendMatched])
+        (0, vec![SourceWarning::NoSpendMatched])
     );
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kueue_check::api::CheckState;
-use kueue_check_sim::apiserver::{Faults, Request, RequestFault, Resource, Status, Verb};
+use kueue_check_sim::apiserver::{Faults, RequestFault, RequestInfo, Resource, Status, Verb};
 use kueue_check_sim::kueue::Actor;
 use kueue_check_sim::{Cluster, Job, Simulation};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use super::{of_spec, spec, try_out};
 struct NoList(u16);
 
 impl Faults for NoList {
-    fn request(&self, request: &Request) -> Option<RequestFault> {
+    fn request(&self, request: &RequestInfo) -> Option<RequestFault> {
         let call = &request.call;
         let fails = call.verb == Verb::List && call.resource.plural == "namespacebudgets";
         fails.then(|| RequestFault::Refuse {

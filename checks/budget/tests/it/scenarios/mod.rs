@@ -1,10 +1,10 @@
 //! The check in a simulated cluster, with single faults.
 
-mod closing;
+mod close_local_queues;
+mod idle;
 mod limits;
-mod marks;
-mod quiet;
-mod several;
+mod pod_annotations;
+mod shared_budget;
 mod single;
 mod slow;
 mod unreferred;
@@ -15,11 +15,11 @@ use kueue_check::api::CheckState;
 use kueue_check_budget::controller::BudgetCheck;
 use kueue_check_budget::resource::NamespaceBudget;
 use kueue_check_budget::source::Credentials;
-use kueue_check_sim::explore::{Fault, Plan, Point};
+use kueue_check_sim::explore::{Fault, FaultPlan, InjectionPoint};
 use kueue_check_sim::{Cluster, Simulation};
 use serde_json::{Value, json};
 
-use super::stage::budget;
+use super::harness::budget;
 
 /// A budget of so much a day; a CPU costs 1 for an hour, and each job of a CPU is expected to run for one.
 fn spec(limit: &str) -> Value {
@@ -84,7 +84,7 @@ fn try_out(name: &str, simulation: &Simulation, scenario: impl AsyncFn(&Cluster)
         .map(|(number, point)| (point, LOST[number % LOST.len()]));
     let mut runs = 0;
     for (point, fault) in answers.chain(spread.step_by(step)) {
-        let run = simulation.run_with(&scenario, &Plan::of(point.clone(), fault));
+        let run = simulation.run_with(&scenario, &FaultPlan::of(point.clone(), fault));
         assert!(!run.failed(), "{name}: {run}");
         assert_eq!(run.outcome, without.outcome, "{name}: {run}");
         runs += 1;
@@ -96,7 +96,7 @@ fn try_out(name: &str, simulation: &Simulation, scenario: impl AsyncFn(&Cluster)
 }
 
 /// Five faults that can happen at `point`.
-fn possible(point: &Point) -> [Fault; 5] {
+fn possible(point: &InjectionPoint) -> [Fault; 5] {
     let reads = ["get", "list", "watch"];
     let verb = point.what.split(' ').next().unwrap_or_default();
     if point.event {

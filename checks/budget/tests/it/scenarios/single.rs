@@ -5,7 +5,7 @@ use std::time::Duration;
 use kueue_check::api::CheckState;
 use kueue_check_sim::{Cluster, Job};
 
-use super::super::stage::budget;
+use super::super::harness::budget;
 use super::{approved, simulation, spec, try_out};
 
 #[test]

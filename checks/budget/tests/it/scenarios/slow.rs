@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kueue_check_sim::apiserver::{Faults, Request, RequestFault, Verb};
+use kueue_check_sim::apiserver::{Faults, RequestFault, RequestInfo, Verb};
 use kueue_check_sim::{Cluster, Job};
 
 use super::{approved, simulation};
@@ -12,7 +12,7 @@ use super::{approved, simulation};
 struct Slow;
 
 impl Faults for Slow {
-    fn request(&self, request: &Request) -> Option<RequestFault> {
+    fn request(&self, request: &RequestInfo) -> Option<RequestFault> {
         let call = &request.call;
         let beside = matches!(&*call.resource.plural, "budgets" | "events" | "localqueues");
         let writes = !matches!(call.verb, Verb::List | Verb::Get);

@@ -8,7 +8,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use kueue_check_budget::controller::BudgetCheck;
 use kueue_check_budget::ledger::Observation;
-use kueue_check_budget::source::{Answer, Question, Source, SourceError};
+use kueue_check_budget::source::{Source, SourceError, SpendQuery, SpendReport};
 use serde_json::{Value, json};
 
 use super::*;
@@ -23,7 +23,7 @@ struct Counting {
 }
 
 impl Source for Counting {
-    fn ask(&self, question: Question) -> BoxFuture<'_, Result<Answer, SourceError>> {
+    fn ask(&self, question: SpendQuery) -> BoxFuture<'_, Result<SpendReport, SourceError>> {
         *self
             .asked
             .lock()
@@ -32,7 +32,7 @@ impl Source for Counting {
             .or_default() += 1;
         let observation = Observation::of(question.period, question.at);
         let notes = Vec::new();
-        ready(Ok(Answer { observation, notes })).boxed()
+        ready(Ok(SpendReport { observation, notes })).boxed()
     }
 }
 

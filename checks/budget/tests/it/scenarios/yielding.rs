@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kueue_check::api::CheckState;
-use kueue_check_sim::apiserver::{Call, Patch, Resource, Verb};
+use kueue_check_sim::apiserver::{ApiRequest, Patch, Resource, Verb};
 use kueue_check_sim::{Cluster, Job};
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use super::{of_spec, spec, try_out};
 /// Kueue counts what waits for quota; the simulated one does not, so that the scenario says it.
 fn waiting(cluster: &Cluster, pending: u32) {
     let queues = Resource::new("kueue.x-k8s.io", "v1beta2", "clusterqueues");
-    let call = Call::new(Verb::Patch(Patch::Merge), &queues)
+    let call = ApiRequest::new(Verb::Patch(Patch::Merge), &queues)
         .name("queue")
         .subresource("status")
         .agent("kueue")

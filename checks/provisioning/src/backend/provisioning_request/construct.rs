@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{API_VERSION, KIND, MANAGED, Plan};
 use crate::backend::{ATTEMPT, CHECK, Owner};
-use crate::request::Mark;
+use crate::request::RequestAnnotations;
 
 /// The Workload's `metadata.uid` and name.
 pub(super) const WORKLOAD_UID: &str = "provisioning.kueue-check.dev/workload-uid";
@@ -44,7 +44,7 @@ pub(super) fn object(plan: &Plan, owner: &Value) -> Value {
     })
 }
 
-fn annotations(workload: &Owner, mark: &Mark) -> Map<String, Value> {
+fn annotations(workload: &Owner, mark: &RequestAnnotations) -> Map<String, Value> {
     let mut annotations = Map::new();
     let mut add = |key: &str, value: String| {
         annotations.insert(key.to_owned(), Value::String(value));

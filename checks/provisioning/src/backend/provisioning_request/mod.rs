@@ -18,7 +18,7 @@ use kueue_check::{Inactive, Watches};
 use serde_json::Value;
 
 use self::view::RequestObject;
-use super::{Backend, CreateError, Created, Index, MANAGED, Plan, code};
+use super::{Backend, CreateError, CreateOutcome, Index, MANAGED, Plan, code};
 use crate::request::CapacityRequest;
 
 const GROUP: &str = "autoscaling.x-k8s.io";
@@ -53,14 +53,14 @@ impl ProvisioningRequests {
     }
 
     /// The object has the name already: it is ours if it was made for this Workload.
-    async fn present(&self, plan: &Plan) -> Result<Created, CreateError> {
+    async fn present(&self, plan: &Plan) -> Result<CreateOutcome, CreateError> {
         let (kind, name) = (KIND, plan.name.clone());
         let present = self.api(&plan.namespace).get(&name).await?;
         let present = view::view(&RequestObject::from(present));
         match present.filter(|request| request.workload == plan.workload.uid) {
-            None => Err(CreateError::NotOurs { kind, name }),
+            None => Err(CreateError::OwnedByAnother { kind, name }),
             Some(request) if request.deleting => Err(CreateError::Going { kind, name }),
-            Some(request) => Ok(Created::Present(request)),
+            Some(request) => Ok(CreateOutcome::AlreadyExists(request)),
         }
     }
 }
@@ -94,10 +94,10 @@ impl Backend for ProvisioningRequests {
 
     async fn available(&self, class: &str) -> Result<(), Inactive> {
         available::served(&self.client).await?;
-        available::known(class, self.index.is_answered(class))
+        available::known(class, self.index.is_class_handled(class))
     }
 
-    async fn create(&self, plan: &Plan, owner: &Value) -> Result<Created, CreateError> {
+    async fn create(&self, plan: &Plan, owner: &Value) -> Result<CreateOutcome, CreateError> {
         let object = construct::object(plan, owner);
         let object: DynamicObject =
             serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
@@ -112,8 +112,8 @@ impl Backend for ProvisioningRequests {
         };
         // What was just created says for whom, unless a webhook has other ideas.
         request
-            .map(Created::New)
-            .ok_or_else(|| CreateError::NotOurs {
+            .map(CreateOutcome::New)
+            .ok_or_else(|| CreateError::OwnedByAnother {
                 kind: KIND,
                 name: plan.name.clone(),
             })

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::backend::{Owner, Pods};
-use crate::request::{FailureKind, Mark, Phase, Tally};
+use crate::request::{FailureCounts, FailureKind, Phase, RequestAnnotations};
 
-fn plan(mark: Mark) -> Plan {
+fn plan(mark: RequestAnnotations) -> Plan {
     let pods = |name: &str, count| Pods {
         template_name: format!("ppt-wl-pr-1-{name}"),
         template: json!({}),
@@ -28,13 +28,13 @@ fn plan(mark: Mark) -> Plan {
     }
 }
 
-fn mark() -> Mark {
-    Mark {
+fn mark() -> RequestAnnotations {
+    RequestAnnotations {
         controller: "example.com/capacity".into(),
         check: "pr".into(),
         attempt: 2,
         reserved: 1_795_000_000,
-        tally: Tally {
+        tally: FailureCounts {
             errors: 1,
             no_capacity: 3,
         },
@@ -74,8 +74,8 @@ fn what_is_created_is_what_kueue_creates_and_our_annotations() {
 fn what_was_written_on_a_request_is_read_again() {
     for mark in [
         mark(),
-        Mark {
-            tally: Tally::default(),
+        RequestAnnotations {
+            tally: FailureCounts::default(),
             keep_failed: false,
             merged: BTreeMap::new(),
             ..mark()

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::construct;
 use crate::backend::{ATTEMPT, CHECK, owner, watched_resource};
-use crate::request::{CapacityRequest, FailureKind, Mark, Phase, Tally};
+use crate::request::{CapacityRequest, FailureCounts, FailureKind, Phase, RequestAnnotations};
 
 /// The object as it is decoded.
 #[derive(Clone, Debug, Deserialize)]
@@ -93,19 +93,19 @@ pub(super) fn view(object: &RequestObject) -> Option<CapacityRequest> {
     })
 }
 
-fn mark(metadata: &ObjectMeta) -> Option<Mark> {
+fn mark(metadata: &ObjectMeta) -> Option<RequestAnnotations> {
     let annotations = metadata.annotations.as_ref()?;
     let get = |key: &str| annotations.get(key).map(String::as_str);
     let number = |key: &str| get(key).and_then(|value| value.parse().ok());
     let merged = get(construct::MERGED).and_then(|text| serde_json::from_str(text).ok());
-    Some(Mark {
+    Some(RequestAnnotations {
         controller: get(construct::CONTROLLER).unwrap_or_default().into(),
         check: get(CHECK)?.into(),
         attempt: number(ATTEMPT)?,
         reserved: get(construct::RESERVED)
             .and_then(|at| at.parse().ok())
             .unwrap_or_default(),
-        tally: Tally {
+        tally: FailureCounts {
             errors: number(construct::ERRORS).unwrap_or_default(),
             no_capacity: number(construct::NO_CAPACITY).unwrap_or_default(),
         },

@@ -6,7 +6,7 @@ use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::world::*;
+use super::harness::*;
 
 #[tokio::test]
 async fn eighteen_pod_sets_are_one_request() {

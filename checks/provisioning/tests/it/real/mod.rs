@@ -1,15 +1,15 @@
 //! On a real API server, with Kueue's and the autoscaler's own definitions.
 
 mod bad_input;
-mod stories;
-mod world;
+mod harness;
+mod scenarios;
 
 use kube::Client;
-use kueue_check::Check;
+use kueue_check::DynCheck;
 use kueue_check_provisioning::ProvisioningCheck;
 use serde_json::{Value, json};
 
-use self::world::*;
+use self::harness::*;
 
 const ACCOUNT: &str = "provisioning-check";
 
@@ -27,7 +27,7 @@ async fn least_privilege(world: &World) -> Client {
         rule("events.k8s.io", "events", &["create", "patch"]),
     ];
     rules.extend(
-        Check::new(check)
+        DynCheck::new(check)
             .permissions()
             .iter()
             .map(|rule| serde_json::to_value(rule).unwrap()),

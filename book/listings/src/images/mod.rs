@@ -1,0 +1,58 @@
+//! Timelines of the simulated cluster, as the pages show them: each as a picture, and as a page of its own.
+
+mod stories;
+
+use kueue_check_sim::{Cluster, FaultPlan, Simulation};
+
+use crate::Scenario;
+use crate::tutorials::{first_check, licence_server};
+
+/// A picture: its file's name, its title, and how its story is made.
+type Picture = (&'static str, &'static str, fn() -> (Simulation, Scenario));
+
+const PICTURES: [Picture; 5] = [
+    (
+        "window",
+        "Three jobs and a maintenance window that opens at seven",
+        first_check::picture,
+    ),
+    (
+        "licences",
+        "Three jobs share two licences",
+        licence_server::picture,
+    ),
+    (
+        "verdicts",
+        "What each verdict costs: five jobs, five answers",
+        stories::verdicts,
+    ),
+    (
+        "lost-quota",
+        "Quota lost without an eviction: an answer belongs to a reservation",
+        stories::lost_quota,
+    ),
+    (
+        "preempted",
+        "A job is preempted while a check thinks",
+        stories::preempted,
+    ),
+];
+
+/// All pictures: files below `book/src`, and their text.
+///
+/// # Panics
+/// If a story does not come out as it should, with its timeline.
+pub fn all() -> Vec<(String, String)> {
+    let drawn = PICTURES.iter().flat_map(|(name, title, story)| {
+        let (simulation, play) = story();
+        let scenario = async |cluster: &Cluster| play(cluster).await;
+        let run = simulation.run_with(&scenario, &FaultPlan::none());
+        assert!(!run.failed(), "{name}: {run}");
+        let timeline = run.timeline();
+        [
+            (format!("images/{name}.svg"), timeline.svg(title)),
+            (format!("images/{name}.html"), timeline.html(title)),
+        ]
+    });
+    drawn.collect()
+}

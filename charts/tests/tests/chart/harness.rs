@@ -1,0 +1,298 @@
+//! A real API server with Kueue's and the autoscaler's definitions, the chart on it, and what tests do there.
+
+use std::future::Future;
+use std::time::Duration;
+
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, ValidationDirective,
+};
+use kube::{Api, Client};
+use kueue_check_chart_tests::{Helm, chart};
+use kueue_check_testenv::{
+    Access, Cluster, Kueue, KueueVersion, crds, crds_of_autoscaler, or_skipped,
+};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+use tokio::time::{Instant, sleep};
+
+use crate::prometheus_operator;
+
+/// How long anything may take that happens in another process.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+static CLUSTER: OnceCell<Option<Cluster>> = OnceCell::const_new();
+
+/// Helm; `None`, with a word why, where there is none and none is required.
+pub(crate) fn helm() -> Option<Helm> {
+    or_skipped("the chart's suite", Helm::find())
+}
+
+/// A values file of the chart.
+pub(crate) fn values(name: &str) -> String {
+    chart().join(name).to_string_lossy().into_owned()
+}
+
+/// One namespace of the server, as its administrator sees it.
+#[derive(Clone)]
+pub(crate) struct Stage {
+    pub(crate) access: Access,
+    pub(crate) client: Client,
+    pub(crate) namespace: String,
+}
+
+/// The namespace `name`, in which only pods of the `restricted` standard may be.
+pub(crate) async fn stage(name: &str) -> Option<Stage> {
+    let cluster = CLUSTER.get_or_init(start).await.as_ref()?;
+    let stage = Stage {
+        access: cluster.access(),
+        client: cluster.client().unwrap(),
+        namespace: name.to_owned(),
+    };
+    let labels = json!({"pod-security.kubernetes.io/enforce": "restricted", "team": name});
+    stage
+        .apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}))
+        .await;
+    Some(stage)
+}
+
+async fn start() -> Option<Cluster> {
+    let cluster = Cluster::start_or_skip("the chart on a real API server").await?;
+    let client = cluster.client().unwrap();
+    let mut definitions = crds(KueueVersion::V0_19_2).unwrap();
+    definitions.extend(crds_of_autoscaler().unwrap());
+    definitions.extend(prometheus_operator::definitions());
+    cluster.install(&client, definitions).await.unwrap();
+    Some(cluster)
+}
+
+/// A real Kueue on the cluster, which builds it if need be.
+pub(crate) async fn real_kueue() -> Option<Kueue> {
+    let cluster = CLUSTER.get_or_init(start).await.as_ref()?;
+    Some(Kueue::start(cluster).await.unwrap())
+}
+
+/// What the API calls a kind.
+fn resource(object: &Value) -> ApiResource {
+    let (api_version, kind) = (
+        object["apiVersion"].as_str().unwrap(),
+        object["kind"].as_str().unwrap(),
+    );
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let lower = kind.to_lowercase();
+    let plural = match lower.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies"),
+        None => format!("{lower}s"),
+    };
+    ApiResource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        plural,
+    }
+}
+
+impl Stage {
+    /// The kind of `object`, in its namespace if it names one.
+    pub(crate) fn api(&self, object: &Value) -> Api<DynamicObject> {
+        let resource = resource(object);
+        match object["metadata"]["namespace"].as_str() {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+            None => Api::all_with(self.client.clone(), &resource),
+        }
+    }
+
+    /// Applies `object`; a field that the server does not know is an error.
+    pub(crate) async fn try_apply(&self, object: &Value) -> Result<(), kube::Error> {
+        let parameters = PatchParams {
+            field_validation: Some(ValidationDirective::Strict),
+            ..PatchParams::apply("helm").force()
+        };
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let api = self.api(object);
+        api.patch(name, &parameters, &Patch::Apply(object))
+            .await
+            .map(drop)
+    }
+
+    pub(crate) async fn apply(&self, object: &Value) {
+        self.try_apply(object)
+            .await
+            .unwrap_or_else(|error| panic!("{error}: {object:#}"));
+    }
+
+    /// Applies what the chart renders, and waits for its definitions.
+    pub(crate) async fn install(&self, documents: &[Value]) {
+        for document in documents {
+            self.apply(document).await;
+            if document["kind"] == "CustomResourceDefinition" {
+                let established = |found: &Value| {
+                    let conditions = found["status"]["conditions"].as_array();
+                    let mut conditions = conditions.into_iter().flatten();
+                    conditions.any(|own| own["type"] == "Established" && own["status"] == "True")
+                };
+                self.wait(document, "an established definition", established)
+                    .await;
+            }
+        }
+    }
+
+    /// Replaces all of `object`, whoever has written it.
+    pub(crate) async fn replace(&self, object: &Value) {
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let mut object = object.clone();
+        let present = self.api(&object).get(name).await.unwrap();
+        object["metadata"]["resourceVersion"] = json!(present.metadata.resource_version);
+        let replaced: DynamicObject = serde_json::from_value(object.clone()).unwrap();
+        let api = self.api(&object);
+        api.replace(name, &kube::api::PostParams::default(), &replaced)
+            .await
+            .unwrap_or_else(|error| panic!("{error}: {object:#}"));
+    }
+
+    /// The object as it is; null if there is none.
+    pub(crate) async fn get(&self, object: &Value) -> Value {
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let found = self.api(object).get_opt(name).await.unwrap();
+        serde_json::to_value(found).unwrap()
+    }
+
+    /// All of a kind of Kueue's.
+    pub(crate) async fn list(&self, kind: &str, namespace: Option<&str>) -> Vec<Value> {
+        let objects = self
+            .api(&kueue(kind, namespace, "any", Value::Null))
+            .list(&ListParams::default())
+            .await
+            .unwrap();
+        let objects = objects.items.into_iter();
+        objects
+            .map(|object| serde_json::to_value(object).unwrap())
+            .collect()
+    }
+
+    /// Deletes it, if it is there.
+    pub(crate) async fn delete(&self, object: &Value) {
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let _ = self
+            .api(object)
+            .delete(name, &DeleteParams::background())
+            .await;
+    }
+
+    /// Deletes all of its kind in its namespace.
+    pub(crate) async fn delete_all(&self, object: &Value) {
+        self.api(object)
+            .delete_collection(&DeleteParams::background(), &ListParams::default())
+            .await
+            .unwrap();
+    }
+
+    /// Writes the status of `object` as Kueue does.
+    pub(crate) async fn status(&self, object: &Value, status: Value) {
+        let mut body = json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": object["metadata"]});
+        body["status"] = status;
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let parameters = PatchParams::apply("kueue-admission").force();
+        let api = self.api(object);
+        api.patch_status(name, &parameters, &Patch::Apply(&body))
+            .await
+            .unwrap_or_else(|error| panic!("{error}: {body:#}"));
+    }
+
+    /// Waits until `holds` of `object`, which may be absent.
+    pub(crate) async fn wait(
+        &self,
+        object: &Value,
+        what: &str,
+        holds: impl Fn(&Value) -> bool,
+    ) -> Value {
+        eventually(what, async || {
+            let seen = self.get(object).await;
+            (holds(&seen), seen)
+        })
+        .await
+    }
+}
+
+/// Asks until the answer is yes; then what came with it. Says what was last seen if it never is.
+pub(crate) async fn eventually<T: std::fmt::Debug, F: Future<Output = (bool, T)>>(
+    what: &str,
+    mut look: impl FnMut() -> F,
+) -> T {
+    let began = Instant::now();
+    loop {
+        let (yes, seen) = look().await;
+        if yes {
+            return seen;
+        }
+        assert!(
+            began.elapsed() < PATIENCE,
+            "waited {PATIENCE:?} for {what}; last seen: {seen:#?}"
+        );
+        sleep(Duration::from_millis(30)).await;
+    }
+}
+
+/// An object of Kueue's.
+pub(crate) fn kueue(kind: &str, namespace: Option<&str>, name: &str, spec: Value) -> Value {
+    let mut object = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}, "spec": spec});
+    if let Some(namespace) = namespace {
+        object["metadata"]["namespace"] = json!(namespace);
+    }
+    object
+}
+
+/// An AdmissionCheck.
+pub(crate) fn admission_check(name: &str, controller: &str, group: &str, kind: &str) -> Value {
+    let parameters = json!({"apiGroup": group, "kind": kind, "name": name});
+    kueue(
+        "AdmissionCheck",
+        None,
+        name,
+        json!({"controllerName": controller, "parameters": parameters}),
+    )
+}
+
+/// A Workload of one pod with one CPU.
+pub(crate) fn workload(namespace: &str, name: &str) -> Value {
+    let container = json!({"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}});
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [container]}});
+    let pod_sets = json!([{"name": "main", "count": 1, "template": template}]);
+    let spec = json!({"queueName": "lq", "maximumExecutionTimeSeconds": 3600, "podSets": pod_sets});
+    kueue("Workload", Some(namespace), name, spec)
+}
+
+/// The status of a Workload for which quota is reserved, while `check` has to answer.
+pub(crate) fn reserved(check: &str) -> Value {
+    let assignment = json!({"name": "main", "count": 1, "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": "1"}});
+    json!({
+        "conditions": [condition("QuotaReserved", "True")],
+        "admission": {"clusterQueue": "cq", "podSetAssignments": [assignment]},
+        "admissionChecks": [{"name": check, "state": "Pending", "message": "", "lastTransitionTime": now()}],
+    })
+}
+
+pub(crate) fn condition(kind: &str, status: &str) -> Value {
+    json!({"type": kind, "status": status, "reason": kind, "message": "", "lastTransitionTime": now()})
+}
+
+/// Now, to the second, as Kueue writes it.
+pub(crate) fn now() -> String {
+    let now = kueue_check::Clock::system().now();
+    let seconds = k8s_openapi::jiff::Timestamp::from_second(now.as_second()).unwrap();
+    seconds.to_string()
+}
+
+/// Whether the first check of a Workload is in `state`.
+pub(crate) fn is_in(workload: &Value, state: &str) -> bool {
+    workload["status"]["admissionChecks"][0]["state"] == state
+}
+
+/// Whether the AdmissionCheck's condition Active has `status`.
+pub(crate) fn is_active(check: &Value, status: &str) -> bool {
+    let conditions = check["status"]["conditions"].as_array();
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == "Active" && condition["status"] == status)
+}

@@ -1,0 +1,345 @@
+//! A check under the rights of the chart's ServiceAccount: they suffice, and each of them is needed.
+//!
+//! A story makes a check use everything that it may do. It is played once with all rights, and once without each of them: then something must be refused, and
+//! somebody who looks must be told.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::time::Duration;
+
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::PostParams;
+use kube::client::ClientBuilder;
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client};
+use kueue_check::DynCheck;
+use kueue_check::runtime::{LeaseConfig, LeaseTimes, Runtime, RuntimeHandle};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout};
+
+use crate::harness::{Stage, eventually, helm, stage, values};
+use crate::rbac_recorder::{Right, Spy};
+
+/// How long a story may take.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// What makes a check do everything that it may.
+pub(crate) trait Story {
+    /// The release, which also names the namespace.
+    const RELEASE: &'static str;
+    /// The chart's values for it.
+    const VALUES: &'static str;
+
+    /// The check.
+    fn check(client: &Client) -> DynCheck;
+
+    /// Plays on `stage`; `name` is the AdmissionCheck's, and no other play's.
+    fn play(stage: &Stage, name: &str) -> impl Future<Output = ()>;
+
+    /// Takes away what the play has left.
+    fn clear(stage: &Stage, name: &str) -> impl Future<Output = ()>;
+}
+
+/// The chart, installed, and a client that is its ServiceAccount.
+struct Installed {
+    stage: Stage,
+    /// The ServiceAccount's name, and the Lease's.
+    name: String,
+    client: Client,
+    /// ClusterRole and Role.
+    roles: Vec<Value>,
+}
+
+/// Plays the story with all rights, and without each.
+pub(crate) async fn each_right_is_needed<S: Story>() {
+    let Some(installed) = install::<S>().await else {
+        return;
+    };
+    let rights: BTreeSet<Right> = installed.roles.iter().flat_map(rights).collect();
+    let began = Instant::now();
+    let all = installed.play::<S>("all", &rights).await;
+    assert_eq!(all, Played::default(), "the chart's rights do not suffice");
+    println!(
+        "{}: with all {} rights: {:?}",
+        S::RELEASE,
+        rights.len(),
+        began.elapsed()
+    );
+
+    for (number, right) in rights.iter().enumerate() {
+        let began = Instant::now();
+        let role = installed
+            .roles
+            .iter()
+            .find(|role| self::rights(role).contains(right))
+            .unwrap();
+        installed.stage.replace(&without(role, right)).await;
+        installed.wait_allowed(role, right, false).await;
+        let others = rights.iter().filter(|other| *other != right).cloned();
+        let played = installed
+            .play::<S>(&number.to_string(), &others.collect())
+            .await;
+        assert_eq!(
+            played.denied,
+            BTreeSet::from([right.clone()]),
+            "without the right to {right} nothing else may fail, and something must: it is superfluous, or the story does not use it"
+        );
+        let told = played
+            .told
+            .unwrap_or_else(|| panic!("the right to {right} was refused, and nobody was told"));
+        println!(
+            "{}: without {right}: {told} ({:?})",
+            S::RELEASE,
+            began.elapsed()
+        );
+        installed.stage.replace(role).await;
+        installed.wait_allowed(role, right, true).await;
+    }
+}
+
+/// What came of a play.
+#[derive(Debug, Default, PartialEq)]
+struct Played {
+    /// What was refused.
+    denied: BTreeSet<Right>,
+    /// Where that can be seen.
+    told: Option<String>,
+}
+
+async fn install<S: Story>() -> Option<Installed> {
+    let helm = helm()?;
+    let stage = stage(S::RELEASE).await?;
+    let file = values(S::VALUES);
+    let arguments = ["--values", &file, "--set", "image.repository=example.com/x"];
+    let documents = helm.template(S::RELEASE, S::RELEASE, &arguments).unwrap();
+    stage.install(&documents).await;
+    let of_kind = |kind: &str| {
+        let found = documents.iter().find(|document| document["kind"] == kind);
+        found.unwrap().clone()
+    };
+    let name = of_kind("ServiceAccount")["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    Some(Installed {
+        client: token_client(&stage, &name).await,
+        roles: vec![of_kind("ClusterRole"), of_kind("Role")],
+        name,
+        stage,
+    })
+}
+
+/// A client with a token of the ServiceAccount.
+pub(crate) async fn token_client(stage: &Stage, account: &str) -> Client {
+    let accounts: Api<ServiceAccount> = Api::namespaced(stage.client.clone(), &stage.namespace);
+    let request: TokenRequest =
+        serde_json::from_value(json!({"spec": {"audiences": [], "expirationSeconds": 3600}}))
+            .unwrap();
+    let token = eventually("a token", async || {
+        let answer = accounts
+            .create_token_request(account, &PostParams::default(), &request)
+            .await;
+        let token = answer.ok().and_then(|answer| answer.status);
+        (token.is_some(), token.map(|status| status.token))
+    })
+    .await;
+    let file = stage
+        .access
+        .kubeconfig_with_token(account, &token.unwrap())
+        .unwrap();
+    let kubeconfig = Kubeconfig::read_from(file).unwrap();
+    let options = KubeConfigOptions::default();
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
+        .await
+        .unwrap();
+    config.default_retry = false;
+    ClientBuilder::try_from(config).unwrap().build()
+}
+
+impl Installed {
+    /// Plays once. Ends when something is refused and that can be seen, or when all `rights` were used.
+    async fn play<S: Story>(&self, number: &str, rights: &BTreeSet<Right>) -> Played {
+        let (stage, name) = (&self.stage, format!("{}-{number}", S::RELEASE));
+        // Each play makes its own Lease.
+        stage.delete(&json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": self.name, "namespace": stage.namespace}})).await;
+        let spy = Spy::default();
+        let client = spy.around(&self.client);
+        let lease = LeaseConfig {
+            namespace: stage.namespace.clone(),
+            name: self.name.clone(),
+            identity: name.clone(),
+            times: LeaseTimes::default(),
+        };
+        let runtime = Runtime::builder(client.clone())
+            .lease_client(client.clone())
+            .lease(lease)
+            .checks([S::check(&client)])
+            .build()
+            .unwrap();
+        let handle = runtime.handle();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let mut running = tokio::spawn(runtime.run(async move {
+            let _ = stopped.await;
+        }));
+        let story = async {
+            S::play(stage, &name).await;
+            spy.until(|spy| spy.unused(rights).is_empty()).await;
+        };
+        let ended = timeout(PATIENCE, async {
+            tokio::select! {
+                () = story => {}
+                () = spy.until(|spy| !spy.denied().is_empty()) => {}
+            }
+        });
+        assert!(
+            ended.await.is_ok(),
+            "not used in {PATIENCE:?}: {:?}",
+            spy.unused(rights)
+        );
+        let mut told = None;
+        if !spy.denied().is_empty() {
+            told = Some(
+                eventually("a word about what was refused", async || {
+                    let told = told_by(&handle, stage, &name).await;
+                    (told.is_some(), told)
+                })
+                .await
+                .unwrap(),
+            );
+        }
+        let _ = stop.send(());
+        // What stops may hang on what is forbidden.
+        if timeout(Duration::from_secs(5), &mut running).await.is_err() {
+            running.abort();
+        }
+        // The Lease is given back at the end.
+        if told.is_none() && !spy.denied().is_empty() {
+            told = told_by(&handle, stage, &name).await;
+        }
+        S::clear(stage, &name).await;
+        Played {
+            denied: spy.denied(),
+            told,
+        }
+    }
+
+    /// Waits until the API server knows that the account may, or may not, do what `right` says.
+    async fn wait_allowed(&self, role: &Value, right: &Right, wanted: bool) {
+        let (resource, subresource) = right
+            .resource
+            .split_once('/')
+            .unwrap_or((&right.resource, ""));
+        let mut attributes = json!({"group": right.group, "resource": resource, "subresource": subresource, "verb": right.verb});
+        if role["kind"] == "Role" {
+            attributes["namespace"] = json!(self.stage.namespace);
+            attributes["name"] = json!(self.name);
+        }
+        let user = format!(
+            "system:serviceaccount:{}:{}",
+            self.stage.namespace, self.name
+        );
+        let review = json!({"spec": {"user": user, "resourceAttributes": attributes}});
+        let review: SubjectAccessReview = serde_json::from_value(review).unwrap();
+        let reviews: Api<SubjectAccessReview> = Api::all(self.stage.client.clone());
+        eventually("RBAC to know", async || {
+            let answer = reviews
+                .create(&PostParams::default(), &review)
+                .await
+                .unwrap();
+            let status = answer.status.unwrap();
+            (status.allowed == wanted, (right.to_string(), status))
+        })
+        .await;
+    }
+}
+
+/// Where it can be seen that something was refused: what alerts, readiness, conditions and messages are made of.
+async fn told_by(handle: &RuntimeHandle, stage: &Stage, name: &str) -> Option<String> {
+    let metrics = handle.metrics().await;
+    let counted = metrics.lines().find(|line| {
+        let refused =
+            line.starts_with("kueue_check_api_requests_total{") && line.contains("code=\"403\"");
+        let failed = line.starts_with("kueue_check_releases_total{")
+            && line.contains("outcome=\"transient\"");
+        (refused || failed) && !line.ends_with(" 0")
+    });
+    if let Some(line) = counted {
+        return Some(line.to_owned());
+    }
+    if let Some(problem) = handle
+        .problems()
+        .into_iter()
+        .find(|problem| problem.contains("forbidden"))
+    {
+        return Some(format!("/readyz: {problem}"));
+    }
+    for (kind, namespace) in [
+        ("Workload", Some(&stage.namespace)),
+        ("AdmissionCheck", None),
+    ] {
+        for object in stage.list(kind, namespace.map(String::as_str)).await {
+            let text = object["status"].to_string();
+            if object["metadata"]["name"]
+                .as_str()
+                .unwrap_or_default()
+                .contains(name)
+                && text.contains("forbidden")
+            {
+                return Some(format!("status of the {kind}: {text}"));
+            }
+        }
+    }
+    None
+}
+
+/// What a role allows.
+fn rights(role: &Value) -> Vec<Right> {
+    single_rules(role)
+        .into_iter()
+        .map(|(right, _)| right)
+        .collect()
+}
+
+/// The role's rules, taken apart into one for each right.
+fn single_rules(role: &Value) -> Vec<(Right, Value)> {
+    let texts = |rule: &Value, key: &str| -> Vec<String> {
+        let all = rule[key].as_array().unwrap().iter();
+        all.map(|text| text.as_str().unwrap().to_owned()).collect()
+    };
+    let mut single = Vec::new();
+    for rule in role["rules"].as_array().unwrap() {
+        for group in texts(rule, "apiGroups") {
+            for resource in texts(rule, "resources") {
+                for verb in texts(rule, "verbs") {
+                    let mut own =
+                        json!({"apiGroups": [group], "resources": [resource], "verbs": [verb]});
+                    if let Some(names) = rule.get("resourceNames") {
+                        own["resourceNames"] = names.clone();
+                    }
+                    let right = Right {
+                        group: group.clone(),
+                        resource: resource.clone(),
+                        verb,
+                    };
+                    single.push((right, own));
+                }
+            }
+        }
+    }
+    single
+}
+
+/// `role` without one right.
+fn without(role: &Value, right: &Right) -> Value {
+    let rules = single_rules(role).into_iter();
+    let rules: Vec<Value> = rules
+        .filter(|(own, _)| own != right)
+        .map(|(_, rule)| rule)
+        .collect();
+    let mut role = role.clone();
+    role["rules"] = json!(rules);
+    role
+}

@@ -1,0 +1,160 @@
+//! The work beside the answers: to hear of Budgets, to ask sources, to give what becomes free to those who wait, to show balances.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::join;
+use kueue_check::BackgroundContext;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use super::shared::SharedState;
+use super::{polling, queues, status, warning_events, watches};
+use crate::resource::Running;
+
+/// How often the books are walked if nothing happens: time alone frees money, at the end of a period.
+const ALLOCATION_INTERVAL: Duration = Duration::from_secs(30);
+/// How soon a walk may follow the last: what happens together is walked once.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Does all of it, for as long as the session lasts.
+pub(super) async fn run(shared: &Arc<SharedState>, context: BackgroundContext) {
+    shared.set_clock(context.clock());
+    join!(
+        follow_leadership(shared, context.clone()),
+        watches::budgets(shared, &context),
+        watches::namespace_budgets(shared, &context),
+        watches::admission_checks(shared, &context),
+        watches::namespaces(shared, &context),
+        watches::cluster_queues(shared, &context),
+        polling::run(shared, context.clone()),
+        forget(shared, &context),
+        grants(shared, context.clone()),
+        warnings(shared, context.clone()),
+        close_queues(shared, context.clone()),
+        show(shared, context.clone()),
+    );
+}
+
+/// Work that the leader does when something has changed, and now and then.
+struct PageTurns {
+    context: BackgroundContext,
+    changes: watch::Receiver<()>,
+    leads: bool,
+}
+
+impl PageTurns {
+    fn new(shared: &SharedState, context: BackgroundContext) -> Self {
+        Self {
+            context,
+            changes: shared.changes(),
+            leads: false,
+        }
+    }
+
+    /// Waits until there is something to do. Whether this replica has begun to lead.
+    async fn next(&mut self) -> bool {
+        if self.leads {
+            sleep(PAUSE).await;
+            let _ = timeout(ALLOCATION_INTERVAL, self.changes.changed()).await;
+        }
+        let led = self.leads && self.context.is_leader();
+        while !self.context.is_leader() {
+            self.context.leadership_changed().await;
+        }
+        self.leads = true;
+        !led
+    }
+}
+
+/// A standby forgets what the leader has long settled.
+async fn forget(shared: &SharedState, context: &BackgroundContext) {
+    loop {
+        if !context.is_leader() {
+            shared.books().expire_suspended(shared.now());
+        }
+        sleep(ALLOCATION_INTERVAL).await;
+    }
+}
+
+/// Gives what becomes free to those who wait. Nothing in it waits for the API server.
+async fn grants(shared: &SharedState, context: BackgroundContext) {
+    let mut turns = PageTurns::new(shared, context);
+    loop {
+        turns.next().await;
+        allocate_again(shared);
+    }
+}
+
+async fn warnings(shared: &SharedState, context: BackgroundContext) {
+    let mut told = warning_events::WarningEvents::new(&context);
+    let mut turns = PageTurns::new(shared, context);
+    loop {
+        if turns.next().await {
+            told.begin();
+        }
+        told.publish_new(shared).await;
+    }
+}
+
+async fn close_queues(shared: &Arc<SharedState>, context: BackgroundContext) {
+    let mut queues = queues::Queues::default();
+    let mut turns = PageTurns::new(shared, context.clone());
+    loop {
+        turns.next().await;
+        queues.open_and_close(shared, &context).await;
+    }
+}
+
+async fn show(shared: &Arc<SharedState>, context: BackgroundContext) {
+    let mut shown = status::StatusWriter::default();
+    let mut turns = PageTurns::new(shared, context.clone());
+    loop {
+        turns.next().await;
+        shown.write_changes(shared, &context).await;
+    }
+}
+
+/// Records since when this replica leads. What is counted only by the leader begins anew.
+async fn follow_leadership(shared: &Arc<SharedState>, mut context: BackgroundContext) {
+    /// A session that ends leads no more.
+    struct Session<'a>(&'a SharedState);
+    impl Drop for Session<'_> {
+        fn drop(&mut self) {
+            self.0.set_leads_since(None);
+        }
+    }
+    let session = Session(shared);
+    loop {
+        let leads = context.is_leader();
+        if leads {
+            for (_, book) in session.0.books().all_mut() {
+                book.begin_leading();
+            }
+        }
+        session.0.set_leads_since(leads.then(|| shared.now()));
+        context.leadership_changed().await;
+    }
+}
+
+fn allocate_again(shared: &SharedState) {
+    let now = shared.now();
+    let mut woken = Vec::new();
+    for (_, book) in shared.books().all_mut() {
+        let walked = book.allocate(now);
+        woken.extend(walked.granted);
+        woken.extend(walked.outdated_messages);
+        // What was granted earlier and is not shown yet: its wake-up may have been missed.
+        woken.extend(book.overdue_approvals(now).cloned());
+        if book.terms().overspent.0 == Running::Evict {
+            woken.extend(book.overspenders(now));
+        }
+    }
+    let waits = |queue: &str| shared.waits_for_quota(queue);
+    woken.extend(shared.books().due_to_yield(now, waits));
+    woken.sort_unstable();
+    woken.dedup();
+    for uid in &woken {
+        shared.trigger(uid);
+    }
+}

@@ -1,0 +1,232 @@
+//! Asking sources: each Budget's at its own pace, and only on the leader.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use kueue_check::BackgroundContext;
+use tokio::time::{Instant, sleep_until};
+
+use super::shared::SharedState;
+use crate::config::BudgetConfig;
+use crate::ledger::SpendUpdate;
+use crate::source::{Source, SourceError, SourceWarning, SpendQuery, SpendReport, moment};
+
+/// How one Budget's source is asked.
+struct Pace {
+    terms: Arc<BudgetConfig>,
+    source: Arc<dyn Source>,
+    next: Instant,
+    failures: u32,
+    in_flight: bool,
+}
+
+type Outcome = (String, Arc<BudgetConfig>, Result<SpendReport, SourceError>);
+
+/// Asks, for ever.
+pub(super) async fn run(shared: &Arc<SharedState>, mut context: BackgroundContext) {
+    let mut paces: BTreeMap<String, Pace> = BTreeMap::new();
+    let mut asking: FuturesUnordered<BoxFuture<'static, Outcome>> = FuturesUnordered::new();
+    loop {
+        while !context.is_leader() {
+            paces.clear();
+            asking.clear();
+            context.leadership_changed().await;
+        }
+        follow_budgets(shared, &mut paces);
+        for (name, pace) in &mut paces {
+            if !pace.in_flight && pace.next <= Instant::now() {
+                pace.in_flight = true;
+                asking.push(ask(shared, name, pace));
+            }
+        }
+        let next = paces
+            .values()
+            .filter(|pace| !pace.in_flight)
+            .map(|pace| pace.next)
+            .min();
+        tokio::select! {
+            Some((name, terms, result)) = asking.next(), if !asking.is_empty() => {
+                let pause = take(shared, &name, &terms, result, paces.get(&name));
+                if let Some(pace) = paces.get_mut(&name) {
+                    pace.in_flight = false;
+                    pace.failures = if pause.failed { pace.failures.saturating_add(1) } else { 0 };
+                    pace.next = Instant::now() + pause.length;
+                }
+            }
+            () = shared.wait_for_poll_request() => {}
+            () = context.leadership_changed() => {}
+            () = sleep_until(next.unwrap_or_else(|| Instant::now() + Duration::from_hours(1))) => {}
+        }
+    }
+}
+
+/// One pace for each Budget; a changed Budget is asked about at once. A Budget that no
+/// AdmissionCheck refers to is asked about only if its source needs no credentials.
+fn follow_budgets(shared: &SharedState, paces: &mut BTreeMap<String, Pace>) {
+    let books = shared.books();
+    let known: BTreeMap<String, Arc<BudgetConfig>> = books
+        .all()
+        .filter(|(name, book)| {
+            !book.terms().source.has_credentials() || books.checks_of(name).next().is_some()
+        })
+        .map(|(name, book)| (name.to_owned(), Arc::clone(book.terms())))
+        .collect();
+    drop(books);
+    paces.retain(|name, pace| {
+        known
+            .get(name)
+            .is_some_and(|terms| terms.uid == pace.terms.uid && terms.measures_like(&pace.terms))
+            || pace.in_flight
+    });
+    for (name, terms) in known {
+        let Some(pace) = paces.get_mut(&name) else {
+            let source = (shared.make)(&terms);
+            let next = Instant::now();
+            paces.insert(
+                name,
+                Pace {
+                    terms,
+                    source,
+                    next,
+                    failures: 0,
+                    in_flight: false,
+                },
+            );
+            continue;
+        };
+        // An activation waits for an answer to this generation.
+        let answered = shared
+            .source_result(&name)
+            .is_some_and(|asked| asked.generation == terms.generation);
+        let measures_another = !terms.measures_like(&pace.terms);
+        if !pace.in_flight && (!answered || measures_another) {
+            if measures_another {
+                pace.source = (shared.make)(&terms);
+            }
+            if pace.terms.generation != terms.generation || pace.failures > 0 {
+                pace.next = Instant::now();
+            }
+        }
+        pace.terms = terms;
+    }
+}
+
+fn ask(shared: &SharedState, name: &str, pace: &Pace) -> BoxFuture<'static, Outcome> {
+    let (name, terms, source) = (
+        name.to_owned(),
+        Arc::clone(&pace.terms),
+        Arc::clone(&pace.source),
+    );
+    let now = shared.now();
+    let question = terms.schedule.at(now).map(|period| SpendQuery {
+        period,
+        at: moment(now, terms.source.settle_delay(), source.step()),
+        namespaces: if terms.governs_all() {
+            Vec::new()
+        } else {
+            terms.named_namespaces().map(str::to_owned).collect()
+        },
+    });
+    Box::pin(async move {
+        let result = match question {
+            Some(question) => source.ask(question).await,
+            None => Err(SourceError::NotMeasured(
+                "the freshness metric is not asked for: there is no period now".to_owned(),
+            )),
+        };
+        (name, terms, result)
+    })
+}
+
+struct Pause {
+    length: Duration,
+    failed: bool,
+}
+
+/// Writes an answer down.
+fn take(
+    shared: &SharedState,
+    name: &str,
+    terms: &BudgetConfig,
+    result: Result<SpendReport, SourceError>,
+    pace: Option<&Pace>,
+) -> Pause {
+    let now = shared.now();
+    let (failures, step) = pace.map_or((1, 1), |pace| {
+        (pace.failures.saturating_add(1), pace.source.step())
+    });
+    let interval = terms.source.interval();
+    let mut books = shared.books();
+    // The Budget may measure something else by now.
+    let Some(book) = books
+        .ledger_mut(name)
+        .filter(|book| book.terms().measures_like(terms) && book.terms().uid == terms.uid)
+    else {
+        return Pause {
+            length: Duration::ZERO,
+            failed: false,
+        };
+    };
+    let pause = match result {
+        Ok(answer) => {
+            let answer = answer.without_invalid_names();
+            let answer = answer.corrected(&terms.source.corrections);
+            for note in &answer.notes {
+                if let SourceWarning::InvalidNames { count, example } = note {
+                    tracing::warn!(
+                        budget = name,
+                        count,
+                        example,
+                        "the source reports names that no namespace can have"
+                    );
+                    shared.count_invalid_names(name, *count);
+                }
+            }
+            let taken = book.observe(&answer.observation, now);
+            // A cold start ends with the first answer about a time that was watched: it is asked for as soon as it can be had.
+            let settle = i64::try_from(terms.source.settle_delay().as_secs())
+                .unwrap_or(i64::MAX)
+                .saturating_add(step);
+            let cold = book
+                .cold_for(settle, now)
+                .and_then(|seconds| u64::try_from(seconds).ok());
+            drop(books);
+            let slow = answer.notes.contains(&SourceWarning::SlowDown);
+            shared.record_source_result(name, terms.generation, Ok(answer.notes), taken);
+            Pause {
+                length: match cold {
+                    Some(seconds) => interval.min(Duration::from_secs(seconds)),
+                    None if slow => interval * 2,
+                    None => interval,
+                },
+                failed: false,
+            }
+        }
+        Err(error) => {
+            tracing::warn!(budget = name, reason = error.reason(), %error, "spending cannot be found out");
+            book.failed(error.to_string());
+            drop(books);
+            // Budgets of one name differ in their jitter, not in their retries.
+            let jitter = f64::from(
+                u8::try_from(
+                    name.bytes()
+                        .fold(0_u32, |sum, byte| sum * 31 % 251 + u32::from(byte))
+                        % 100,
+                )
+                .unwrap_or(0),
+            ) / 100.0;
+            let length = error.pause(failures, jitter);
+            shared.record_source_result(name, terms.generation, Err(error), SpendUpdate::default());
+            Pause {
+                length,
+                failed: true,
+            }
+        }
+    };
+    shared.changed();
+    pause
+}

@@ -1,0 +1,397 @@
+//! What is watched besides Workloads. Standbys watch too: they must know everything when they take over.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::runtime::watcher::{Config, Event};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, Resource, ResourceExt};
+use kueue_check::BackgroundContext;
+use serde::de::DeserializeOwned;
+use tokio::time::sleep;
+
+use super::CONTROLLER;
+use super::shared::{LimitOverrideObject, OwnLimits, SharedState};
+use crate::config::{BudgetConfig, LimitOverride};
+use crate::ledger::Listed;
+use crate::resource::{Budget, NamespaceBudget, Quota};
+
+/// How long to wait for something that is not there yet.
+const LATER: Duration = Duration::from_secs(5);
+
+/// Something that changed: an object as it is now, or that it is gone.
+enum Change<K> {
+    Is(K),
+    Gone(K),
+    /// The list is complete, and what was not in it is gone.
+    Complete(Vec<K>),
+}
+
+/// Hands over each change of the objects of `api`, for ever, and each error to `failed`; `kind` is
+/// for the log.
+async fn follow<K>(
+    shared: &SharedState,
+    api: Api<K>,
+    kind: &str,
+    mut hand: impl FnMut(Change<K>),
+    mut failed: impl FnMut(&watcher::Error),
+) where
+    K: Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
+{
+    let mut events = pin!(watcher(api, Config::default()).default_backoff());
+    let mut list = Vec::new();
+    shared.watch_has_listed(kind, false);
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Init) => list.clear(),
+            Ok(Event::InitApply(object)) => list.push(object),
+            Ok(Event::InitDone) => {
+                hand(Change::Complete(std::mem::take(&mut list)));
+                shared.watch_has_listed(kind, true);
+            }
+            Ok(Event::Apply(object)) => hand(Change::Is(object)),
+            Ok(Event::Delete(object)) => hand(Change::Gone(object)),
+            Err(error) => {
+                tracing::warn!(error = %kueue_check::Message::new(error.to_string()), kind, "a watch of the budget check fails and is begun again");
+                shared.watch_failed(kind);
+                failed(&error);
+            }
+        }
+    }
+}
+
+/// Why `resource` cannot be listed and what to do about it, without what changes with each attempt.
+fn advice(error: &watcher::Error, resource: &str) -> String {
+    use watcher::Error::{InitialListFailed, WatchError, WatchFailed, WatchStartFailed};
+    let code = match error {
+        InitialListFailed(kube::Error::Api(status))
+        | WatchStartFailed(kube::Error::Api(status))
+        | WatchFailed(kube::Error::Api(status))
+        | WatchError(status) => status.code,
+        _ => 0,
+    };
+    match code {
+        403 => format!(
+            "cannot list {resource}: forbidden (403); apply the output of `budget-check manifests`, or upgrade the Helm release"
+        ),
+        404 => format!(
+            "cannot list {resource}: not installed (404); apply the output of `budget-check crds`, or upgrade the Helm release"
+        ),
+        _ => format!("cannot list {resource} now; will retry"),
+    }
+}
+
+/// For lists that no decision waits for.
+fn only_logged(_: &watcher::Error) {}
+
+pub(super) async fn budgets(shared: &Arc<SharedState>, context: &BackgroundContext) {
+    let api: Api<Budget> = Api::all(context.client().clone());
+    let adopt = |budget: &Budget| match BudgetConfig::of(budget) {
+        Ok(terms) => {
+            let adopted = shared.books().adopt(Arc::new(terms), shared.now());
+            if adopted {
+                shared.populate_ledgers();
+                shared.request_poll();
+            }
+        }
+        Err(invalid) => {
+            tracing::warn!(budget = budget.name_any(), %invalid, "a Budget makes no sense");
+        }
+    };
+    follow(
+        shared,
+        api,
+        "Budget",
+        |change| {
+            match change {
+                Change::Is(budget) => adopt(&budget),
+                Change::Gone(budget) => shared.budget_deleted(&budget.name_any()),
+                Change::Complete(budgets) => {
+                    let names: Vec<String> = budgets.iter().map(ResourceExt::name_any).collect();
+                    budgets.iter().for_each(adopt);
+                    let gone: Vec<String> = shared
+                        .books()
+                        .all()
+                        .map(|(name, _)| name.to_owned())
+                        .filter(|name| !names.contains(name))
+                        .collect();
+                    for name in gone {
+                        shared.budget_deleted(&name);
+                    }
+                    shared.budgets_listed();
+                }
+            }
+            shared.changed();
+        },
+        only_logged,
+    )
+    .await;
+}
+
+pub(super) async fn namespace_budgets(shared: &Arc<SharedState>, context: &BackgroundContext) {
+    let api: Api<NamespaceBudget> = Api::all(context.client().clone());
+    // By Budget, namespace and name.
+    let mut known = OwnLimits::new();
+    let key =
+        |object: &NamespaceBudget| (object.namespace().unwrap_or_default(), object.name_any());
+    let own = |object: &NamespaceBudget| LimitOverrideObject {
+        generation: object.metadata.generation.unwrap_or_default(),
+        spec: object.spec.clone(),
+    };
+    follow(
+        shared,
+        api,
+        "NamespaceBudget",
+        |change| {
+            match change {
+                Change::Is(object) => {
+                    known.insert(key(&object), own(&object));
+                }
+                Change::Gone(object) => {
+                    known.remove(&key(&object));
+                }
+                Change::Complete(objects) => {
+                    known = objects
+                        .iter()
+                        .map(|object| (key(object), own(object)))
+                        .collect();
+                }
+            }
+            shared.set_own_limits(&known);
+            shared.changed();
+        },
+        |error| {
+            shared.own_limits_failed(&advice(error, "namespacebudgets.budget.kueue-check.dev"));
+            shared.changed();
+        },
+    )
+    .await;
+}
+
+pub(super) async fn namespaces(shared: &Arc<SharedState>, context: &BackgroundContext) {
+    // Pools and exemptions select namespaces; with a default limit each name that the source reports
+    // would be an account.
+    let needed = |terms: &BudgetConfig| terms.needs_labels() || terms.governs_all();
+    while !shared.books().all().any(|(_, book)| needed(book.terms())) {
+        sleep(LATER).await;
+    }
+    let api: Api<Namespace> = Api::all(context.client().clone());
+    let mut known: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    follow(
+        shared,
+        api,
+        "Namespace",
+        |change| {
+            match change {
+                Change::Is(namespace) => {
+                    known.insert(namespace.name_any(), namespace.labels().clone());
+                }
+                Change::Gone(namespace) => {
+                    known.remove(&namespace.name_any());
+                }
+                Change::Complete(all) => {
+                    known = all
+                        .iter()
+                        .map(|namespace| (namespace.name_any(), namespace.labels().clone()))
+                        .collect();
+                }
+            }
+            shared.set_namespaces(&known);
+            shared.changed();
+        },
+        |error| {
+            shared.namespaces_failed(&advice(error, "namespaces"));
+            shared.changed();
+        },
+    )
+    .await;
+}
+
+/// The versions of Kueue's kinds, newest first.
+pub(crate) const VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
+
+/// A kind of Kueue's in one of its [`VERSIONS`].
+pub(crate) fn resource(version: &str, kind: &str, plural: &str) -> ApiResource {
+    ApiResource {
+        group: "kueue.x-k8s.io".to_owned(),
+        version: version.to_owned(),
+        api_version: format!("kueue.x-k8s.io/{version}"),
+        kind: kind.to_owned(),
+        plural: plural.to_owned(),
+    }
+}
+
+/// A kind of Kueue's, in the newest version that the cluster serves.
+async fn kueue(client: &Client, kind: &str, plural: &str) -> ApiResource {
+    loop {
+        if let Some(resource) = served(client, kind, plural).await {
+            return resource;
+        }
+        sleep(LATER).await;
+    }
+}
+
+/// The same, if the cluster serves it now.
+pub(super) async fn served(client: &Client, kind: &str, plural: &str) -> Option<ApiResource> {
+    for version in VERSIONS {
+        let resource = resource(version, kind, plural);
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+        if api.list(&ListParams::default().limit(1)).await.is_ok() {
+            return Some(resource);
+        }
+    }
+    None
+}
+
+/// Objects whose type only the cluster knows.
+async fn follow_dynamic(
+    shared: &SharedState,
+    client: &Client,
+    kind: &str,
+    plural: &str,
+    hand: impl FnMut(Change<DynamicObject>),
+) {
+    shared.watch_has_listed(kind, false);
+    let resource = kueue(client, kind, plural).await;
+    follow(
+        shared,
+        Api::all_with(client.clone(), &resource),
+        kind,
+        hand,
+        only_logged,
+    )
+    .await;
+}
+
+/// Which AdmissionChecks refer to which Budget. The runtime tells the leader; a standby has to find out.
+pub(super) async fn admission_checks(shared: &Arc<SharedState>, context: &BackgroundContext) {
+    let budget_of = |check: &DynamicObject| {
+        let ours = check.data["spec"]["controllerName"] == CONTROLLER;
+        let name = check.data["spec"]["parameters"]["name"].as_str();
+        name.filter(|_| ours).map(str::to_owned)
+    };
+    follow_dynamic(
+        shared,
+        context.client(),
+        "AdmissionCheck",
+        "admissionchecks",
+        |change| {
+            let now = shared.now();
+            let mut books = shared.books();
+            match change {
+                Change::Is(check) => {
+                    books.refer(&check.name_any(), budget_of(&check).as_deref(), now);
+                }
+                Change::Gone(check) => books.refer(&check.name_any(), None, now),
+                Change::Complete(checks) => {
+                    let listed: BTreeMap<String, Option<String>> = checks
+                        .iter()
+                        .map(|check| (check.name_any(), budget_of(check)))
+                        .collect();
+                    for check in books
+                        .all_checks()
+                        .filter(|check| !listed.contains_key(check))
+                        .collect::<Vec<_>>()
+                    {
+                        books.refer(&check, None, now);
+                    }
+                    for (check, budget) in &listed {
+                        books.refer(check, budget.as_deref(), now);
+                    }
+                }
+            }
+            drop(books);
+            // Budgets that nothing refers to are not asked about with credentials.
+            shared.request_poll();
+            shared.changed();
+        },
+    )
+    .await;
+}
+
+/// How many Workloads wait in each ClusterQueue, where a Budget asks held ones to give quota back;
+/// and in which of them Kueue makes variants, once there are some.
+pub(super) async fn cluster_queues(shared: &Arc<SharedState>, context: &BackgroundContext) {
+    let is_needed = || {
+        let books = shared.books();
+        let mut all = books.all();
+        all.any(|(_, book)| book.terms().quota == Quota::Yield) || books.has_variants()
+    };
+    while !is_needed() {
+        sleep(LATER).await;
+    }
+    follow_dynamic(
+        shared,
+        context.client(),
+        "ClusterQueue",
+        "clusterqueues",
+        |change| match change {
+            Change::Is(queue) => shared.set_queue(&queue.name_any(), Some(&queue)),
+            Change::Gone(queue) => shared.set_queue(&queue.name_any(), None),
+            Change::Complete(queues) => queues
+                .iter()
+                .for_each(|queue| shared.set_queue(&queue.name_any(), Some(queue))),
+        },
+    )
+    .await;
+}
+
+impl SharedState {
+    /// The ClusterQueue `name` is `queue`, or gone.
+    fn set_queue(&self, name: &str, queue: Option<&DynamicObject>) {
+        let waits = |queue: &DynamicObject| queue.data["status"]["pendingWorkloads"].as_u64();
+        let policy = queue.map(|queue| &queue.data["spec"]["concurrentAdmissionPolicy"]);
+        let concurrent = policy.is_some_and(serde_json::Value::is_object);
+        self.set_pending(name, queue.map(|queue| waits(queue).unwrap_or(0)));
+        let now = self.now();
+        let changed = self.books().set_concurrent(name, concurrent, now);
+        if changed {
+            self.changed();
+        }
+    }
+
+    fn set_own_limits(&self, known: &OwnLimits) {
+        self.keep_own_limits(known.clone());
+        self.apply_own_limits();
+    }
+
+    fn own_limits_failed(&self, problem: &str) {
+        self.own_limits_cannot_be_listed(problem);
+        self.apply_own_limits();
+    }
+
+    /// Budgets that come later find what is known.
+    pub(super) fn apply_own_limits(&self) {
+        let known = match self.listed_own_limits() {
+            Listed::Known(known) => known,
+            Listed::Unknown(None) => return,
+            Listed::Unknown(Some(problem)) => {
+                for (_, book) in self.books().all_mut() {
+                    book.own_limits_failed(&problem);
+                }
+                return;
+            }
+        };
+        for (name, book) in self.books().all_mut() {
+            let mut own: BTreeMap<&str, LimitOverride> = BTreeMap::new();
+            for ((namespace, of), LimitOverrideObject { spec, .. }) in &known {
+                if spec.budget_ref == name {
+                    own.entry(namespace)
+                        .or_default()
+                        .budgets
+                        .insert(of.clone(), spec.clone());
+                }
+            }
+            book.set_own_limits(
+                own.into_iter()
+                    .map(|(namespace, own)| (namespace.to_owned(), own))
+                    .collect(),
+            );
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Accounts: who pays, how much that is, and what is left of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kueue_check::api::Uid;
+
+use super::{Approval, BudgetLedger};
+use crate::config::Account;
+use crate::ledger::{Balance, Commitment, CommitmentState, Committed, committed};
+use crate::money::Amount;
+use crate::period::Period;
+
+/// The namespaces of an account.
+pub(in crate::ledger) enum Members<'a> {
+    One(Arc<str>),
+    Some(BTreeSet<&'a str>),
+}
+
+impl Members<'_> {
+    pub(in crate::ledger) fn contain(&self, namespace: &str) -> bool {
+        match self {
+            Self::One(one) => **one == *namespace,
+            Self::Some(names) => names.contains(namespace),
+        }
+    }
+}
+
+impl BudgetLedger {
+    /// The current period; `None` outside a term.
+    pub fn period(&self, now: Timestamp) -> Option<Period> {
+        self.terms.schedule.at(now)
+    }
+
+    /// The accounts that pay for `namespace` at `now`: its own, and the pools that it is in. None if it is not governed.
+    pub fn accounts(&self, namespace: &str, now: Timestamp) -> Vec<Account> {
+        let own = self
+            .limit_of_namespace(namespace, now)
+            .map(|_| Account::Namespace(namespace.into()));
+        let labels = self.namespaces.known().and_then(|all| all.get(namespace));
+        let none = BTreeMap::new();
+        let pools = self
+            .terms
+            .pools
+            .iter()
+            .filter(|pool| pool.selector.selects(labels.unwrap_or(&none)));
+        own.into_iter()
+            .chain(pools.map(|pool| Account::Pool(Arc::clone(&pool.name))))
+            .collect()
+    }
+
+    fn limit_of_namespace(&self, namespace: &str, now: Timestamp) -> Option<Amount> {
+        let own = self.own.known().and_then(|own| own.get(namespace));
+        self.terms.namespace_limit(namespace, own, now)
+    }
+
+    /// The limit of `account` at `now`.
+    pub fn limit(&self, account: &Account, now: Timestamp) -> Amount {
+        let limit = match account {
+            Account::Namespace(namespace) => self.limit_of_namespace(namespace, now),
+            Account::Pool(name) => self
+                .terms
+                .pools
+                .iter()
+                .find(|pool| pool.name == *name)
+                .map(|pool| pool.limit),
+        };
+        limit.unwrap_or_default()
+    }
+
+    /// Whether `account` pays for `namespace`.
+    pub(in crate::ledger) fn members(&self, account: &Account) -> Members<'_> {
+        match account {
+            Account::Namespace(namespace) => Members::One(Arc::clone(namespace)),
+            Account::Pool(name) => {
+                let pool = self.terms.pools.iter().find(|pool| pool.name == *name);
+                let all = self.namespaces.known().into_iter().flatten();
+                Members::Some(
+                    all.filter(|(_, labels)| {
+                        pool.is_some_and(|pool| pool.selector.selects(labels))
+                    })
+                    .map(|(name, _)| name.as_str())
+                    .collect(),
+                )
+            }
+        }
+    }
+
+    /// All claims that `account` pays for.
+    fn claims<'a>(&'a self, members: &'a Members<'a>) -> impl Iterator<Item = &'a Commitment> {
+        let live = self
+            .live
+            .values()
+            .filter(|live| live.approval != Approval::None)
+            .map(|live| &live.claim);
+        live.chain(&self.ended)
+            .filter(move |claim| members.contain(&claim.namespace))
+    }
+
+    /// What is committed of `account` in `period`, and what of that is `without`'s left out.
+    pub(in crate::ledger) fn committed(
+        &self,
+        members: &Members<'_>,
+        period: Period,
+        now: Timestamp,
+    ) -> Committed {
+        committed(
+            self.claims(members),
+            period,
+            self.spend.watermarks(),
+            now.as_second(),
+            self.terms.overrun,
+        )
+    }
+
+    /// What is known to have been spent of `account` in `period`.
+    pub fn spent(&self, account: &Account, period: Period) -> Amount {
+        self.spent_by(&self.members(account), period)
+    }
+
+    fn spent_by(&self, members: &Members<'_>, period: Period) -> Amount {
+        match members {
+            Members::One(namespace) => self.spend.spent(namespace, period),
+            Members::Some(names) => names
+                .iter()
+                .map(|name| self.spend.spent(name, period))
+                .sum(),
+        }
+    }
+
+    /// Where `account` stands in `period`.
+    pub fn balance(&self, account: &Account, period: Period, now: Timestamp) -> Balance {
+        let members = self.members(account);
+        Balance {
+            account: account.clone(),
+            period,
+            limit: self.limit(account, now),
+            spent: self.spent_by(&members, period),
+            committed: self.committed(&members, period, now),
+        }
+    }
+
+    /// Up to when `account`'s spending is known.
+    pub fn watermark(&self, account: &Account) -> Option<i64> {
+        let watermarks = self.spend.watermarks();
+        let behind = watermarks.behind.iter();
+        let members = self.members(account);
+        let oldest = behind
+            .filter(|(namespace, _)| members.contain(namespace))
+            .map(|(_, at)| *at)
+            .min();
+        watermarks
+            .common
+            .map(|common| oldest.map_or(common, |oldest| oldest.min(common)))
+    }
+
+    /// Every account with a claim, a held run or a limit of its own, and every namespace with
+    /// spending, unless it is known not to exist: who writes the source's labels must not make
+    /// accounts.
+    pub fn known_accounts(&self, now: Timestamp) -> BTreeSet<Account> {
+        let mut namespaces: BTreeSet<&str> = self.terms.named_namespaces().collect();
+        let own = self.own.known().into_iter().flat_map(BTreeMap::keys);
+        namespaces.extend(own.map(String::as_str));
+        namespaces.extend(self.live.values().map(|live| &*live.claim.namespace));
+        namespaces.extend(self.ended.iter().map(|claim| &*claim.namespace));
+        if let Some(period) = self.period(now) {
+            let spent = self.spend.namespaces(period).map(|name| &**name);
+            let exist = self.namespaces.known();
+            namespaces.extend(spent.filter(|name| exist.is_none_or(|all| all.contains_key(*name))));
+        }
+        let of_namespaces = namespaces
+            .into_iter()
+            .filter(|name| self.limit_of_namespace(name, now).is_some());
+        let pools = self
+            .terms
+            .pools
+            .iter()
+            .map(|pool| Account::Pool(Arc::clone(&pool.name)));
+        of_namespaces
+            .map(|name| Account::Namespace(name.into()))
+            .chain(pools)
+            .collect()
+    }
+
+    /// How many runs of `account` wait, and the estimate of the smallest of those that wait for money.
+    pub fn held(&self, account: &Account) -> (u32, Option<Amount>) {
+        let members = self.members(account);
+        let held = self
+            .held
+            .values()
+            .filter(|held| members.contain(&held.run.namespace));
+        let (mut count, mut smallest) = (0_u32, None);
+        for held in held {
+            count = count.saturating_add(1);
+            if held.waits_for_money() {
+                let estimate = held.run.estimate.total();
+                smallest = Some(smallest.map_or(estimate, |known: Amount| known.min(estimate)));
+            }
+        }
+        (count, smallest)
+    }
+
+    /// The runs that claim money of `account`: each with its part.
+    pub fn holders(
+        &self,
+        account: &Account,
+        period: Period,
+        now: Timestamp,
+    ) -> Vec<(Uid, CommitmentState, Amount)> {
+        let members = self.members(account);
+        let live = self.live.iter().filter(|(_, live)| {
+            live.approval != Approval::None && members.contain(&live.claim.namespace)
+        });
+        let part = |claim: &Commitment| {
+            committed(
+                std::iter::once(claim),
+                period,
+                self.spend.watermarks(),
+                now.as_second(),
+                self.terms.overrun,
+            )
+            .total()
+        };
+        live.map(|(uid, live)| (uid.clone(), live.claim.state, part(&live.claim)))
+            .collect()
+    }
+}

@@ -1,0 +1,172 @@
+//! What becomes of runs: they are seen, they end, they lose their quota.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kueue_check::api::Uid;
+
+use super::{ActiveRun, Approval, BudgetLedger};
+use crate::ledger::{Commitment, CommitmentState, Run, RunState};
+
+impl BudgetLedger {
+    /// A run as it is now. It is counted once, however often it is seen.
+    pub fn observe_run(&mut self, run: &Run, now: Timestamp) {
+        let known = self.live.get(&run.uid);
+        let lien = known
+            .is_some_and(|live| live.approval == Approval::Unconfirmed && live.since == run.since);
+        if let Some(live) = known.filter(|live| live.since != run.since) {
+            // The end of the earlier run was not seen; it was before this reservation.
+            self.stop(&run.uid, run.since.max(live.since).min(now.as_second()));
+        }
+        self.follow_price(run);
+        let approval = match run.state {
+            RunState::Approved(_) | RunState::Running(_) => Approval::Confirmed,
+            RunState::Evaluated if lien => Approval::Unconfirmed,
+            RunState::Evaluated => Approval::None,
+        };
+        let unasked = self
+            .live
+            .get(&run.uid)
+            .is_some_and(|live| live.since == run.since && live.approval == Approval::None);
+        if approval == Approval::Confirmed && unasked {
+            self.unapproved_starts += 1;
+        }
+        if approval != Approval::None {
+            self.held.remove(&run.uid);
+        }
+        // When our word was given is known better here than from what is shown of it.
+        let given = self
+            .live
+            .get(&run.uid)
+            .and_then(|live| match live.claim.state {
+                CommitmentState::Approved(given)
+                    if live.since == run.since && live.approval != Approval::None =>
+                {
+                    Some(given)
+                }
+                _ => None,
+            });
+        let mut live = ActiveRun::of(run, approval, now.as_second());
+        live.claim.namespace = self.name(&live.claim.namespace);
+        if let (CommitmentState::Approved(since), Some(given)) = (&mut live.claim.state, given) {
+            *since = given.min(*since);
+        }
+        self.live.insert(run.uid.clone(), live);
+    }
+
+    /// Notes what has no price, and whether a run that has our word costs more than when it got it.
+    fn follow_price(&mut self, run: &Run) {
+        self.unpriced.extend(run.estimate.unpriced.clone());
+        let known = self.live.get(&run.uid).filter(|live| {
+            live.since == run.since
+                && matches!(live.approval, Approval::Unconfirmed | Approval::Confirmed)
+        });
+        let grows = known.is_some_and(|live| {
+            let approved = live.claim.rate.cost(live.claim.longest());
+            run.estimate.total() > approved
+        });
+        let may_start = known.is_some() && !matches!(run.state, RunState::Running(_));
+        if may_start && (grows || self.grown.contains_key(&run.uid)) {
+            self.grown.insert(run.uid.clone(), run.clone());
+        } else {
+            self.grown.remove(&run.uid);
+        }
+    }
+
+    /// The one copy of a name that all runs share.
+    fn name(&mut self, name: &Arc<str>) -> Arc<str> {
+        if let Some(known) = self.names.get(name) {
+            return Arc::clone(known);
+        }
+        self.names.insert(Arc::clone(name));
+        Arc::clone(name)
+    }
+
+    /// A run is over, and its last pod had terminated at `at`, at the latest.
+    pub fn finished(&mut self, uid: &Uid, at: i64) {
+        if let Some(live) = self.forget(uid) {
+            self.settle(live.claim, at);
+        }
+    }
+
+    /// A run has been stopped: it was evicted or deleted. At `at` its pods had been told so, and they
+    /// spend until they have terminated.
+    pub fn stop(&mut self, uid: &Uid, at: i64) {
+        if let Some(live) = self.forget(uid) {
+            let terminated = at + i64::from(live.claim.grace);
+            self.settle(live.claim, terminated);
+        }
+    }
+
+    fn forget(&mut self, uid: &Uid) -> Option<ActiveRun> {
+        self.held.remove(uid);
+        self.grown.remove(uid);
+        self.live.remove(uid)
+    }
+
+    fn settle(&mut self, claim: Commitment, at: i64) {
+        if let CommitmentState::Running(since) = claim.state {
+            let ran = u32::try_from((at - since).max(0)).unwrap_or(u32::MAX);
+            let known = self.spend.watermarks().of(&claim.namespace);
+            if known.is_none_or(|known| known < at) {
+                self.ended.push(Commitment {
+                    state: CommitmentState::Ended(since, ran),
+                    ..claim
+                });
+            }
+        }
+    }
+
+    /// A run has lost its quota, or is gone: from here that looks the same. If it had our word it keeps it until [`released`](Self::released), because Kueue
+    /// does (measured on 0.19.2).
+    pub fn quota_lost(&mut self, uid: &Uid, at: i64) {
+        let Some(mut live) = self.forget(uid) else {
+            return;
+        };
+        self.settle(live.claim.clone(), at + i64::from(live.claim.grace));
+        if live.approval != Approval::None {
+            live.approval = Approval::Suspended;
+            live.running = false;
+            live.claim.state = CommitmentState::Approved(at);
+            self.live.insert(uid.clone(), live);
+        }
+    }
+
+    /// Our word for the reservation that began at `since` is certainly worth nothing any more.
+    pub fn released(&mut self, uid: &Uid, since: i64) {
+        let Some(live) = self.live.get_mut(uid).filter(|live| live.since == since) else {
+            return;
+        };
+        match live.approval {
+            Approval::Suspended => {
+                self.live.remove(uid);
+            }
+            Approval::Unconfirmed => live.approval = Approval::None,
+            Approval::Confirmed | Approval::None => {}
+        }
+    }
+
+    /// What lost its quota with our word and was not [released](Self::released): each run and when its reservation began.
+    pub fn suspended(&self) -> impl Iterator<Item = (&Uid, i64)> {
+        self.live
+            .iter()
+            .filter(|(_, live)| live.approval == Approval::Suspended)
+            .map(|(uid, live)| (uid, live.since))
+    }
+
+    /// Forgets what is [parked](Self::parked).
+    pub fn drop_suspended(&mut self, uid: &Uid) {
+        if self
+            .live
+            .get(uid)
+            .is_some_and(|live| live.approval == Approval::Suspended)
+        {
+            self.live.remove(uid);
+        }
+    }
+
+    /// Whether a job has run for so many seconds.
+    pub fn has_run_for(&self, seconds: i64, now: Timestamp) -> bool {
+        self.live.values().any(|live| matches!(live.claim.state, CommitmentState::Running(since) if now.as_second() - since >= seconds))
+    }
+}

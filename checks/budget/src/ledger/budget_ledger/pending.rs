@@ -1,0 +1,250 @@
+//! Who waits for money, who is given some, and what they were told.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use kueue_check::api::Uid;
+
+use super::{ActiveRun, Approval, BudgetLedger};
+use crate::ledger::tally::Totals;
+use crate::ledger::{CommitmentState, HoldReason, Run};
+use crate::resource::Quota;
+
+/// A run that waits for money.
+#[derive(Clone, Debug)]
+pub(in crate::ledger) struct PendingRun {
+    pub(in crate::ledger) run: Run,
+    /// What it was last told.
+    pub(in crate::ledger) last_message: Option<LastMessage>,
+}
+
+impl PendingRun {
+    /// Whether it waits for money, and not for the source or a price.
+    pub(in crate::ledger) fn waits_for_money(&self) -> bool {
+        self.last_message
+            .as_ref()
+            .is_none_or(|said| said.reason.is_about_money())
+    }
+}
+
+/// What a held run was told. It is told the same until that is no longer true: a message that was lost on its way is told again, and several checks say the same.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::ledger) struct LastMessage {
+    pub(in crate::ledger) reason: HoldReason,
+    pub(in crate::ledger) at: i64,
+}
+
+/// Who is to be asked about again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AllocationPass {
+    /// Those that have just been given money.
+    pub(crate) granted: Vec<Uid>,
+    /// Those whose message is no longer true.
+    pub(crate) outdated_messages: Vec<Uid>,
+}
+
+/// A message with numbers is told again only after this, and when they have moved by a tenth of the limit.
+const MESSAGE_INTERVAL: i64 = 600;
+/// How many seconds pass before held runs are asked again whether they give their quota back.
+const RECHECK: i64 = 30;
+/// After how many seconds a word that was given and is not shown is asked about again.
+const OVERDUE: i64 = 30;
+
+impl BudgetLedger {
+    /// The held runs of `namespace`.
+    pub fn waiting(&self, namespace: &str) -> impl Iterator<Item = &Uid> {
+        self.held
+            .iter()
+            .filter(move |(_, held)| *held.run.namespace == *namespace)
+            .map(|(uid, _)| uid)
+    }
+
+    /// When the held run `uid` was last told something new.
+    pub(crate) fn message_changed_at(&self, uid: &Uid) -> Option<i64> {
+        self.held
+            .get(uid)?
+            .last_message
+            .as_ref()
+            .map(|said| said.at)
+    }
+
+    /// Resources that jobs use, each with its flavor, for which there is no price.
+    pub fn unpriced(&self) -> impl Iterator<Item = &(String, String)> {
+        self.unpriced.iter()
+    }
+
+    /// Forgets that a run waits: it was told something else.
+    pub(in crate::ledger) fn no_longer_held(&mut self, uid: &Uid) {
+        self.held.remove(uid);
+    }
+
+    pub(in crate::ledger) fn hold(&mut self, run: &Run) -> &mut PendingRun {
+        let held = self
+            .held
+            .entry(run.uid.clone())
+            .or_insert_with(|| PendingRun {
+                run: run.clone(),
+                last_message: None,
+            });
+        if held.run.since != run.since {
+            *held = PendingRun {
+                run: run.clone(),
+                last_message: None,
+            };
+        }
+        held.run = run.clone();
+        held
+    }
+
+    /// Walks the held runs once, in the order of the Budget: gives money to those that it suffices for, and says who is to be told something else.
+    pub(crate) fn allocate(&mut self, now: Timestamp) -> AllocationPass {
+        let mut order: Vec<(i32, i64, Uid)> = self
+            .held
+            .values()
+            .map(|held| (-held.run.priority, held.run.since, held.run.uid.clone()))
+            .collect();
+        order.sort_unstable();
+        let mut walked = AllocationPass::default();
+        let mut tally = Totals::default();
+        for (_, _, uid) in order {
+            let Some(held) = self.held.get(&uid).cloned() else {
+                continue;
+            };
+            if let Err(reason) = self.judge(&held.run, now, &mut tally) {
+                if Self::is_untrue(&held, &reason, now) {
+                    walked.outdated_messages.push(uid);
+                }
+            } else {
+                self.approve(&held.run, now);
+                tally = Totals::default();
+                walked.granted.push(uid);
+            }
+        }
+        for run in self.grown.values().cloned().collect::<Vec<_>>() {
+            if self.taken_back(&run, now).is_some() {
+                walked.outdated_messages.push(run.uid);
+            }
+        }
+        walked
+    }
+
+    /// Whether `reason` differs so much from what `held` was told that it is told again.
+    pub(in crate::ledger) fn is_untrue(
+        held: &PendingRun,
+        reason: &HoldReason,
+        now: Timestamp,
+    ) -> bool {
+        let Some(said) = &held.last_message else {
+            return true;
+        };
+        if std::mem::discriminant(&said.reason) != std::mem::discriminant(reason)
+            || reason.awaits_other_than(&said.reason)
+        {
+            return true;
+        }
+        let (Some(balance), Some(before)) = (reason.balance(), said.reason.balance()) else {
+            return false;
+        };
+        let (now_left, then_left) = (balance.remaining(), before.remaining());
+        let (more, less) = (now_left.max(then_left), now_left.min(then_left));
+        let at = now.as_second();
+        at - said.at >= MESSAGE_INTERVAL && more.less(less).percent_of(balance.limit) >= 10
+    }
+
+    /// Our word is given, before it is written.
+    pub(in crate::ledger) fn approve(&mut self, run: &Run, now: Timestamp) {
+        self.held.remove(&run.uid);
+        let approval = match self.live.get(&run.uid) {
+            Some(live) if live.since == run.since && live.approval == Approval::Confirmed => {
+                Approval::Confirmed
+            }
+            _ => Approval::Unconfirmed,
+        };
+        self.live.insert(
+            run.uid.clone(),
+            ActiveRun::of(run, approval, now.as_second()),
+        );
+    }
+
+    /// Our word is taken back, before it could be written.
+    pub(in crate::ledger) fn unlien(&mut self, uid: &Uid) {
+        if let Some(live) = self.live.get_mut(uid)
+            && live.approval == Approval::Unconfirmed
+        {
+            live.approval = Approval::None;
+        }
+    }
+
+    /// Runs that were given money a while ago and whose word is not on the cluster.
+    pub(crate) fn overdue_approvals(&self, now: Timestamp) -> impl Iterator<Item = &Uid> {
+        let late = move |live: &ActiveRun| match live.claim.state {
+            CommitmentState::Approved(given) => {
+                live.approval == Approval::Unconfirmed && now.as_second() - given >= OVERDUE
+            }
+            _ => false,
+        };
+        self.live
+            .iter()
+            .filter(move |(_, live)| late(live))
+            .map(|(uid, _)| uid)
+    }
+
+    /// Whether the held run `uid` may give its quota in `queue` back now; then nobody else may for a while, which doubles with each `attempt`.
+    pub fn try_yield(&mut self, uid: &Uid, queue: &str, attempt: u32, now: Timestamp) -> bool {
+        let Some(held) = self.held.get(uid) else {
+            return false;
+        };
+        let waits_for_money = held
+            .last_message
+            .as_ref()
+            .is_some_and(|said| said.reason.is_about_money());
+        let (first, longest) = self.terms.yields;
+        let pause = first
+            .saturating_mul(1 << attempt.saturating_sub(1).min(20))
+            .min(longest);
+        let now = now.as_second();
+        let since = self
+            .last_yield
+            .get(queue)
+            .copied()
+            .unwrap_or(held.run.since);
+        if !waits_for_money || now - since < pause || now - held.run.since < pause {
+            return false;
+        }
+        self.last_yield.insert(queue.to_owned(), now);
+        true
+    }
+
+    /// Held runs that are asked whether they give their quota back: those of a ClusterQueue together, when the shortest pause is over, and not more often than
+    /// twice a minute. `queue_of` says in which ClusterQueue a run has quota, if anybody waits for it there.
+    pub(crate) fn due_to_yield(
+        &mut self,
+        now: Timestamp,
+        queue_of: impl Fn(&Uid) -> Option<String>,
+    ) -> Vec<Uid> {
+        if self.terms.quota != Quota::Yield {
+            return Vec::new();
+        }
+        let (now, pause) = (now.as_second(), self.terms.yields.0);
+        let over = |at: Option<&i64>, pause| at.is_none_or(|at| now - at >= pause);
+        let (mut due, mut queues) = (Vec::new(), BTreeSet::new());
+        for (uid, held) in &self.held {
+            if held.last_message.is_none()
+                || !held.waits_for_money()
+                || now - held.run.since < pause
+            {
+                continue;
+            }
+            let Some(queue) = queue_of(uid) else { continue };
+            if over(self.last_yield.get(&queue), pause)
+                && over(self.asked_to_yield.get(&queue), RECHECK)
+            {
+                due.push(uid.clone());
+                queues.insert(queue);
+            }
+        }
+        let asked = queues.into_iter().map(|queue| (queue, now));
+        self.asked_to_yield.extend(asked);
+        due
+    }
+}

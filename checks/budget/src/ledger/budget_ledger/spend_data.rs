@@ -1,0 +1,92 @@
+//! What the source has said, and since when that is enough.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::BudgetLedger;
+use crate::config::{Account, BudgetConfig};
+use crate::ledger::{Commitment, CommitmentState, Observation, Spend, SpendUpdate};
+use crate::money::Rate;
+
+/// After how many seconds a job that runs is in the source's figures: its pods may start late.
+const UNMEASURED: i64 = 900;
+
+impl BudgetLedger {
+    /// Takes in what the source has said.
+    pub fn observe(&mut self, observation: &Observation, now: Timestamp) -> SpendUpdate {
+        let working = self.working_at(observation.as_of.as_second());
+        let taken = self.spend.apply(observation, &working, now);
+        self.problem = None;
+        self.drop_settled();
+        let period = self.period(now).filter(|_| self.limits_are_known().is_ok());
+        let over: Vec<Account> = self
+            .known_accounts(now)
+            .into_iter()
+            .filter(|account| {
+                period.is_some_and(|period| self.spent(account, period) > self.limit(account, now))
+            })
+            .collect();
+        self.over_since.retain(|account, _| over.contains(account));
+        for account in over {
+            self.over_since.entry(account).or_insert(now.as_second());
+        }
+        taken
+    }
+
+    /// Takes in what was published of spending, if that is about the current period and the same
+    /// source.
+    pub(crate) fn remember(&mut self, terms: &BudgetConfig, now: Timestamp) {
+        let floor = terms.floor.as_ref();
+        let floor = floor.filter(|_| self.terms.measures_like(terms));
+        if let Some(floor) = floor.filter(|floor| self.period(now) == Some(floor.period)) {
+            self.spend.at_least(floor);
+        }
+    }
+
+    /// The namespaces in which a job that costs something has run for so long, at `at`, that it is
+    /// measured.
+    fn working_at(&self, at: i64) -> BTreeSet<Arc<str>> {
+        let runs = self.live.values().map(|live| &live.claim);
+        let works = |claim: &&Commitment| {
+            let long =
+                matches!(claim.state, CommitmentState::Running(since) if at - since >= UNMEASURED);
+            long && claim.rate > Rate::ZERO
+        };
+        let namespaces = runs.filter(works).map(|claim| Arc::clone(&claim.namespace));
+        namespaces.collect()
+    }
+
+    /// The source gave no usable answer.
+    pub fn failed(&mut self, problem: impl Into<String>) {
+        self.problem = Some(problem.into());
+    }
+
+    /// Why the source gives no answer.
+    pub fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
+    }
+
+    fn drop_settled(&mut self) {
+        let watermarks = self.spend.watermarks();
+        self.ended.retain(|claim| match claim.state {
+            CommitmentState::Ended(since, ran) => watermarks
+                .of(&claim.namespace)
+                .is_none_or(|known| known < since + i64::from(ran)),
+            _ => true,
+        });
+    }
+
+    /// What is known of spending.
+    pub fn spend(&self) -> &Spend {
+        &self.spend
+    }
+
+    /// In how many seconds an answer may come that ends a cold start; `None` if there is none to end.
+    pub(crate) fn cold_for(&self, settle: i64, now: Timestamp) -> Option<i64> {
+        let watched = self.watched_since?;
+        let known = self.spend.watermarks().common.unwrap_or(i64::MIN);
+        (known < watched).then(|| (watched + settle - now.as_second()).max(1))
+    }
+}

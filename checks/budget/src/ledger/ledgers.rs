@@ -1,0 +1,393 @@
+//! All Budgets' books, and what is seen of Workloads, which each of them reads with its own eyes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kueue_check::api::{CheckState, Owner, Uid, Workload};
+use kueue_check::{Family, FamilyRole, Reservation, WorkloadEvent};
+
+use super::run::may_spend;
+use super::{BudgetLedger, Run, run_of};
+use crate::config::BudgetConfig;
+
+/// Everything that is known, on the leader and on standbys alike.
+#[derive(Debug, Default)]
+pub struct Ledgers {
+    by_name: BTreeMap<String, BudgetLedger>,
+    /// Which Budget an AdmissionCheck refers to.
+    checks: BTreeMap<String, String>,
+    live: BTreeMap<Uid, Workload>,
+    /// The families of those whose jobs may have several Workloads.
+    families: BTreeMap<Uid, Family>,
+    /// The ClusterQueues in which Kueue makes variants and starts one of them.
+    concurrent: BTreeSet<String>,
+    /// Workloads that lost their quota with our word, and when that was seen.
+    suspended: BTreeMap<Uid, (Workload, Timestamp)>,
+    listing: Option<BTreeSet<Uid>>,
+    /// Since when all Workloads have been seen.
+    watched_since: Option<Timestamp>,
+}
+
+/// For how long a standby remembers what the leader has long settled, in seconds.
+const SUSPENDED_FOR: i64 = 3600;
+
+impl Ledgers {
+    /// The book of the Budget `name`.
+    pub fn ledger(&self, name: &str) -> Option<&BudgetLedger> {
+        self.by_name.get(name)
+    }
+
+    /// The same, to change it.
+    pub fn ledger_mut(&mut self, name: &str) -> Option<&mut BudgetLedger> {
+        self.by_name.get_mut(name)
+    }
+
+    /// All books, by Budget.
+    pub fn all(&self) -> impl Iterator<Item = (&str, &BudgetLedger)> {
+        self.by_name
+            .iter()
+            .map(|(name, book)| (name.as_str(), book))
+    }
+
+    /// All books, to change them.
+    pub fn all_mut(&mut self) -> impl Iterator<Item = (&str, &mut BudgetLedger)> {
+        self.by_name
+            .iter_mut()
+            .map(|(name, book)| (name.as_str(), book))
+    }
+
+    /// The AdmissionChecks of the Budget `name`.
+    pub fn checks_of(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.checks
+            .iter()
+            .filter(move |(_, budget)| *budget == name)
+            .map(|(check, _)| check.as_str())
+    }
+
+    /// The Budget of the AdmissionCheck `check`.
+    pub fn budget_of(&self, check: &str) -> Option<&str> {
+        self.checks.get(check).map(String::as_str)
+    }
+
+    /// All AdmissionChecks that refer to a Budget.
+    pub fn all_checks(&self) -> impl Iterator<Item = String> + use<> {
+        self.checks.keys().cloned().collect::<Vec<_>>().into_iter()
+    }
+
+    /// What is known of the Workload.
+    pub fn workload(&self, uid: &Uid) -> Option<&Workload> {
+        self.live.get(uid)
+    }
+
+    /// The Workload `uid` as the Budget `name` sees it, by what was shown last; `None` if that is nothing to it, or has ended.
+    pub fn run(&self, name: &str, uid: &Uid) -> Option<Run> {
+        let terms = self.by_name.get(name)?.terms();
+        let workload = self.live.get(uid)?;
+        let family = accepted_job(&self.concurrent, workload, self.families.get(uid));
+        run_of(workload, family, terms, self.checks_of(name))
+    }
+
+    /// Takes in the terms of a Budget, unless newer ones are known. Whether anything changed.
+    pub fn adopt(&mut self, terms: Arc<BudgetConfig>, now: Timestamp) -> bool {
+        let name = terms.budget.to_string();
+        match self.by_name.get_mut(&name) {
+            Some(book) if book.terms().uid == terms.uid => {
+                if book.terms().generation >= terms.generation {
+                    book.remember(&terms, now);
+                    return false;
+                }
+                book.set_config(Arc::clone(&terms));
+                book.remember(&terms, now);
+            }
+            // Another Budget of the same name begins anew.
+            _ => {
+                let mut book = BudgetLedger::new(Arc::clone(&terms));
+                book.remember(&terms, now);
+                if self.watched_since.is_some() {
+                    book.watched_since(now);
+                }
+                self.by_name.insert(name.clone(), book);
+            }
+        }
+        self.rebuild(&name, now);
+        true
+    }
+
+    /// The Budget `name` is gone.
+    pub fn remove(&mut self, name: &str) {
+        self.by_name.remove(name);
+    }
+
+    /// The AdmissionCheck `check` refers to the Budget `budget`, or to none any more.
+    pub fn refer(&mut self, check: &str, budget: Option<&str>, now: Timestamp) {
+        let before = match budget {
+            Some(budget) => self.checks.insert(check.to_owned(), budget.to_owned()),
+            None => self.checks.remove(check),
+        };
+        if before.as_deref() == budget {
+            return;
+        }
+        for name in before.iter().map(String::as_str).chain(budget) {
+            self.rebuild(name, now);
+        }
+        // What ran under it and ended has not been seen by this book.
+        let watched = self.watched_since.is_some();
+        if let Some(book) = budget.and_then(|budget| self.by_name.get_mut(budget))
+            && watched
+        {
+            book.watched_since(now);
+        }
+    }
+
+    /// Whether a variant has quota.
+    pub fn has_variants(&self) -> bool {
+        self.families.values().any(is_variant)
+    }
+
+    /// Whether Kueue makes variants in the ClusterQueue `queue`, and starts one of them. Returns true
+    /// if that is new.
+    pub fn set_concurrent(&mut self, queue: &str, concurrent: bool, now: Timestamp) -> bool {
+        let changed = if concurrent {
+            self.concurrent.insert(queue.to_owned())
+        } else {
+            self.concurrent.remove(queue)
+        };
+        if changed {
+            let names: Vec<String> = self.by_name.keys().cloned().collect();
+            for name in &names {
+                self.rebuild(name, now);
+            }
+        }
+        changed
+    }
+
+    /// Reads all Workloads again with the eyes of one book.
+    fn rebuild(&mut self, name: &str, now: Timestamp) {
+        let checks: Vec<String> = self.checks_of(name).map(str::to_owned).collect();
+        let Some(book) = self.by_name.get_mut(name) else {
+            return;
+        };
+        for (uid, workload) in &self.live {
+            let family = accepted_job(&self.concurrent, workload, self.families.get(uid));
+            read(book, &checks, workload, family, now);
+        }
+    }
+
+    /// Takes in what the runtime shows.
+    pub fn observe_workload(&mut self, seen: WorkloadEvent<'_>, now: Timestamp) {
+        match seen {
+            WorkloadEvent::ListStarted => self.listing = Some(BTreeSet::new()),
+            WorkloadEvent::Applied(workload, family) => {
+                if let Some(listing) = &mut self.listing {
+                    listing.insert(workload.uid().clone());
+                }
+                self.apply(workload, family, now);
+            }
+            WorkloadEvent::Removed(workload) => self.gone(workload, now),
+            WorkloadEvent::ListCompleted {
+                continuous: unbroken,
+            } => {
+                let listed = self.listing.take().unwrap_or_default();
+                let vanished: Vec<Workload> = self
+                    .live
+                    .values()
+                    .filter(|workload| !listed.contains(workload.uid()))
+                    .cloned()
+                    .collect();
+                for workload in &vanished {
+                    self.gone(workload, now);
+                }
+                if !unbroken || self.watched_since.is_none() {
+                    self.watched_since = Some(now);
+                    for book in self.by_name.values_mut() {
+                        book.watched_since(now);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn apply(&mut self, workload: &Workload, family: &Family, now: Timestamp) {
+        let family = family.may_have_others().then_some(family);
+        let holds = may_spend(workload, family);
+        let is_believed = accepted_job(&self.concurrent, workload, family);
+        if holds && workload.checks().is_empty() && !self.live.contains_key(workload.uid()) {
+            return;
+        }
+        let uid = workload.uid();
+        self.suspended.remove(uid);
+        for (name, book) in &mut self.by_name {
+            let checks: Vec<&str> = self
+                .checks
+                .iter()
+                .filter(|(_, budget)| *budget == name)
+                .map(|(check, _)| check.as_str())
+                .collect();
+            read(book, &checks, workload, is_believed, now);
+        }
+        if holds {
+            match family {
+                Some(family) => self.families.insert(uid.clone(), family.clone()),
+                None => self.families.remove(uid),
+            };
+            self.live.insert(uid.clone(), workload.clone());
+        } else {
+            self.live.remove(uid);
+            self.families.remove(uid);
+            if is_approved(workload) {
+                self.suspended.insert(uid.clone(), (workload.clone(), now));
+            }
+        }
+    }
+
+    fn gone(&mut self, workload: &Workload, now: Timestamp) {
+        let uid = workload.uid();
+        self.live.remove(uid);
+        self.families.remove(uid);
+        let evicted = workload.conditions().evicted().is_true();
+        for book in self.by_name.values_mut() {
+            if evicted {
+                book.stop(uid, now.as_second());
+            } else {
+                book.quota_lost(uid, now.as_second());
+            }
+        }
+        if !evicted {
+            self.suspended.insert(uid.clone(), (workload.clone(), now));
+        }
+    }
+
+    /// Held Workloads that are to be asked whether they give their quota back; `waits` says whether anybody waits for quota of a ClusterQueue.
+    pub fn due_to_yield(&mut self, now: Timestamp, waits: impl Fn(&str) -> bool) -> Vec<Uid> {
+        let live = &self.live;
+        let queue_of = |uid: &Uid| {
+            let queue = live.get(uid)?.cluster_queue()?;
+            waits(queue).then(|| queue.to_owned())
+        };
+        let books = self.by_name.values_mut();
+        books
+            .flat_map(|book| book.due_to_yield(now, queue_of))
+            .collect()
+    }
+
+    /// The runtime has found out that `reservation` is over, and has withdrawn what stood there.
+    pub fn released(&mut self, reservation: &Reservation) {
+        self.suspended.remove(reservation.uid());
+        for book in self.by_name.values_mut() {
+            book.released(reservation.uid(), reservation.since().as_second());
+        }
+    }
+
+    /// What lost its quota with our word, for the runtime to find out about.
+    pub fn suspended(&self) -> Vec<Reservation> {
+        let mut all = Vec::new();
+        for (workload, _) in self.suspended.values() {
+            for (name, book) in &self.by_name {
+                let parked = book.suspended().find(|(uid, _)| *uid == workload.uid());
+                let Some((uid, since)) = parked else { continue };
+                let since = Timestamp::from_second(since).unwrap_or_default();
+                all.extend(self.checks_of(name).map(|check| {
+                    Reservation::new(
+                        workload.namespace(),
+                        workload.name(),
+                        uid.clone(),
+                        check,
+                        since,
+                    )
+                }));
+            }
+        }
+        all
+    }
+
+    /// Forgets what another replica has settled long ago.
+    pub fn expire_suspended(&mut self, now: Timestamp) {
+        let old =
+            |(_, at): &(Workload, Timestamp)| now.as_second() - at.as_second() > SUSPENDED_FOR;
+        let forgotten: Vec<Uid> = self
+            .suspended
+            .iter()
+            .filter(|(_, entry)| old(entry))
+            .map(|(uid, _)| uid.clone())
+            .collect();
+        for uid in forgotten {
+            self.suspended.remove(&uid);
+            for book in self.by_name.values_mut() {
+                book.drop_suspended(&uid);
+            }
+        }
+    }
+}
+
+fn is_variant(family: &Family) -> bool {
+    matches!(family.role(), FamilyRole::Variant { .. })
+}
+
+/// Returns `family` as far as it is believed. Users write the annotations and owners that make
+/// variants, so that of several of them one starts is sure only where the ClusterQueue says so; of
+/// slices, Kueue finishes the one that is replaced, whoever wrote the annotation.
+fn accepted_job<'a>(
+    concurrent: &BTreeSet<String>,
+    workload: &Workload,
+    family: Option<&'a Family>,
+) -> Option<&'a Family> {
+    let queue = workload.cluster_queue().unwrap_or_default();
+    family.filter(|family| !is_variant(family) || concurrent.contains(queue))
+}
+
+fn is_approved(workload: &Workload) -> bool {
+    let conditions = workload.conditions();
+    let over = conditions.finished().is_true() || conditions.evicted().is_true();
+    !over
+        && workload
+            .checks()
+            .iter()
+            .any(|entry| *entry.state() == CheckState::Ready)
+}
+
+/// What `workload` means to one book.
+fn read(
+    book: &mut BudgetLedger,
+    checks: &[impl AsRef<str>],
+    workload: &Workload,
+    family: Option<&Family>,
+    now: Timestamp,
+) {
+    let (uid, conditions) = (workload.uid(), workload.conditions());
+    // The API cuts fractions of a second off.
+    let second = |at: Option<Timestamp>| at.map_or(now, |at| at.min(now)).as_second() + 1;
+    if conditions.finished().is_true() && !may_spend(workload, family) {
+        // What a growth has replaced was finished then, and its pods ran on until now.
+        let at = match family {
+            Some(_) => now.as_second() + 1,
+            None => second(conditions.finished().last_transition_time()),
+        };
+        // Kubernetes 1.31 and later finish a Job when its last pod has terminated; of other kinds
+        // that is not known.
+        let is_job = |owner: &Owner| owner.kind() == "Job" && owner.api_version() == "batch/v1";
+        if workload.owner().is_some_and(is_job) {
+            book.finished(uid, at);
+        } else {
+            book.stop(uid, at);
+        }
+        return;
+    }
+    if !workload.holds_quota() {
+        // The quota goes when no pod is active, later than `Evicted`. Pods that terminate are not
+        // active (Kueue 0.19.2, `job_controller.go`).
+        let at = second(conditions.quota_reserved().last_transition_time());
+        if is_approved(workload) {
+            book.quota_lost(uid, at);
+        } else {
+            book.stop(uid, at);
+        }
+        return;
+    }
+    let checks = checks.iter().map(AsRef::as_ref);
+    match run_of(workload, family, book.terms(), checks) {
+        Some(run) => book.observe_run(&run, now),
+        None => book.finished(uid, now.as_second()),
+    }
+}

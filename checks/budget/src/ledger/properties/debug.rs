@@ -1,0 +1,81 @@
+//! To look into one history by hand: `SEED=7 cargo test -p kueue-check-budget --lib look_into_one -- --ignored --nocapture`.
+
+use super::plan::smaller;
+use super::*;
+
+#[test]
+#[ignore = "to look into one history"]
+fn look_into_one() {
+    let seed = std::env::var("SEED").unwrap().parse().unwrap();
+    let plan = smaller(Plan::random(seed), &|plan| play(plan, Mutant::None).0 > 0);
+    let mut world = World::new(&plan, Mutant::None);
+    for step in 0..STEPS {
+        world.cluster();
+        let fault = world.faults();
+        world.receive();
+        world.source(fault);
+        let asked: Vec<String> = world
+            .leader
+            .book
+            .live
+            .iter()
+            .map(|(uid, live)| {
+                format!(
+                    "{}:{:?}/{:?}",
+                    &uid.to_string()[34..],
+                    live.approval,
+                    live.claim.state
+                )
+            })
+            .collect();
+        world.decide(fault);
+        let period = world.terms.schedule.at(time(world.now)).unwrap();
+        for (account, names) in &accounts() {
+            let balance = world.leader.book.balance(account, period, time(world.now));
+            let mut truth = world.spent(names, period.start.as_second(), world.now);
+            for (job, phase) in world.phases.iter().enumerate() {
+                let plan = &plan.jobs[job];
+                let left = match phase {
+                    Phase::Reserved { ready: true, .. }
+                    | Phase::Running { .. }
+                    | Phase::Stopping { .. }
+                    | Phase::Parked { ready: true, .. } => plan.longest - world.ran[job],
+                    _ => 0,
+                };
+                let left = (left * STEP).min(period.end.as_second() - world.now);
+                if names.contains(&plan.namespace) {
+                    truth += i128::from(plan.rate) * i128::from(left) * 1_000_000 / 3600;
+                }
+            }
+            if balance.used().in_millionths() + 5 < truth {
+                println!(
+                    "step {step}: the book says {} of {} for {account}, the truth {truth}; W {:?}",
+                    balance.used(),
+                    balance.limit,
+                    world
+                        .leader
+                        .book
+                        .watermark(account)
+                        .map(|w| (w - START) / STEP)
+                );
+                println!("  before: {}", asked.join(" "));
+                for (job, phase) in world.phases.iter().enumerate() {
+                    if !matches!(phase, Phase::Over | Phase::Waiting) {
+                        println!(
+                            "  {job:02x} {phase:?} ran {} of {} rate {} inbox {:?}",
+                            world.ran[job],
+                            plan.jobs[job].longest,
+                            plan.jobs[job].rate,
+                            world.leader.book.live.get(&world.uids[job]).map(|live| (
+                                live.approval,
+                                live.claim.state,
+                                live.claim.seconds
+                            ))
+                        );
+                    }
+                }
+                return;
+            }
+        }
+    }
+}

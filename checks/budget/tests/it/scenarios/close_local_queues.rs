@@ -1,0 +1,149 @@
+//! `onExhausted.quota: CloseLocalQueues`.
+
+use std::time::Duration;
+
+use kueue_check::api::CheckState;
+use kueue_check_sim::apiserver::Resource;
+use kueue_check_sim::{Cluster, Job, Simulation};
+use serde_json::{Value, json};
+
+use super::super::harness::budget;
+use super::{of_spec, spec, try_out};
+
+fn closing(limit: &str) -> Value {
+    let mut spec = spec(limit);
+    spec["onExhausted"] = json!({"quota": "CloseLocalQueues"});
+    spec
+}
+
+fn simulation(limit: &str) -> Simulation {
+    of_spec(&closing(limit))
+}
+
+fn queue() -> Value {
+    json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue", "metadata": {"name": "queue", "namespace": "default"}})
+}
+
+/// Whether the LocalQueue is stopped, and whether that was us.
+fn stopped(cluster: &Cluster) -> (bool, bool) {
+    let resource = Resource::new("kueue.x-k8s.io", "v1beta2", "localqueues");
+    let object = cluster.server().object(&resource, "default", "queue");
+    let object = object.unwrap();
+    let policy = object["spec"]["stopPolicy"].as_str();
+    let annotations = &object["metadata"]["annotations"];
+    (
+        policy.is_some_and(|policy| policy != "None"),
+        !annotations["budget.kueue-check.dev/closed-by"].is_null(),
+    )
+}
+
+async fn expect_stopped(cluster: &Cluster, expected: (bool, bool)) {
+    cluster
+        .expect(&format!("the LocalQueue is {expected:?}"), |cluster| {
+            stopped(cluster) == expected
+        })
+        .await;
+}
+
+/// How often the LocalQueue was stopped or started.
+fn turns(cluster: &Cluster) -> usize {
+    let policies: Vec<Value> = cluster
+        .server()
+        .history()
+        .iter()
+        .filter(|change| change.resource.plural == "localqueues")
+        .map(|change| change.object["spec"]["stopPolicy"].clone())
+        .collect();
+    let stopped = |policy: &Value| policy.as_str().is_some_and(|policy| policy != "None");
+    policies
+        .windows(2)
+        .filter(|pair| stopped(&pair[0]) != stopped(&pair[1]))
+        .count()
+}
+
+#[test]
+fn a_queue_in_which_nothing_fits_is_closed_until_there_is_money() {
+    let simulation = simulation("1");
+    try_out("closing", &simulation, async |cluster: &Cluster| {
+        cluster.submit(Job::new("a"));
+        cluster.expect_admitted("a").await;
+        cluster.submit(Job::new("b"));
+        expect_stopped(cluster, (true, true)).await;
+        cluster.expect_without_quota("b").await;
+        // A process that begins anew knows neither money nor Budgets at first, and opens nothing.
+        cluster.crash(0);
+        cluster.advance(Duration::from_secs(300)).await;
+        assert_eq!((stopped(cluster), turns(cluster)), ((true, true), 1));
+        assert!(cluster.is_admitted("a"), "what runs goes on");
+        cluster.complete("a");
+        expect_stopped(cluster, (false, false)).await;
+        cluster.expect_admitted("b").await;
+        assert_eq!(turns(cluster), 2);
+    });
+}
+
+#[test]
+fn a_top_up_opens_a_queue() {
+    let simulation = simulation("1");
+    try_out("closing, top-up", &simulation, async |cluster: &Cluster| {
+        cluster.submit(Job::new("a"));
+        cluster.expect_admitted("a").await;
+        cluster.submit(Job::new("b"));
+        expect_stopped(cluster, (true, true)).await;
+        cluster.apply(&json!({"apiVersion": "budget.kueue-check.dev/v1alpha1", "kind": "NamespaceBudget", "metadata": {"name": "own", "namespace": "default"},
+            "spec": {"budgetRef": "budget", "topUps": [{"amount": "1", "validUntil": "2026-12-01T00:00:00Z"}]}}));
+        expect_stopped(cluster, (false, false)).await;
+        cluster.expect_admitted("b").await;
+    });
+}
+
+#[test]
+fn a_queue_that_somebody_else_has_stopped_is_left_alone() {
+    let simulation = simulation("1");
+    simulation.run(async |cluster: &Cluster| {
+        cluster.submit(Job::new("a"));
+        cluster.expect_admitted("a").await;
+        cluster.merge(&queue(), &json!({"spec": {"stopPolicy": "Hold"}}));
+        cluster.submit(Job::new("b"));
+        cluster.advance(Duration::from_secs(300)).await;
+        assert_eq!(stopped(cluster), (true, false));
+        cluster.complete("a");
+        cluster.advance(Duration::from_secs(300)).await;
+        assert_eq!(stopped(cluster), (true, false), "it is not opened either");
+        // Somebody takes over what we closed: what he says stays.
+        cluster.merge(&queue(), &json!({"spec": {"stopPolicy": "None"}}));
+        cluster.expect_admitted("b").await;
+        cluster.submit(Job::new("c"));
+        expect_stopped(cluster, (true, true)).await;
+        cluster.merge(&queue(), &json!({"spec": {"stopPolicy": "HoldAndDrain"}}));
+        cluster.advance(Duration::from_secs(600)).await;
+        assert!(stopped(cluster).0, "his word stands");
+    });
+}
+
+#[test]
+fn a_queue_is_opened_when_its_budget_goes_or_does_not_want_it_closed() {
+    for goes in [true, false] {
+        let simulation = simulation("1");
+        simulation.run(async |cluster: &Cluster| {
+            cluster.submit(Job::new("a"));
+            cluster.expect_admitted("a").await;
+            cluster.submit(Job::new("b"));
+            expect_stopped(cluster, (true, true)).await;
+            if goes {
+                cluster.delete(&budget("budget", &Value::Null));
+            } else {
+                let mut holding = spec("1");
+                holding["onExhausted"] = json!({"quota": "Hold"});
+                cluster.apply(&budget("budget", &holding));
+            }
+            expect_stopped(cluster, (false, false)).await;
+            if !goes {
+                cluster.expect_state("b", CheckState::Pending).await;
+                cluster.expect_message("b", "needs about 1.00 USD").await;
+            }
+            cluster.advance(Duration::from_secs(300)).await;
+            assert_eq!(turns(cluster), 2);
+        });
+    }
+}

@@ -1,0 +1,70 @@
+//! Who else answers under the same controller name.
+
+use kube::Client;
+use serde_json::Value;
+
+use super::CONTROLLER_NAME;
+
+/// Says so if Kueue's own check has answered the AdmissionCheck `name`: two controllers of one name undo each other's work.
+pub(super) async fn warn_if_kueue_writes(client: &Client, name: &str) {
+    let resource = kube::core::ApiResource {
+        group: "kueue.x-k8s.io".to_owned(),
+        version: "v1beta2".to_owned(),
+        api_version: "kueue.x-k8s.io/v1beta2".to_owned(),
+        kind: "AdmissionCheck".to_owned(),
+        plural: "admissionchecks".to_owned(),
+    };
+    let api = kube::Api::<kube::api::DynamicObject>::all_with(client.clone(), &resource);
+    let Ok(object) = api.get(name).await else {
+        return;
+    };
+    for (manager, at) in
+        other_answerers(&serde_json::to_value(&object.metadata).unwrap_or_default())
+    {
+        tracing::warn!(
+            check = name,
+            manager,
+            at,
+            "another controller has answered this AdmissionCheck under the same controller name: if it still runs, each undoes what the other does. Kueue's own cannot be switched off (0.14 to 0.19): use the controller name {CONTROLLER_NAME}"
+        );
+    }
+}
+
+/// Who, other than this SDK, has written the condition `Active`, and when: this SDK applies, Kueue updates.
+fn other_answerers(metadata: &Value) -> Vec<(String, String)> {
+    let managers = metadata["managedFields"].as_array().into_iter().flatten();
+    let wrote = managers.filter(|entry| {
+        entry["subresource"] == "status"
+            && entry["operation"] == "Update"
+            && entry["fieldsV1"]["f:status"].get("f:conditions").is_some()
+    });
+    wrote
+        .map(|entry| {
+            let text = |field: &str| entry[field].as_str().unwrap_or_default().to_owned();
+            (text("manager"), text("time"))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn somebody_else_who_answers_under_the_same_name_is_seen() {
+        let entry = |operation: &str, subresource: &str, fields: Value| json!({"manager": "kueue", "time": "2026-11-21T09:00:00Z", "operation": operation, "subresource": subresource, "fieldsV1": fields});
+        let conditions = json!({"f:status": {"f:conditions": {}}});
+        let of = |entry: Value| other_answerers(&json!({"managedFields": [entry]}));
+        let seen = of(entry("Update", "status", conditions.clone()));
+        assert_eq!(
+            seen,
+            [("kueue".to_owned(), "2026-11-21T09:00:00Z".to_owned())]
+        );
+        assert!(of(entry("Apply", "status", conditions.clone())).is_empty());
+        assert!(of(entry("Update", "", conditions)).is_empty());
+        assert!(of(entry("Update", "status", json!({}))).is_empty());
+        assert!(other_answerers(&Value::Null).is_empty());
+    }
+}

@@ -1,0 +1,153 @@
+//! What is done on the cluster.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kueue_check::api::Uid;
+use kueue_check::{CheckError, CheckEvent, CheckRequest, Verdict};
+use serde_json::Value;
+
+use super::CapacityCheck;
+use super::cache::key;
+use super::plan::{PlanError, plan};
+use crate::backend::{Backend, CreateOutcome, Plan};
+use crate::config::ProvisioningRequestConfig;
+use crate::decide::{Facts, NewRequest};
+use crate::request::CapacityRequest;
+
+/// The first and the longest pause after a create that failed.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
+
+impl<B: Backend> CapacityCheck<B> {
+    pub(super) fn find(&self, workload: &Uid, name: &str) -> Option<Arc<CapacityRequest>> {
+        let requests = self.index.requests(workload);
+        requests.into_iter().find(|request| &*request.name == name)
+    }
+
+    /// Deletes the requests `names` of `workload`.
+    pub(super) async fn discard(
+        &self,
+        workload: &Uid,
+        names: &[Box<str>],
+    ) -> Result<(), kube::Error> {
+        for request in self.index.requests(workload) {
+            if names.contains(&request.name) {
+                self.delete(&request).await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn delete(&self, request: &CapacityRequest) -> Result<(), kube::Error> {
+        // The first template owns the request, so it goes last of them: whatever goes wrong in between, none is left without its request.
+        let templates = request.templates.iter().rev().map(|name| &**name);
+        self.templates.delete(&request.workload, templates).await?;
+        self.backend.delete(request).await?;
+        self.index.going(request);
+        tracing::info!(
+            namespace = &*request.namespace,
+            name = &*request.name,
+            kind = B::KIND,
+            "deleted"
+        );
+        Ok(())
+    }
+
+    /// Creates a request, its templates first; `whole` is the Workload, if it was read just now. What is refused is said where people look, and tried again.
+    pub(super) async fn create(
+        &self,
+        request: &CheckRequest<ProvisioningRequestConfig>,
+        facts: &Facts<'_>,
+        new: NewRequest,
+        whole: Option<Value>,
+    ) -> Result<Verdict, CheckError> {
+        let whole = match whole {
+            Some(whole) => whole,
+            None => request.full_workload().await?,
+        };
+        let flavors = request.flavors();
+        let reservation = request.reservation();
+        let planned = plan(
+            (&whole, request.family()),
+            reservation,
+            &new,
+            facts.config,
+            facts.parameters,
+            self.name.as_str(),
+            flavors,
+        );
+        let plan = match planned {
+            Ok(plan) => plan,
+            Err(PlanError::Inconsistent(error)) => return Err(CheckError::permanent(error)),
+            Err(error @ PlanError::Template { .. }) => {
+                return Ok(self.refused(request, error.to_string()));
+            }
+        };
+        match self.carry_out(request, &plan).await {
+            Ok(()) => {}
+            Err(message) => return Ok(self.refused(request, message)),
+        }
+        self.cache().failures.remove(&key(reservation));
+        if let Some(replaced) = new.replaces {
+            self.discard(request.workload().uid(), &[replaced]).await?;
+        }
+        Ok(Verdict::pending("").recheck_in(crate::decide::UNHANDLED_TIMEOUT))
+    }
+
+    async fn carry_out(
+        &self,
+        request: &CheckRequest<ProvisioningRequestConfig>,
+        plan: &Plan,
+    ) -> Result<(), String> {
+        let mut owner = None;
+        for pods in &plan.pods {
+            let created = self.templates.create(plan, pods).await;
+            let template = created.map_err(|error| {
+                format!(
+                    "Error creating PodTemplate \"{}\": {error}",
+                    pods.template_name
+                )
+            })?;
+            owner.get_or_insert(template);
+        }
+        let owner = owner.ok_or("there are no pods to ask for capacity for")?;
+        let refused = |error: &dyn std::fmt::Display| {
+            format!("Error creating {} \"{}\": {error}", B::KIND, plan.name)
+        };
+        let created = match self
+            .backend
+            .create(plan, &owner)
+            .await
+            .map_err(|error| refused(&error))?
+        {
+            CreateOutcome::New(created) => {
+                let note = format!("Created {}: \"{}\"", B::KIND, plan.name);
+                request.record_event(CheckEvent::normal(B::CREATED, note).action("Created"));
+                created
+            }
+            CreateOutcome::AlreadyExists(present) => present,
+        };
+        self.index.put(created);
+        Ok(())
+    }
+
+    fn refused(
+        &self,
+        request: &CheckRequest<ProvisioningRequestConfig>,
+        message: String,
+    ) -> Verdict {
+        tracing::warn!(workload = %request.workload(), message, "refused");
+        request.record_event(
+            CheckEvent::warning("FailedCreate", message.clone()).action("FailedCreate"),
+        );
+        let mut memory = self.cache();
+        let failures = memory
+            .failures
+            .entry(key(request.reservation()))
+            .or_default();
+        *failures = failures.saturating_add(1);
+        let factor = 1_u32.checked_shl(*failures - 1).unwrap_or(u32::MAX);
+        let pause = PAUSES.0.saturating_mul(factor).min(PAUSES.1);
+        Verdict::pending(message).recheck_in(pause)
+    }
+}

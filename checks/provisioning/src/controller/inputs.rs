@@ -1,0 +1,120 @@
+//! What a decision rests on, and the decision without its effects.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kueue_check::api::{AdmissionCheckState, CheckState};
+use kueue_check::{CheckError, CheckRequest, Preview, Verdict};
+use serde_json::Value;
+
+use super::plan::{PlanError, plan};
+use super::{CapacityCheck, verdict};
+use crate::backend::Backend;
+use crate::config::ProvisioningRequestConfig;
+use crate::decide::{Facts, Step, UNHANDLED_TIMEOUT, decide};
+use crate::request::CapacityRequest;
+
+type Question = CheckRequest<ProvisioningRequestConfig>;
+
+/// What is known before the decision, besides what the question says.
+pub(super) struct DecisionInputs<'a> {
+    entry: &'a AdmissionCheckState,
+    checks: Vec<&'a str>,
+    parameters: BTreeMap<String, String>,
+    requests: Vec<Arc<CapacityRequest>>,
+    needed: bool,
+}
+
+impl<'a> DecisionInputs<'a> {
+    pub(super) fn facts(&'a self, request: &'a Question) -> Facts<'a> {
+        let workload = request.workload();
+        Facts {
+            workload: workload.name(),
+            created: workload.created(),
+            check: request.admission_check(),
+            checks: &self.checks,
+            state: self.entry.state(),
+            state_since: self.entry.since(),
+            retry_count: self.entry.retry_count().unwrap_or_default(),
+            reserved: request.reservation().since(),
+            admitted: workload.is_admitted(),
+            needed: self.needed,
+            config: request.parameters(),
+            parameters: &self.parameters,
+            requests: &self.requests,
+            now: request.now(),
+        }
+    }
+}
+
+impl<B: Backend> CapacityCheck<B> {
+    /// Reads what the decision needs, and the whole Workload if that was read for it; `None` if the Workload does not need this check.
+    pub(super) async fn gather<'a>(
+        &self,
+        request: &'a Question,
+    ) -> Result<Option<(DecisionInputs<'a>, Option<Value>)>, CheckError> {
+        self.index.ready().await;
+        let workload = request.workload();
+        let Some(entry) = workload.check(request.admission_check()) else {
+            return Ok(None);
+        };
+        let ready = *entry.state() == CheckState::Ready;
+        let mut whole = None;
+        let gathered = DecisionInputs {
+            entry,
+            checks: workload
+                .checks()
+                .iter()
+                .map(AdmissionCheckState::name)
+                .collect(),
+            parameters: request
+                .parameters()
+                .effective_parameters(workload.annotations()),
+            requests: self.index.requests(workload.uid()),
+            needed: ready || self.needed(request, &mut whole).await?,
+        };
+        Ok(Some((gathered, whole)))
+    }
+
+    /// What would be said, or created.
+    pub(super) async fn forecast(&self, request: &Question) -> Result<Preview, CheckError> {
+        let Some((gathered, whole)) = self.gather(request).await? else {
+            return Ok(Preview::of(Verdict::unchanged()));
+        };
+        let (workload, config) = (request.workload(), request.parameters());
+        let step = decide(&gathered.facts(request)).step;
+        let verdict = match step {
+            Step::Create(new) => {
+                let whole = match whole {
+                    Some(whole) => whole,
+                    None => request.full_workload().await?,
+                };
+                let planned = plan(
+                    (&whole, request.family()),
+                    request.reservation(),
+                    &new,
+                    config,
+                    &gathered.parameters,
+                    self.name.as_str(),
+                    request.flavors(),
+                );
+                let said = match planned {
+                    Ok(plan) => format!("would create the {} \"{}\"", B::KIND, plan.name),
+                    Err(PlanError::Inconsistent(error)) => {
+                        return Err(CheckError::permanent(error));
+                    }
+                    Err(error @ PlanError::Template { .. }) => error.to_string(),
+                };
+                Verdict::pending(said).recheck_in(UNHANDLED_TIMEOUT)
+            }
+            Step::Answer {
+                answer,
+                request: about,
+            } => {
+                let about = about.and_then(|name| self.find(workload.uid(), &name));
+                verdict::verdict(&self.backend, answer, about.as_deref(), workload, config)?
+            }
+        };
+        Ok(Preview::of(verdict))
+    }
+}

@@ -1,0 +1,310 @@
+//! What the tests stand on: one cluster for all, and a corner of it for each.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::ApiResource;
+use kube::{Api, Client};
+use kueue_check::runtime::Runtime;
+use kueue_check::{Clock, ControllerName};
+use kueue_check_provisioning::ProvisioningCheck;
+use kueue_check_sim::apiserver::{ApiServer, CompiledDefinitions};
+use kueue_check_testenv::{Cluster, KueueVersion, crds, crds_of_autoscaler};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+pub(super) const KUEUE: &str = "kueue.x-k8s.io/v1beta2";
+
+static PLACE: OnceCell<Option<Place>> = OnceCell::const_new();
+
+/// Where the tests are.
+enum Place {
+    Real(Cluster),
+    /// In memory, which `KUEUE_CHECK_TEST_SERVER=simulated` puts in the place of the real one: the suite must not notice.
+    Box(ApiServer),
+}
+
+impl Place {
+    fn client(&self) -> Client {
+        match self {
+            Self::Real(cluster) => cluster.client().unwrap(),
+            Self::Box(server) => server.client_as("test"),
+        }
+    }
+}
+
+/// Whether the suite runs on the cluster in the box.
+pub(super) fn on_the_box() -> bool {
+    std::env::var_os("KUEUE_CHECK_TEST_SERVER").is_some_and(|place| place == "box")
+}
+
+/// One test's namespace, AdmissionCheck, config and controller, all of one name.
+pub(super) struct World {
+    pub(super) client: Client,
+    pub(super) name: String,
+    running: Option<JoinHandle<()>>,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if let Some(running) = &self.running {
+            running.abort();
+        }
+    }
+}
+
+async fn start() -> Option<Place> {
+    let mut definitions = crds(KueueVersion::V0_19_2).unwrap();
+    definitions.extend(crds_of_autoscaler().unwrap());
+    let place = if on_the_box() {
+        let kinds = CompiledDefinitions::new(definitions);
+        Place::Box(ApiServer::with_definitions(Clock::system(), &kinds))
+    } else {
+        let cluster = Cluster::start_or_skip("the suite on a real API server").await?;
+        let client = cluster.client().unwrap();
+        cluster.install(&client, definitions).await.unwrap();
+        Place::Real(cluster)
+    };
+    let flavor =
+        json!({"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "spot"}});
+    let flavor = serde_json::from_value(flavor).unwrap();
+    let kind = resource(KUEUE, "ResourceFlavor");
+    let flavors: Api<DynamicObject> = Api::all_with(place.client(), &kind);
+    flavors
+        .create(&PostParams::default(), &flavor)
+        .await
+        .unwrap();
+    Some(place)
+}
+
+/// A corner of the cluster; `None`, with a word why, where there can be none.
+pub(super) async fn world(name: &str) -> Option<World> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let client = PLACE.get_or_init(start).await.as_ref()?.client();
+    let name = format!("{name}-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+    let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    namespaces
+        .create(&PostParams::default(), &namespace)
+        .await
+        .unwrap();
+    Some(World {
+        client,
+        name,
+        running: None,
+    })
+}
+
+/// A corner with a check at work whose config has this spec.
+pub(super) async fn checked(name: &str, spec: &Value) -> Option<World> {
+    let mut world = world(name).await?;
+    let client = world.client.clone();
+    world.start(client);
+    world.config(spec).await;
+    world.admission_check().await;
+    world.active("True", "").await;
+    Some(world)
+}
+
+impl World {
+    pub(super) fn controller(&self) -> ControllerName {
+        format!("example.com/{}", self.name).parse().unwrap()
+    }
+
+    /// Starts the check, with what `client` may do.
+    pub(super) fn start(&mut self, client: Client) {
+        let runtime = Runtime::builder(client.clone())
+            .check(ProvisioningCheck::new(client, self.controller()))
+            .build()
+            .unwrap();
+        self.running = Some(tokio::spawn(async move {
+            runtime.run(std::future::pending()).await.unwrap();
+        }));
+    }
+
+    pub(super) async fn config(&self, spec: &Value) {
+        let mut config = crate::harness::config(spec, &json!({}));
+        config["metadata"]["name"] = json!(self.name);
+        self.create(config).await;
+    }
+
+    pub(super) async fn admission_check(&self) {
+        self.create(json!({"apiVersion": KUEUE, "kind": "AdmissionCheck", "metadata": {"name": self.name}, "spec": {
+            "controllerName": self.controller().as_str(),
+            "parameters": {"apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestConfig", "name": self.name}}})).await;
+    }
+
+    /// Waits until the condition Active is so, and says `text`.
+    pub(super) async fn active(&self, status: &str, text: &str) {
+        let checks = self.all(KUEUE, "AdmissionCheck");
+        let what = format!("it is active: {status}, {text:?}");
+        wait(&checks, &self.name, &what, |check| {
+            let condition = &check["status"]["conditions"][0];
+            condition["status"] == status && has(&condition["message"], text)
+        })
+        .await;
+    }
+
+    /// Objects without a namespace.
+    pub(super) fn all(&self, api_version: &str, kind: &str) -> Api<DynamicObject> {
+        Api::all_with(self.client.clone(), &resource(api_version, kind))
+    }
+
+    /// Objects of this corner.
+    pub(super) fn own(&self, api_version: &str, kind: &str) -> Api<DynamicObject> {
+        let resource = resource(api_version, kind);
+        Api::namespaced_with(self.client.clone(), &self.name, &resource)
+    }
+
+    pub(super) fn requests(&self) -> Api<DynamicObject> {
+        self.own("autoscaling.x-k8s.io/v1", "ProvisioningRequest")
+    }
+
+    pub(super) fn templates(&self) -> Api<DynamicObject> {
+        self.own("v1", "PodTemplate")
+    }
+
+    pub(super) fn workloads(&self) -> Api<DynamicObject> {
+        self.own(KUEUE, "Workload")
+    }
+
+    /// Creates `object`, in this corner if its kind has namespaces.
+    pub(super) async fn create(&self, object: Value) {
+        let text = |field: &str| object[field].as_str().unwrap().to_owned();
+        let (version, kind) = (text("apiVersion"), text("kind"));
+        let api = match kind.as_str() {
+            "Workload" | "PodTemplate" => self.own(&version, &kind),
+            _ => self.all(&version, &kind),
+        };
+        let object = serde_json::from_value(object).unwrap();
+        api.create(&PostParams::default(), &object).await.unwrap();
+    }
+
+    /// A Workload with these pod sets, for which Kueue has reserved quota as `assignments` say.
+    pub(super) async fn reserved(&self, name: &str, pod_sets: &Value, assignments: &Value) {
+        self.create(json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": name}, "spec": {"queueName": "q", "podSets": pod_sets}})).await;
+        self.reserve(name, assignments).await;
+    }
+
+    /// Kueue reserves quota.
+    pub(super) async fn reserve(&self, name: &str, assignments: &Value) {
+        let pending = json!([{"name": self.name, "state": "Pending", "message": "", "lastTransitionTime": "2026-11-21T09:00:00Z"}]);
+        let status = json!({
+            "conditions": [condition("QuotaReserved", "True", "")], "admissionChecks": pending,
+            "admission": {"clusterQueue": "q", "podSetAssignments": assignments},
+        });
+        set_status(&self.workloads(), name, status).await;
+    }
+
+    /// Waits until there is a request `name`.
+    pub(super) async fn requested(&self, name: &str) -> Value {
+        let there = |request: &Value| !request.is_null();
+        wait(&self.requests(), name, "there is a request", there).await
+    }
+
+    /// Waits until the check has that state for a Workload, and says `text`; the entry.
+    pub(super) async fn says(&self, workload: &str, state: &str, text: &str) -> Value {
+        let what = format!("the check is {state} and says {text:?}");
+        let found = wait(&self.workloads(), workload, &what, |workload| {
+            let entry = &workload["status"]["admissionChecks"][0];
+            entry["state"] == state && has(&entry["message"], text)
+        })
+        .await;
+        found["status"]["admissionChecks"][0].clone()
+    }
+
+    /// Waits until there is an event of this reason whose note has `text`.
+    pub(super) async fn event(&self, reason: &str, text: &str) {
+        let events = self.own("events.k8s.io/v1", "Event");
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let all = events.list(&ListParams::default()).await.unwrap();
+            let mut seen = all.items.iter().map(|event| &event.data);
+            if seen.any(|event| event["reason"] == reason && has(&event["note"], text)) {
+                return;
+            }
+            let notes: Vec<&Value> = all.items.iter().map(|event| &event.data["note"]).collect();
+            assert!(
+                Instant::now() < deadline,
+                "no {reason} with {text:?}: {notes:?}"
+            );
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn has(text: &Value, part: &str) -> bool {
+    text.as_str().unwrap_or_default().contains(part)
+}
+
+/// A pod set whose pods use some CPU.
+pub(super) fn pod_set(name: &str, count: u32) -> Value {
+    json!({"name": name, "count": count, "template": {"spec": {"restartPolicy": "Never", "containers": [
+        {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]}}})
+}
+
+/// What Kueue assigns to it.
+pub(super) fn assignment(name: &str, count: u32) -> Value {
+    json!({"name": name, "flavors": {"cpu": "spot"}, "count": count, "resourceUsage": {"cpu": count.to_string()}})
+}
+
+fn resource(api_version: &str, kind: &str) -> ApiResource {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    ApiResource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        plural: plural(kind),
+    }
+}
+
+fn plural(kind: &str) -> String {
+    let kind = kind.to_lowercase();
+    match kind.strip_suffix("policy") {
+        Some(stem) => format!("{stem}policies"),
+        None => format!("{kind}s"),
+    }
+}
+
+/// Waits until `holds` of an object, which may be absent.
+pub(super) async fn wait(
+    api: &Api<DynamicObject>,
+    name: &str,
+    what: &str,
+    holds: impl Fn(&Value) -> bool,
+) -> Value {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let found = api.get_opt(name).await.unwrap();
+        let found = serde_json::to_value(found).unwrap();
+        if holds(&found) {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "{what}; last seen: {found}");
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+pub(super) async fn set_status(api: &Api<DynamicObject>, name: &str, status: Value) {
+    let patch = json!({"status": status});
+    api.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .unwrap();
+}
+
+pub(super) async fn merge(api: &Api<DynamicObject>, name: &str, patch: &Value) {
+    api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
+        .await
+        .unwrap();
+}
+
+pub(super) fn condition(kind: &str, status: &str, message: &str) -> Value {
+    json!({"type": kind, "status": status, "reason": kind, "message": message, "lastTransitionTime": "2026-11-21T09:00:00Z"})
+}

@@ -1,0 +1,137 @@
+//! The main stories. The test plays Kueue and the autoscaler.
+
+use kueue_check::Clock;
+use kueue_check::cli::App;
+use kueue_check_provisioning::ProvisioningCheck;
+use serde_json::{Value, json};
+
+use super::harness::*;
+
+fn gone(object: &Value) -> bool {
+    object.is_null()
+}
+
+/// A world with a Workload `wl` whose first request is there; its name.
+async fn asked(name: &str, spec: &Value) -> Option<(World, String)> {
+    let world = checked(name, spec).await?;
+    world
+        .reserved("wl", &json!([pod_set("main", 1)]), &one())
+        .await;
+    let request = format!("wl-{}-1", world.name);
+    world.requested(&request).await;
+    Some((world, request))
+}
+
+fn one() -> Value {
+    json!([assignment("main", 1)])
+}
+
+/// The autoscaler sets a condition.
+async fn sets(world: &World, request: &str, kind: &str, message: &str) {
+    let status = json!({"conditions": [condition(kind, "True", message)]});
+    set_status(&world.requests(), request, status).await;
+}
+
+#[tokio::test]
+async fn an_attempt_that_fails_is_followed_by_the_next() {
+    let strategy = json!({"retryStrategy": {"backoffLimitCount": 1, "backoffBaseSeconds": 7}});
+    let Some((world, first)) = asked("retried", &strategy).await else {
+        return;
+    };
+    sets(&world, &first, "Failed", "no room").await;
+    let entry = world
+        .says("wl", "Retry", "Retrying after failure: no room")
+        .await;
+    assert_eq!(entry["requeueAfterSeconds"], 7);
+    // Kueue evicts, counts, takes the quota back, and reserves it again.
+    let counted = json!([{"name": world.name, "state": "Pending", "message": "Reset to Pending after eviction. Previously: Retry", "retryCount": 1,
+        "requeueAfterSeconds": 7, "lastTransitionTime": "2026-11-21T09:01:00Z"}]);
+    let evicted = condition("Evicted", "True", "At least one admission check is false");
+    let status = json!({"conditions": [condition("QuotaReserved", "True", ""), evicted], "admissionChecks": counted});
+    set_status(&world.workloads(), "wl", status).await;
+    let what = "the first request is gone";
+    wait(&world.requests(), &first, what, gone).await;
+    let status = json!({"conditions": [condition("QuotaReserved", "False", ""), evicted], "admission": null});
+    set_status(&world.workloads(), "wl", status).await;
+    let mut reserved = condition("QuotaReserved", "True", "");
+    reserved["lastTransitionTime"] = json!("2026-11-21T09:02:00Z");
+    let status = json!({"conditions": [reserved], "admission": {"clusterQueue": "q", "podSetAssignments": one()}});
+    set_status(&world.workloads(), "wl", status).await;
+    let second = format!("wl-{}-2", world.name);
+    world.requested(&second).await;
+    let entry = world.says("wl", "Pending", "").await;
+    assert_eq!(entry["retryCount"], 1, "Kueue's count is Kueue's");
+    sets(&world, &second, "BookingExpired", "too late").await;
+    world.says("wl", "Rejected", "too late").await;
+}
+
+#[tokio::test]
+async fn explain_says_what_would_be_done_and_does_nothing() {
+    let Some(mut world) = world("explained").await else {
+        return;
+    };
+    world.config(&json!({})).await;
+    world.admission_check().await;
+    world
+        .reserved("wl", &json!([pod_set("main", 1)]), &one())
+        .await;
+    let controller = world.controller();
+    let app = App::new().check_on(move |client| ProvisioningCheck::new(client, controller.clone()));
+    let (target, clock) = ("wl".parse().unwrap(), Clock::system());
+    let explain = async |world: &World| {
+        let explained = app.explain(&world.client, Some(&world.name), &target, &clock);
+        explained.await.unwrap().to_string()
+    };
+    let before = world.workloads().get("wl").await.unwrap();
+    let said = explain(&world).await;
+    let request = format!("wl-{}-1", world.name);
+    let would = format!("would create the ProvisioningRequest \"{request}\"");
+    assert!(said.contains(&would), "{said}");
+    assert!(world.requests().get_opt(&request).await.unwrap().is_none());
+    assert_eq!(world.workloads().get("wl").await.unwrap(), before);
+    let client = world.client.clone();
+    world.start(client);
+    world.requested(&request).await;
+    sets(&world, &request, "Provisioned", "there are nodes").await;
+    world.says("wl", "Ready", "there are nodes").await;
+    let said = explain(&world).await;
+    assert!(
+        said.contains("there are nodes") && said.contains("Ready"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn revoked_capacity_is_rejected_while_the_job_runs() {
+    let Some((world, request)) = asked("revoked", &json!({})).await else {
+        return;
+    };
+    sets(&world, &request, "Provisioned", "there").await;
+    world.says("wl", "Ready", "there").await;
+    let admitted = [
+        condition("QuotaReserved", "True", ""),
+        condition("Admitted", "True", ""),
+    ];
+    set_status(&world.workloads(), "wl", json!({"conditions": admitted})).await;
+    sets(&world, &request, "CapacityRevoked", "the nodes are gone").await;
+    world.says("wl", "Rejected", "the nodes are gone").await;
+}
+
+#[tokio::test]
+async fn a_changed_config_replaces_the_request_under_its_name() {
+    let Some((world, request)) = asked("changed", &json!({})).await else {
+        return;
+    };
+    let before = world.requested(&request).await;
+    let configs = world.all(KUEUE, "ProvisioningRequestConfig");
+    let spec = json!({"spec": {"parameters": {"p1": "v1"}}});
+    merge(&configs, &world.name, &spec).await;
+    let what = "the request is another one";
+    let replaced = |request: &Value| request["spec"]["parameters"] == json!({"p1": "v1"});
+    let after = wait(&world.requests(), &request, what, replaced).await;
+    assert_ne!(after["metadata"]["uid"], before["metadata"]["uid"]);
+    let template = format!("ppt-{request}-main");
+    let template = world.templates().get(&template).await.unwrap();
+    let owner = &after["metadata"]["ownerReferences"][0];
+    assert_eq!(owner["uid"], json!(template.metadata.uid));
+}

@@ -1,0 +1,275 @@
+//! The story of a request, and how Kueue's own integration suite tells it.
+
+use std::time::Duration;
+
+use kueue_check::api::CheckState;
+use kueue_check_sim::Job;
+use serde_json::json;
+
+use crate::harness::*;
+
+#[test]
+fn a_request_is_created_followed_and_consumed() {
+    trial(&config(&json!({"parameters": {"p1": "v1"}}), &json!({}))).run(async |cluster| {
+        let job = Job::new("train").pods(3).annotation("provreq.kueue.x-k8s.io/ValidUntilSeconds", "0");
+        cluster.submit(job);
+        let name = requested(cluster, "train", 1).await;
+        cluster.advance(Duration::from_secs(2)).await;
+        let request = &requests(cluster)[0];
+        let template = format!("ppt-{name}-main");
+        assert_eq!(
+            request["spec"],
+            json!({"provisioningClassName": CLASS, "parameters": {"p1": "v1", "ValidUntilSeconds": "0"},
+                   "podSets": [{"count": 3, "podTemplateRef": {"name": template}}]}),
+        );
+        let templates = templates(cluster);
+        assert_eq!((templates.len(), &templates[0]["metadata"]["name"]), (1, &json!(template)));
+        assert_eq!(templates[0]["metadata"]["ownerReferences"][0]["kind"], "Workload");
+        assert_eq!(request["metadata"]["ownerReferences"][0]["uid"], templates[0]["metadata"]["uid"]);
+        assert_eq!(events(cluster, "ProvisioningRequestCreated"), [format!("Created ProvisioningRequest: \"{name}\"")]);
+
+        says(cluster, &name, "Accepted", "True", "accepted");
+        says(cluster, &name, "Provisioned", "False", "Not provisioned, ETA: 2024-02-22T10:36:40Z.");
+        cluster.expect_message("train", "Not provisioned, ETA").await;
+        assert_eq!(cluster.state("train"), Some(CheckState::Pending));
+        says(cluster, &name, "Provisioned", "True", "Provisioned");
+        cluster.expect_admitted("train").await;
+        let entry = entry(cluster, "train");
+        let annotations = json!({"autoscaling.x-k8s.io/consume-provisioning-request": name, "autoscaling.x-k8s.io/provisioning-class-name": CLASS});
+        assert_eq!(entry["podSetUpdates"], json!([{"name": "main", "annotations": annotations}]));
+        let changed = "Admission check check updated state from Pending to Ready with message: Provisioned";
+        assert_eq!(events(cluster, "AdmissionCheckUpdated"), [changed]);
+
+        cluster.complete("train");
+        no_requests(cluster).await;
+        cluster.expect("the template went with it", |cluster| crate::harness::templates(cluster).is_empty()).await;
+        assert_eq!(cluster.state("train"), Some(CheckState::Ready));
+    });
+}
+
+#[test]
+fn nothing_is_created_before_quota_is_reserved() {
+    trial(&retries(1)).quota(1).run(async |cluster| {
+        cluster.submit(Job::new("large").cpus(2));
+        cluster.advance(Duration::from_secs(60)).await;
+        assert!(requests(cluster).is_empty());
+    });
+}
+
+#[test]
+fn a_request_is_kept_when_quota_is_lost_without_eviction_and_used_again() {
+    trial(&retries(1)).run(async |cluster| {
+        let queue = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "queue"}});
+        cluster.submit(Job::new("train"));
+        let request = requested(cluster, "train", 1).await;
+        cluster.merge(&queue, &json!({"spec": {"stopPolicy": "Hold"}}));
+        cluster.expect_without_quota("train").await;
+        cluster.advance(Duration::from_secs(60)).await;
+        assert_eq!(names(cluster), std::slice::from_ref(&request));
+        says(cluster, &request, "Provisioned", "True", "Provisioned");
+        cluster.merge(&queue, &json!({"spec": {"stopPolicy": "None"}}));
+        cluster.expect_admitted("train").await;
+        assert_eq!(created(cluster, "provisioningrequests"), [request]);
+    });
+}
+
+#[test]
+fn a_kept_request_does_not_stay_when_its_workload_is_deactivated_without_quota() {
+    trial(&retries(1)).run(async |cluster| {
+        let queue = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "queue"}});
+        cluster.submit(Job::new("train"));
+        requested(cluster, "train", 1).await;
+        cluster.merge(&queue, &json!({"spec": {"stopPolicy": "Hold"}}));
+        cluster.expect_without_quota("train").await;
+        cluster.merge_workload("train", &json!({"spec": {"active": false}}));
+        cluster.advance(Duration::from_secs(20 * 60)).await;
+        assert!(requests(cluster).is_empty(), "it was looked for");
+    });
+}
+
+#[test]
+fn requests_go_when_the_workload_is_evicted() {
+    trial(&retries(1)).run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        requested(cluster, "train", 1).await;
+        cluster.merge_workload("train", &json!({"spec": {"active": false}}));
+        no_requests(cluster).await;
+        cluster.advance(Duration::from_secs(60)).await;
+        assert!(templates(cluster).is_empty());
+    });
+}
+
+#[test]
+fn revoked_capacity_deactivates_before_and_after_admission() {
+    for admitted in [true, false] {
+        trial(&retries(1)).run(async |cluster| {
+            cluster.submit(Job::new("train"));
+            let request = requested(cluster, "train", 1).await;
+            if admitted {
+                says(cluster, &request, "Provisioned", "True", "Provisioned");
+                cluster.expect_admitted("train").await;
+            }
+            says(cluster, &request, "CapacityRevoked", "True", "gone");
+            cluster.expect_deactivated("train").await;
+            no_requests(cluster).await;
+            let changed = events(cluster, "AdmissionCheckUpdated");
+            assert!(
+                changed
+                    .last()
+                    .unwrap()
+                    .ends_with("to Rejected with message: gone"),
+                "{changed:?}"
+            );
+        });
+    }
+}
+
+#[test]
+fn an_expired_booking_is_ignored_after_admission() {
+    trial(&retries(0)).run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        let request = requested(cluster, "train", 1).await;
+        says(cluster, &request, "Provisioned", "True", "Provisioned");
+        cluster.expect_admitted("train").await;
+        says(cluster, &request, "BookingExpired", "True", "booking gone");
+        cluster.advance(Duration::from_secs(60)).await;
+        assert!(cluster.is_admitted("train"));
+        assert_eq!(cluster.state("train"), Some(CheckState::Ready));
+    });
+}
+
+#[test]
+fn a_running_job_goes_on_when_its_request_is_deleted() {
+    trial(&retries(1)).run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        let request = requested(cluster, "train", 1).await;
+        says(cluster, &request, "Provisioned", "True", "Provisioned");
+        cluster.expect_admitted("train").await;
+        cluster.delete(&requests(cluster)[0]);
+        cluster.advance(Duration::from_secs(60)).await;
+        assert!(cluster.is_admitted("train") && requests(cluster).is_empty());
+        assert_eq!(cluster.state("train"), Some(CheckState::Ready));
+    });
+}
+
+#[test]
+fn a_request_that_somebody_deletes_while_it_is_waited_for_is_created_again() {
+    trial(&retries(1)).run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        let request = requested(cluster, "train", 1).await;
+        cluster.delete(&requests(cluster)[0]);
+        requested(cluster, "train", 1).await;
+        assert_eq!(
+            created(cluster, "provisioningrequests"),
+            [request.clone(), request]
+        );
+    });
+}
+
+#[test]
+fn the_check_is_ready_where_no_managed_resource_is_used() {
+    let config = config(&json!({"managedResources": ["nvidia.com/gpu"]}), &json!({}));
+    trial(&config).run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        cluster.expect_admitted("train").await;
+        assert_eq!(
+            cluster.message("train"),
+            "the provisioning request is not needed"
+        );
+        assert!(created(cluster, "provisioningrequests").is_empty());
+    });
+}
+
+#[test]
+fn a_change_of_class_or_parameters_makes_a_request_anew_under_the_same_number() {
+    trial(&config(&json!({"parameters": {"p1": "v1"}}), &json!({}))).run(async |cluster| {
+        let object = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ProvisioningRequestConfig", "metadata": {"name": "config"}});
+        cluster.submit(Job::new("train"));
+        let request = requested(cluster, "train", 1).await;
+        for (spec, field, value) in [
+            (json!({"provisioningClassName": "class2"}), "/spec/provisioningClassName", "class2"),
+            (json!({"parameters": {"p1": "v2"}}), "/spec/parameters/p1", "v2"),
+        ] {
+            cluster.merge(&object, &json!({"spec": spec}));
+            let changed = |cluster: &kueue_check_sim::Cluster| {
+                let all = requests(cluster);
+                all.len() == 1 && all[0].pointer(field) == Some(&json!(value))
+            };
+            cluster.expect("the request is another one", changed).await;
+            assert_eq!(names(cluster), std::slice::from_ref(&request));
+            let owner = requests(cluster)[0]["metadata"]["ownerReferences"][0]["uid"].clone();
+            assert_eq!(owner, templates(cluster)[0]["metadata"]["uid"]);
+        }
+        // What a request does not say makes none anew.
+        cluster.merge(&object, &json!({"spec": {"retryStrategy": {"backoffLimitCount": 7}}}));
+        cluster.advance(Duration::from_secs(60)).await;
+        assert_eq!(created(cluster, "provisioningrequests").len(), 3);
+        says(cluster, &request, "Provisioned", "True", "Provisioned");
+        cluster.expect_admitted("train").await;
+        // While Ready, a change only takes the stale request away.
+        cluster.merge(&object, &json!({"spec": {"parameters": {"p1": "v3"}}}));
+        no_requests(cluster).await;
+        assert_eq!(cluster.state("train"), Some(CheckState::Ready));
+    });
+}
+
+#[test]
+fn node_selectors_are_what_the_provider_tells() {
+    let rules = json!({"podSetUpdates": {"nodeSelector": [
+        {"key": "pool", "valueFromProvisioningClassDetail": "NodePoolName"}, {"key": "rack", "valueFromProvisioningClassDetail": "Rack"},
+    ]}});
+    trial(&config(&rules, &json!({}))).run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        let request = requested(cluster, "train", 1).await;
+        status_is(
+            cluster,
+            &request,
+            &json!({"provisioningClassDetails": {"NodePoolName": "p-1"}}),
+        );
+        says(cluster, &request, "Provisioned", "True", "");
+        cluster.expect_admitted("train").await;
+        let update = &entry(cluster, "train")["podSetUpdates"][0];
+        assert_eq!(
+            update["nodeSelector"],
+            json!({"pool": "p-1"}),
+            "a missing detail is left out"
+        );
+        assert_eq!(update["annotations"].as_object().unwrap().len(), 2);
+    });
+}
+
+/// Kueue's own check, which runs in every Kueue that finds the autoscaler's definitions, deletes requests that it takes for its own: those whose owner has the name
+/// of a Workload. With a real 0.19.2, each request of this check was gone a moment after it was made, for ever.
+#[test]
+fn kueues_own_check_leaves_the_requests_alone() {
+    trial(&retries(1)).run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        let request = requested(cluster, "train", 1).await;
+        says(cluster, &request, "Accepted", "True", "accepted");
+        cluster.advance(Duration::from_secs(60)).await;
+        assert_eq!(created(cluster, "provisioningrequests"), [request]);
+    });
+}
+
+/// Such as Kueue's own check, which may run beside this one, or this one under another name.
+#[test]
+fn requests_of_other_controllers_are_left_alone() {
+    trial(&retries(1)).run(async |cluster| {
+        let pods = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+        cluster.apply(&json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": "wl", "namespace": "default"},
+            "spec": {"queueName": "elsewhere", "podSets": [{"name": "main", "count": 1, "template": pods}]}}));
+        let uid = cluster.workload("wl").unwrap()["metadata"]["uid"].clone();
+        let owner = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "name": "wl", "uid": uid, "controller": true});
+        let marked = json!({"provisioning.kueue-check.dev/controller-name": "example.com/other", "provisioning.kueue-check.dev/admission-check": "other",
+            "provisioning.kueue-check.dev/attempt": "1"});
+        for (name, annotations) in [("wl-other-1", marked), ("wl-kueues-1", json!({}))] {
+            cluster.apply(&json!({"apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest",
+                "metadata": {"name": name, "namespace": "default", "labels": {"kueue.x-k8s.io/managed": "true"}, "annotations": annotations, "ownerReferences": [owner]},
+                "spec": {"provisioningClassName": CLASS, "podSets": [{"count": 1, "podTemplateRef": {"name": "x"}}]}}));
+        }
+        // A process that starts looks for what was left over.
+        cluster.crash(0);
+        cluster.advance(Duration::from_secs(1200)).await;
+        assert_eq!(names(cluster), ["wl-kueues-1", "wl-other-1"]);
+    });
+}

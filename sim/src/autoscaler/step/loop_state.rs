@@ -1,0 +1,193 @@
+//! What a loop works with.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{Action, Mode, Step, Write};
+use crate::autoscaler::class::Handling;
+use crate::autoscaler::condition::after;
+use crate::autoscaler::{
+    ClusterSnapshot, Condition, ConditionType, Memory, Misbehaviour, Request, Settings,
+};
+
+/// One loop while it runs. The requests are its own copy: like the real autoscaler it sees at once what it wrote.
+pub(super) struct LoopState<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) world: &'a ClusterSnapshot,
+    pub(super) memory: &'a mut Memory,
+    pub(super) now: Timestamp,
+    pub(super) requests: Vec<Request>,
+    writes: Vec<Write>,
+    again: Option<Timestamp>,
+}
+
+impl<'a> LoopState<'a> {
+    pub(super) fn new(
+        settings: &'a Settings,
+        world: &'a ClusterSnapshot,
+        memory: &'a mut Memory,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            settings,
+            world,
+            memory,
+            now,
+            requests: world.requests.clone(),
+            writes: Vec::new(),
+            again: None,
+        }
+    }
+
+    pub(super) fn finish(mut self, picked: bool) -> Step {
+        let delay = self.settings.scale_down_delay;
+        if let Some(gone) = self.memory.nodes.scale_down(delay, self.now) {
+            self.examine(gone);
+        }
+        if !self.writes.is_empty() {
+            // What was written may start times of its own.
+            self.examine(after(self.now, self.settings.scan_interval));
+        }
+        Step {
+            writes: self.writes,
+            picked,
+            again: self.again,
+        }
+    }
+
+    pub(super) fn handling(&self, place: usize) -> Handling {
+        let request = &self.requests[place];
+        if self.behaves(place, |how| matches!(how, Misbehaviour::Unresponsive)) {
+            return Handling::Ignored;
+        }
+        Handling::of(request, self.settings)
+    }
+
+    /// The first behaviour of a request for which `find` has an answer.
+    pub(super) fn behaviour<T>(
+        &self,
+        place: usize,
+        find: impl Fn(&'a Misbehaviour) -> Option<T>,
+    ) -> Option<T> {
+        let request = &self.requests[place];
+        let number = self.memory.numbers.get(&request.uid).copied().unwrap_or(0);
+        let behaviours = self.settings.behaviours.iter();
+        behaviours
+            .filter(|(who, _)| who.selects(request, number))
+            .find_map(|(_, how)| find(how))
+    }
+
+    pub(super) fn behaves(&self, place: usize, is: impl Fn(&Misbehaviour) -> bool) -> bool {
+        self.behaviour(place, |how| is(how).then_some(())).is_some()
+    }
+
+    /// Looks again at `moment`, if it is still to come.
+    pub(super) fn examine(&mut self, moment: Timestamp) {
+        if moment > self.now && self.again.is_none_or(|again| moment < again) {
+            self.again = Some(moment);
+        }
+    }
+
+    /// Whether more than `time` has passed since `moment`; if not, looks again when it has.
+    pub(super) fn passed(&mut self, moment: Timestamp, time: Duration) -> bool {
+        let end = after(moment, time);
+        if end < self.now {
+            return true;
+        }
+        self.examine(after(end, Duration::from_nanos(1)));
+        false
+    }
+
+    pub(super) fn condition(
+        &self,
+        kind: ConditionType,
+        status: bool,
+        reason: &str,
+        message: &str,
+    ) -> Condition {
+        Condition::new(kind, status, reason, message, self.now)
+    }
+
+    /// Writes one condition as an update.
+    pub(super) fn update(
+        &mut self,
+        place: usize,
+        kind: ConditionType,
+        status: bool,
+        reason: &str,
+        message: &str,
+    ) {
+        let condition = self.condition(kind, status, reason, message);
+        self.write(place, Mode::Update, vec![condition], Vec::new());
+    }
+
+    pub(super) fn fail(&mut self, place: usize, reason: &str, message: &str) {
+        self.update(place, ConditionType::Failed, true, reason, message);
+    }
+
+    pub(super) fn write(
+        &mut self,
+        place: usize,
+        mode: Mode,
+        conditions: Vec<Condition>,
+        details: Vec<(String, String)>,
+    ) {
+        let times = if self.behaves(place, |how| matches!(how, Misbehaviour::WritesTwice)) {
+            2
+        } else {
+            1
+        };
+        for _ in 0..times {
+            let only_accepts = conditions
+                .iter()
+                .all(|condition| condition.kind == "Accepted");
+            let conflict = mode == Mode::Update && !only_accepts && self.conflict(place);
+            self.writes.push(Write {
+                request: self.requests[place].key.clone(),
+                action: Action::Write {
+                    mode,
+                    conditions: conditions.clone(),
+                    details: details.clone(),
+                    conflict,
+                },
+            });
+        }
+        let request = &mut self.requests[place];
+        request.details.extend(details);
+        for condition in conditions {
+            request.set(condition);
+        }
+    }
+
+    fn conflict(&mut self, place: usize) -> bool {
+        let allowed = self.behaviour(place, |how| match how {
+            Misbehaviour::Conflicts(times) => Some(*times),
+            _ => None,
+        });
+        let uid = self.requests[place].uid.clone();
+        let so_far = self.memory.conflicts.entry(uid).or_insert(0);
+        let conflict = *so_far < allowed.unwrap_or(0);
+        *so_far += u32::from(conflict);
+        conflict
+    }
+
+    pub(super) fn delete(&mut self, place: usize) {
+        self.writes.push(Write {
+            request: self.requests[place].key.clone(),
+            action: Action::Delete,
+        });
+    }
+
+    /// Whether the capacity of a request was found and is neither lost nor over.
+    pub(super) fn is_provisioned(&self, place: usize) -> bool {
+        let request = &self.requests[place];
+        request.is(ConditionType::Provisioned)
+            && !request.is(ConditionType::Failed)
+            && !request.is(ConditionType::CapacityRevoked)
+    }
+
+    pub(super) fn places(&self) -> std::ops::Range<usize> {
+        0..self.requests.len()
+    }
+}

@@ -1,0 +1,53 @@
+//! The flavors that were tried and not taken, as the event of a reservation tells them.
+
+use std::collections::BTreeMap;
+
+use super::assign::{Fit, FlavorAttempt};
+
+/// A list by pod set.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RejectedFlavors {
+    sets: Vec<(String, BTreeMap<String, String>)>,
+}
+
+impl RejectedFlavors {
+    /// What follows is about this pod set.
+    pub(super) fn pod_set(&mut self, name: &str) {
+        self.sets.push((name.to_owned(), BTreeMap::new()));
+    }
+
+    /// One flavor was tried. That it fits without borrowing is not told.
+    pub(super) fn tried(&mut self, tried: &FlavorAttempt<'_>) {
+        let mode = match tried.room.fit {
+            Fit::Fits if tried.borrowing == 0 => return,
+            Fit::Fits => "Fit",
+            Fit::Reclaim => "preemptionMode=Reclaim",
+            Fit::Preempt => "preemptionMode=Preempt",
+            Fit::NoCandidates => "preemptionMode=NoCandidates",
+            Fit::No => "NoFit",
+        };
+        let mut parts = vec![mode.to_owned()];
+        if tried.borrowing > 0 {
+            parts.push(format!("borrow={}", tried.borrowing));
+        }
+        parts.extend(tried.reasons.iter().cloned());
+        let name = &tried.flavor.name;
+        let text = format!("{name}({})", parts.join(";"));
+        if let Some((_, flavors)) = self.sets.last_mut() {
+            flavors.insert(name.clone(), text);
+        }
+    }
+
+    /// `main: a(NoFit;why), b(NoFit;why) | other: c(NoFit;why)`, or nothing. The flavors are in
+    /// the order of their names.
+    pub(super) fn text(&self) -> String {
+        let told = self.sets.iter().filter(|(_, flavors)| !flavors.is_empty());
+        let told: Vec<String> = told
+            .map(|(name, flavors)| {
+                let flavors: Vec<&str> = flavors.values().map(String::as_str).collect();
+                format!("{name}: {}", flavors.join(", "))
+            })
+            .collect();
+        told.join(" | ")
+    }
+}

@@ -1,0 +1,208 @@
+//! What changes while a process runs: who leads, parameters, the API that is served.
+
+use std::time::Duration;
+
+use kueue_check::api::{CheckState, PodSet};
+use kueue_check::{AfterAdmission, CheckError, OnFailure, PodSetUpdates, Policy, Request, Verdict};
+use serde_json::json;
+
+use super::deleted::named;
+use super::{MINUTE, SECOND, at};
+use crate::definitions::KueueApi;
+use crate::scenarios::{Depot, Worded};
+use crate::simulation::{CHECK, Cluster, Job, QUEUE};
+
+/// The leader loses the Lease and leads again; one of its jobs ends meanwhile.
+pub(super) async fn lease_regained(cluster: &Cluster) {
+    cluster.submit(Job::new("a"));
+    cluster.submit(Job::new("b"));
+    cluster.expect_admitted("a").await;
+    cluster.expect_admitted("b").await;
+    cluster.advance(MINUTE).await;
+    cluster.depose(3 * MINUTE);
+    cluster.advance(20 * SECOND).await;
+    cluster.complete("a");
+    cluster.expect_finished("a").await;
+    cluster.advance(4 * MINUTE).await;
+    cluster.submit(Job::new("c"));
+    cluster.expect_admitted("c").await;
+}
+
+/// The Lease passes to another replica in the middle of an evaluation.
+pub(super) async fn taken_over(cluster: &Cluster) {
+    cluster.submit(Job::new("train"));
+    cluster
+        .expect("`train` has quota", |c| {
+            c.condition("train", "QuotaReserved")
+        })
+        .await;
+    cluster.advance(Duration::from_secs(5)).await;
+    cluster.depose(2 * MINUTE);
+    cluster.expect_admitted("train").await;
+    cluster.advance(3 * MINUTE).await;
+}
+
+/// The AdmissionCheck refers to other parameters, whose activation hangs once.
+pub(super) async fn switched(cluster: &Cluster) {
+    cluster.submit(Job::new("first"));
+    cluster.expect_message("first", "by day").await;
+    let worded: Worded = cluster.external();
+    worded.hang_once();
+    let other = json!({"spec": {"parameters": {"name": "by-night"}}});
+    cluster.merge(&named("AdmissionCheck", CHECK), &other);
+    // The activation times out after 30 seconds, and is tried again.
+    cluster.advance(5 * MINUTE).await;
+    cluster.submit(Job::new("second"));
+    cluster.expect_admitted("second").await;
+    cluster.expect_message("second", "by night").await;
+}
+
+/// The author's code panics at the parameters of one check; the other check goes on.
+pub(super) async fn panicked(cluster: &Cluster) {
+    cluster.submit(Job::new("first"));
+    cluster.expect_admitted("first").await;
+    let words = named("Word", "words");
+    cluster.merge(&words, &json!({"spec": {"word": "panic"}}));
+    cluster.expect_inactive(CHECK, "").await;
+    cluster.merge(&words, &json!({"spec": {"word": "night"}}));
+    cluster.expect_active(CHECK).await;
+    cluster.submit(Job::new("second"));
+    cluster.expect_admitted("second").await;
+    cluster.expect_message("second", "by night").await;
+}
+
+/// The process dies a moment before the check would object to a running job: the next one must
+/// object too.
+pub(super) async fn objected_anew(cluster: &Cluster) {
+    cluster.submit(Job::new("spender"));
+    cluster.expect_admitted("spender").await;
+    cluster.advance_to("2026-11-21T09:04:59.5Z").await;
+    cluster.crash(0);
+    cluster.expect_without_quota("spender").await;
+    cluster.expect_message("spender", "no money").await;
+}
+
+/// Approves with a node selector.
+pub(super) fn in_zone(request: &Request, zone: &str) -> Result<Verdict, CheckError> {
+    let names = request.workload().pod_sets().iter().map(PodSet::name);
+    let updates = PodSetUpdates::builder()
+        .pod_sets(names, |pods| pods.node_selector("zone", zone))
+        .build()?;
+    Ok(Verdict::ready(format!("in zone {zone}")).with_updates(updates))
+}
+
+/// Two checks send the job to two zones: it must wait, because Kueue would finish it as
+/// FailedToStart.
+pub(super) async fn two_zones(cluster: &Cluster) {
+    cluster.submit(Job::new("train"));
+    let ready = |c: &Cluster, check| c.state_of(check, "train") == Some(CheckState::Ready);
+    cluster
+        .expect("one check has answered", |c| {
+            ready(c, CHECK) || ready(c, "second")
+        })
+        .await;
+    cluster.expect_waiting("train", 5 * MINUTE).await;
+    assert!(!cluster.condition("train", "Finished"), "it is finished");
+    let other = if ready(cluster, CHECK) {
+        "second"
+    } else {
+        CHECK
+    };
+    assert!(!ready(cluster, other), "both are Ready");
+    let message = cluster.message_of(other, "train");
+    assert!(message.contains("zone"), "`{other}` says {message:?}");
+}
+
+/// Kueue is upgraded from 0.14 to a version that serves `v1beta2` only, while a machine is started,
+/// one runs and one is stopping.
+pub(super) async fn upgraded(cluster: &Cluster) {
+    let depot: Depot = cluster.external();
+    cluster.submit(Job::new("runs"));
+    cluster.submit(Job::new("ends"));
+    cluster.expect_admitted("runs").await;
+    cluster.expect_admitted("ends").await;
+    cluster.serve(KueueApi::Both);
+    cluster.advance(2 * MINUTE).await;
+    cluster.complete("ends");
+    cluster.submit(Job::new("starts"));
+    cluster.advance(Duration::from_secs(3)).await;
+    cluster.serve(KueueApi::V1beta2);
+    cluster.expect_admitted("starts").await;
+    cluster
+        .expect("the machine of `ends` is stopped", |_| depot.running() == 2)
+        .await;
+    cluster.advance(5 * MINUTE).await;
+    cluster.submit(Job::new("after"));
+    cluster.expect_admitted("after").await;
+    assert_eq!(depot.running(), 3, "machines");
+}
+
+pub(super) fn stops_two_in_an_hour() -> Policy {
+    Policy {
+        after_admission: Some(AfterAdmission {
+            on_failure: Some(OnFailure::Evict),
+            consecutive: Some(1),
+            max_evictions_per_hour: Some(2),
+        }),
+        ..Policy::default()
+    }
+}
+
+pub(super) fn until_five_past_nine(request: &Request) -> Verdict {
+    if request.now() < at("2026-11-21T09:05:00Z") {
+        return Verdict::ready("there is money").recheck_in(MINUTE);
+    }
+    if request.workload().is_admitted() {
+        return Verdict::retry_now("the money is gone").recheck_in(MINUTE);
+    }
+    Verdict::pending("the money is gone").recheck_in(10 * MINUTE)
+}
+
+/// Four jobs run when the check begins to object to all of them.
+pub(super) async fn objected_to_all(cluster: &Cluster) {
+    let jobs = ["a", "b", "c", "d"];
+    for job in jobs {
+        cluster.submit(Job::new(job));
+    }
+    for job in jobs {
+        cluster.expect_admitted(job).await;
+    }
+    cluster.advance_to("2026-11-21T09:05:00Z").await;
+    let running = |c: &Cluster| jobs.iter().filter(|job| c.is_admitted(job)).count();
+    cluster
+        .expect("a job is stopped", |c| running(c) < jobs.len())
+        .await;
+    // The other two are stopped when the hour is over; where a process died before an eviction that
+    // it had recorded, one is stopped an hour later.
+    cluster.advance(140 * MINUTE).await;
+}
+
+/// Stops the queue and starts it again.
+async fn flap(cluster: &Cluster, job: &str) {
+    let queue = named("ClusterQueue", QUEUE);
+    cluster.merge(&queue, &json!({"spec": {"stopPolicy": "Hold"}}));
+    cluster.expect_without_quota(job).await;
+    cluster.merge(&queue, &json!({"spec": {"stopPolicy": "None"}}));
+    cluster
+        .expect("it has quota again", |c| c.condition(job, "QuotaReserved"))
+        .await;
+}
+
+/// Quota is lost and regained at once whenever the check has written.
+pub(super) async fn flapped(cluster: &Cluster) {
+    cluster.submit(Job::new("train"));
+    for _ in 0..3 {
+        cluster.expect_state("train", CheckState::Ready).await;
+        flap(cluster, "train").await;
+        // Its first answer to the new reservation takes five seconds.
+        cluster.advance(Duration::from_secs(3)).await;
+        flap(cluster, "train").await;
+        cluster.advance(MINUTE).await;
+    }
+    cluster.advance_to("2026-11-21T09:06:00Z").await;
+    flap(cluster, "train").await;
+    cluster.expect_admitted("train").await;
+    cluster.advance(MINUTE).await;
+    cluster.complete("train");
+    cluster.advance(10 * MINUTE).await;
+}

@@ -1,0 +1,397 @@
+//! What the author's check has answered, to compare with what was written.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kueue_check::api::AdmissionCheck;
+use kueue_check::{
+    AdmissionCheckController, BackgroundContext, CheckError, CheckEvent, CheckRequest, Clock,
+    ControllerName, Inactive, ParametersProblem, Policy, ReleaseOutcome, ReleaseReason,
+    Reservation, StateChange, Verdict, Watches, WorkloadEvent,
+};
+
+use crate::explore::Injector;
+
+/// A verdict, as the check gave it.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+///
+/// use kueue_check_sim::{Job, Simulation, simulation::RecordedVerdict};
+///
+/// Simulation::new(|| open).run(async |cluster| {
+///     cluster.submit(Job::new("train"));
+///     cluster.expect_admitted("train").await;
+///     let RecordedVerdict { at, reservation, verdict } = &cluster.verdicts().all()[0];
+///     assert!(reservation.since() <= *at);
+///     assert_eq!((reservation.admission_check(), verdict.message()), ("check", "open"));
+/// });
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordedVerdict {
+    /// When.
+    pub at: Timestamp,
+    /// About which reservation.
+    pub reservation: Reservation,
+    /// What it said.
+    pub verdict: Verdict,
+}
+
+/// All verdicts of a trial, over all crashes.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+///
+/// use std::time::Duration;
+/// use kueue_check_sim::{Job, Simulation};
+///
+/// Simulation::new(|| open).run(async |cluster| {
+///     cluster.submit(Job::new("train"));
+///     cluster.expect_admitted("train").await;
+///     assert_eq!(cluster.verdicts().all().len(), 1);
+///     cluster.crash(0);
+///     cluster.advance(Duration::from_secs(60)).await;
+///     // The process that was started again is asked anew; what the first one said is still here.
+///     assert_eq!(cluster.verdicts().all().len(), 2);
+/// });
+/// ```
+#[derive(Clone, Debug)]
+pub struct VerdictLog {
+    clock: Clock,
+    all: Arc<Mutex<Vec<RecordedVerdict>>>,
+    calls: Arc<Mutex<Vec<AuthorCall>>>,
+    traits: Arc<Mutex<BTreeMap<String, Traits>>>,
+    pauses: Arc<OnceLock<Arc<Injector>>>,
+    process: Arc<Process>,
+}
+
+/// One process of a replica.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) agent: String,
+    /// How many processes the replica had before.
+    pub(crate) life: u64,
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}#{}", self.agent, self.life)
+    }
+}
+
+/// What a check says about itself, as far as invariants depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Traits {
+    /// How many running jobs it may stop in an hour.
+    pub(crate) evictions: u32,
+    /// Whether a Ready holds for later reservations too.
+    pub(crate) outlives: bool,
+}
+
+/// What of the author's code was called.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+///
+/// use kueue_check_sim::{Job, Simulation, simulation::CallKind};
+///
+/// Simulation::new(|| open).run(async |cluster| {
+///     cluster.submit(Job::new("train"));
+///     cluster.expect_admitted("train").await;
+///     let kinds: Vec<CallKind> = cluster.verdicts().calls().iter().map(|call| call.kind).collect();
+///     assert_eq!(kinds, [CallKind::Activate, CallKind::Evaluate]);
+/// });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallKind {
+    /// [`evaluate`](AdmissionCheckController::evaluate).
+    Evaluate,
+    /// [`release`](AdmissionCheckController::release).
+    Release,
+    /// [`activate`](AdmissionCheckController::activate).
+    Activate,
+}
+
+impl fmt::Display for CallKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Evaluate => "evaluate",
+            Self::Release => "release",
+            Self::Activate => "activate",
+        })
+    }
+}
+
+/// One call of the author's code, from its beginning to its end.
+///
+/// ```
+/// use std::time::Duration;
+/// use kueue_check::Verdict;
+/// use kueue_check_sim::{Job, Simulation, scenarios::Scripted};
+///
+/// let slow = || Scripted::new(|_| Ok(Verdict::ready("slow"))).latency(|_| Duration::from_secs(20));
+/// Simulation::new(slow).run(async |cluster| {
+///     cluster.submit(Job::new("train"));
+///     cluster.advance(Duration::from_secs(10)).await;
+///     let calls = cluster.verdicts().calls();
+///     let call = calls.last().expect("it was called");
+///     assert_eq!((call.process.as_str(), call.admission_check.as_str()), ("check-0#0", "check"));
+///     assert_eq!(call.ended, None); // it still takes its time, or its process was stopped
+/// });
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct AuthorCall {
+    /// Which process called: the replica, and how many processes it had before, as in `check-0#2`.
+    pub process: String,
+    /// What was called.
+    pub kind: CallKind,
+    /// For which AdmissionCheck.
+    pub admission_check: String,
+    /// For which reservation; `None` for an activation.
+    pub reservation: Option<Reservation>,
+    /// When it began.
+    pub began: Timestamp,
+    /// When it ended, or was dropped; `None` if it has not yet.
+    pub ended: Option<Timestamp>,
+}
+
+impl AuthorCall {
+    /// The replica, without the number of its process.
+    pub fn agent(&self) -> &str {
+        self.process
+            .split_once('#')
+            .map_or(&self.process, |(agent, _)| agent)
+    }
+}
+
+impl VerdictLog {
+    pub(super) fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            all: Arc::default(),
+            calls: Arc::default(),
+            traits: Arc::default(),
+            pauses: Arc::default(),
+            process: Arc::default(),
+        }
+    }
+
+    /// The verdicts so far, oldest first.
+    pub fn all(&self) -> Vec<RecordedVerdict> {
+        lock(&self.all).clone()
+    }
+
+    /// The calls of the author's code so far, in the order in which they began.
+    pub fn calls(&self) -> Vec<AuthorCall> {
+        lock(&self.calls).clone()
+    }
+
+    /// What the checks say about themselves, by controller name.
+    pub(super) fn traits(&self) -> BTreeMap<String, Traits> {
+        lock(&self.traits).clone()
+    }
+
+    /// Who says when a process stands still.
+    pub(super) fn pauses_of(&self, injector: &Arc<Injector>) {
+        drop(self.pauses.set(Arc::clone(injector)));
+    }
+
+    /// The same, for the checks of one process.
+    pub(super) fn of(&self, process: Process) -> Self {
+        Self {
+            process: Arc::new(process),
+            ..self.clone()
+        }
+    }
+
+    /// `check`, with its verdicts written down here.
+    pub(super) fn wrap<C: AdmissionCheckController>(&self, check: C) -> RecordingCheck<C> {
+        let after = check.policy().after_admission.unwrap_or_default();
+        let traits = Traits {
+            evictions: after.max_evictions_per_hour.unwrap_or(EVICTIONS),
+            outlives: check.outlives_reservation(),
+        };
+        lock(&self.traits).insert(check.controller_name().to_string(), traits);
+        RecordingCheck {
+            check,
+            answers: self.clone(),
+        }
+    }
+
+    fn begin(&self, kind: CallKind, check: &str, reservation: Option<&Reservation>) -> Running {
+        let mut calls = lock(&self.calls);
+        calls.push(AuthorCall {
+            process: self.process.to_string(),
+            kind,
+            admission_check: check.to_owned(),
+            reservation: reservation.cloned(),
+            began: self.clock.now(),
+            ended: None,
+        });
+        Running {
+            answers: self.clone(),
+            at: calls.len() - 1,
+        }
+    }
+
+    /// Waits while the process stands still.
+    async fn awake(&self) {
+        while let Some(rest) = self
+            .pauses
+            .get()
+            .and_then(|injector| injector.paused_for(&self.process.agent))
+        {
+            tokio::time::sleep(rest).await;
+        }
+    }
+}
+
+/// The default of `maxEvictionsPerHour`.
+const EVICTIONS: u32 = 10;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A call that has not ended yet; it ends when this is dropped.
+struct Running {
+    answers: VerdictLog,
+    at: usize,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let now = self.answers.clock.now();
+        if let Some(call) = lock(&self.answers.calls).get_mut(self.at) {
+            call.ended = Some(now);
+        }
+    }
+}
+
+/// A check whose verdicts are written down.
+pub(super) struct RecordingCheck<C> {
+    check: C,
+    answers: VerdictLog,
+}
+
+impl<C: AdmissionCheckController> AdmissionCheckController for RecordingCheck<C> {
+    type Parameters = C::Parameters;
+
+    fn controller_name(&self) -> ControllerName {
+        self.check.controller_name()
+    }
+
+    async fn evaluate(&self, request: CheckRequest<C::Parameters>) -> Result<Verdict, CheckError> {
+        let reservation = request.reservation().clone();
+        let name = reservation.admission_check();
+        let _running = self
+            .answers
+            .begin(CallKind::Evaluate, name, Some(&reservation));
+        let verdict = self.check.evaluate(request).await;
+        self.answers.awake().await;
+        if let Ok(verdict) = &verdict {
+            lock(&self.answers.all).push(RecordedVerdict {
+                at: self.answers.clock.now(),
+                reservation: reservation.clone(),
+                verdict: verdict.clone(),
+            });
+        }
+        verdict
+    }
+
+    async fn activate(
+        &self,
+        check: &AdmissionCheck,
+        parameters: &Arc<C::Parameters>,
+    ) -> Result<(), Inactive> {
+        let _running = self.answers.begin(CallKind::Activate, check.name(), None);
+        let activated = self.check.activate(check, parameters).await;
+        self.answers.awake().await;
+        activated
+    }
+
+    async fn release(
+        &self,
+        reservation: &Reservation,
+        why: ReleaseReason,
+    ) -> Result<ReleaseOutcome, CheckError> {
+        let name = reservation.admission_check();
+        let _running = self
+            .answers
+            .begin(CallKind::Release, name, Some(reservation));
+        let released = self.check.release(reservation, why).await;
+        self.answers.awake().await;
+        released
+    }
+
+    fn unreleased_reservations(
+        &self,
+    ) -> impl Future<Output = Result<Vec<Reservation>, CheckError>> + Send {
+        self.check.unreleased_reservations()
+    }
+
+    fn watches(&self) -> Watches {
+        self.check.watches()
+    }
+
+    fn observe(&self, seen: WorkloadEvent<'_>) {
+        self.check.observe(seen);
+    }
+
+    async fn background(&self, context: BackgroundContext) {
+        self.check.background(context).await;
+    }
+
+    fn metrics(&self) -> String {
+        self.check.metrics()
+    }
+
+    fn definitions(&self) -> Vec<CustomResourceDefinition> {
+        self.check.definitions()
+    }
+
+    fn policy(&self) -> Policy {
+        self.check.policy()
+    }
+
+    fn annotations(&self) -> Vec<String> {
+        self.check.annotations()
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        self.check.timeout()
+    }
+
+    fn outlives_reservation(&self) -> bool {
+        self.check.outlives_reservation()
+    }
+
+    fn releases_at_eviction(&self) -> bool {
+        self.check.releases_at_eviction()
+    }
+
+    fn on_parameters_unavailable(&self, problem: &ParametersProblem<'_>) -> Option<String> {
+        self.check.on_parameters_unavailable(problem)
+    }
+
+    fn state_change_event(&self, change: &StateChange<'_>) -> CheckEvent {
+        self.check.state_change_event(change)
+    }
+
+    fn permissions(&self) -> Vec<PolicyRule> {
+        self.check.permissions()
+    }
+
+    fn namespace_permissions(&self) -> Vec<PolicyRule> {
+        self.check.namespace_permissions()
+    }
+}

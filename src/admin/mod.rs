@@ -1,0 +1,196 @@
+//! The admin endpoint, and the probes of the kubelet.
+//!
+//! | path | what |
+//! | --- | --- |
+//! | `/livez` | whether the runtime's loop turns |
+//! | `/readyz` | what keeps the process from being ready, a line each: which watch is not synced, since when, its last error; the lease; Kueue's API |
+//! | `/metrics` | OpenMetrics, labelled by AdmissionCheck and never by Workload; and the memory of the process |
+//! | `/diagnostics` | JSON: versions, AdmissionChecks and their parameters' generation, queue, lease, watches, what the checks answered lately |
+//!
+//! [`router`] has them all: they name Workloads of all namespaces, so an [`Endpoint`] serves them over TLS
+//! to users with the right. [`probes`] has the first two, without reasons, for a port of their own. Neither
+//! shows parameters or credentials.
+
+mod access;
+mod certificates;
+mod endpoint;
+mod process;
+
+use std::io;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tokio::net::TcpListener;
+
+pub use certificates::{CertificateError, Certificates};
+pub use endpoint::Endpoint;
+
+use crate::runtime::{RuntimeHandle, followed_by};
+
+/// The endpoint's routes, to be served by itself or beside the author's own.
+///
+/// ```
+/// # use axum::{Router, body::{Body, to_bytes}, http::Request, routing::get};
+/// # use kueue_check::{Clock, Verdict, admission_check, runtime::Runtime, admin::router};
+/// # use kueue_check_sim::apiserver::ApiServer;
+/// # use tower::ServiceExt;
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = ApiServer::new(Clock::system()).client();
+/// # let runtime = Runtime::builder(client).check(open).build()?;
+/// let routes = Router::new().route("/prices", get(|| async { "12.5\n" })).merge(router(runtime.handle()));
+/// # tokio::spawn(runtime.run(std::future::pending()));
+/// # tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+/// // On a cluster without Kueue:
+/// let answer = routes.oneshot(Request::get("/readyz").body(Body::empty())?).await?;
+/// assert_eq!(answer.status(), 503);
+/// let said = to_bytes(answer.into_body(), 10_000).await?;
+/// assert_eq!(said, "kueue: Kueue is not installed: the API server does not serve the group kueue.x-k8s.io\n");
+/// # Ok(()) }
+/// ```
+pub fn router(runtime: RuntimeHandle) -> Router {
+    Router::new()
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .route("/diagnostics", get(diagnostics))
+        .with_state(runtime)
+}
+
+/// The routes of the kubelet's probes, which everybody on the network may ask: `/livez`, and `/readyz`
+/// without reasons.
+///
+/// ```
+/// # use axum::{body::{Body, to_bytes}, http::Request};
+/// # use kueue_check::{Clock, Verdict, admission_check, runtime::Runtime, serve::probes};
+/// # use kueue_check_sim::apiserver::ApiServer;
+/// # use tower::ServiceExt;
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = ApiServer::new(Clock::system()).client();
+/// # let runtime = Runtime::builder(client).check(open).build()?;
+/// let routes = probes(runtime.handle());
+/// # tokio::spawn(runtime.run(std::future::pending()));
+/// # tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+/// let answer = routes.clone().oneshot(Request::get("/readyz").body(Body::empty())?).await?;
+/// assert_eq!(answer.status(), 503);
+/// assert_eq!(to_bytes(answer.into_body(), 10_000).await?, "not ready\n");
+/// let answer = routes.oneshot(Request::get("/metrics").body(Body::empty())?).await?;
+/// assert_eq!(answer.status(), 404);
+/// # Ok(()) }
+/// ```
+pub fn probes(runtime: RuntimeHandle) -> Router {
+    let ready = async |State(runtime): State<RuntimeHandle>| {
+        if runtime.problems().is_empty() {
+            (StatusCode::OK, "ok\n")
+        } else {
+            (StatusCode::SERVICE_UNAVAILABLE, "not ready\n")
+        }
+    };
+    Router::new()
+        .route("/livez", get(livez))
+        .route("/readyz", get(ready))
+        .with_state(runtime)
+}
+
+/// Serves every route on `listener`, for ever, to everybody who can connect and without encryption: for
+/// tests and for a listener on loopback. In a pod use an [`Endpoint`] that is [secure](Endpoint::secure).
+///
+/// ```
+/// # use kueue_check::{Clock, Verdict, admission_check, runtime::Runtime, admin::serve};
+/// # use kueue_check_sim::apiserver::ApiServer;
+/// # use std::io::{Read, Write};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+/// # fn get(address: std::net::SocketAddr, path: &str) -> std::io::Result<String> {
+/// #     let mut stream = std::net::TcpStream::connect(address)?;
+/// #     write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
+/// #     let mut answer = String::new();
+/// #     stream.read_to_string(&mut answer)?;
+/// #     Ok(answer)
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = ApiServer::with_definitions(Clock::system(), kueue_check_sim::definitions::kueue());
+/// # let client = server.client();
+/// # let runtime = Runtime::builder(client).check(open).build()?;
+/// let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+/// let address = listener.local_addr()?;
+/// tokio::spawn(serve(listener, runtime.handle()));
+/// tokio::spawn(runtime.run(std::future::pending()));
+/// let answer = tokio::task::spawn_blocking(move || get(address, "/livez")).await??;
+/// assert!(answer.starts_with("HTTP/1.0 200 OK") && answer.ends_with("\r\n\r\nok\n"), "{answer}");
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// As [`Endpoint::serve`].
+pub async fn serve(listener: TcpListener, runtime: RuntimeHandle) -> io::Result<()> {
+    Endpoint::new(router(runtime)).serve(listener).await
+}
+
+async fn livez(State(runtime): State<RuntimeHandle>) -> (StatusCode, &'static str) {
+    if runtime.is_alive().await {
+        (StatusCode::OK, "ok\n")
+    } else {
+        (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the runtime's loop does not turn\n",
+        )
+    }
+}
+
+async fn readyz(State(runtime): State<RuntimeHandle>) -> (StatusCode, String) {
+    let problems = runtime.problems();
+    if problems.is_empty() {
+        return (StatusCode::OK, "ok\n".to_owned());
+    }
+    let lines = problems.into_iter().map(|problem| problem + "\n").collect();
+    (StatusCode::SERVICE_UNAVAILABLE, lines)
+}
+
+async fn metrics(State(runtime): State<RuntimeHandle>) -> Response {
+    let text = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let all = followed_by(runtime.metrics().await, &process::text());
+    ([(header::CONTENT_TYPE, text)], all).into_response()
+}
+
+/// Every metric of `/metrics` that does not depend on the check, in the OpenMetrics text format, with one made-up sample each: to write documents from, and to compare
+/// the names in a dashboard or an alert with.
+///
+/// ```
+/// assert!(kueue_check::admin::every_metric().contains("kueue_check_verdicts_total{check="));
+/// ```
+pub fn every_metric() -> String {
+    followed_by(crate::runtime::sample_metrics(), &process::sample(0))
+}
+
+async fn diagnostics(State(runtime): State<RuntimeHandle>) -> Response {
+    match runtime.diagnostics().await {
+        Some(diagnostics) => axum::Json(diagnostics).into_response(),
+        None => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the runtime has no session: see /readyz\n",
+        )
+            .into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_of_the_process_stands_before_the_end() {
+        let text = every_metric();
+        assert!(
+            text.ends_with("\nprocess_resident_memory_bytes 0\n# EOF\n"),
+            "{text}"
+        );
+        assert_eq!(text.matches("# EOF").count(), 1);
+    }
+}

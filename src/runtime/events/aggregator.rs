@@ -1,0 +1,296 @@
+//! What has been told lately: repetitions, and what one object may have told about it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::events::v1::{Event, EventSeries};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::ObjectMeta;
+use tokio::time::Instant;
+
+use super::{EventRecord, Regarding};
+
+/// For how long an equal event is a repetition, and how many are remembered.
+const REPETITION: Duration = Duration::from_mins(10);
+const REMEMBERED: usize = 1024;
+/// How many different events one object may have at once, and how soon it may have one more.
+const BURST: u32 = 20;
+const REFILL: Duration = Duration::from_secs(30);
+
+/// What has been told lately.
+pub(super) struct EventAggregator {
+    controller: String,
+    instance: String,
+    entries: BTreeMap<Key, Entry>,
+    /// Keys in the order in which they were entered, to forget the oldest.
+    order: VecDeque<Key>,
+    allowances: BTreeMap<Regarding, TokenBucket>,
+    written: u64,
+}
+
+type Key = (Regarding, &'static str, String);
+
+struct Entry {
+    name: String,
+    first: Instant,
+    count: i32,
+}
+
+/// A bucket of tokens for one object.
+struct TokenBucket {
+    tokens: u32,
+    filled: Instant,
+}
+
+pub(super) enum Aggregation {
+    New(Box<Event>),
+    Repeated {
+        namespace: String,
+        name: String,
+        series: EventSeries,
+    },
+    /// A repetition that need not be sent yet.
+    Deduplicated,
+    RateLimited,
+}
+
+impl EventAggregator {
+    pub(super) fn new(controller: &str, instance: &str) -> Self {
+        // The API allows 128 bytes for the instance.
+        let instance = instance.chars().take(128).collect();
+        Self {
+            controller: controller.to_owned(),
+            instance,
+            entries: BTreeMap::new(),
+            order: VecDeque::new(),
+            allowances: BTreeMap::new(),
+            written: 0,
+        }
+    }
+
+    pub(super) fn aggregate(
+        &mut self,
+        told: &EventRecord,
+        now: Instant,
+        stamp: Timestamp,
+    ) -> Aggregation {
+        let key = (told.regarding.clone(), told.reason, told.note.to_string());
+        if let Some(entry) = self
+            .entries
+            .get_mut(&key)
+            .filter(|entry| now.duration_since(entry.first) < REPETITION)
+        {
+            entry.count = entry.count.saturating_add(1);
+            // Sent at 2, 4, 8, …: a thousand repetitions are ten requests.
+            if entry.count.count_ones() != 1 {
+                return Aggregation::Deduplicated;
+            }
+            let series = EventSeries {
+                count: entry.count,
+                last_observed_time: MicroTime(stamp),
+            };
+            return Aggregation::Repeated {
+                namespace: namespace(&told.regarding),
+                name: entry.name.clone(),
+                series,
+            };
+        }
+        if !self.allow(&told.regarding, now) {
+            return Aggregation::RateLimited;
+        }
+        self.written += 1;
+        let name = event_name(&told.regarding.name, stamp, self.written);
+        self.remember(
+            key,
+            Entry {
+                name: name.clone(),
+                first: now,
+                count: 1,
+            },
+        );
+        Aggregation::New(Box::new(self.event(told, name, stamp)))
+    }
+
+    fn allow(&mut self, regarding: &Regarding, now: Instant) -> bool {
+        if self.allowances.len() >= REMEMBERED {
+            self.allowances
+                .retain(|_, allowance| now.duration_since(allowance.filled) < REFILL * BURST);
+        }
+        let allowance = self
+            .allowances
+            .entry(regarding.clone())
+            .or_insert(TokenBucket {
+                tokens: BURST,
+                filled: now,
+            });
+        let refills =
+            u32::try_from(now.duration_since(allowance.filled).as_secs() / REFILL.as_secs())
+                .unwrap_or(BURST);
+        if refills > 0 {
+            allowance.tokens = allowance.tokens.saturating_add(refills).min(BURST);
+            allowance.filled = now;
+        }
+        let allowed = allowance.tokens > 0;
+        allowance.tokens = allowance.tokens.saturating_sub(1);
+        allowed
+    }
+
+    fn remember(&mut self, key: Key, entry: Entry) {
+        if self.entries.insert(key.clone(), entry).is_none() {
+            self.order.push_back(key);
+        }
+        while self.entries.len() > REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.entries.remove(&oldest);
+        }
+    }
+
+    fn event(&self, told: &EventRecord, name: String, stamp: Timestamp) -> Event {
+        let Regarding {
+            kind,
+            namespace: own,
+            name: object,
+            uid,
+            version,
+        } = &told.regarding;
+        Event {
+            metadata: ObjectMeta {
+                name: Some(name),
+                namespace: Some(namespace(&told.regarding)),
+                ..ObjectMeta::default()
+            },
+            event_time: Some(MicroTime(stamp)),
+            reporting_controller: Some(self.controller.clone()),
+            reporting_instance: Some(self.instance.clone()),
+            type_: Some(if told.warning { "Warning" } else { "Normal" }.to_owned()),
+            reason: Some(told.reason.to_owned()),
+            action: Some(told.action.to_owned()),
+            note: Some(told.note.to_string()),
+            regarding: Some(ObjectReference {
+                api_version: Some(format!("{}/{version}", crate::api::GROUP)),
+                kind: Some((*kind).to_owned()),
+                namespace: own.clone(),
+                name: Some(object.clone()),
+                uid: Some(uid.to_string()),
+                ..ObjectReference::default()
+            }),
+            ..Event::default()
+        }
+    }
+}
+
+/// Events about objects without a namespace stand in `default`, as those of Kubernetes itself.
+fn namespace(regarding: &Regarding) -> String {
+    regarding
+        .namespace
+        .clone()
+        .unwrap_or_else(|| "default".to_owned())
+}
+
+/// Unique, and at most 253 characters.
+fn event_name(object: &str, stamp: Timestamp, number: u64) -> String {
+    let unique = format!(".{:x}.{number:x}", stamp.as_nanosecond());
+    let object: String = object.chars().take(253 - unique.len()).collect();
+    format!("{}{unique}", object.trim_end_matches(['.', '-']))
+}
+
+/// Something about a Workload.
+#[cfg(test)]
+pub(super) fn told(name: &str, note: &str, warning: bool) -> EventRecord {
+    use crate::api::{ApiVersion, Uid};
+    let uid = Uid::new(name);
+    let reservation = crate::check::Reservation::new("ns", name, uid, "c", Timestamp::UNIX_EPOCH);
+    EventRecord {
+        regarding: Regarding::workload(&reservation, ApiVersion::V1beta2),
+        warning,
+        reason: "CheckReady",
+        action: "Check",
+        note: note.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn regarding(name: &str, note: &str) -> EventRecord {
+        told(name, note, false)
+    }
+
+    fn enter(book: &mut EventAggregator, told: &EventRecord) -> String {
+        match book.aggregate(
+            told,
+            Instant::now(),
+            "2026-11-21T09:00:00Z".parse().unwrap(),
+        ) {
+            Aggregation::New(event) => format!("new {}", event.note.unwrap()),
+            Aggregation::Repeated { series, .. } => format!("repeated {}", series.count),
+            Aggregation::Deduplicated => "counted".to_owned(),
+            Aggregation::RateLimited => "too many".to_owned(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn repetitions_become_one_event_that_is_rarely_updated() {
+        let mut book = EventAggregator::new("example.com/c", "pod-1");
+        let said: Vec<String> = (0..8)
+            .map(|_| enter(&mut book, &regarding("w", "ok")))
+            .collect();
+        assert_eq!(
+            said,
+            [
+                "new ok",
+                "repeated 2",
+                "counted",
+                "repeated 4",
+                "counted",
+                "counted",
+                "counted",
+                "repeated 8"
+            ]
+        );
+        assert_eq!(enter(&mut book, &regarding("w", "other")), "new other");
+        tokio::time::advance(REPETITION).await;
+        assert_eq!(enter(&mut book, &regarding("w", "ok")), "new ok");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_object_cannot_flood_the_events() {
+        let mut book = EventAggregator::new("example.com/c", "pod-1");
+        let limited = (0..100)
+            .filter(|n| enter(&mut book, &regarding("w", &n.to_string())) == "too many")
+            .count();
+        assert_eq!(limited, 80);
+        assert_eq!(
+            enter(&mut book, &regarding("other", "ok")),
+            "new ok",
+            "others may"
+        );
+        tokio::time::advance(REFILL).await;
+        assert_eq!(enter(&mut book, &regarding("w", "later")), "new later");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_remembered_is_bounded() {
+        let mut book = EventAggregator::new("example.com/c", "pod-1");
+        for n in 0..5000 {
+            enter(&mut book, &regarding(&format!("w{n}"), "ok"));
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        assert!(
+            book.entries.len() <= REMEMBERED
+                && book.order.len() <= REMEMBERED
+                && book.allowances.len() <= REMEMBERED
+        );
+    }
+
+    #[test]
+    fn names_are_unique_and_fit() {
+        let name = event_name(&"w".repeat(253), "2026-11-21T09:00:00Z".parse().unwrap(), 7);
+        assert_eq!(name.len(), 253);
+        assert!(name.ends_with(".7"));
+    }
+}

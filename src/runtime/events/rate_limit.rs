@@ -1,0 +1,41 @@
+//! How fast events are sent.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Ten in a second, and twenty more after a rest.
+const INTERVAL: Duration = Duration::from_millis(100);
+const AT_ONCE: u32 = 20;
+
+/// Turns, one each [`INTERVAL`]; those that were not taken are kept, up to [`AT_ONCE`].
+#[derive(Debug, Default)]
+pub(super) struct RateLimiter {
+    /// When the turns that have been given out will have passed.
+    next: Option<Instant>,
+}
+
+impl RateLimiter {
+    /// Takes the next turn; how long it is until then.
+    pub(super) fn wait(&mut self, now: Instant) -> Duration {
+        let next = self.next.map_or(now, |next| next.max(now)) + INTERVAL;
+        self.next = Some(next);
+        (next - INTERVAL * AT_ONCE).saturating_duration_since(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn twenty_at_once_and_then_one_each_tenth_of_a_second() {
+        let (mut pace, now) = (RateLimiter::default(), Instant::now());
+        let waits: Vec<u128> = (0..23).map(|_| pace.wait(now).as_millis()).collect();
+        assert!(waits[..20].iter().all(|wait| *wait == 0), "{waits:?}");
+        assert_eq!(waits[20..], [100, 200, 300]);
+        // What was given out has passed in 2.3 s.
+        let later = now + Duration::from_millis(2300);
+        assert_eq!(pace.wait(later).as_millis(), 0);
+    }
+}

@@ -1,0 +1,79 @@
+//! The periodic comparison of the cache of Workloads with the API server.
+//!
+//! A watch shows every change, so this should find nothing. Where it does find something, because
+//! an event was lost, the Workload heals within the interval.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use kube::api::ListParams;
+use kube::{Api, Client};
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use super::sources::{HOLDS_QUOTA, PAGE};
+use super::{InformerEvent, RESYNC, brief};
+use crate::api::{Projection, ServedApi, Uid, WorkloadObject};
+
+/// Between two pages.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Lists the Workloads with quota each half hour, page by page, and sends what it finds.
+pub(crate) async fn compare(
+    client: Client,
+    served: ServedApi,
+    annotations: BTreeSet<String>,
+    term: u64,
+    to: mpsc::Sender<InformerEvent>,
+) {
+    let api = Api::<WorkloadObject>::all_with(client, &served.version);
+    let mut projection = Projection::new(annotations);
+    loop {
+        sleep(RESYNC).await;
+        match list(&api, served, &mut projection, term, &to).await {
+            Ok(named) => {
+                if to
+                    .send(InformerEvent::Compared { named, term })
+                    .await
+                    .is_err()
+                {
+                    return;
+                }
+            }
+            // The watch says what is wrong; the next comparison is soon enough.
+            Err(error) => tracing::debug!(error = brief(&error), "cannot compare Workloads"),
+        }
+    }
+}
+
+/// Sends each Workload with quota, and returns which there are.
+async fn list(
+    api: &Api<WorkloadObject>,
+    served: ServedApi,
+    projection: &mut Projection,
+    term: u64,
+    to: &mpsc::Sender<InformerEvent>,
+) -> kube::Result<BTreeSet<Uid>> {
+    let mut pages = ListParams::default().limit(PAGE);
+    if served.selects_reserved {
+        pages = pages.fields(HOLDS_QUOTA);
+    }
+    let mut named = BTreeSet::new();
+    loop {
+        let page = api.list(&pages).await?;
+        for object in page.items {
+            let workload = projection.project(object);
+            if !workload.holds_quota() {
+                continue;
+            }
+            named.insert(workload.uid().clone());
+            // A receiver that is gone is noticed by the caller.
+            let _ = to.send(InformerEvent::Compare { workload, term }).await;
+        }
+        pages.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+        if pages.continue_token.is_none() {
+            return Ok(named);
+        }
+        sleep(PAUSE).await;
+    }
+}

@@ -1,0 +1,276 @@
+//! What comes in: one task for each watch, one channel to the manager.
+//!
+//! kube's `watcher` does the watching. This closes what it leaves open: a refused selector, a 410 in answer to a watch (not inside one), requests that hang,
+//! errors without a pause between them. Streaming lists are not used, so they need no fallback; objects cannot fail to decode.
+
+mod compare;
+mod discovery;
+mod sources;
+mod stale_verdicts;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use kube::runtime::watcher::{self, Event};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+
+use super::backoff::Backoff;
+use super::connection::retry_after;
+use super::health::WatchHealth;
+use super::metrics::{Metrics, WatchLabels};
+use crate::api::{AdmissionCheck, ResourceFlavor, ServedApi, Uid, Workload};
+use crate::check::Trigger;
+
+pub(crate) use compare::compare;
+pub(crate) use discovery::{find_served, watch_served_api};
+#[cfg(feature = "cli")]
+pub(crate) use sources::parameters_resource;
+pub(crate) use sources::{
+    CheckSource, FlavorSource, ParametersSource, Revision, StoredParameters, TriggerSource,
+    WorkloadSource,
+};
+pub(crate) use stale_verdicts::scan_stale_verdicts;
+
+/// Something that came in.
+#[derive(Debug)]
+pub(crate) enum InformerEvent {
+    Checks(Event<AdmissionCheck>),
+    /// `selected` says that only Workloads with quota are sent, so that a deletion may be a loss of quota;
+    /// `term` which watch sent it.
+    Workloads {
+        event: Event<Workload>,
+        selected: bool,
+        term: u64,
+    },
+    /// A Workload without quota on which an answer stands, seen by the search of this term.
+    StaleVerdict {
+        workload: Workload,
+        term: u64,
+    },
+    Flavors(Event<ResourceFlavor>),
+    /// Parameters of the kind with this number.
+    Parameters {
+        kind: usize,
+        event: Event<StoredParameters>,
+    },
+    /// The kind with this number is not served, or may not be read.
+    ParametersFailed {
+        kind: usize,
+        failure: Failure,
+    },
+    /// A wake-up for the check with this number.
+    Trigger {
+        check: usize,
+        wake: Trigger,
+    },
+    /// A Workload with quota, from a list that is read beside the watch.
+    Compare {
+        workload: Workload,
+        term: u64,
+    },
+    /// That list is complete, and named these.
+    Compared {
+        named: BTreeSet<Uid>,
+        term: u64,
+    },
+    /// How Kueue's API is served, which is not as it was.
+    Served(ServedApi),
+}
+
+/// Why a watch fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// The API server's answer; 0 when there was none.
+    pub(crate) code: u16,
+    pub(crate) message: String,
+}
+
+/// Something that can be watched.
+pub(crate) trait Source: Send {
+    /// What comes of it.
+    type Item: Send + 'static;
+
+    /// Begins from the start.
+    fn start(
+        &mut self,
+    ) -> impl Future<Output = kube::Result<BoxStream<'static, watcher::Result<Event<Self::Item>>>>> + Send;
+
+    /// What an event becomes. `None` says nothing to the manager.
+    fn incoming(&mut self, event: Event<Self::Item>) -> Option<InformerEvent>;
+
+    /// Whether its list is read again from time to time.
+    fn resyncs(&self) -> bool {
+        true
+    }
+
+    /// What a failure becomes, and what is done about it.
+    fn failed(&mut self, failure: &Failure) -> (Option<InformerEvent>, WatchRecovery) {
+        let _ = failure;
+        (None, WatchRecovery::Resume)
+    }
+}
+
+/// What is done about a failure, after a pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WatchRecovery {
+    /// Go on.
+    Resume,
+    /// Begin from the start.
+    Relist,
+}
+
+/// The first and the largest pause between failures.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+
+/// How long a watch must go without a failure until its delays begin small again. A list that is
+/// tried again begins with an event, which is no success.
+const QUIET: Duration = Duration::from_mins(2);
+
+/// How often everything is compared with the API server, although nothing seems to have been
+/// missed.
+pub(crate) const RESYNC: Duration = Duration::from_mins(30);
+
+/// Watches `source` for ever.
+pub(crate) async fn watch<S: Source>(
+    mut source: S,
+    health: WatchHealth,
+    metrics: std::sync::Arc<Metrics>,
+    seed: u64,
+    to: mpsc::Sender<InformerEvent>,
+) {
+    let backoff = Backoff::new(BACKOFF.0, BACKOFF.1, seed);
+    let key = crate::api::digest(health.name());
+    let labels = WatchLabels {
+        watch: health.name().to_owned(),
+    };
+    let mut failures = 0;
+    let mut last_failure: Option<Instant> = None;
+    loop {
+        let mut stream = match source.start().await {
+            Ok(stream) => stream,
+            Err(error) => {
+                futures::stream::once(async { Err(watcher::Error::InitialListFailed(error)) })
+                    .boxed()
+            }
+        };
+        let resync = source.resyncs().then(|| Instant::now() + RESYNC);
+        let mut synced = false;
+        while let Some(item) = next(&mut stream, resync.filter(|_| synced)).await {
+            let error = match item {
+                Ok(event) => {
+                    match event {
+                        Event::Init => synced = false,
+                        Event::InitDone => synced = true,
+                        _ => {}
+                    }
+                    record_progress(&health, &event);
+                    if let Some(incoming) = source.incoming(event)
+                        && to.send(incoming).await.is_err()
+                    {
+                        return;
+                    }
+                    continue;
+                }
+                Err(error) => error,
+            };
+            if last_failure.is_none_or(|at| at.elapsed() > QUIET) {
+                failures = 0;
+            }
+            last_failure = Some(Instant::now());
+            failures += 1;
+            metrics.watch_errors.get_or_create(&labels).inc();
+            let failure = Failure::from(&error);
+            health.failed(failure.message.clone());
+            tracing::debug!(
+                watch = health.name(),
+                error = failure.message,
+                "a watch failed and is tried again"
+            );
+            let (incoming, reaction) = source.failed(&failure);
+            if let Some(incoming) = incoming
+                && to.send(incoming).await.is_err()
+            {
+                return;
+            }
+            let pause = pause_in(&error)
+                .unwrap_or_default()
+                .max(backoff.delay(failures, key));
+            tokio::time::sleep(pause.min(BACKOFF.1)).await;
+            // From a version that is gone kube would ask for the same again, for ever.
+            if reaction == WatchRecovery::Relist || is_expired_at_start(&error) {
+                break;
+            }
+        }
+    }
+}
+
+/// The next item; `None` when it is time to list everything again.
+async fn next<T>(stream: &mut BoxStream<'static, T>, resync: Option<Instant>) -> Option<T> {
+    match resync {
+        Some(at) => timeout_at(at, stream.next()).await.ok().flatten(),
+        None => stream.next().await,
+    }
+}
+
+fn record_progress<T>(health: &WatchHealth, event: &Event<T>) {
+    match event {
+        Event::Init => health.unsynced(),
+        Event::InitDone => health.synced(),
+        _ => health.record_activity(),
+    }
+}
+
+/// An HTTP 410 in answer to a watch, as a proxy or an aggregated server may send it. The API server itself says it inside the watch, where kube handles it.
+fn is_expired_at_start(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
+}
+
+fn pause_in(error: &watcher::Error) -> Option<Duration> {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => retry_after(error),
+        watcher::Error::WatchError(status) if status.code == 429 => status
+            .details
+            .as_ref()
+            .map(|details| Duration::from_secs(details.retry_after_seconds.into())),
+        _ => None,
+    }
+}
+
+impl From<&watcher::Error> for Failure {
+    fn from(error: &watcher::Error) -> Self {
+        let code = match error {
+            watcher::Error::InitialListFailed(kube::Error::Api(status))
+            | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+            | watcher::Error::WatchFailed(kube::Error::Api(status))
+            | watcher::Error::WatchError(status) => status.code,
+            _ => 0,
+        };
+        let message = match error {
+            watcher::Error::InitialListFailed(error) => format!("list: {}", brief(error)),
+            watcher::Error::WatchStartFailed(error) => format!("watch: {}", brief(error)),
+            watcher::Error::WatchFailed(error) => format!("watch broke off: {}", brief(error)),
+            watcher::Error::WatchError(status) => {
+                format!("watch: {} {}", status.code, status.message)
+            }
+            watcher::Error::NoResourceVersion => error.to_string(),
+        };
+        Self {
+            code,
+            message: crate::check::redact(&message).into_owned(),
+        }
+    }
+}
+
+/// An error of kube without the repetition in its own text.
+pub(crate) fn brief(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => format!("{} {}", status.code, status.message),
+        kube::Error::Service(error) => error.to_string(),
+        error => error.to_string(),
+    }
+}

@@ -1,0 +1,342 @@
+//! The things that are watched.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use http::Request;
+use kube::api::{ApiResource, DynamicObject, ObjectMeta};
+use kube::runtime::watcher::{self, Config, Event, watcher};
+use kube::{Api, Client};
+use serde::Deserialize;
+use tokio::sync::Notify;
+
+use super::{Failure, InformerEvent, Source, WatchRecovery};
+use crate::api::{
+    AdmissionCheck, AdmissionCheckObject, ApiVersion, Projection, ResourceFlavor,
+    ResourceFlavorObject, ServedApi, Workload, WorkloadObject,
+};
+use crate::check::{ParametersKind, Trigger};
+use crate::runtime::metrics::Metrics;
+
+type Events<T> = BoxStream<'static, watcher::Result<Event<T>>>;
+
+/// How many objects a page has: a page is what is decoded at once, so it bounds the memory of a first list.
+pub(super) const PAGE: u32 = 50;
+/// How long a watch of Workloads lasts. A connection that died without a word is noticed that much later, at the price of one request a minute.
+const WORKLOAD_WATCH_SECONDS: u32 = 60;
+/// Everything that holds quota, and nothing else: a missing value selects as the empty string.
+pub(super) const HOLDS_QUOTA: &str = "status.admission.clusterQueue!=";
+
+fn map<A, B>(event: Event<A>, mut to: impl FnMut(A) -> B) -> Event<B> {
+    match event {
+        Event::Apply(object) => Event::Apply(to(object)),
+        Event::Delete(object) => Event::Delete(to(object)),
+        Event::InitApply(object) => Event::InitApply(to(object)),
+        Event::Init => Event::Init,
+        Event::InitDone => Event::InitDone,
+    }
+}
+
+/// A served version that is gone answers 404: discovery looks what is served now.
+fn api_changed(failure: &Failure, changed: &Notify) -> (Option<InformerEvent>, WatchRecovery) {
+    if failure.code == 404 {
+        changed.notify_one();
+    }
+    (None, WatchRecovery::Resume)
+}
+
+/// All AdmissionChecks: whose they are can change.
+pub(crate) struct CheckSource {
+    pub(crate) client: Client,
+    pub(crate) version: ApiVersion,
+    pub(crate) changed: Arc<Notify>,
+}
+
+impl Source for CheckSource {
+    type Item = AdmissionCheckObject;
+
+    async fn start(&mut self) -> kube::Result<Events<AdmissionCheckObject>> {
+        let api = Api::all_with(self.client.clone(), &self.version);
+        Ok(watcher(api, Config::default().page_size(PAGE)).boxed())
+    }
+
+    fn incoming(&mut self, event: Event<AdmissionCheckObject>) -> Option<InformerEvent> {
+        Some(InformerEvent::Checks(map(event, AdmissionCheck::from)))
+    }
+
+    fn failed(&mut self, failure: &Failure) -> (Option<InformerEvent>, WatchRecovery) {
+        api_changed(failure, &self.changed)
+    }
+}
+
+/// ResourceFlavors: their node labels are what pod set updates must not contradict.
+pub(crate) struct FlavorSource {
+    pub(crate) client: Client,
+    pub(crate) version: ApiVersion,
+}
+
+impl Source for FlavorSource {
+    type Item = ResourceFlavorObject;
+
+    async fn start(&mut self) -> kube::Result<Events<ResourceFlavorObject>> {
+        let api = Api::all_with(self.client.clone(), &self.version);
+        Ok(watcher(api, Config::default().page_size(PAGE)).boxed())
+    }
+
+    fn incoming(&mut self, event: Event<ResourceFlavorObject>) -> Option<InformerEvent> {
+        Some(InformerEvent::Flavors(map(event, ResourceFlavor::from)))
+    }
+}
+
+/// Workloads: those that hold quota, where the server can tell.
+pub(crate) struct WorkloadSource {
+    client: Client,
+    version: ApiVersion,
+    selected: bool,
+    term: u64,
+    projection: Projection,
+    metrics: Arc<Metrics>,
+    changed: Arc<Notify>,
+}
+
+impl WorkloadSource {
+    /// Keeps `annotations` of each. `term` marks what comes of it.
+    pub(crate) fn new(
+        client: Client,
+        served: ServedApi,
+        term: u64,
+        annotations: BTreeSet<String>,
+        metrics: Arc<Metrics>,
+        changed: Arc<Notify>,
+    ) -> Self {
+        let projection = Projection::new(annotations);
+        Self {
+            client,
+            version: served.version,
+            selected: served.selects_reserved,
+            term,
+            projection,
+            metrics,
+            changed,
+        }
+    }
+}
+
+impl Source for WorkloadSource {
+    type Item = WorkloadObject;
+
+    async fn start(&mut self) -> kube::Result<Events<WorkloadObject>> {
+        let api = Api::all_with(self.client.clone(), &self.version);
+        let config = Config::default()
+            .page_size(PAGE)
+            .timeout(WORKLOAD_WATCH_SECONDS);
+        let config = if self.selected {
+            config.fields(HOLDS_QUOTA)
+        } else {
+            config
+        };
+        Ok(watcher(api, config).boxed())
+    }
+
+    fn incoming(&mut self, event: Event<WorkloadObject>) -> Option<InformerEvent> {
+        let event = map(event, |object| {
+            if object.malformed_fields > 0 {
+                self.metrics.malformed_objects.inc();
+            }
+            let odd_fields = object.malformed_fields;
+            let workload = self.projection.project(object);
+            if odd_fields > 0 {
+                tracing::warn!(%workload, odd_fields, "a Workload has fields of a shape that Kueue does not document; they count as absent");
+            }
+            workload
+        });
+        self.wanted(&event).then_some(InformerEvent::Workloads {
+            event,
+            selected: self.selected,
+            term: self.term,
+        })
+    }
+
+    /// It is compared with a list beside it: to list again here would be to miss what comes between.
+    fn resyncs(&self) -> bool {
+        false
+    }
+
+    fn failed(&mut self, failure: &Failure) -> (Option<InformerEvent>, WatchRecovery) {
+        if self.selected && failure.code == 400 {
+            tracing::info!(
+                "the API server does not select Workloads by their ClusterQueue; all are watched"
+            );
+            self.selected = false;
+            return (None, WatchRecovery::Relist);
+        }
+        api_changed(failure, &self.changed)
+    }
+}
+
+impl WorkloadSource {
+    /// What the server could not select is selected here, as early as can be: a Workload without quota is only a name to forget. The manager needs to see it
+    /// once, when it has lost its quota, so a change is always passed on.
+    fn wanted(&self, event: &Event<Workload>) -> bool {
+        self.selected || !matches!(event, Event::InitApply(workload) if !workload.holds_quota())
+    }
+}
+
+/// A parameters object as it is stored, to be decoded by the check that refers to it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct StoredParameters {
+    pub(crate) name: String,
+    pub(crate) revision: Revision,
+    pub(crate) generation: i64,
+    pub(crate) object: serde_json::Value,
+}
+
+/// What tells two states of a parameters object apart. Its status does not: that is what controllers say of it, the check itself among them, which would else
+/// be asked about every Workload again each time that it writes there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Revision {
+    uid: Option<String>,
+    /// Grows with the spec; for a kind that has none of these, the version.
+    number: Option<String>,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+impl Revision {
+    fn of(metadata: &ObjectMeta) -> Self {
+        let generation = metadata.generation.map(|generation| generation.to_string());
+        Self {
+            uid: metadata.uid.clone(),
+            number: generation.or_else(|| metadata.resource_version.clone()),
+            labels: metadata.labels.clone(),
+            annotations: metadata.annotations.clone(),
+        }
+    }
+}
+
+impl From<DynamicObject> for StoredParameters {
+    fn from(mut object: DynamicObject) -> Self {
+        object.metadata.managed_fields = None;
+        Self {
+            name: object.metadata.name.clone().unwrap_or_default(),
+            revision: Revision::of(&object.metadata),
+            generation: object.metadata.generation.unwrap_or_default(),
+            object: serde_json::to_value(object).unwrap_or_default(),
+        }
+    }
+}
+
+/// Parameters of one kind, in the best version that is served.
+pub(crate) struct ParametersSource {
+    pub(crate) client: Client,
+    pub(crate) kind: ParametersKind,
+    pub(crate) number: usize,
+}
+
+/// The resource behind `kind`, in the best version that is served. Asks only if there is a choice.
+pub(crate) async fn parameters_resource(
+    client: &Client,
+    kind: &ParametersKind,
+) -> kube::Result<ApiResource> {
+    let version = served_version(client, kind).await?;
+    let ParametersKind {
+        group,
+        kind,
+        plural,
+        ..
+    } = kind;
+    Ok(ApiResource {
+        group: group.clone(),
+        api_version: format!("{group}/{version}"),
+        version,
+        kind: kind.clone(),
+        plural: plural.clone(),
+    })
+}
+
+async fn served_version(client: &Client, kind: &ParametersKind) -> kube::Result<String> {
+    #[derive(Deserialize)]
+    struct Group {
+        versions: Vec<Version>,
+    }
+    #[derive(Deserialize)]
+    struct Version {
+        version: String,
+    }
+    let first = kind.versions.first().cloned().unwrap_or_default();
+    if kind.versions.len() < 2 {
+        return Ok(first);
+    }
+    let path = format!("/apis/{}", kind.group);
+    let request = Request::get(path)
+        .body(Vec::new())
+        .map_err(kube::Error::HttpError)?;
+    let group: Group = client.request(request).await?;
+    let served = |version: &&String| {
+        let mut versions = group.versions.iter();
+        versions.any(|served| served.version == **version)
+    };
+    Ok(kind.versions.iter().find(served).cloned().unwrap_or(first))
+}
+
+impl Source for ParametersSource {
+    type Item = DynamicObject;
+
+    async fn start(&mut self) -> kube::Result<Events<DynamicObject>> {
+        let resource = parameters_resource(&self.client, &self.kind).await?;
+        let api = Api::<DynamicObject>::all_with(self.client.clone(), &resource);
+        Ok(watcher(api, Config::default().page_size(PAGE)).boxed())
+    }
+
+    fn incoming(&mut self, event: Event<DynamicObject>) -> Option<InformerEvent> {
+        Some(InformerEvent::Parameters {
+            kind: self.number,
+            event: map(event, StoredParameters::from),
+        })
+    }
+
+    fn failed(&mut self, failure: &Failure) -> (Option<InformerEvent>, WatchRecovery) {
+        // Other failures pass, and say nothing about the objects. These are read again from the start, so that their end is noticed.
+        if matches!(failure.code, 403 | 404) {
+            let incoming = InformerEvent::ParametersFailed {
+                kind: self.number,
+                failure: failure.clone(),
+            };
+            return (Some(incoming), WatchRecovery::Relist);
+        }
+        (None, WatchRecovery::Resume)
+    }
+}
+
+/// Other objects that wake Workloads.
+pub(crate) struct TriggerSource {
+    pub(crate) client: Client,
+    pub(crate) start: Arc<dyn Fn(Client) -> Events<Trigger> + Send + Sync>,
+    pub(crate) check: usize,
+}
+
+impl Source for TriggerSource {
+    type Item = Trigger;
+
+    async fn start(&mut self) -> kube::Result<Events<Trigger>> {
+        Ok((self.start)(self.client.clone()))
+    }
+
+    /// Whatever it shows triggers evaluations, also what is listed again.
+    fn resyncs(&self) -> bool {
+        false
+    }
+
+    fn incoming(&mut self, event: Event<Trigger>) -> Option<InformerEvent> {
+        let wake = match event {
+            Event::Apply(wake) | Event::Delete(wake) | Event::InitApply(wake) => wake,
+            Event::Init | Event::InitDone => return None,
+        };
+        (wake != Trigger::Ignore).then_some(InformerEvent::Trigger {
+            check: self.check,
+            wake,
+        })
+    }
+}

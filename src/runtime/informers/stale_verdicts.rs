@@ -1,0 +1,85 @@
+//! Answers that were left behind.
+//!
+//! A leader that dies between the end of a reservation and the withdrawal of its answer leaves it on a Workload without quota, which nobody watches. Kueue would
+//! take a Ready for the next reservation, and never queue the Workload again after a Retry or Rejected (measured on 0.19.2). So each new leader reads the Workloads
+//! without quota once, page by page and without hurry, and keeps none of them.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use kube::api::ListParams;
+use kube::{Api, Client};
+use tokio::sync::mpsc;
+
+use super::{BACKOFF, InformerEvent, brief};
+use crate::api::{CheckState, Projection, ServedApi, Workload, WorkloadObject};
+use crate::runtime::backoff::Backoff;
+use crate::runtime::connection::retry_after;
+
+/// How many Workloads are decoded at once.
+const PAGE: u32 = 50;
+/// Between two pages: 100,000 Workloads take two minutes at least.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Those that hold no quota, where the server can tell: a missing value selects as the empty string.
+const WITHOUT_QUOTA: &str = "status.admission.clusterQueue=";
+
+/// Sends each Workload without quota on which an answer stands, then ends. `term` marks what comes of it.
+pub(crate) async fn scan_stale_verdicts(
+    client: Client,
+    served: ServedApi,
+    term: u64,
+    seed: u64,
+    to: mpsc::Sender<InformerEvent>,
+) {
+    let api = Api::<WorkloadObject>::all_with(client, &served.version);
+    let mut projection = Projection::new(BTreeSet::new());
+    let backoff = Backoff::new(BACKOFF.0, BACKOFF.1, seed);
+    let mut pages = ListParams::default().limit(PAGE);
+    if served.selects_reserved {
+        pages = pages.fields(WITHOUT_QUOTA);
+    }
+    let mut failures = 0;
+    loop {
+        let page = match api.list(&pages).await {
+            Ok(page) => page,
+            Err(error) => {
+                failures += 1;
+                tracing::debug!(
+                    error = brief(&error),
+                    "the search for answers left behind failed and is tried again"
+                );
+                // The place in the list may be what is wrong: too old, or from before a restart.
+                pages.continue_token = None;
+                let pause = retry_after(&error).unwrap_or_default();
+                tokio::time::sleep(pause.max(backoff.delay(failures, term)).min(BACKOFF.1)).await;
+                continue;
+            }
+        };
+        for object in page.items {
+            let workload = projection.project(object);
+            if has_verdict(&workload)
+                && to
+                    .send(InformerEvent::StaleVerdict { workload, term })
+                    .await
+                    .is_err()
+            {
+                return;
+            }
+        }
+        pages.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+        if pages.continue_token.is_none() {
+            return;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Whether some check has said anything on a Workload that has no quota.
+fn has_verdict(workload: &Workload) -> bool {
+    let answered = |state: &CheckState| !matches!(state, CheckState::Pending);
+    !workload.holds_quota()
+        && workload
+            .checks()
+            .iter()
+            .any(|entry| answered(entry.state()))
+}

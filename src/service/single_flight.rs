@@ -1,0 +1,392 @@
+//! One question for many.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
+use tower::ServiceExt;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::check::{CheckError, ErrorKind, Message, Verdict};
+
+/// Answers by key, asked once for all who want them at the same time, and kept for a while.
+///
+/// Five thousand Workloads on one budget make one query:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), kueue_check::CheckError> {
+/// use std::time::Duration;
+/// use kueue_check::service::SingleFlight;
+///
+/// let spent: SingleFlight<&str, f64> = SingleFlight::new(Duration::from_secs(30));
+/// let first = spent.get("team-a", || async { Ok(12.5) }).await?;
+/// let second = spent.get("team-a", || async { unreachable!("the answer is kept") }).await?;
+/// assert_eq!((first, second), (12.5, 12.5));
+/// # Ok(()) }
+/// ```
+///
+/// A failure is shared as well, for a second, so that an outage is not met by everybody one after another. Cheap to clone; clones share.
+pub struct SingleFlight<K, V> {
+    flights: Arc<Mutex<BTreeMap<K, Arc<Flight<V>>>>>,
+    ttl: Duration,
+}
+
+/// One question.
+struct Flight<V> {
+    answer: OnceCell<(Result<V, Failure>, Instant)>,
+}
+
+/// An error that can be given to several.
+#[derive(Clone, Debug)]
+struct Failure {
+    kind: ErrorKind,
+    message: Message,
+}
+
+/// For how long a failure is kept.
+const KEEP_FAILURE: Duration = Duration::from_secs(1);
+
+impl<K, V> SingleFlight<K, V> {
+    /// Keeps each answer for `keep`.
+    pub fn new(keep: Duration) -> Self {
+        Self {
+            flights: Arc::default(),
+            ttl: keep,
+        }
+    }
+}
+
+impl<K: Ord + Clone, V: Clone> SingleFlight<K, V> {
+    /// The answer for `key`: the one that is kept, or the one that somebody is waiting for, or else that of `ask`.
+    ///
+    /// # Errors
+    /// As `ask`.
+    pub async fn get<F, Fut>(&self, key: K, ask: F) -> Result<V, CheckError>
+    where
+        F: FnOnce() -> Fut,
+        Fut: Future<Output = Result<V, CheckError>>,
+    {
+        let flight = self.flight(key);
+        // If the one who asks goes away, another of those who wait asks in its place.
+        let asked = async {
+            let answer = ask().await.map_err(|error| Failure {
+                kind: error.kind(),
+                message: Message::new(error.to_string()),
+            });
+            (answer, Instant::now())
+        };
+        let (answer, _) = flight.answer.get_or_init(|| asked).await;
+        answer.clone().map_err(CheckError::from_failure)
+    }
+
+    /// Forgets the answer for `key`.
+    pub fn invalidate(&self, key: &K) {
+        self.flights
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(key);
+    }
+
+    fn flight(&self, key: K) -> Arc<Flight<V>> {
+        let now = Instant::now();
+        let mut flights = self.flights.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(flight) = flights
+            .get(&key)
+            .filter(|flight| flight.is_valid(now, self.ttl))
+        {
+            return Arc::clone(flight);
+        }
+        flights.retain(|_, flight| flight.is_valid(now, self.ttl));
+        let flight = Arc::new(Flight {
+            answer: OnceCell::new(),
+        });
+        flights.insert(key, Arc::clone(&flight));
+        flight
+    }
+}
+
+impl<V> Flight<V> {
+    fn is_valid(&self, now: Instant, keep: Duration) -> bool {
+        self.answer.get().is_none_or(|(answer, at)| {
+            now.duration_since(*at)
+                < if answer.is_ok() {
+                    keep
+                } else {
+                    KEEP_FAILURE.min(keep)
+                }
+        })
+    }
+}
+
+impl CheckError {
+    fn from_failure(failure: Failure) -> Self {
+        Self::new(failure.kind, failure.message.to_string())
+    }
+}
+
+impl<K, V> Clone for SingleFlight<K, V> {
+    fn clone(&self) -> Self {
+        Self {
+            flights: Arc::clone(&self.flights),
+            ttl: self.ttl,
+        }
+    }
+}
+
+impl<K, V> fmt::Debug for SingleFlight<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("keep", &self.ttl)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Shares verdicts between Workloads: right only where the verdict follows from the key alone.
+///
+/// ```
+/// # use kueue_check::{AdmissionCheckController, CheckError, CheckRequest, NoParameters, RequestBuilder, Verdict, admission_check, api::Workload};
+/// # use kueue_check::service::{SingleFlightLayer, layered};
+/// # use std::time::Duration;
+/// # fn request(job: &str) -> CheckRequest<NoParameters> {
+/// #     let workload = serde_json::json!({"metadata": {"namespace": "team-a", "name": job, "uid": job}});
+/// #     RequestBuilder::new(Workload::from_json(workload).unwrap(), "check").build(NoParameters)
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), CheckError> {
+/// #[admission_check(controller = "example.com/budget")]
+/// async fn budget(workload: Workload) -> Verdict {
+///     Verdict::ready(format!("asked for {workload}"))
+/// }
+///
+/// let by_namespace = |request: &CheckRequest<NoParameters>| request.workload().namespace().to_owned();
+/// let check = layered(budget, SingleFlightLayer::new(Duration::from_secs(10), by_namespace));
+/// check.evaluate(request("train")).await?;
+/// assert_eq!(check.evaluate(request("check")).await?.message(), "asked for team-a/train", "the answer is the namespace's");
+/// # Ok(()) }
+/// ```
+pub struct SingleFlightLayer<K, F> {
+    shared: SingleFlight<K, Verdict>,
+    key: F,
+}
+
+impl<K, F> SingleFlightLayer<K, F> {
+    /// Keeps each verdict for `keep`. `key` says which questions have the same answer.
+    pub fn new(keep: Duration, key: F) -> Self {
+        Self {
+            shared: SingleFlight::new(keep),
+            key,
+        }
+    }
+}
+
+impl<K, F: Clone, S> Layer<S> for SingleFlightLayer<K, F> {
+    type Service = SingleFlightService<K, F, S>;
+
+    fn layer(&self, inner: S) -> SingleFlightService<K, F, S> {
+        SingleFlightService {
+            shared: self.shared.clone(),
+            key: self.key.clone(),
+            inner,
+        }
+    }
+}
+
+/// A service with a [`SingleFlightLayer`] around it. Everything that one layer is put around shares one set of answers.
+///
+/// ```
+/// # use kueue_check::{CheckError, Verdict, service::SingleFlightLayer};
+/// # use std::time::Duration;
+/// # use tower::{Layer, ServiceExt};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), CheckError> {
+/// let says = |word: &'static str| tower::service_fn(move |_team: &str| async move { Ok::<_, CheckError>(Verdict::ready(word)) });
+///
+/// // The question is its own key.
+/// let layer = SingleFlightLayer::new(Duration::from_secs(10), |team: &&'static str| *team);
+/// let (first, second) = (layer.layer(says("first")), layer.layer(says("second")));
+/// first.oneshot("team-a").await?;
+/// assert_eq!(second.oneshot("team-a").await?.message(), "first", "not asked: give different checks layers of their own");
+/// # Ok(()) }
+/// ```
+pub struct SingleFlightService<K, F, S> {
+    shared: SingleFlight<K, Verdict>,
+    key: F,
+    inner: S,
+}
+
+impl<K, F, S, R> Service<R> for SingleFlightService<K, F, S>
+where
+    K: Ord + Clone + Send + Sync + 'static,
+    F: Fn(&R) -> K,
+    S: Service<R, Response = Verdict, Error: Into<CheckError>, Future: Send>
+        + Clone
+        + Send
+        + 'static,
+    R: Send + 'static,
+{
+    type Response = Verdict;
+    type Error = CheckError;
+    type Future = BoxFuture<'static, Result<Verdict, CheckError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), CheckError>> {
+        // Whether the inner service must be ready is known only when nobody has the answer.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: R) -> Self::Future {
+        let (shared, key, inner) = (
+            self.shared.clone(),
+            (self.key)(&request),
+            self.inner.clone(),
+        );
+        Box::pin(async move {
+            shared
+                .get(key, || async {
+                    inner.oneshot(request).await.map_err(Into::into)
+                })
+                .await
+        })
+    }
+}
+
+impl<K, F: Clone> Clone for SingleFlightLayer<K, F> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            key: self.key.clone(),
+        }
+    }
+}
+
+impl<K, F: Clone, S: Clone> Clone for SingleFlightService<K, F, S> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            key: self.key.clone(),
+            inner: self.inner.clone(),
+        }
+    }
+}
+
+impl<K, F> fmt::Debug for SingleFlightLayer<K, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SingleFlightLayer")
+            .field(&self.shared)
+            .finish()
+    }
+}
+
+impl<K, F, S: fmt::Debug> fmt::Debug for SingleFlightService<K, F, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SingleFlightService")
+            .field("shared", &self.shared)
+            .field("inner", &self.inner)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use futures::future::join_all;
+    use tokio::time::sleep;
+
+    use super::*;
+
+    const KEEP: Duration = Duration::from_secs(30);
+
+    #[tokio::test(start_paused = true)]
+    async fn five_thousand_at_once_ask_once() {
+        let (shared, asked) = (SingleFlight::new(KEEP), AtomicU32::new(0));
+        let ask = || async {
+            asked.fetch_add(1, Ordering::Relaxed);
+            sleep(Duration::from_secs(2)).await;
+            Ok(7)
+        };
+        let answers = join_all((0..5000).map(|_| shared.get("budget", ask))).await;
+        assert!(answers.into_iter().all(|answer| answer.unwrap() == 7));
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+        shared.get("other", ask).await.unwrap();
+        assert_eq!(asked.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_is_kept_for_its_time_from_when_it_came() {
+        let shared: SingleFlight<(), Instant> = SingleFlight::new(KEEP);
+        let slow = || async {
+            sleep(Duration::from_secs(60)).await;
+            Ok(Instant::now())
+        };
+        let first = shared.get((), slow).await.unwrap();
+        tokio::time::advance(Duration::from_millis(29_999)).await;
+        assert_eq!(shared.get((), slow).await.unwrap(), first);
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_ne!(shared.get((), slow).await.unwrap(), first);
+        shared.invalidate(&());
+        assert_eq!(shared.flights.lock().unwrap().len(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_is_shared_and_soon_forgotten() {
+        let (shared, asked) = (SingleFlight::<(), ()>::new(KEEP), AtomicU32::new(0));
+        let fail = || async {
+            asked.fetch_add(1, Ordering::Relaxed);
+            sleep(Duration::from_millis(10)).await;
+            Err(CheckError::throttled(KEEP, "busy"))
+        };
+        let errors = join_all((0..100).map(|_| shared.get((), fail))).await;
+        assert!(
+            errors
+                .into_iter()
+                .all(|error| error.unwrap_err().kind() == ErrorKind::Throttled { after: KEEP })
+        );
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+        tokio::time::advance(KEEP_FAILURE).await;
+        shared.get((), fail).await.unwrap_err();
+        assert_eq!(asked.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn when_the_one_who_asks_gives_up_another_asks() {
+        let (shared, asked) = (
+            Arc::new(SingleFlight::new(KEEP)),
+            Arc::new(AtomicU32::new(0)),
+        );
+        let get = || {
+            let (shared, asked) = (Arc::clone(&shared), Arc::clone(&asked));
+            async move {
+                shared
+                    .get((), || async {
+                        asked.fetch_add(1, Ordering::Relaxed);
+                        sleep(Duration::from_secs(5)).await;
+                        Ok(1)
+                    })
+                    .await
+            }
+        };
+        let impatient = tokio::time::timeout(Duration::from_secs(1), get());
+        let (gave_up, patient) = futures::future::join(impatient, get()).await;
+        assert!(gave_up.is_err());
+        assert_eq!(patient.unwrap(), 1);
+        assert_eq!(asked.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_kept_does_not_grow_for_ever() {
+        let shared = SingleFlight::new(KEEP);
+        for key in 0..1000 {
+            shared.get(key, || async { Ok(key) }).await.unwrap();
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        assert!(shared.flights.lock().unwrap().len() <= 31);
+    }
+}

@@ -1,0 +1,371 @@
+//! What KEP-993 says that a controller of a check should do, each by name.
+
+use std::time::Duration;
+
+use kube::api::{DeleteParams, PatchParams};
+use kueue_check::{AdmissionCheckController, ReleaseReason, Verdict};
+use kueue_check_testenv::KueueVersion::{V0_17_8, V0_19_2};
+use kueue_check_testenv::crds;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::checks::{Releasing, evict_at_once, waits_at_most};
+use super::faults::A_WHILE;
+use super::harness::{
+    Fixture, condition, fixture, now, reserved, setting_reference, start_or_skip, unique, wait,
+};
+
+#[tokio::test]
+async fn watches_all_admission_checks_to_know_which_are_its_own() {
+    let Some(Fixture {
+        world,
+        check,
+        running,
+        ..
+    }) = fixture(V0_19_2).await
+    else {
+        return;
+    };
+    // One that is not ours stays as it is; one that appears later is taken up, with the Workloads that waited for it already.
+    let (not_ours, later) = (unique("not-ours"), unique("later"));
+    world
+        .admission_check(&not_ours, "example.com/somebody-else", Value::Null)
+        .await;
+    world.workload("a").await;
+    world.reserve("a", &[&later, &not_ours]).await;
+    sleep(Duration::from_millis(300)).await;
+    world.setting(&later, "fine").await;
+    world
+        .admission_check(
+            &later,
+            check.controller_name().as_str(),
+            setting_reference(&later),
+        )
+        .await;
+    world.wait_state("a", &later, "Ready").await;
+    assert_eq!(world.entry("a", &not_ours).await["state"], "Pending");
+    assert_eq!(
+        world.get("AdmissionCheck", &not_ours).await.get("status"),
+        None
+    );
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn watches_all_parameter_objects() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture
+        .check
+        .answer(|request| Ok(Verdict::pending(request.parameters().spec.word.clone())));
+    fixture.reserved("a").await;
+    fixture.wait_message("a", "fine").await;
+    for word in ["one", "two", "three"] {
+        fixture.world.setting(&fixture.name, word).await;
+        fixture.wait_message("a", word).await;
+    }
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn handles_only_workloads_past_quota_reservation() {
+    for version in [V0_19_2, V0_17_8] {
+        let Some(fixture) = fixture(version).await else {
+            return;
+        };
+        let pending = json!({"name": fixture.name, "state": "Pending", "message": "", "lastTransitionTime": now()});
+        fixture.world.workload("no-status").await;
+        fixture.world.workload("no-quota").await;
+        let without = json!({"conditions": [condition("QuotaReserved", "False", "Pending")], "admissionChecks": [pending]});
+        fixture.world.apply_status("no-quota", without).await;
+        sleep(A_WHILE).await;
+        assert!(fixture.check.asked().is_empty());
+        fixture.world.reserve("no-quota", &[&fixture.name]).await;
+        fixture.wait_state("no-quota", "Ready").await;
+        fixture.running.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn keeps_an_eye_on_what_it_approved_and_fails_it() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    // That three of them must be a minute apart is shown in virtual time (scenario `objection`).
+    fixture.check.policy_is(evict_at_once());
+    fixture.world.setting(&fixture.name, "again").await;
+    sleep(A_WHILE).await;
+    let often = Duration::from_secs(1);
+    fixture
+        .check
+        .answer(move |_| Ok(Verdict::ready("within budget").recheck_in(often)));
+    fixture.reserved("a").await;
+    fixture.wait_state("a", "Ready").await;
+    fixture.world.admit("a").await;
+    fixture.wait_asked("a", 4).await;
+    fixture
+        .check
+        .answer(move |_| Ok(Verdict::retry_now("budget spent")));
+    let entry = fixture.wait_state("a", "Retry").await;
+    assert_eq!(entry["message"], "budget spent");
+    // It is counted when the server has answered, which is after the state can be read.
+    wait("the eviction to be counted", async || {
+        let evictions = fixture
+            .running
+            .metric(&format!(
+                "kueue_check_evictions_total{{check=\"{}\",state=\"Retry\"}}",
+                fixture.name
+            ))
+            .await;
+        ((evictions - 1.0).abs() < f64::EPSILON, evictions)
+    })
+    .await;
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn a_check_that_never_asked_to_look_again_does_not_stop_a_running_job() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.reserved("a").await;
+    fixture.wait_state("a", "Ready").await;
+    fixture.world.admit("a").await;
+    fixture.check.policy_is(evict_at_once());
+    fixture.check.answer(|_| Ok(Verdict::rejected("never")));
+    fixture.check.wake(kueue_check::Trigger::AllWorkloads);
+    fixture.wait_asked("a", 2).await;
+    fixture
+        .world
+        .wait_event(&fixture.world.namespace, "a", "EvictionSuppressed")
+        .await;
+    assert_eq!(fixture.entry("a").await["state"], "Ready");
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn stops_what_it_started_when_quota_is_lost() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    let workloads = ["lost", "evicted", "finished", "deactivated", "deleted"];
+    for workload in workloads {
+        fixture.reserved(workload).await;
+        fixture.wait_state(workload, "Ready").await;
+    }
+    assert_eq!(fixture.check.started().len(), 5);
+    fixture.world.take_quota("lost").await;
+    fixture
+        .world
+        .set_condition("evicted", "Evicted", "True", "Preempted")
+        .await;
+    fixture
+        .world
+        .set_condition("finished", "Finished", "True", "Succeeded")
+        .await;
+    let inactive = kube::api::Patch::Merge(json!({"spec": {"active": false}}));
+    fixture
+        .world
+        .api("Workload")
+        .patch("deactivated", &PatchParams::default(), &inactive)
+        .await
+        .unwrap();
+    fixture
+        .world
+        .api("Workload")
+        .delete("deleted", &DeleteParams::default())
+        .await
+        .unwrap();
+    for stopping in ["evicted", "deactivated"] {
+        sleep(A_WHILE).await;
+        let released = fixture.check.released_for(stopping);
+        assert_eq!(released, [], "pods of {stopping} are still there");
+        fixture.world.release_quota(stopping).await;
+    }
+    for (workload, why) in [
+        ("lost", ReleaseReason::QuotaLost),
+        ("evicted", ReleaseReason::Evicted),
+        ("finished", ReleaseReason::Finished),
+        ("deactivated", ReleaseReason::Deactivated),
+        ("deleted", ReleaseReason::Deleted),
+    ] {
+        assert_eq!(fixture.wait_released(workload).await, why);
+    }
+    sleep(A_WHILE).await;
+    assert_eq!(
+        (
+            fixture.check.started().len(),
+            fixture.check.released().len()
+        ),
+        (0, 5),
+        "each once"
+    );
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn a_release_is_tried_until_it_is_done_and_the_next_reservation_waits_for_it() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.reserved("a").await;
+    fixture.wait_state("a", "Ready").await;
+    fixture.check.releasing(Releasing::Fails);
+    fixture.world.take_quota("a").await;
+    fixture.wait_released("a").await;
+    sleep(Duration::from_millis(1100)).await;
+    fixture.world.reserve("a", &[&fixture.name]).await;
+    let entry = fixture
+        .wait_message(
+            "a",
+            "what was started for an earlier reservation is still being stopped",
+        )
+        .await;
+    assert!(
+        entry["message"]
+            .as_str()
+            .unwrap()
+            .contains("the licence server does not answer")
+    );
+    assert_eq!(fixture.check.asked_about("a"), 1);
+    fixture.check.releasing(Releasing::Done);
+    fixture.wait_state("a", "Ready").await;
+    assert_eq!(fixture.check.asked_about("a"), 2);
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn a_check_that_starts_nothing_costs_no_request_to_find_out_why_quota_was_lost() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.check.releasing(Releasing::Nothing);
+    fixture.check.answer(|_| Ok(Verdict::pending("later")));
+    for workload in ["first", "second", "third"] {
+        fixture.reserved(workload).await;
+        fixture.wait_message(workload, "later").await;
+    }
+    fixture.world.take_quota("first").await;
+    fixture.wait_released("first").await;
+    fixture.faults.forget();
+    fixture.world.take_quota("second").await;
+    fixture.world.take_quota("third").await;
+    sleep(A_WHILE).await;
+    assert_eq!(
+        fixture
+            .faults
+            .seen(|seen| seen.verb == "get" && seen.path.contains("/workloads/")),
+        []
+    );
+    assert_eq!(fixture.check.released().len(), 1);
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn waiting_is_bounded_if_the_operator_says_so() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.check.policy_is(waits_at_most("2s"));
+    fixture.world.setting(&fixture.name, "again").await;
+    sleep(Duration::from_millis(300)).await;
+    fixture.check.answer(|_| Ok(Verdict::pending("full")));
+    fixture.reserved("a").await;
+    fixture.wait_message("a", "full").await;
+    let entry = fixture.wait_state("a", "Retry").await;
+    assert_eq!(
+        entry["message"],
+        "gives the quota back, as `pendingTimeout` says; it waited for: full"
+    );
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn preemption_required_is_written_where_the_served_schema_has_it() {
+    let Some(cluster) = start_or_skip().await else {
+        return;
+    };
+    let client = cluster.client().unwrap();
+    let mut definitions = crds(V0_19_2).unwrap();
+    for definition in &mut definitions {
+        extend_states(definition);
+    }
+    cluster.install(&client, definitions).await.unwrap();
+    let fixture = super::harness::fixture_on(&cluster).await;
+    fixture
+        .check
+        .answer(|_| Ok(Verdict::preemption_required("four GPUs short")));
+    fixture.reserved("a").await;
+    let entry = fixture.wait_state("a", "PreemptionRequired").await;
+    assert_eq!(entry["message"], "four GPUs short");
+    let diagnostics =
+        serde_json::to_value(fixture.running.handle.diagnostics().await.unwrap()).unwrap();
+    assert_eq!(
+        diagnostics["preemptionRequired"],
+        "written as PreemptionRequired: the served schema has the state"
+    );
+    fixture.check.answer(|_| Ok(Verdict::ready("ok")));
+    fixture.check.wake(kueue_check::Trigger::AllWorkloads);
+    fixture.wait_state("a", "Ready").await;
+    fixture.running.stop().await;
+}
+
+/// Adds KEP-993's state to the enum of Kueue's definition.
+fn extend_states(
+    definition: &mut k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+) {
+    if definition.spec.names.kind != "Workload" {
+        return;
+    }
+    let mut value = serde_json::to_value(&*definition).unwrap();
+    for version in value["spec"]["versions"].as_array_mut().unwrap() {
+        let path = "/schema/openAPIV3Schema/properties/status/properties/admissionChecks/items/properties/state/enum";
+        version
+            .pointer_mut(path)
+            .unwrap()
+            .as_array_mut()
+            .unwrap()
+            .push(json!("PreemptionRequired"));
+    }
+    *definition = serde_json::from_value(value).unwrap();
+}
+
+#[tokio::test]
+async fn without_the_state_diagnostics_say_what_becomes_of_it() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    let said = wait("diagnostics", async || {
+        let diagnostics = fixture.running.handle.diagnostics().await;
+        (diagnostics.is_some(), diagnostics)
+    })
+    .await;
+    assert_eq!(
+        serde_json::to_value(said).unwrap()["preemptionRequired"],
+        "shown as Pending with the reason: the served schema has no such state"
+    );
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn kueue_loses_and_regains_quota_in_one_second_and_nothing_is_reused() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.reserved("a").await;
+    fixture.wait_state("a", "Ready").await;
+    let mut evicted = reserved(&[
+        json!({"name": fixture.name, "state": "Pending", "message": "Reset to Pending after eviction. Previously: Ready", "lastTransitionTime": now()}),
+    ]);
+    evicted["conditions"]
+        .as_array_mut()
+        .unwrap()
+        .push(condition("Evicted", "True", "Preempted"));
+    fixture.world.apply_status("a", evicted).await;
+    fixture.world.reserve("a", &[&fixture.name]).await;
+    fixture.wait_asked("a", 2).await;
+    fixture.wait_state("a", "Ready").await;
+    assert_eq!(fixture.wait_released("a").await, ReleaseReason::Evicted);
+    fixture.running.stop().await;
+}

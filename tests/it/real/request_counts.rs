@@ -1,0 +1,139 @@
+//! What it costs, counted.
+
+use std::time::Duration;
+
+use kueue_check::Verdict;
+use kueue_check_testenv::KueueVersion::V0_19_2;
+use tokio::time::sleep;
+
+use super::faults::{A_WHILE, Seen};
+use super::harness::{fixture, wait};
+
+/// A request that is about a Workload, and not the watch of all of them.
+fn about_workloads(seen: &Seen) -> bool {
+    seen.path.contains("/workloads/")
+}
+
+/// Everything but what goes on anyway: watches are renewed, events are sent off the write path, a new leader reads once what nobody watches.
+fn costs(seen: &Seen) -> bool {
+    seen.verb != "watch" && !seen.path.contains("/events") && !seen.searches()
+}
+
+#[tokio::test]
+async fn one_patch_and_no_read_for_each_verdict() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.faults.forget();
+    for number in 0..50 {
+        fixture.reserved(&format!("w{number}")).await;
+    }
+    for number in 0..50 {
+        fixture.wait_state(&format!("w{number}"), "Ready").await;
+    }
+    let seen = fixture.faults.seen(costs);
+    assert_eq!(seen.len(), 50, "{seen:#?}");
+    assert!(
+        seen.iter()
+            .all(|seen| seen.verb == "patch" && about_workloads(seen))
+    );
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn updates_cost_no_read_either() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.check.answer(|_| {
+        let updates = kueue_check::PodSetUpdates::builder()
+            .pod_set("driver", |pods| {
+                pods.label("app2", "b").annotation("c", "d")
+            })
+            .build()?;
+        Ok(Verdict::ready("ok").with_updates(updates))
+    });
+    fixture.faults.forget();
+    fixture.reserved("a").await;
+    fixture.wait_state("a", "Ready").await;
+    assert_eq!(fixture.faults.seen(costs).len(), 1);
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn a_thousand_workloads_without_quota_cost_nothing() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture.faults.forget();
+    for number in 0..1000 {
+        fixture.world.workload(&format!("waits-{number}")).await;
+    }
+    fixture.reserved("last").await;
+    fixture.wait_state("last", "Ready").await;
+    let seen = fixture.faults.seen(costs);
+    assert_eq!(seen.len(), 1, "{seen:#?}");
+    let diagnostics =
+        serde_json::to_value(fixture.running.handle.diagnostics().await.unwrap()).unwrap();
+    assert!(
+        fixture
+            .check
+            .asked()
+            .iter()
+            .all(|asked| asked.workload == "last")
+    );
+    assert!(
+        diagnostics["workloads"].as_u64().unwrap() < 1000,
+        "those of other tests, at most"
+    );
+    fixture.running.stop().await;
+}
+
+#[tokio::test]
+async fn a_restart_looks_once_and_writes_nothing() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    for number in 0..20 {
+        fixture.reserved(&format!("w{number}")).await;
+    }
+    for number in 0..20 {
+        fixture.wait_state(&format!("w{number}"), "Ready").await;
+    }
+    let (world, check, faults) = (fixture.world, fixture.check, fixture.faults);
+    fixture.running.stop().await;
+    let before = check.asked().len();
+    faults.forget();
+    let running = super::harness::Running::start(
+        kueue_check::runtime::Runtime::builder(faults.around(&world.client)).check(check.clone()),
+    );
+    wait("twenty questions", async || {
+        (check.asked().len() >= before + 20, check.asked().len())
+    })
+    .await;
+    sleep(A_WHILE).await;
+    assert_eq!(
+        (
+            check.asked().len(),
+            faults.seen(|seen| seen.verb == "patch").len()
+        ),
+        (before + 20, 0)
+    );
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn rechecks_that_change_nothing_send_nothing() {
+    let Some(fixture) = fixture(V0_19_2).await else {
+        return;
+    };
+    fixture
+        .check
+        .answer(|_| Ok(Verdict::ready("ok").recheck_in(Duration::from_millis(50))));
+    fixture.reserved("a").await;
+    fixture.wait_state("a", "Ready").await;
+    fixture.faults.forget();
+    fixture.wait_asked("a", 20).await;
+    assert_eq!(fixture.faults.seen(costs), []);
+    fixture.running.stop().await;
+}

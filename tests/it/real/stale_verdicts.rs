@@ -1,0 +1,85 @@
+//! Answers on Workloads that lost their quota while nobody led.
+
+use kueue_check::runtime::Runtime;
+use kueue_check_testenv::KueueVersion::{self, V0_14_8, V0_17_8, V0_19_2};
+use serde_json::json;
+
+use super::faults::{Fault, Faults, Seen};
+use super::harness::{Running, condition, fixture, now};
+
+/// A leader that died after a reservation ended could not withdraw what it had said (rule 15).
+async fn withdraws_what_was_left_behind_on(version: KueueVersion) {
+    withdraws_what_was_left_behind(version, |_| {}).await;
+}
+
+/// The same, where the new leader's requests go wrong as `trouble` says.
+async fn withdraws_what_was_left_behind(version: KueueVersion, trouble: impl Fn(&Faults)) {
+    let Some(fixture) = fixture(version).await else {
+        return;
+    };
+    let (world, check, name) = (fixture.world, fixture.check, fixture.name);
+    fixture.running.stop().await;
+    let entry = |check: &str, state: &str| json!({"name": check, "state": state, "message": "of an earlier life", "lastTransitionTime": now()});
+    // More than a page of those that wait.
+    for number in 0..60 {
+        world.workload(&format!("waits-{number}")).await;
+    }
+    for state in ["Ready", "Retry", "Rejected", "Pending"] {
+        let job = state.to_lowercase();
+        world.workload(&job).await;
+        let status = json!({
+            "conditions": [condition("QuotaReserved", "False", "Pending")],
+            "admissionChecks": [entry(&name, state), entry("of-somebody-else", state)],
+        });
+        world.apply_status(&job, status).await;
+    }
+    let (faults, runtime) = (Faults::default(), check.clone());
+    faults.inject(1, Fault::Status(503, None), Seen::searches);
+    trouble(&faults);
+    let running = Running::start(Runtime::builder(faults.around(&world.client)).check(runtime));
+    for job in ["ready", "retry", "rejected"] {
+        let entry = world
+            .wait_message(
+                job,
+                &name,
+                "quota was lost; decided again with the next reservation",
+            )
+            .await;
+        assert_eq!(entry["state"], "Pending", "{job}");
+        let other = world.entry(job, "of-somebody-else").await;
+        assert_eq!(other["message"], "of an earlier life", "{job}");
+    }
+    let entry = world.entry("pending", &name).await;
+    assert_eq!(entry["message"], "of an earlier life");
+    assert_eq!(
+        faults
+            .seen(|seen| seen.verb == "patch" && seen.path.contains("/workloads/"))
+            .len(),
+        3
+    );
+    // Nobody watches those that wait, and nobody asks about them.
+    assert!(check.asked_about("ready") == 0 && check.released_for("ready").is_empty());
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn rule_15_what_a_dead_leader_left_behind_is_withdrawn_on_kueue_0_14() {
+    withdraws_what_was_left_behind_on(V0_14_8).await;
+}
+
+#[tokio::test]
+async fn rule_15_what_a_dead_leader_left_behind_is_withdrawn() {
+    withdraws_what_was_left_behind_on(V0_19_2).await;
+}
+
+#[tokio::test]
+async fn rule_15_what_a_dead_leader_left_behind_is_withdrawn_without_the_selectable_field() {
+    withdraws_what_was_left_behind_on(V0_17_8).await;
+}
+
+#[tokio::test]
+async fn rule_15_what_a_dead_leader_left_behind_is_withdrawn_though_the_selector_is_refused() {
+    let refused =
+        |faults: &Faults| faults.inject(usize::MAX, Fault::Status(400, None), Seen::selects);
+    withdraws_what_was_left_behind(V0_19_2, refused).await;
+}
