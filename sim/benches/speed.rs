@@ -1,4 +1,4 @@
-//! How fast the box is: `cargo bench -p kueue-check-sim --bench speed -- [life|explore|week] [NUMBER or SCENARIO]`; without a word all three.
+//! How fast the simulator is: `cargo bench -p kueue-check-sim --bench speed -- [life|explore|week] [NUMBER or SCENARIO]`; without a word all three.
 //!
 //! * `life`: so many Workloads (10,000) through the whole life cycle with the real runtime: submitted, reserved, checked, admitted, started, finished.
 //! * `explore`: a scenario (`approve`) with every single fault, and how many runs that are in a second.

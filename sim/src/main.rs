@@ -1,4 +1,4 @@
-//! The cluster in a box, as a command.
+//! The command line of the simulator.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use kueue_check_sim::explore::Progress;
 use kueue_check_sim::scenarios::{self, Scenario};
 use kueue_check_sim::{Exploration, definitions, replay};
 
-/// A cluster in a box for Kueue admission checks.
+/// A simulated cluster for Kueue admission checks.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {

@@ -1,4 +1,4 @@
-//! AdmissionCheck: who answers a check, and with which parameters.
+//! AdmissionCheck: its controller, its parameters and its conditions.
 
 use kube::core::{ClusterResourceScope, ObjectMeta};
 use serde::Deserialize;

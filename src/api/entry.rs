@@ -1,4 +1,4 @@
-//! One entry of a Workload's `status.admissionChecks`.
+//! An admission check state: one element of a Workload's `status.admissionChecks`.
 
 use std::fmt;
 

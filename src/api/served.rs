@@ -1,4 +1,4 @@
-//! What of Kueue's API the cluster serves.
+//! Discovery: which versions and fields of Kueue's API the cluster serves.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What a check sees and does besides answering.
+//! Background work of a check, and the Workload events that it receives.
 
 use std::fmt;
 
@@ -105,7 +105,7 @@ impl BackgroundContext {
         *self.leading.borrow()
     }
 
-    /// Completes when [`is_acting`](Self::is_leader) has changed since this was last awaited; never again once the session is over.
+    /// Completes when [`is_leader`](Self::is_leader) has changed since this was last awaited; never again once the session is over.
     pub async fn leadership_changed(&mut self) {
         if self.leading.changed().await.is_err() {
             std::future::pending::<()>().await;

@@ -1,4 +1,4 @@
-//! The trait that an author implements.
+//! The trait `AdmissionCheckController`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -266,7 +266,7 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
 /// ```
 /// use kueue_check::ParametersProblem;
 ///
-/// /// As in `without_parameters` of a check that must not go by an old price list.
+/// /// As in `on_parameters_unavailable` of a check that must not go by an old price list.
 /// fn told(problem: &ParametersProblem<'_>) -> Option<String> {
 ///     Some(format!("no prices to judge by ({}): {}", problem.reason, problem.message))
 /// }
@@ -284,7 +284,7 @@ pub struct ParametersProblem<'a> {
 }
 
 impl<'a> ParametersProblem<'a> {
-    /// The problem, as [`without_parameters`](AdmissionCheckController::on_parameters_unavailable) is told of it.
+    /// The problem, as [`on_parameters_unavailable`](AdmissionCheckController::on_parameters_unavailable) is told of it.
     pub fn new(reason: &'a str, message: &'a str) -> Self {
         Self { reason, message }
     }

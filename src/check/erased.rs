@@ -1,4 +1,4 @@
-//! A check whose type is forgotten: what the runtime holds.
+//! Type-erased checks, as the runtime holds them.
 
 use std::fmt;
 use std::sync::Arc;

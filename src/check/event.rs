@@ -1,4 +1,4 @@
-//! What a check tells people: Kubernetes events on the Workload.
+//! Kubernetes events of a check on the Workload.
 
 use super::Message;
 use crate::api::CheckState;
@@ -72,7 +72,7 @@ impl CheckEvent {
 /// ```
 /// use kueue_check::{CheckEvent, StateChange, api::CheckState};
 ///
-/// /// As in `state_event` of a check that has names of its own for it.
+/// /// As in `state_change_event` of a check that has names of its own for it.
 /// fn state_event(change: &StateChange<'_>) -> CheckEvent {
 ///     match change.to {
 ///         CheckState::Ready => CheckEvent::normal("LicenceGranted", change.message),
@@ -97,7 +97,7 @@ pub struct StateChange<'a> {
 }
 
 impl<'a> StateChange<'a> {
-    /// The change, as [`state_event`](super::AdmissionCheckController::state_change_event) is told of it.
+    /// The change, as [`state_change_event`](super::AdmissionCheckController::state_change_event) is told of it.
     pub fn new(
         admission_check: &'a str,
         from: &'a CheckState,

@@ -1,4 +1,4 @@
-//! What the operator of a check chooses: how long, and what then.
+//! Policy: what an administrator sets for errors, waiting and admitted jobs.
 
 use std::time::Duration;
 

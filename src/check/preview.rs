@@ -1,4 +1,4 @@
-//! What a check would say, asked without effects.
+//! Previews: a verdict without effects.
 
 use super::{Message, Verdict};
 

@@ -1,4 +1,4 @@
-//! What a check is asked.
+//! The request of one evaluation.
 
 use std::collections::BTreeMap;
 use std::fmt;

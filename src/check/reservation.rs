@@ -265,7 +265,7 @@ pub enum ReleaseReason {
     /// The check no longer applies: the AdmissionCheck was deleted or given to another controller, or Kueue assigned flavors for which it is not required.
     CheckRemoved,
     /// The AdmissionCheck's parameters are missing or wrong, and the check does not go on with the last good ones
-    /// ([`without_parameters`](super::AdmissionCheckController::on_parameters_unavailable)).
+    /// ([`on_parameters_unavailable`](super::AdmissionCheckController::on_parameters_unavailable)).
     CheckInactive,
 }
 

@@ -1,4 +1,4 @@
-//! What a check decides.
+//! Verdicts: what an evaluation returns.
 
 use std::time::Duration;
 

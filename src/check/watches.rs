@@ -1,4 +1,4 @@
-//! What else wakes Workloads.
+//! Watches of a check on other objects, which trigger evaluations.
 
 use std::fmt;
 use std::sync::Arc;

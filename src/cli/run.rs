@@ -1,4 +1,4 @@
-//! `run`.
+//! The command `run`.
 
 use std::future::pending;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Whether an AdmissionCheck can be answered: its parameters, resolved, and its condition `Active`. Pure.
+//! The condition `Active`, and the parameters of an AdmissionCheck, resolved. Pure.
 
 use std::collections::BTreeMap;
 

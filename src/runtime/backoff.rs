@@ -1,4 +1,4 @@
-//! Delays that grow with failures.
+//! Exponential backoff.
 
 use std::time::Duration;
 

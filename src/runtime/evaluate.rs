@@ -1,4 +1,4 @@
-//! Running an author's code: with a deadline, and without letting it take anything else down.
+//! Calls of check code: with a deadline, and with panics caught.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;

@@ -1,4 +1,4 @@
-//! Whether the process is well: what `/readyz` says.
+//! Health of the process: what `/readyz` reports.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

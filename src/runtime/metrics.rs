@@ -1,4 +1,4 @@
-//! What can be counted. Labelled by AdmissionCheck and never by Workload.
+//! Metrics of the runtime, labeled by AdmissionCheck and never by Workload.
 
 #[cfg(feature = "admin")]
 mod sample;

@@ -1,4 +1,4 @@
-//! What a check would say now and what would follow from it, without anything being done: for the command `explain`.
+//! Previews for the command `explain`: what a check would return, and what would follow.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

@@ -1,4 +1,4 @@
-//! Which key is looked at next.
+//! The work queue: lanes by urgency, ClusterQueues in turn.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;

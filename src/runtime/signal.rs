@@ -1,4 +1,4 @@
-//! A signal that is given once.
+//! A signal that is sent once.
 
 use tokio::sync::watch;
 

@@ -1,4 +1,4 @@
-//! Leaving alone what is down.
+//! A circuit breaker layer.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};

@@ -1,4 +1,4 @@
-//! Several checks as one.
+//! Combinators: several checks as one.
 
 use std::fmt;
 use std::sync::Arc;

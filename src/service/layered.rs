@@ -1,4 +1,4 @@
-//! From a check to a service and back.
+//! Adapters between checks and tower services.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,4 +1,4 @@
-//! One question for many.
+//! A single-flight cache.
 
 use std::collections::BTreeMap;
 use std::fmt;

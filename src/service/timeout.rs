@@ -1,4 +1,4 @@
-//! Giving up.
+//! Timeouts.
 
 use std::task::{Context, Poll};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a test does that needs something real where it can't be had.
+//! Tests that are skipped because a real program is missing.
 
 use std::fmt::Display;
 

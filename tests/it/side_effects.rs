@@ -1,4 +1,4 @@
-//! What a check needs that starts things on the cluster, on the cluster in a box: what it tells, what it keeps, and what it gives up.
+//! What a check needs that starts things on the cluster, on the simulated cluster: what it tells, what it keeps, and what it gives up.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! The README's check on the cluster in a box.
+//! The README's check on the simulated cluster.
 
 use std::time::Duration;
 

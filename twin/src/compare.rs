@@ -1,4 +1,4 @@
-//! The model beside a recording.
+//! Comparison of the model with a recording.
 
 use kueue_check_sim::replay::{Difference, Replay, ReplayError, Trace};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! The shortest history that still differs.
+//! Minimisation of a history that differs.
 
 use futures::StreamExt;
 use futures::stream;

@@ -1,4 +1,4 @@
-//! The project's chores. It depends on nothing, so it is there at once in a fresh clone.
+//! xtask commands. This crate depends on nothing, so a fresh clone can run it at once.
 
 mod chart;
 mod docs;

@@ -1,4 +1,4 @@
-//! Changes of the runtime's code that some test must find.
+//! Mutants: changes of the runtime's code that some test must find.
 
 use std::fmt::Write as _;
 use std::fs;

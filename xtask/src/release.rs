@@ -1,4 +1,4 @@
-//! What must pass before a release, and takes too long for every run.
+//! Checks before a release.
 
 use std::process::Command;
 

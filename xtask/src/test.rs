@@ -1,4 +1,4 @@
-//! All that must pass.
+//! The command `test`.
 
 use std::time::{Duration, Instant};
 

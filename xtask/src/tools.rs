@@ -1,4 +1,4 @@
-//! Programs that chores call.
+//! Programs that xtask commands call.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

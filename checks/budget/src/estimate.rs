@@ -1,4 +1,4 @@
-//! What a job will cost: its price in an hour, and for how long.
+//! The estimate of a job: its price for an hour, and for how long.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

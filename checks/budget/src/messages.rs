@@ -1,4 +1,4 @@
-//! Decisions in words: verdicts and messages.
+//! Verdicts and messages of decisions.
 //!
 //! A message has the numbers of the moment in which it was decided. Live numbers stand in the status of the Budget: a message that changed with each of them would be
 //! a write and an event for each Workload and minute.

@@ -1,4 +1,4 @@
-//! One request without HTTP around it, and its answer.
+//! Requests and responses without HTTP.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What all handles of a server share.
+//! The state that all handles of a server share.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Where tests and models reach in: admission, and faults.
+//! Hooks: admission, and fault injection.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A job starts, and stops.
+//! Start and stop of a job.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Which Pods of an elastic job are let go, and with what.
+//! Selection of the Pods of an elastic job whose gates are removed.
 //!
 //! The rules are those of Kueue 0.19.2: `pkg/controller/elasticjobs/elastic_job_ungater.go`.
 

@@ -1,4 +1,4 @@
-//! The controller that lets go the Pods of elastic jobs.
+//! The controller that removes the gates of Pods of elastic jobs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Whether queues take Workloads.
+//! Whether ClusterQueues and LocalQueues are active.
 
 use std::collections::BTreeMap;
 

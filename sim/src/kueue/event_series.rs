@@ -1,4 +1,4 @@
-//! Which events were told lately, so that what is told again becomes a series.
+//! Series of repeated events.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,4 +1,4 @@
-//! What has to be equal, and whether it is.
+//! Comparison of a replay with its recording.
 
 use std::collections::{BTreeMap, BTreeSet};
 

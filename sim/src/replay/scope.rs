@@ -1,4 +1,4 @@
-//! What a trace may be about.
+//! The limits of what a trace may contain.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! The file.
+//! The file format of a trace.
 
 use std::collections::BTreeMap;
 use std::path::Path;

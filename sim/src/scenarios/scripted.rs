@@ -1,4 +1,4 @@
-//! A check that does what a story needs.
+//! A check that follows a script.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The cluster of a trial, as a scenario sees it.
+//! The simulated cluster, as a scenario uses it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! What is outside the cluster, and outlives the check's processes.
+//! Services outside the cluster, which outlive the processes of a check.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! How a trial fails.
+//! Failures of a simulation.
 
 use std::any::Any;
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! The end of a run: what came of it.
+//! The end of a run, and its outcome.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

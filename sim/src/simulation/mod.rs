@@ -1,4 +1,4 @@
-//! A check on trial: a cluster with Kueue and the check, in virtual time.
+//! Simulations: a check on a cluster with Kueue, in virtual time.
 //!
 //! ```
 //! use kueue_check::prelude::*;
@@ -373,7 +373,7 @@ impl Simulation {
         explored
     }
 
-    /// As [`every_single_fault`](Self::run_with_each_fault), but what failed is told, not thrown.
+    /// As [`run_with_each_fault`](Self::run_with_each_fault), but what failed is told, not thrown.
     #[must_use = "runs may have failed"]
     pub fn explore(&self, scenario: impl AsyncFn(&Cluster)) -> Exploration {
         explore(self, &scenario, false)

@@ -1,4 +1,4 @@
-//! What is on the cluster before anybody submits anything.
+//! The objects with which a simulation starts.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! One process of the check: it starts, and starts again after it has died.
+//! One process of a check, which starts again after it dies.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -1,4 +1,4 @@
-//! What the replicas report of themselves at the end, and what is so.
+//! Gauges of the replicas, compared with the state at the end.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the author's check has answered, to compare with what was written.
+//! The log of verdicts, to compare with what was written.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What happened to each Workload, drawn.
+//! Timelines of Workloads.
 //!
 //! [`Timeline::new`] turns what was seen of the Workloads ([`WorkloadSnapshot`]s, such as an API server's history) into spans: one lane of [`Phase`]s a Workload and one
 //! lane of check states an admission check. That is a pure function; so are the ways to show it:

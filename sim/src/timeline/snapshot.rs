@@ -1,4 +1,4 @@
-//! What is known of a Workload at one moment.
+//! A Workload at one moment.
 
 use std::sync::Arc;
 

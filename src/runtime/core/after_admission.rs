@@ -1,4 +1,4 @@
-//! What the next leader has to know about admitted jobs: the condition `AfterAdmission`.
+//! The condition `AfterAdmission`: what the next leader needs about admitted jobs.
 
 use std::collections::VecDeque;
 use std::fmt;

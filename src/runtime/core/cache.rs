@@ -1,4 +1,4 @@
-//! The cache of Workloads: the newest known state of each, whatever order news comes in.
+//! The cache of Workloads: the newest state of each, whatever order changes arrive in.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;

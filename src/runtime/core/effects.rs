@@ -1,4 +1,4 @@
-//! What a step asks to be done.
+//! Effects: what a step requires to be done.
 
 use super::tasks::{Task, TaskId};
 use crate::api::{AdmissionCheck, ApiVersion, CheckState, Workload};

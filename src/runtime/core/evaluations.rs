@@ -1,4 +1,4 @@
-//! Evaluating a check for a Workload, and concluding from its verdict.
+//! Evaluations of a check for a Workload, and conclusions from their verdicts.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a change of one Workload is to the others of its job.
+//! Families: what a change of one Workload means for the others of its job.
 
 use kube::runtime::watcher::Event;
 

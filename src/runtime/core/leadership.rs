@@ -1,4 +1,4 @@
-//! Which role this replica has, and what a change of it does.
+//! The role of this replica, and what a change of it does.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

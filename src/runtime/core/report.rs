@@ -1,4 +1,4 @@
-//! What came of evaluating lately, for diagnostics.
+//! The latest outcomes, for diagnostics.
 
 use jiff::Timestamp;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Tasks: what takes time, and what comes of it.
+//! Asynchronous tasks and their results.
 
 use std::collections::BTreeMap;
 use std::fmt;

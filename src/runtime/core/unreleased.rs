@@ -1,4 +1,4 @@
-//! What a check says it has allocated and not released: listed once by each new leader.
+//! Unreleased reservations, listed once by each new leader.
 
 use super::cache::Key;
 use super::tasks::InFlight;

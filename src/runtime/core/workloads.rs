@@ -1,4 +1,4 @@
-//! What happens to Workloads, and what is evaluated because of it.
+//! Changes of Workloads, and the evaluations that follow from them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

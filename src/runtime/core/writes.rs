@@ -1,4 +1,4 @@
-//! Writing what was concluded, and what comes of it.
+//! Writes of admission check states, and their results.
 
 use std::sync::Arc;
 use std::time::Duration;

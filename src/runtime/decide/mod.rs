@@ -1,6 +1,6 @@
-//! The protocol, as pure functions: from a Workload and what the check said to what is written.
+//! The protocol, as pure functions: from a Workload and a verdict to what is written.
 //!
-//! [`standing`] says whether there is anything to decide; [`conclude`] says what follows from an outcome. Neither knows a clock or a client. The rules that they
+//! [`phase`] says whether there is anything to decide; [`conclude`] says what follows from an outcome. Neither knows a clock or a client. The rules that they
 //! keep are numbered as in `ARCHITECTURE.md`.
 
 mod conclude;

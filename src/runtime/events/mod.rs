@@ -1,4 +1,4 @@
-//! Kubernetes events: what people see with `kubectl describe`. Off the write path, bounded, paced, and quiet about repetitions.
+//! Kubernetes events: aggregated, rate limited, and sent apart from state writes.
 //!
 //! An event costs the API server as much as a verdict does, and says nothing that the Workload's status does not. So a storm of verdicts is not doubled by
 //! its events: they are sent at their own pace, and what exceeds it is counted and dropped, warnings last.

@@ -1,4 +1,4 @@
-//! What comes in: one task for each watch, one channel to the manager.
+//! Informers: one task for each watch, one channel to the manager.
 //!
 //! kube's `watcher` does the watching. This closes what it leaves open: a refused selector, a 410 in answer to a watch (not inside one), requests that hang,
 //! errors without a pause between them. Streaming lists are not used, so they need no fallback; objects cannot fail to decode.

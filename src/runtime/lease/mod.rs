@@ -1,4 +1,4 @@
-//! Which of several replicas acts.
+//! Leader election by a Lease.
 //!
 //! One Lease object, held by one replica. Expiry is judged by how long *we* have not seen the record change, on our own monotonic clock, never by
 //! comparing wall clocks. The holder stops writing well before another may take over: see [`LeaseTimes`].

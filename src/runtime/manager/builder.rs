@@ -1,4 +1,4 @@
-//! What a runtime is made of.
+//! The builder of a runtime.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What is asked of a running session: gauges and diagnostics.
+//! Gauges and diagnostics of a running session.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The session's loop: it feeds the core with news, and carries out what a step returns.
+//! The event loop of a session: it feeds the core, and carries out effects.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

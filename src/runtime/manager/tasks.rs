@@ -1,4 +1,4 @@
-//! Carrying out tasks: the check author's code, and requests.
+//! Tasks carried out: check code, and requests.
 
 use std::sync::Arc;
 use std::time::Duration;

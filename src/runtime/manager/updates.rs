@@ -1,4 +1,4 @@
-//! What becomes of the pod set updates of a verdict before it is written.
+//! Pod set updates of a verdict, before it is written.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a session watches.
+//! The watches of a session.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

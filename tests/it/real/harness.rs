@@ -34,7 +34,7 @@ static BOXES: [OnceLock<ApiServer>; 3] = [const { OnceLock::new() }; 3];
 
 /// One test's corner of a cluster.
 pub(crate) struct World {
-    /// `None` on the cluster in the box, which has no port.
+    /// `None` on the cluster in the simulator, which has no port.
     pub(crate) access: Option<Access>,
     pub(crate) client: Client,
     pub(crate) namespace: String,
@@ -62,12 +62,12 @@ fn served(version: KueueVersion) -> &'static str {
     }
 }
 
-/// Whether the suite runs on the cluster in the box.
+/// Whether the suite runs on the cluster in the simulator.
 pub(crate) fn on_the_box() -> bool {
     std::env::var_os("KUEUE_CHECK_TEST_SERVER").is_some_and(|place| place == "box")
 }
 
-/// A server of the cluster in the box, in real time, without Kueue: each test plays it.
+/// A server of the cluster in the simulator, in real time, without Kueue: each test plays it.
 fn in_memory(version: KueueVersion) -> ApiServer {
     let mut definitions = crds(version).unwrap();
     definitions.push(Setting::crd());

@@ -1,4 +1,4 @@
-//! The YAML files of the book, on the cluster in a box.
+//! The YAML files of the book, on the simulated cluster.
 
 use std::fs;
 

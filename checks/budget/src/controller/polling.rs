@@ -1,4 +1,4 @@
-//! Asking sources: each Budget's at its own pace, and only on the leader.
+//! Polling of sources: each Budget at its own interval, on the leader only.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the check's answers and its work beside share.
+//! State that evaluations and background work share.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

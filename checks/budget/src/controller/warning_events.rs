@@ -1,4 +1,4 @@
-//! Warnings about a Budget, once each.
+//! Warning events of a Budget, once each.
 
 use std::collections::BTreeMap;
 

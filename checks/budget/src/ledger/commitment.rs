@@ -1,4 +1,4 @@
-//! Claims: what may still be spent, as a pure function of who may run.
+//! Commitments: what approved jobs may still spend. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

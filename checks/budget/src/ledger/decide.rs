@@ -1,4 +1,4 @@
-//! Decisions: may this run start?
+//! Decisions: whether a run may start.
 //!
 //! To decide and to write the decision down is one step: nothing happens in between. Between a look at the money and its commitment lies the overspending of every
 //! controller that asks and then acts.

@@ -1,4 +1,4 @@
-//! Decisions, and why.
+//! Decisions and their reasons.
 
 use jiff::Timestamp;
 

@@ -1,4 +1,4 @@
-//! All Budgets' books, and what is seen of Workloads, which each of them reads with its own eyes.
+//! The ledgers of all Budgets, and the Workloads that they have in common.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The ledger: who may spend what.
+//! The ledger: which jobs may spend how much.
 //!
 //! Nothing in it is a counter. What is committed is a pure function of the Workloads that may run, their prices, the watermark (the time up to which spending is
 //! known) and the clock: spending before the watermark comes from the source, spending after it from estimates. True-up, rollover, restart and outage follow

@@ -1,4 +1,4 @@
-//! A Workload as a Budget sees it.
+//! A run: a Workload in one reservation, as a Budget counts it.
 
 use std::sync::Arc;
 

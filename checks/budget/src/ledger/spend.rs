@@ -1,4 +1,4 @@
-//! What the source has said.
+//! Spend of an account, as the source reports it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What is added up once for many decisions, and who comes first.
+//! Totals that many decisions share, and the order of runs.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `spec.source`: where it is known what has been spent.
+//! `spec.source`: where spend data comes from.
 
 use std::collections::BTreeMap;
 

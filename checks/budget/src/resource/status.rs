@@ -1,4 +1,4 @@
-//! What is shown of accounts.
+//! The status of accounts.
 
 use std::collections::BTreeMap;
 

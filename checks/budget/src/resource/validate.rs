@@ -1,4 +1,4 @@
-//! What a schema can't say about a Budget.
+//! Validation of a Budget beyond its schema.
 
 use std::time::Duration;
 

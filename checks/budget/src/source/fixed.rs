@@ -1,4 +1,4 @@
-//! Amounts that stand in the Budget itself.
+//! Amounts that a Budget states itself.
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};

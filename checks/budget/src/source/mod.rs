@@ -1,4 +1,4 @@
-//! Where it is known what has been spent.
+//! Sources of spend data.
 //!
 //! A source is asked about a period up to a moment that lies a little in the past, and answers with what each namespace has spent. Money is never taken from a
 //! silent zero: an answer without a namespace means that it has spent nothing only if a probe of the raw metric says that spending is measured at all.

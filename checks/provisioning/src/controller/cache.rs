@@ -1,4 +1,4 @@
-//! What is remembered between questions.
+//! The cache between evaluations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, MutexGuard, PoisonError};

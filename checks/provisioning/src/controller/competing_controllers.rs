@@ -1,4 +1,4 @@
-//! Who else answers under the same controller name.
+//! Detection of another controller with the same controller name.
 
 use kube::Client;
 use serde_json::Value;

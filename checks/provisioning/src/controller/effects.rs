@@ -1,4 +1,4 @@
-//! What is done on the cluster.
+//! Effects of a decision on the cluster.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a decision rests on, and the decision without its effects.
+//! Inputs of a decision, and the decision without its effects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! From the whole Workload to what is created. Pure.
+//! The plan: what a Workload needs to have created. Pure.
 
 use std::collections::BTreeMap;
 

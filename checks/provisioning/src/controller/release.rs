@@ -1,4 +1,4 @@
-//! What ends with a reservation.
+//! Release of a reservation.
 
 use jiff::Timestamp;
 use kueue_check::api::Uid;

@@ -1,4 +1,4 @@
-//! From the decision's answer to a verdict and an event.
+//! The verdict and the event of a decision.
 
 use kueue_check::api::{PodSet, Workload};
 use kueue_check::{CheckError, CheckEvent, PodSetUpdates, StateChange, Verdict};

@@ -1,4 +1,4 @@
-//! What this check does better than Kueue's own, on the box. The pure halves are in `src/decide/tests.rs`.
+//! What this check does better than Kueue's own, on the simulator. The pure halves are in `src/decide/tests.rs`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What form of an answer the client takes.
+//! Content negotiation.
 
 use crate::apiserver::status::Status;
 

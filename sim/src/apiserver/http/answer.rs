@@ -1,4 +1,4 @@
-//! From an answer to a response.
+//! HTTP responses.
 
 use bytes::Bytes;
 use http::{Response, StatusCode, header};

@@ -1,4 +1,4 @@
-//! From the bytes of a request to a value.
+//! Request bodies.
 
 use serde_json::Value;
 use serde_json::error::Category;

@@ -1,4 +1,4 @@
-//! One request, with what goes wrong with it.
+//! Handling of one HTTP request, with injected faults.
 
 use std::future::pending;
 use std::io;

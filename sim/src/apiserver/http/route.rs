@@ -1,4 +1,4 @@
-//! From a URL to what is asked.
+//! Routes: from a URL to a request.
 
 use bytes::Bytes;
 use http::Method;

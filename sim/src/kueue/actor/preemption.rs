@@ -1,4 +1,4 @@
-//! Preemption: who has to leave is evicted.
+//! Preemption: eviction of victims.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Which flavors a Workload would get.
+//! Flavor assignment.
 //!
 //! The rules are those of Kueue 0.19.2: `pkg/scheduler/flavorassigner/flavorassigner.go`.
 

@@ -1,4 +1,4 @@
-//! The scheduler: who gets which flavor, and who has to make room.
+//! The scheduler: flavor assignment and preemption.
 
 mod amount;
 mod assign;

@@ -1,4 +1,4 @@
-//! Who has to make room.
+//! Selection of victims for preemption.
 //!
 //! The rules are those of Kueue 0.19.2 without fair sharing: `pkg/scheduler/preemption/preemption.go`
 //! and `pkg/scheduler/preemption/classical`.

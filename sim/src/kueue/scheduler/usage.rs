@@ -1,4 +1,4 @@
-//! How much of each flavor is taken.
+//! Usage of flavors.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The stories.
+//! Built-in scenarios.
 
 mod deleted;
 mod elastic;

@@ -1,4 +1,4 @@
-//! Which runs are never held.
+//! Exemptions: runs that are never held.
 
 use super::BudgetLedger;
 use crate::config::{ExemptNamespaces, PriorityClass};

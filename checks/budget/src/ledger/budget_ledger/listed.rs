@@ -1,4 +1,4 @@
-//! What a list says.
+//! The result of a list.
 
 /// What a list says: unknown before the first complete one, and never unknown again.
 #[derive(Clone, Debug)]

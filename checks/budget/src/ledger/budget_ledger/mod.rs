@@ -1,4 +1,4 @@
-//! One Budget's book: who runs, who may, who waits.
+//! The ledger of one Budget: active, pending and suspended runs.
 
 mod accounts;
 mod exempt;

@@ -1,4 +1,4 @@
-//! Who is stopped first when more has been spent than the limit.
+//! The order in which jobs are stopped when a limit is overspent.
 
 use jiff::Timestamp;
 use kueue_check::api::Uid;

@@ -1,4 +1,4 @@
-//! Who waits for money, who is given some, and what they were told.
+//! Pending runs, and the allocation pass that approves them.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What the source has said, and since when that is enough.
+//! Spend data: reports of the source, and whether they are sufficient.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Whether there is anybody to ask.
+//! Availability of the ProvisioningRequest API.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The object that is created.
+//! Construction of ProvisioningRequests.
 
 use serde_json::{Map, Value, json};
 

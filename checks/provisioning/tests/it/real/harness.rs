@@ -37,7 +37,7 @@ impl Place {
     }
 }
 
-/// Whether the suite runs on the cluster in the box.
+/// Whether the suite runs on the cluster in the simulator.
 pub(super) fn on_the_box() -> bool {
     std::env::var_os("KUEUE_CHECK_TEST_SERVER").is_some_and(|place| place == "box")
 }
