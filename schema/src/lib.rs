@@ -21,7 +21,7 @@
 //!
 //! # Features
 //!
-//! `rules` runs rules in CEL (`x-kubernetes-validations`), with the crate `cel`. Without it they count as held; [`RUNS_RULES`] says which it is.
+//! `rules` runs rules in CEL (`x-kubernetes-validations`), with the crate `cel`. Without it they count as held; [`CEL_ENABLED`] says which it is.
 
 mod compile;
 mod default;
@@ -50,7 +50,7 @@ pub use prune::{drop_nulls, prune};
 pub use rules::{Rule, violated_rules};
 pub use validate::{blocks_rules, validate, validate_status};
 
-/// Whether this build runs rules in CEL: the feature `rules`.
+/// Whether this build runs rules in CEL: the feature `cel`.
 pub const CEL_ENABLED: bool = cfg!(feature = "cel");
 
 /// The type of a value.

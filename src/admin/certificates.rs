@@ -16,7 +16,7 @@ const KEY: &str = "tls.key";
 /// The certificate and the key of an [`Endpoint`](super::Endpoint), served with TLS 1.2 and 1.3.
 ///
 /// ```
-/// # use kueue_check::serve::Certificates;
+/// # use kueue_check::admin::Certificates;
 /// assert!(Certificates::self_signed(["localhost"]).is_ok());
 /// let error = Certificates::from_folder("/does/not/exist").unwrap_err().to_string();
 /// assert!(error.starts_with("cannot read /does/not/exist/tls.crt: "), "{error}");

@@ -66,7 +66,7 @@ pub fn router(runtime: RuntimeHandle) -> Router {
 ///
 /// ```
 /// # use axum::{body::{Body, to_bytes}, http::Request};
-/// # use kueue_check::{Clock, Verdict, admission_check, runtime::Runtime, serve::probes};
+/// # use kueue_check::{Clock, Verdict, admission_check, runtime::Runtime, admin::probes};
 /// # use kueue_check_sim::apiserver::ApiServer;
 /// # use tower::ServiceExt;
 /// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }

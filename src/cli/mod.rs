@@ -43,7 +43,7 @@
 //! # `validate`
 //!
 //! Each document of a kind that the checks take is held against its definition, as kube-apiserver does it (unknown fields are errors, defaults are filled in),
-//! and then decoded and validated by the check itself. Rules in CEL (`x-kubernetes-validations`) run with the feature `rules`; without it, how many were
+//! and then decoded and validated by the check itself. Rules in CEL (`x-kubernetes-validations`) run with the feature `cel`; without it, how many were
 //! passed over is said.
 
 mod arguments;

@@ -21,13 +21,13 @@ use crate::simulation::{Cluster, workloads};
 /// ```
 /// use kueue_check_sim::{Job, Simulation, jobs::Nodes, scenarios::Seats};
 ///
-/// let trial = Simulation::with_tools(|tools| tools.outside(|| Seats::new(1))).actor(Nodes::new);
+/// let trial = Simulation::with_context(|tools| tools.external(|| Seats::new(1))).actor(Nodes::new);
 /// trial.invariant("a seat is one job's", Seats::are_held).run(async |cluster| {
 ///     cluster.submit(Job::new("train").pods(2).elastic());
 ///     cluster.expect("two pods run", |cluster| cluster.running_pods("train") == 2).await;
 ///     cluster.scale("train", 4); // by another Workload, on the same seat
 ///     cluster.expect("four pods run", |cluster| cluster.running_pods("train") == 4).await;
-///     assert_eq!(cluster.outside::<Seats>().taken(), 1);
+///     assert_eq!(cluster.external::<Seats>().taken(), 1);
 /// });
 /// ```
 #[derive(Clone, Debug)]

@@ -462,7 +462,7 @@ impl Cluster {
         &self.answers
     }
 
-    /// The service outside the cluster that a check was given by [`Tools::external`](super::Tools::external).
+    /// The service outside the cluster that a check was given by [`CheckContext::external`](super::CheckContext::external).
     ///
     /// # Panics
     /// If no check has asked for one of this type.

@@ -301,7 +301,7 @@ impl Simulation {
     }
 
     /// What must hold at the end of every run, whatever went wrong in it; an error says what does not. It is for what the cluster does not show, such as what
-    /// the check did [outside](Tools::external) of it.
+    /// the check did [outside](CheckContext::external) of it.
     pub fn invariant(
         mut self,
         name: &str,

@@ -220,7 +220,7 @@ fn rules_are_run_or_it_is_said_that_they_are_not() {
     } else {
         DocumentResult::Right {
             name: "Window/night".to_owned(),
-            notes: vec!["its rules in CEL were not run: this program is built without the feature `rules`; the API server runs them".to_owned()],
+            notes: vec!["its rules in CEL were not run: this program is built without the feature `cel`; the API server runs them".to_owned()],
         }
     };
     assert_eq!(

@@ -187,7 +187,7 @@ impl Kind {
             Some(schema) => {
                 errors.extend(by_schema(&mut object, schema));
                 if schema.has_rules && !CEL_ENABLED {
-                    notes.push("its rules in CEL were not run: this program is built without the feature `rules`; the API server runs them".to_owned());
+                    notes.push("its rules in CEL were not run: this program is built without the feature `cel`; the API server runs them".to_owned());
                 }
             }
             None => notes.push(

@@ -98,7 +98,7 @@ const FAILING_VERDICT_RECHECK: Duration = Duration::from_mins(1);
 const OBJECTION_SPACING: SignedDuration = SignedDuration::from_mins(1);
 
 /// The longest time until a refused growth is evaluated again, when its verdict does not say. It
-/// begins with [`OBJECTION_RECHECK`] and doubles.
+/// begins with [`FAILING_VERDICT_RECHECK`] and doubles.
 const GROWTH_RECHECK: Duration = Duration::from_mins(15);
 
 /// The state that should stand there.

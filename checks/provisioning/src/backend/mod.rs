@@ -40,7 +40,7 @@ pub trait Backend: Send + Sync + 'static {
     /// Creates a request whose templates are there; `owner` is the owner reference of one of them.
     ///
     /// # Errors
-    /// The API server's; [`CreateError::NotOurs`] if another object has the name.
+    /// The API server's; [`CreateError::OwnedByAnother`] if another object has the name.
     fn create(
         &self,
         plan: &Plan,
