@@ -1,7 +1,7 @@
 //! A growth of an elastic job that the check refuses, on the simulated cluster.
 //!
-//! The simulated Kueue makes no slices, so the test makes them: a Workload that is admitted, and
-//! one that replaces it. What Kueue does to the job when the growth's check state is Retry or
+//! The test makes the slices, without a job: a Workload that is admitted, and one that replaces it.
+//! What Kueue does to the job when the growth's check state is Retry or
 //! Rejected is in the recordings `elastic-grow-retry` and `elastic-grow-rejected`: it stops the
 //! whole job.
 
@@ -13,7 +13,7 @@ use kueue_check::{
     AfterAdmission, CheckError, OnError, OnFailure, OnTimeout, PendingTimeout, Policy, Request,
     Verdict,
 };
-use kueue_check_sim::apiserver::{ApiRequest, Patch, Resource, Verb};
+use kueue_check_sim::apiserver::Resource;
 use kueue_check_sim::scenarios::Scripted;
 use kueue_check_sim::{Cluster, Simulation};
 use serde_json::{Value, json};
@@ -37,26 +37,6 @@ fn slice(name: &str, replaces: Option<&str>, pods: u32) -> Value {
             "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
         }]},
     })
-}
-
-/// Kueue finishes the slice `name` once another one has quota in its place; it stays admitted.
-fn is_replaced(cluster: &Cluster, name: &str) {
-    let workload = cluster.workload(name).unwrap();
-    let mut conditions = workload["status"]["conditions"].as_array().unwrap().clone();
-    conditions.push(json!({
-        "type": "Finished", "status": "True", "reason": "WorkloadSliceReplaced",
-        "message": "Replaced to accommodate a new workload slice",
-        "lastTransitionTime": workload["metadata"]["creationTimestamp"],
-    }));
-    let resource = Resource::new("kueue.x-k8s.io", "v1beta2", "workloads");
-    let call = ApiRequest::new(Verb::Patch(Patch::Merge), &resource)
-        .namespace("default")
-        .name(name)
-        .subresource("status")
-        .agent("kueue")
-        .body(json!({"status": {"conditions": conditions}}));
-    let answer = cluster.server().call(&call);
-    assert_eq!(answer.code, 200, "{}", answer.body);
 }
 
 /// The notes of the events about `name` that the check would have stopped the job.
@@ -155,8 +135,8 @@ fn a_refused_growth_leaves_the_job_running() {
             grows(cluster).await;
             let said = format!("would be refused: {reason}; the job runs on with 2 pods");
             cluster.expect_message("el-2", &said).await;
-            // Kueue does that before or after the check is evaluated.
-            is_replaced(cluster, "el-1");
+            let replaced = |cluster: &Cluster| cluster.condition("el-1", "Finished");
+            cluster.expect("`el-1` is replaced", replaced).await;
             cluster.advance(Duration::from_secs(3600)).await;
             assert_eq!(cluster.message("el-2"), said, "{case}");
             assert_eq!(cluster.state("el-2"), Some(CheckState::Pending), "{case}");

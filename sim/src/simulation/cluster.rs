@@ -409,12 +409,10 @@ impl Cluster {
                 == Some(name)
         };
         let own = |w: &&Arc<Value>| w["metadata"]["name"] == name;
-        let all = current(all);
-        all.iter()
-            .filter(owned)
-            .min_by_key(|w| is_true(w, "Finished"))
-            .or_else(|| all.iter().find(own))
-            .cloned()
+        // By its own name also a slice is found that was replaced.
+        let named = all.iter().find(own).cloned();
+        let newest = current(all).into_iter().filter(|w| owned(&w));
+        newest.min_by_key(|w| is_true(w, "Finished")).or(named)
     }
 
     /// The check's state for a job, `None` if Kueue has not listed it.
@@ -495,7 +493,6 @@ fn ended(job: &str, how: &str, answer: &ApiResponse) {
     }
 }
 
-/// `namespace/name`, or a name in `default`.
 /// The Workloads that stand for their jobs: not the slices that others are to replace or have
 /// replaced, and not variants, for which their parent stands.
 pub(super) fn current(mut all: Vec<Arc<Value>>) -> Vec<Arc<Value>> {
@@ -511,6 +508,7 @@ pub(super) fn current(mut all: Vec<Arc<Value>>) -> Vec<Arc<Value>> {
     all
 }
 
+/// `namespace/name`, or a name in `default`.
 fn split(job: &str) -> (&str, &str) {
     job.split_once('/').unwrap_or(("default", job))
 }
