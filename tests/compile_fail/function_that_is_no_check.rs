@@ -1,10 +1,10 @@
 use kueue_check::handler::check_fn;
-use kueue_check::{Check, ControllerName, Verdict};
+use kueue_check::{DynCheck, ControllerName, Verdict};
 
 async fn greet(name: String) -> Verdict {
     Verdict::ready(name)
 }
 
 fn main() {
-    let _: Check = check_fn(ControllerName::from_static("example.com/greet"), greet).without_state().into();
+    let _: DynCheck = check_fn(ControllerName::from_static("example.com/greet"), greet).without_state().into();
 }
