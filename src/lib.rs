@@ -48,7 +48,7 @@
 //! | keep state, clean up, watch other objects | [`AdmissionCheckController`] |
 //! | ask a slow or costly system | [`service`]: timeouts, shared queries, circuit breakers; several checks as one |
 //! | know what a Workload is here | [`api`]: slim views of Kueue's objects |
-//! | know what the program can do | [`cli`], and its admin endpoint [`serve`] |
+//! | know what the program can do | [`cli`], and its admin endpoint [`admin`] |
 //! | run checks inside another program | [`runtime`] |
 //! | test | `RequestBuilder` for one question; the crate `kueue-check-sim` for everything else |
 //!

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Path, Schema, Type};
 use crate::FieldError;
 
-/// What is wrong with an object, without its [rules](crate::broken_rules) and [duplicates](crate::duplicates). Its `metadata` is passed over: that has rules
+/// What is wrong with an object, without its [rules](crate::violated_rules) and [duplicates](crate::duplicates). Its `metadata` is passed over: that has rules
 /// of its own.
 ///
 /// ```

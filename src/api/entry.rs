@@ -26,7 +26,7 @@ pub enum CheckState {
     Retry,
     /// Never: Kueue deactivates the Workload.
     Rejected,
-    /// Would pass with fewer Workloads around (KEP-993). No released Kueue accepts it; see [`ServedApi`](super::Served).
+    /// Would pass with fewer Workloads around (KEP-993). No released Kueue accepts it; see [`ServedApi`](super::ServedApi).
     PreemptionRequired,
     /// A state that this SDK does not know.
     Other(Other),

@@ -38,7 +38,7 @@ use crate::api::Workload;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum WorkloadEvent<'a> {
-    /// A list of all that hold quota is about to be shown, up to [`Listed`](Self::Listed): what it does not show is gone.
+    /// A list of all that hold quota is about to be shown, up to [`Listed`](Self::ListCompleted): what it does not show is gone.
     ListStarted,
     /// A Workload as it is now, and what it is to the others of its job. It holds quota, or has just
     /// lost it, or has just finished. It is shown again when the others have changed that.

@@ -17,11 +17,11 @@ use crate::api::AdmissionCheck;
 
 /// A controller that answers AdmissionChecks.
 ///
-/// Only [`evaluate`](Self::check) and the name are required. A check that is one function need not implement this: see [`handler`](crate::handler).
+/// Only [`evaluate`](Self::evaluate) and the name are required. A check that is one function need not implement this: see [`handler`](crate::handler).
 ///
 /// What the runtime does around it, and the author need not:
 /// - it watches the AdmissionChecks with this name, their parameters, and the Workloads that hold quota;
-/// - it asks [`evaluate`](Self::check) about each such Workload: at once for a new reservation; again when the Workload, the parameters or one of the
+/// - it asks [`evaluate`](Self::evaluate) about each such Workload: at once for a new reservation; again when the Workload, the parameters or one of the
 ///   [`watches`](Self::watches) change, when the verdict asked for it, and once after a restart;
 /// - it never asks twice at the same time about one Workload and AdmissionCheck, and drops an answer that comes too late;
 /// - it writes the state, and nobody else's; an error, a panic or a timeout writes none.
@@ -72,7 +72,7 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
         request: CheckRequest<Self::Parameters>,
     ) -> impl Future<Output = Result<Verdict, CheckError>> + Send;
 
-    /// What [`evaluate`](Self::check) would say now, for a person who asks with the command `explain`. It must have no effect at all. Default: it is not asked.
+    /// What [`evaluate`](Self::evaluate) would say now, for a person who asks with the command `explain`. It must have no effect at all. Default: it is not asked.
     ///
     /// A `check` that only reads, and decides by what it is given and what it reads, is its own preview:
     ///
@@ -96,7 +96,7 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
     /// [`App::check_on`](crate::App::check_on), and the request, refuse every request that is not a read. Other systems are the author's to spare.
     ///
     /// # Errors
-    /// As [`evaluate`](Self::check); shown, and nothing else.
+    /// As [`evaluate`](Self::evaluate); shown, and nothing else.
     fn preview(
         &self,
         request: CheckRequest<Self::Parameters>,
@@ -127,7 +127,7 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
     /// Stops what was started for `reservation`, which is over. Default: nothing was started.
     ///
     /// Called until it says [`ReleaseOutcome::Done`], before the check is asked about a later reservation of the same Workload. It must be idempotent, and may come
-    /// without an earlier [`evaluate`](Self::check) in this process.
+    /// without an earlier [`evaluate`](Self::evaluate) in this process.
     ///
     /// It is called when the pods are gone: of an evicted Workload when Kueue releases its quota. When a
     /// slice of an elastic job is [replaced](ReleaseReason::Replaced), it is called once the new one is
@@ -166,8 +166,8 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
     /// Shown what the runtime sees of Workloads, for a check that accounts for what it has approved. Default: it looks away.
     ///
     /// Called for each Workload that holds quota, also for those that this check is not asked about, by standbys too, and always before the check is asked
-    /// about what it shows. It is called from the runtime's loop, so it must return at once. A question takes longer: when [`evaluate`](Self::check) hears it, something
-    /// newer may have been shown, the end of the job even. What counts then is what was shown. See [`Seen`].
+    /// about what it shows. It is called from the runtime's loop, so it must return at once. A question takes longer: when [`evaluate`](Self::evaluate) hears it, something
+    /// newer may have been shown, the end of the job even. What counts then is what was shown. See [`WorkloadEvent`].
     fn observe(&self, seen: WorkloadEvent<'_>) {
         let _ = seen;
     }
@@ -201,13 +201,13 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
         Policy::default()
     }
 
-    /// The Workloads' annotations that [`evaluate`](Self::check) reads: whole keys, or domains with their slash (`example.com/`) for all of theirs.
+    /// The Workloads' annotations that [`evaluate`](Self::evaluate) reads: whole keys, or domains with their slash (`example.com/`) for all of theirs.
     /// Others are not kept. Default: none.
     fn annotations(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// How long [`evaluate`](Self::check) may take. Default: what the command line says (30 s).
+    /// How long [`evaluate`](Self::evaluate) may take. Default: what the command line says (30 s).
     fn timeout(&self) -> Option<Duration> {
         None
     }

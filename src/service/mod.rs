@@ -27,7 +27,7 @@
 //! | [`layered`] | a check with layers around it; everything but the asking is the check's own |
 //! | [`service_check`] | a service of yours as a check |
 //! | [`TimeoutLayer`] | gives up |
-//! | [`SingleFlightLayer`], [`Shared`] | one question for many: single flight, and a cache with a time to live |
+//! | [`SingleFlightLayer`], [`SingleFlight`] | one question for many: single flight, and a cache with a time to live |
 //! | [`CircuitBreakerLayer`] | leaves alone what is down |
 //! | [`all_of`], [`any_of`] | several checks as one |
 

@@ -7,7 +7,7 @@
 //! | room | what is in it |
 //! | --- | --- |
 //! | [`money`], [`period`], [`estimate`] | exact amounts; periods of a calendar; what a job costs |
-//! | [`resource`], [`terms`] | `Budget` and `NamespaceBudget`; the same, compiled |
+//! | [`resource`], [`config`] | `Budget` and `NamespaceBudget`; the same, compiled |
 //! | [`ledger`] | decisions, pure |
 //! | [`source`] | Prometheus, Datadog, fixed amounts |
 //! | [`controller`] | the admission check, and its work beside |

@@ -113,7 +113,7 @@ impl Scenario {
     /// Shows it.
     ///
     /// # Errors
-    /// As [`Demo::show`].
+    /// As [`Demo::run`].
     pub fn run_demo(&self, demo: &Demo) -> Result<(), DemoError> {
         demo.run(self.about, &(self.simulation)(), self.story())
     }

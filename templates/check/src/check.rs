@@ -131,7 +131,7 @@ impl AdmissionCheckController for MayStart {
         Ok(ReleaseOutcome::Done)
     }
 
-    async fn outstanding(&self) -> Result<Vec<Reservation>, CheckError> {
+    async fn unreleased_reservations(&self) -> Result<Vec<Reservation>, CheckError> {
         self.bookings.all().await
     }
 

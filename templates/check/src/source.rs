@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http::Uri;
 use kueue_check::prelude::CheckError;
-use kueue_check::service::Shared;
+use kueue_check::service::SingleFlight;
 use serde::Deserialize;
 
 use crate::http::Fetch;
@@ -36,7 +36,7 @@ pub fn url() -> String {
 #[derive(Clone)]
 pub struct Source {
     fetch: Fetch,
-    answers: Shared<String, u32>,
+    answers: SingleFlight<String, u32>,
 {%- unless parameters %}
     url: String,
 {%- endunless %}
@@ -47,7 +47,7 @@ impl Source {
     pub fn new(fetch: Fetch{% unless parameters %}, url: impl Into<String>{% endunless %}) -> Self {
         Self {
             fetch,
-            answers: Shared::new(KEEP),
+            answers: SingleFlight::new(KEEP),
 {%- unless parameters %}
             url: url.into(),
 {%- endunless %}

@@ -28,7 +28,7 @@ fn trial() -> Simulation {
         let service = context.external(|| Service::with_room(8));
         let source = Source::new(service.fetch(){% unless parameters %}, "http://service"{% endunless %});
 {%- endif %}
-        check::new({% if cleanup %}tools.client.clone(){% if source != "none" %}, {% endif %}{% endif %}{% if source != "none" %}source{% endif %})
+        check::new({% if cleanup %}context.client.clone(){% if source != "none" %}, {% endif %}{% endif %}{% if source != "none" %}source{% endif %})
     });
 {%- else %}
     let trial = Simulation::new(check::new);
@@ -157,7 +157,7 @@ fn jobs_start_one_after_the_other() {
         }
         let took = cluster.now().duration_since(began).as_secs();
         assert!((20..60).contains(&took), "three starts, ten seconds apart, took {took} s");
-        let waited = cluster.answers().all().iter().filter(|answer| answer.verdict.message() == "another job has just started").count();
+        let waited = cluster.verdicts().all().iter().filter(|answer| answer.verdict.message() == "another job has just started").count();
         assert!(waited >= 2, "two were told to wait");
     });
     println!("{} requests", run.requests);

@@ -154,7 +154,7 @@ impl BudgetLedger {
             .map(|(uid, live)| (uid, live.since))
     }
 
-    /// Forgets what is [parked](Self::parked).
+    /// Forgets what is [parked](Self::suspended).
     pub fn drop_suspended(&mut self, uid: &Uid) {
         if self
             .live

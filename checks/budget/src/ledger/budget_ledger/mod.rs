@@ -108,7 +108,7 @@ impl BudgetLedger {
         &self.terms
     }
 
-    /// Other terms. What was measured by others is forgotten; runs have to be [seen](Self::see) again, because their prices may differ.
+    /// Other terms. What was measured by others is forgotten; runs have to be [seen](Self::observe_run) again, because their prices may differ.
     pub fn set_config(&mut self, terms: Arc<BudgetConfig>) {
         if !self.terms.measures_like(&terms) {
             self.spend = Spend::default();
