@@ -16,6 +16,6 @@ pub(crate) fn rules(source: &Value) -> Vec<Rule> {
 }
 
 /// What the rules of `schema` say about an object that was `old` before: nothing in this build, see [`CEL_ENABLED`](crate::CEL_ENABLED).
-pub fn broken_rules(_: &Value, _: Option<&Value>, _: &Schema) -> Vec<FieldError> {
+pub fn violated_rules(_: &Value, _: Option<&Value>, _: &Schema) -> Vec<FieldError> {
     Vec::new()
 }

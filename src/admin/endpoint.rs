@@ -51,7 +51,7 @@ const RELOAD: Duration = Duration::from_secs(10);
 /// for its head; 2 min for a connection.
 ///
 /// ```no_run
-/// # use kueue_check::{Verdict, admission_check, runtime::Runtime, serve::{Certificates, Endpoint, probes, router}};
+/// # use kueue_check::{Verdict, admission_check, runtime::Runtime, admin::{Certificates, Endpoint, probes, router}};
 /// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
 /// # async fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// let runtime = Runtime::builder(client.clone()).check(open).build()?;

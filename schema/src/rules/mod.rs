@@ -18,17 +18,17 @@ pub(crate) use rule::rules;
 /// What the rules of `schema` say about an object that was `old` before; nothing, if it is new.
 ///
 /// ```
-/// use kueue_check_schema::{RUNS_RULES, broken_rules, compile};
+/// use kueue_check_schema::{CEL_ENABLED, violated_rules, compile};
 /// use serde_json::json;
 ///
 /// let schema = compile(&json!({"type": "object", "properties": {"limit": {
 ///     "type": "integer", "x-kubernetes-validations": [{"rule": "self >= oldSelf", "message": "may only grow"}],
 /// }}}));
 /// let (new, old) = (json!({"limit": 1}), json!({"limit": 2}));
-/// if RUNS_RULES {
-///     assert_eq!(broken_rules(&new, Some(&old), &schema)[0].to_string(), "limit: Invalid value: 1: may only grow");
+/// if CEL_ENABLED {
+///     assert_eq!(violated_rules(&new, Some(&old), &schema)[0].to_string(), "limit: Invalid value: 1: may only grow");
 /// }
-/// assert_eq!(broken_rules(&new, None, &schema), []); // a rule about a change says nothing of a new object
+/// assert_eq!(violated_rules(&new, None, &schema), []); // a rule about a change says nothing of a new object
 /// ```
 pub fn violated_rules(new: &Value, old: Option<&Value>, schema: &Schema) -> Vec<FieldError> {
     let mut errors = Vec::new();

@@ -14,13 +14,13 @@ use crate::{Path, Schema};
 /// A rule and what is said when it is broken.
 ///
 /// ```
-/// use kueue_check_schema::{RUNS_RULES, broken_rules, compile};
+/// use kueue_check_schema::{CEL_ENABLED, violated_rules, compile};
 /// use serde_json::json;
 ///
 /// let schema = compile(&json!({"type": "object", "x-kubernetes-validations": [{"rule": "self.min <= self.max", "fieldPath": ".min"}]}));
 /// assert_eq!(schema.rules.len(), 1);
-/// let errors = broken_rules(&json!({"min": 3, "max": 2}), None, &schema);
-/// if RUNS_RULES {
+/// let errors = violated_rules(&json!({"min": 3, "max": 2}), None, &schema);
+/// if CEL_ENABLED {
 ///     assert_eq!(errors[0].to_string(), "min: Invalid value: failed rule: self.min <= self.max");
 /// }
 /// ```
