@@ -42,6 +42,12 @@ struct Files {
 }
 
 /// Why there is no certificate to serve with.
+///
+/// ```
+/// # use kueue_check::admin::{CertificateError, Certificates};
+/// let error = Certificates::from_folder("/does/not/exist").unwrap_err();
+/// assert!(matches!(error, CertificateError::Read { file, .. } if file.ends_with("tls.crt")));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CertificateError {
