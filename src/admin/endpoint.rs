@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::Future;
-use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -89,12 +88,9 @@ impl Endpoint {
         }
     }
 
-    /// Serves on `listener`, for ever.
-    ///
-    /// # Errors
-    /// None: a connection that fails is the client's loss. Descriptors that have run out are waited
-    /// for.
-    pub async fn serve(self, listener: TcpListener) -> io::Result<()> {
+    /// Serves on `listener` until it is dropped. A connection that fails is closed; while the process
+    /// has no file descriptors left, new connections wait.
+    pub async fn serve(self, listener: TcpListener) -> Infallible {
         let mut connections = Connections::default();
         let mut reload = interval(RELOAD);
         reload.set_missed_tick_behavior(MissedTickBehavior::Delay);

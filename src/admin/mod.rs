@@ -16,7 +16,7 @@ mod certificates;
 mod endpoint;
 mod process;
 
-use std::io;
+use std::convert::Infallible;
 
 use axum::Router;
 use axum::extract::State;
@@ -127,9 +127,8 @@ pub fn probes(runtime: RuntimeHandle) -> Router {
 /// # Ok(()) }
 /// ```
 ///
-/// # Errors
-/// As [`Endpoint::serve`].
-pub async fn serve(listener: TcpListener, runtime: RuntimeHandle) -> io::Result<()> {
+/// It never returns: see [`Endpoint::serve`].
+pub async fn serve(listener: TcpListener, runtime: RuntimeHandle) -> Infallible {
     Endpoint::new(router(runtime)).serve(listener).await
 }
 

@@ -111,14 +111,6 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// The admin endpoint failed.
-    #[error("the admin endpoint on {address} failed: {source}. Start the process again")]
-    Admin {
-        /// The address.
-        address: std::net::SocketAddr,
-        /// Why.
-        source: io::Error,
-    },
     /// The admin endpoint has no certificate.
     #[error("the admin endpoint has no certificate: {0}")]
     Certificate(#[from] crate::admin::CertificateError),

@@ -68,8 +68,8 @@ pub(super) async fn run(
     tracing::info!(name, version = env!("CARGO_PKG_VERSION"), identity, cluster = %config.cluster_url, admin = %address, secure = arguments.admin_secure, "starting");
     tokio::select! {
         ran = runtime.run(stop_signal()) => ran?,
-        served = admin => served.map_err(|source| Error::Admin { address, source })?,
-        served = probes => served.map_err(|source| Error::Admin { address, source })?,
+        served = admin => match served {},
+        served = probes => match served {},
     }
     tracing::info!("stopped");
     Ok(())

@@ -398,6 +398,11 @@ impl Workload {
         &self.0.pod_sets
     }
 
+    /// The flavors that are assigned to the pod sets. A flavor that several have comes several times.
+    pub(crate) fn flavors(&self) -> impl Iterator<Item = &str> {
+        self.pod_sets().iter().flat_map(PodSet::flavors)
+    }
+
     /// Returns what the pods that run or will run request of `resource`: see [`PodSet::count`].
     pub fn requests(&self, resource: &str) -> Quantity {
         self.pod_sets()

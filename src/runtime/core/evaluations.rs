@@ -195,9 +195,7 @@ impl Core {
         let same_flavors = Arc::ptr_eq(&self.flavors, &basis.flavors)
             || basis
                 .workload
-                .pod_sets()
-                .iter()
-                .flat_map(crate::api::PodSet::flavors)
+                .flavors()
                 .all(|flavor| self.flavors.get(flavor) == basis.flavors.get(flavor));
         let same_family = self.families.of(workload).decides_like(&basis.family);
         if same_parameters

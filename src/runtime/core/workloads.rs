@@ -472,11 +472,8 @@ impl Core {
         if changed.is_empty() {
             return;
         }
-        let assigned = |workload: &Workload| {
-            let pod_sets = workload.pod_sets().iter();
-            let mut flavors = pod_sets.flat_map(crate::api::PodSet::flavors);
-            flavors.any(|flavor| changed.contains(flavor))
-        };
+        let assigned =
+            |workload: &Workload| workload.flavors().any(|flavor| changed.contains(flavor));
         let keys: Vec<Key> = self
             .workloads
             .present()

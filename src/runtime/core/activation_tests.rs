@@ -1,0 +1,327 @@
+//! Tables and stories of activation.
+
+use kube::runtime::watcher::Event;
+use serde_json::json;
+
+use super::super::{Controller, Effect, Input, LeaseState, Limits, Now, TaskId, TaskResult};
+use super::*;
+use crate::api::{ApiVersion, ResourceFlavor, ServedApi, Uid, Workload};
+use crate::check::{
+    AdmissionCheckController, CheckError, CheckRequest, ControllerName, DynCheck, Parameters,
+    ParametersKind, Verdict,
+};
+use crate::runtime::backoff::Backoff;
+use crate::runtime::core::managed_check::Activation;
+use crate::runtime::decide::Outcome;
+use crate::runtime::evaluate::CallError;
+use crate::runtime::informers::{Revision, StoredParameters};
+use tokio::time::Instant;
+
+fn inputs(generation: i64) -> ActivationInput {
+    ActivationInput {
+        uid: Uid::new("u"),
+        generation,
+        parameters: Revision::default(),
+    }
+}
+
+#[test]
+fn what_was_tried_is_not_tried_again_until_it_changes_or_a_retry_is_due() {
+    let fresh = Activation::default();
+    let tried = Activation {
+        input: Some(inputs(1)),
+        ..Activation::default()
+    };
+    let in_flight = Activation {
+        in_flight: true,
+        ..Activation::default()
+    };
+    for (name, activation, generation, next) in [
+        ("nothing was tried", &fresh, 1, Next::Try),
+        ("these were tried", &tried, 1, Next::Known),
+        ("others were tried", &tried, 2, Next::Try),
+        ("something is being tried", &in_flight, 1, Next::Wait),
+    ] {
+        assert_eq!(activation.next(&inputs(generation)), next, "{name}");
+    }
+}
+
+struct Limit(String);
+
+impl Parameters for Limit {
+    fn kind() -> Option<ParametersKind> {
+        Some(ParametersKind {
+            group: "example.com".into(),
+            kind: "Limit".into(),
+            plural: "limits".into(),
+            versions: vec!["v1".into()],
+        })
+    }
+
+    fn decode(object: serde_json::Value) -> Result<Self, String> {
+        Ok(Self(object["metadata"]["name"].to_string()))
+    }
+}
+
+struct Limited;
+
+impl AdmissionCheckController for Limited {
+    type Parameters = Limit;
+
+    fn controller_name(&self) -> ControllerName {
+        const { ControllerName::from_static("example.com/limited") }
+    }
+
+    async fn evaluate(&self, request: CheckRequest<Limit>) -> Result<Verdict, CheckError> {
+        Ok(Verdict::ready(&request.parameters().0))
+    }
+}
+
+/// A core that leads, with the parameters `a` and `b`, and the tasks that it has started.
+struct Driver {
+    core: Core,
+    now: Now,
+    started: Vec<(TaskId, Task)>,
+}
+
+impl Driver {
+    fn new() -> Self {
+        let now = Now {
+            instant: Instant::now(),
+            wall: jiff::Timestamp::UNIX_EPOCH,
+        };
+        let limits = Limits {
+            concurrency: 10,
+            backoff: Backoff::new(Duration::from_secs(1), Duration::from_mins(5), 0),
+        };
+        let controllers = [Controller::from(DynCheck::new(Limited))].into();
+        let served = ServedApi::fallback(ApiVersion::V1beta2);
+        let mut driver = Self {
+            core: Core::new(controllers, limits, served, now),
+            now,
+            started: Vec::new(),
+        };
+        let parameters = |event| Input::Parameters { kind: 0, event };
+        driver.feed(Input::AdmissionChecks(Event::Init));
+        driver.feed(Input::AdmissionChecks(Event::InitDone));
+        driver.feed(Input::Workloads {
+            event: Event::Init,
+            selected: true,
+        });
+        driver.feed(Input::Workloads {
+            event: Event::InitDone,
+            selected: true,
+        });
+        driver.feed(parameters(Event::Init));
+        driver.feed(parameters(Event::InitApply(stored("a"))));
+        driver.feed(parameters(Event::InitApply(stored("b"))));
+        driver.feed(parameters(Event::InitDone));
+        driver.feed(Input::Lease(LeaseState::Acquired));
+        // A new leader lists Workloads anew.
+        for event in [Event::Init, Event::InitDone] {
+            let selected = true;
+            driver.feed(Input::Workloads { event, selected });
+        }
+        driver
+    }
+
+    fn feed(&mut self, input: Input) {
+        for effect in self.core.step(self.now, input) {
+            if let Effect::Start(id, task) = effect {
+                self.started.push((id, *task));
+            }
+        }
+    }
+
+    fn refers_to(&mut self, generation: i64, parameters: &str) {
+        let check = AdmissionCheck::from_json(json!({
+            "metadata": {"name": "c", "uid": "u", "resourceVersion": generation.to_string(), "generation": generation},
+            "spec": {"controllerName": "example.com/limited",
+                "parameters": {"apiGroup": "example.com", "kind": "Limit", "name": parameters}},
+        }));
+        self.feed(Input::AdmissionChecks(Event::Apply(check.unwrap())));
+    }
+
+    /// Ends the activation that was started, with the parameters of which it is.
+    fn activated(&mut self, result: Result<(), NotActivated>) -> String {
+        let at = self
+            .started
+            .iter()
+            .position(|(_, task)| matches!(task, Task::Activate { .. }))
+            .unwrap();
+        let (id, task) = self.started.remove(at);
+        let Task::Activate { parameters, .. } = task else {
+            unreachable!()
+        };
+        self.feed(Input::Finished(id, TaskResult::Activated(result)));
+        parameters.downcast::<Limit>().unwrap().0.clone()
+    }
+
+    /// The evaluation that was started, if there is one.
+    fn evaluation(&mut self) -> Option<TaskId> {
+        let mut tasks = self.started.iter();
+        let at = tasks.position(|(_, task)| matches!(task, Task::Evaluate(_)))?;
+        Some(self.started.remove(at).0)
+    }
+
+    fn activates(&self) -> bool {
+        let mut tasks = self.started.iter();
+        tasks.any(|(_, task)| matches!(task, Task::Activate { .. }))
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now.instant += time;
+        self.feed(Input::Time);
+    }
+}
+
+fn stored(name: &str) -> StoredParameters {
+    StoredParameters {
+        name: name.to_owned(),
+        revision: Revision::default(),
+        generation: 1,
+        object: json!({"metadata": {"name": name}}),
+    }
+}
+
+fn timed_out() -> NotActivated {
+    NotActivated::Failed(CallError::TimedOut(Duration::from_secs(30)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_activation_that_failed_after_the_reference_was_changed_is_retried() {
+    let mut driver = Driver::new();
+    driver.refers_to(1, "a");
+    assert_eq!(driver.activated(Ok(())), "\"a\"");
+    driver.refers_to(2, "b");
+    assert_eq!(driver.activated(Err(timed_out())), "\"b\"");
+    assert!(!driver.activates(), "not at once");
+    // The condition of the first generation is written meanwhile.
+    driver.pass(Duration::from_secs(5));
+    assert_eq!(driver.activated(Ok(())), "\"b\"");
+    let valid = driver.core.checks["c"].valid().unwrap();
+    assert_eq!(valid.read.value.downcast_ref::<Limit>().unwrap().0, "\"b\"");
+}
+
+#[tokio::test(start_paused = true)]
+async fn parameters_that_a_check_has_refused_are_tried_again() {
+    let mut driver = Driver::new();
+    driver.refers_to(1, "a");
+    driver.activated(Ok(()));
+    let name = Name::from("c");
+    driver
+        .core
+        .reject_parameters(&name, Message::new("no such zone"));
+    assert!(driver.core.checks["c"].active().unwrap().is_err());
+    driver.pass(Duration::from_secs(20));
+    assert!(!driver.activates(), "not at once");
+    driver.pass(Duration::from_mins(5));
+    driver.activated(Ok(()));
+    assert!(driver.core.checks["c"].active().unwrap().is_ok());
+}
+
+fn with_quota(version: u32, message: &str) -> Workload {
+    let workload = Workload::from_json(json!({
+        "metadata": {"namespace": "t", "name": "w", "uid": "w", "resourceVersion": version.to_string()},
+        "spec": {"podSets": [{"name": "main", "count": 1}]},
+        "status": {
+            "conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": "1970-01-01T00:00:01Z"}],
+            "admission": {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1, "flavors": {"cpu": "spot"}}]},
+            "admissionChecks": [{"name": "c", "state": "Pending", "message": message}],
+        },
+    }));
+    workload.unwrap()
+}
+
+fn flavor(zone: &str) -> ResourceFlavor {
+    ResourceFlavor {
+        name: "spot".to_owned(),
+        node_labels: [("zone".to_owned(), zone.to_owned())].into(),
+        ..ResourceFlavor::default()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_verdict_is_dropped_when_what_it_was_decided_from_changed_meanwhile() {
+    type Change = fn(&mut Driver);
+    let table: [(&str, Change, bool); 4] = [
+        ("nothing", |_| {}, true),
+        (
+            "the parameters",
+            |driver| {
+                driver.refers_to(2, "b");
+                driver.activated(Ok(()));
+            },
+            false,
+        ),
+        (
+            "a flavor",
+            |driver| driver.feed(Input::Flavors(Event::Apply(flavor("b")))),
+            false,
+        ),
+        (
+            "a flavor, to what it was",
+            |driver| driver.feed(Input::Flavors(Event::Apply(flavor("a")))),
+            true,
+        ),
+    ];
+    for (changed, change, written) in table {
+        let mut driver = Driver::new();
+        driver.feed(Input::Flavors(Event::Apply(flavor("a"))));
+        driver.refers_to(1, "a");
+        driver.activated(Ok(()));
+        let (event, selected) = (Event::Apply(with_quota(5, "")), true);
+        driver.feed(Input::Workloads { event, selected });
+        let id = driver.evaluation().expect("it is evaluated");
+        change(&mut driver);
+        assert!(
+            driver.evaluation().is_none(),
+            "{changed}: not twice at once"
+        );
+        let outcome = Outcome::Verdict(Verdict::ready("ok"));
+        let (label, took, events) = ("", Duration::ZERO, Vec::new());
+        let result = TaskResult::Evaluated {
+            outcome,
+            label,
+            took,
+            events,
+        };
+        driver.feed(Input::Finished(id, result));
+        driver.pass(Duration::from_secs(10));
+        let mut tasks = driver.started.iter();
+        let writes = tasks.any(|(_, task)| matches!(task, Task::WriteEntry { .. }));
+        assert_eq!(writes, written, "{changed} changed");
+        assert_eq!(driver.evaluation().is_none(), written, "{changed} changed");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_flavor_is_decided_about_again() {
+    let mut driver = Driver::new();
+    driver.feed(Input::Flavors(Event::Apply(flavor("a"))));
+    driver.refers_to(1, "a");
+    driver.activated(Ok(()));
+    let (event, selected) = (Event::Apply(with_quota(5, "")), true);
+    driver.feed(Input::Workloads { event, selected });
+    let id = driver.evaluation().expect("it is evaluated");
+    let result = TaskResult::Evaluated {
+        outcome: Outcome::Blocked {
+            message: Message::new("another zone"),
+            again: None,
+        },
+        label: "",
+        took: Duration::ZERO,
+        events: Vec::new(),
+    };
+    driver.feed(Input::Finished(id, result));
+    let mut tasks = driver.started.iter();
+    let at = tasks.position(|(_, task)| matches!(task, Task::WriteEntry { .. }));
+    let (id, _) = driver.started.remove(at.expect("it is written"));
+    let written = with_quota(6, "another zone");
+    driver.feed(Input::Finished(id, TaskResult::EntryWritten(Ok(written))));
+    for (zone, again) in [("a", false), ("b", true)] {
+        driver.feed(Input::Flavors(Event::Apply(flavor(zone))));
+        driver.pass(Duration::from_secs(10));
+        assert_eq!(driver.evaluation().is_some(), again, "zone {zone}");
+    }
+}
