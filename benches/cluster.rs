@@ -282,7 +282,8 @@ async fn written(admin: &str, verdicts: usize, began: Instant) {
         format!("kueue_check_verdicts_total{{check=\"{CHECK}\",state=\"Ready\"}} {verdicts}\n");
     while !metrics(admin).await.contains(&wanted) {
         assert!(began.elapsed() < PATIENCE, "{}", metrics(admin).await);
-        sleep(Duration::from_millis(50)).await;
+        // Each look at the metrics counts all Workloads.
+        sleep(Duration::from_millis(250)).await;
     }
 }
 

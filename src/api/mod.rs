@@ -41,7 +41,7 @@ pub(crate) use object::{SlimMeta, slim_resource};
 #[cfg(test)]
 pub(crate) use pod_set_update::fingerprint;
 pub(crate) use pod_set_update::{
-    Fingerprint, FingerprintKind, digest, short_digest, updates_digest,
+    Fingerprint, FingerprintKind, digest, fingerprints, short_digest, updates_digest,
 };
 pub(crate) use resource_flavor::ResourceFlavorObject;
 pub(crate) use served::{DiscoveryError, Probed, discover};

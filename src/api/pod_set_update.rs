@@ -123,6 +123,15 @@ pub(crate) fn updates_digest(updates: &[PodSetUpdate]) -> u32 {
     fold(hasher.finish())
 }
 
+/// The keys that a whole list sets, as a slim entry keeps them: boxed twice, because most have none.
+pub(crate) fn fingerprints(updates: &[PodSetUpdate]) -> Option<Box<Box<[Fingerprint]>>> {
+    let keys: Box<[Fingerprint]> = updates
+        .iter()
+        .flat_map(PodSetUpdate::fingerprints)
+        .collect();
+    (!keys.is_empty()).then(|| Box::new(keys))
+}
+
 impl PodSetUpdate {
     /// Every key that the update sets.
     pub(crate) fn keys(&self) -> impl Iterator<Item = (FingerprintKind, &str, &str)> {

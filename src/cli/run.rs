@@ -2,10 +2,12 @@
 
 use std::future::pending;
 use std::net::SocketAddr;
+use std::panic::resume_unwind;
 
 use kube::Client;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
 use tracing_subscriber::EnvFilter;
 
 use super::arguments::{LogFormat, RunArguments};
@@ -66,8 +68,14 @@ pub(super) async fn run(
         }
     };
     tracing::info!(name, version = env!("CARGO_PKG_VERSION"), identity, cluster = %config.cluster_url, admin = %address, secure = arguments.admin_secure, "starting");
+    // A task of its own: on the thread that waits for it, each event would wake another thread.
+    let mut runs = JoinSet::new();
+    runs.spawn(runtime.run(stop_signal()));
     tokio::select! {
-        ran = runtime.run(stop_signal()) => ran?,
+        Some(ended) = runs.join_next() => match ended {
+            Ok(ran) => ran?,
+            Err(died) => resume_unwind(died.into_panic()),
+        },
         served = admin => match served {},
         served = probes => match served {},
     }

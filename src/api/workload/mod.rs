@@ -41,7 +41,7 @@ pub(crate) use project::Projection;
 #[derive(Clone, PartialEq)]
 pub struct Workload(Arc<Data>);
 
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Data {
     namespace: Name,
     name: Box<str>,
@@ -401,6 +401,16 @@ impl Workload {
     /// The flavors that are assigned to the pod sets. A flavor that several have comes several times.
     pub(crate) fn flavors(&self) -> impl Iterator<Item = &str> {
         self.pod_sets().iter().flat_map(PodSet::flavors)
+    }
+
+    /// The Workload in `version`, in which nothing but the entry of one check is another.
+    pub(crate) fn with_entry(&self, version: ResourceVersion, entry: AdmissionCheckState) -> Self {
+        let mut data = (*self.0).clone();
+        data.version = version;
+        if let Some(known) = data.checks.iter_mut().find(|known| known.name == entry.name) {
+            *known = entry;
+        }
+        Self(Arc::new(data))
     }
 
     /// Returns what the pods that run or will run request of `resource`: see [`PodSet::count`].

@@ -16,7 +16,8 @@ use super::{
     WorkloadConditions,
 };
 use crate::api::pod_set_update::{
-    Fingerprint, FingerprintKind, PodSetUpdate, digest, fingerprint, short_digest, updates_digest,
+    Fingerprint, FingerprintKind, PodSetUpdate, digest, fingerprint, fingerprints, short_digest,
+    updates_digest,
 };
 use crate::api::quantity::Compact;
 use crate::api::{AdmissionCheckState, CheckState, Lenient, Name, Names, ResourceVersion, Uid};
@@ -283,10 +284,6 @@ impl Projection {
             .iter()
             .map(|update| stored_update(&update.0))
             .collect();
-        let fingerprints: Box<[Fingerprint]> = updates
-            .iter()
-            .flat_map(PodSetUpdate::fingerprints)
-            .collect();
         AdmissionCheckState {
             name: self.names.intern(&entry.name.0),
             state: CheckState::new(&entry.state.0),
@@ -297,7 +294,7 @@ impl Projection {
                 .map_or(0, |count| count.saturating_add(1)),
             message_digest: short_digest(entry.message.0.as_str()),
             updates_digest: updates_digest(&updates),
-            updates: (!fingerprints.is_empty()).then(|| Box::new(fingerprints)),
+            updates: fingerprints(&updates),
         }
     }
 }

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Toleration;
 
 pub(crate) use conflicts::Conflicts;
 
-use crate::api::{FingerprintKind, PodSetUpdate, updates_digest};
+use crate::api::{Fingerprint, FingerprintKind, PodSetUpdate, fingerprints, updates_digest};
 
 /// The most pod sets that updates may name (Kueue's CRD).
 pub const MAX_UPDATES: usize = 18;
@@ -215,6 +215,11 @@ impl PodSetUpdates {
 
     pub(crate) fn digest(&self) -> u32 {
         updates_digest(&self.0)
+    }
+
+    /// The keys that they set, as an entry that was read has them.
+    pub(crate) fn fingerprints(&self) -> Option<Box<Box<[Fingerprint]>>> {
+        fingerprints(&self.0)
     }
 }
 

@@ -45,6 +45,20 @@ impl EntryPatch {
             && short_digest(self.message.as_str()) == entry.message_digest
             && self.updates.digest() == entry.updates_digest
     }
+
+    /// What `entry` is once this is written: an apply changes the fields that it sends, to these
+    /// values, and no others.
+    pub(crate) fn applied_to(&self, entry: &AdmissionCheckState) -> AdmissionCheckState {
+        AdmissionCheckState {
+            name: entry.name.clone(),
+            state: self.state.clone(),
+            since: Some(self.since).into(),
+            retries: entry.retries,
+            message_digest: short_digest(self.message.as_str()),
+            updates_digest: self.updates.digest(),
+            updates: self.updates.fingerprints(),
+        }
+    }
 }
 
 fn as_label<S: Serializer>(state: &CheckState, serializer: S) -> Result<S::Ok, S::Error> {

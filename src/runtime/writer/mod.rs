@@ -8,10 +8,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use http::header::{ACCEPT, HeaderValue};
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
-use serde::Serialize;
+use kube::core::Request;
+use kube::{Api, Client, Resource};
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -22,7 +24,7 @@ use super::informers::brief;
 use super::lease::Leadership;
 use crate::api::{
     AFTER_ADMISSION, AdmissionCheck, AdmissionCheckObject, AdmissionCheckState, ApiVersion,
-    Projection, ServedApi, Uid, Workload, WorkloadObject, digest,
+    Projection, ResourceVersion, ServedApi, Uid, Workload, WorkloadObject, digest,
 };
 use crate::check::{CheckError, ReadWorkload, redact};
 
@@ -98,6 +100,24 @@ pub(crate) struct ConditionPatch {
     pub(crate) observed_generation: i64,
 }
 
+/// Asks for a reply without spec and status, which the API server need not send then. A server that
+/// cannot do that replies with the whole object.
+const METADATA_ONLY: HeaderValue = HeaderValue::from_static(
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
+);
+
+/// What is read of such a reply.
+#[derive(Deserialize)]
+struct Written {
+    metadata: WrittenMeta,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WrittenMeta {
+    resource_version: String,
+}
+
 /// Reads and writes.
 pub(crate) struct Writer {
     client: Client,
@@ -123,7 +143,8 @@ impl Writer {
     }
 
     /// Writes the entry of `check`, and nobody else's: one forced apply of one list element, bound to the object and version that were seen (rules 2 to 4).
-    /// Returns the Workload as it is now.
+    /// Returns the Workload as it is now. It follows from what was sent, because the version did not
+    /// change meanwhile, so the reply is asked for as metadata only.
     pub(crate) async fn entry(
         &self,
         workload: &Workload,
@@ -132,6 +153,8 @@ impl Writer {
         patch: &EntryPatch,
     ) -> Result<Workload, WriteError> {
         self.fence()?;
+        // Kueue makes the entries.
+        let entry = workload.check(check).ok_or(WriteError::Conflict)?;
         let body = WorkloadApply {
             api_version: self.served.version.group_version(),
             kind: "Workload",
@@ -148,12 +171,19 @@ impl Writer {
                 }],
             },
         };
-        let sent = self
-            .workloads(workload.namespace())
-            .patch_status(workload.name(), &apply(manager), &Patch::Apply(&body))
-            .await;
-        sent.map(|object| self.project(object))
-            .map_err(WriteError::from)
+        let path = WorkloadObject::url_path(&self.served.version, Some(workload.namespace()));
+        let mut request = Request::new(path)
+            .patch_subresource(
+                "status",
+                workload.name(),
+                &apply(manager),
+                &Patch::Apply(&body),
+            )
+            .map_err(kube::Error::BuildRequest)?;
+        request.headers_mut().insert(ACCEPT, METADATA_ONLY);
+        let Written { metadata } = self.client.request(request).await?;
+        let version = ResourceVersion::new(&metadata.resource_version);
+        Ok(workload.with_entry(version, patch.applied_to(entry)))
     }
 
     /// Writes all conditions of `check` that this program has (rule 12). A record replaces what an
@@ -293,6 +323,9 @@ impl EntryDigest {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::Toleration;
+    use serde_json::json;
+
     use super::*;
     use crate::api::CheckState;
     use crate::check::PodSetUpdates;
@@ -311,6 +344,67 @@ mod tests {
             format!("{}~{}", "c".repeat(111), "1bbed1e94324df3f"),
             "the same for ever"
         );
+    }
+
+    /// The reply to a write says only the new version. What the entry became must be what the watch
+    /// will show, or the check would take its own write for somebody else's.
+    #[test]
+    fn a_written_entry_is_what_will_be_read() {
+        let read = |version: &str, entry: &serde_json::Value| {
+            let other = json!({"name": "other", "state": "Ready", "message": "yes",
+                "podSetUpdates": [{"name": "main", "labels": {"a": "b"}}]});
+            Workload::from_json(json!({
+                "metadata": {"namespace": "n", "name": "w", "uid": "u", "resourceVersion": version},
+                "status": {"admissionChecks": [other, entry]},
+            }))
+            .unwrap()
+        };
+        let before = json!({"name": "c", "state": "Pending", "message": "before", "retryCount": 3,
+            "lastTransitionTime": "2026-11-21T09:00:00Z", "requeueAfterSeconds": 7,
+            "podSetUpdates": [{"name": "main", "nodeSelector": {"zone": "a"}}]});
+        let toleration = Toleration {
+            key: Some("gpu".to_owned()),
+            operator: Some("Exists".to_owned()),
+            effect: Some("NoExecute".to_owned()),
+            toleration_seconds: Some(5),
+            ..Toleration::default()
+        };
+        let updates = PodSetUpdates::builder()
+            .pod_set("main", |pods| {
+                pods.label("l", "1")
+                    .annotation("a", "2")
+                    .node_selector("zone", "b")
+                    .toleration(toleration)
+            })
+            .build()
+            .unwrap();
+        for (state, message, requeue_after_seconds, updates) in [
+            (CheckState::Ready, "yes", None, updates),
+            (CheckState::Ready, "", None, PodSetUpdates::default()),
+            (CheckState::Retry, "no \u{1F6AB}", Some(60), PodSetUpdates::default()),
+            (CheckState::Rejected, "never", None, PodSetUpdates::default()),
+            (CheckState::Pending, "wait", None, PodSetUpdates::default()),
+        ] {
+            let patch = EntryPatch {
+                state,
+                message: message.into(),
+                since: "2026-11-21T10:00:00.123Z".parse().unwrap(),
+                requeue_after_seconds,
+                updates,
+            };
+            let mut after = before.clone();
+            let sent = serde_json::to_value(NamedEntry {
+                name: "c",
+                entry: Entry::new(&patch, true),
+            });
+            for (field, value) in sent.unwrap().as_object().unwrap() {
+                after[field] = value.clone();
+            }
+            let known = read("1", &before);
+            let entry = patch.applied_to(known.check("c").unwrap());
+            let written = known.with_entry(ResourceVersion::new("2"), entry);
+            assert_eq!(written, read("2", &after), "{patch:?}");
+        }
     }
 
     #[test]
