@@ -82,7 +82,10 @@ fn verify(name: &str, bounds: Bounds) {
     }
 }
 
-use Move::{Admit, ChangePriority, Delete, Evict, EvictStale, LoseQuota, ReleaseQuota, Reserve};
+use Move::{
+    Admit, BreakParameters, ChangeFlavor, ChangeParameters, ChangePriority, Delete, DeleteCheck,
+    DeleteParameters, Evict, EvictStale, LoseQuota, MakeCheckAgain, ReleaseQuota, Reserve,
+};
 
 /// Whether to search further than CI does.
 fn large() -> bool {
@@ -99,6 +102,7 @@ fn bounds(kinds: &'static [Move]) -> Bounds {
         ticks: 2,
         kinds,
         updates: false,
+        parameters: false,
     }
 }
 
@@ -156,6 +160,61 @@ async fn two_workloads_and_two_checks() {
             faults: 0,
             ticks: 1,
             ..bounds(&[Reserve, Delete, LoseQuota])
+        },
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn parameters_that_change_while_everything_is_on_its_way() {
+    verify(
+        "one Workload, parameters that change",
+        Bounds {
+            parameters: true,
+            moves: if large() { 4 } else { 3 },
+            ..bounds(&[
+                Reserve,
+                LoseQuota,
+                ChangeParameters,
+                BreakParameters,
+                DeleteParameters,
+            ])
+        },
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flavor_that_changes_while_everything_is_on_its_way() {
+    verify(
+        "one Workload, a flavor that changes",
+        Bounds {
+            updates: true,
+            ..bounds(&[Reserve, LoseQuota, ChangeFlavor, ChangePriority])
+        },
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_admission_check_that_is_deleted_and_made_again() {
+    verify(
+        "an AdmissionCheck that is deleted and made again",
+        Bounds {
+            workloads: if large() { 2 } else { 1 },
+            ..bounds(&[Reserve, LoseQuota, Delete, DeleteCheck, MakeCheckAgain])
+        },
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_of_everything() {
+    verify(
+        "two Workloads, two checks, two replicas",
+        Bounds {
+            workloads: 2,
+            checks: 2,
+            replicas: 2,
+            moves: if large() { 2 } else { 1 },
+            ticks: 1,
+            ..bounds(&[Reserve, Evict, ReleaseQuota, LoseQuota, Delete])
         },
     );
 }

@@ -11,7 +11,7 @@ pub(crate) mod decide;
 mod evaluate;
 mod events;
 mod health;
-mod informers;
+pub(crate) mod informers;
 mod lease;
 mod manager;
 mod metrics;

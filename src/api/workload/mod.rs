@@ -407,7 +407,11 @@ impl Workload {
     pub(crate) fn with_entry(&self, version: ResourceVersion, entry: AdmissionCheckState) -> Self {
         let mut data = (*self.0).clone();
         data.version = version;
-        if let Some(known) = data.checks.iter_mut().find(|known| known.name == entry.name) {
+        if let Some(known) = data
+            .checks
+            .iter_mut()
+            .find(|known| known.name == entry.name)
+        {
             *known = entry;
         }
         Self(Arc::new(data))

@@ -8,7 +8,7 @@ use super::*;
 use crate::api::{ApiVersion, ResourceFlavor, ServedApi, Uid, Workload};
 use crate::check::{
     AdmissionCheckController, CheckError, CheckRequest, ControllerName, DynCheck, Parameters,
-    ParametersKind, Verdict,
+    ParametersKind, Trigger, Verdict,
 };
 use crate::runtime::backoff::Backoff;
 use crate::runtime::core::managed_check::Activation;
@@ -295,8 +295,8 @@ async fn a_verdict_is_dropped_when_what_it_was_decided_from_changed_meanwhile() 
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_changed_flavor_is_decided_about_again() {
+/// One that has evaluated a Workload, which waits and is not to be evaluated again.
+fn waiting() -> Driver {
     let mut driver = Driver::new();
     driver.feed(Input::Flavors(Event::Apply(flavor("a"))));
     driver.refers_to(1, "a");
@@ -319,9 +319,70 @@ async fn a_changed_flavor_is_decided_about_again() {
     let (id, _) = driver.started.remove(at.expect("it is written"));
     let written = with_quota(6, "another zone");
     driver.feed(Input::Finished(id, TaskResult::EntryWritten(Ok(written))));
+    driver
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_flavor_is_decided_about_again() {
+    let mut driver = waiting();
     for (zone, again) in [("a", false), ("b", true)] {
         driver.feed(Input::Flavors(Event::Apply(flavor(zone))));
         driver.pass(Duration::from_secs(10));
         assert_eq!(driver.evaluation().is_some(), again, "zone {zone}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_changed_while_the_lease_had_lapsed_is_decided_about_when_it_is_held_again() {
+    fn trigger(trigger: Trigger) -> Input {
+        let controller = 0;
+        Input::Trigger {
+            controller,
+            trigger,
+        }
+    }
+    type Change = fn() -> Option<Input>;
+    let table: [(&str, Change, bool); 6] = [
+        ("nothing", || None, false),
+        (
+            "the flavor",
+            || Some(Input::Flavors(Event::Apply(flavor("b")))),
+            true,
+        ),
+        (
+            "the flavor, to what it was",
+            || Some(Input::Flavors(Event::Apply(flavor("a")))),
+            false,
+        ),
+        (
+            "a watch of the check's about all",
+            || Some(trigger(Trigger::AllWorkloads)),
+            true,
+        ),
+        (
+            "one about this Workload",
+            || Some(trigger(Trigger::Uid(with_quota(5, "").uid().clone()))),
+            true,
+        ),
+        (
+            "one about nothing",
+            || Some(trigger(Trigger::Ignore)),
+            false,
+        ),
+    ];
+    for (changed, change, again) in table {
+        for at_once in [true, false] {
+            let mut driver = waiting();
+            if !at_once {
+                driver.pass(Duration::from_secs(10));
+            }
+            driver.feed(Input::Lease(LeaseState::Lapsed));
+            change().into_iter().for_each(|input| driver.feed(input));
+            driver.pass(Duration::from_secs(10));
+            assert!(driver.evaluation().is_none(), "{changed}: not without it");
+            driver.feed(Input::Lease(LeaseState::Acquired));
+            driver.pass(Duration::from_secs(10));
+            assert_eq!(driver.evaluation().is_some(), again, "{changed} {at_once}");
+        }
     }
 }

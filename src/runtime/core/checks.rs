@@ -7,7 +7,7 @@ use kube::runtime::watcher::Event;
 use super::after_admission::AfterAdmission;
 use super::cache::Key;
 use super::managed_check::ManagedCheck;
-use super::{Core, Report};
+use super::{Core, Effect, Report};
 use crate::api::{AdmissionCheck, Name, Workload};
 use crate::check::ReleaseReason;
 use crate::runtime::informers::{Failure, StoredParameters};
@@ -89,6 +89,10 @@ impl Core {
                     controller,
                 });
                 self.reconcile_users(&name);
+                // It may have been deleted and made again, and have left verdicts behind.
+                if leads {
+                    self.effects.push(Effect::ScanStaleVerdicts);
+                }
             }
         }
         self.refresh(&name);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::cache::Key;
-use super::{Core, Timer};
+use super::{Core, Role, Timer};
 use crate::api::Uid;
 use crate::check::{Reservation, Trigger};
 use crate::runtime::decide::Delay;
@@ -54,7 +54,8 @@ impl Core {
 
     /// Enqueues what `trigger` names.
     pub(super) fn handle_trigger(&mut self, controller: usize, trigger: &Trigger) {
-        if !self.leads() {
+        // A new leader evaluates everything.
+        if self.role == Role::Standby {
             return;
         }
         let of_controller = |key: &Key| {
@@ -69,8 +70,11 @@ impl Core {
             keys.filter(of_controller).collect::<Vec<_>>()
         };
         let triggered: Vec<Key> = match trigger {
-            Trigger::Ignore => return,
-            Trigger::UnreleasedReservations => return self.list_unreleased(controller),
+            Trigger::UnreleasedReservations if self.leads() => {
+                return self.list_unreleased(controller);
+            }
+            // Who begins to lead lists what is unreleased.
+            Trigger::Ignore | Trigger::UnreleasedReservations => return,
             Trigger::Uid(uid) => keys_of(uid),
             Trigger::Workload { namespace, name } => {
                 let named = self.workloads.present().find(|(workload, _)| {
@@ -128,9 +132,12 @@ impl Core {
         self.enqueue(key, lane);
     }
 
-    /// Enqueues `key`.
+    /// Enqueues `key`. While this replica does not lead, it is remembered that it has to be evaluated.
     pub(super) fn enqueue(&mut self, key: &Key, lane: Lane) {
         if !self.leads() {
+            if let Some(state) = self.workloads.key_mut(key) {
+                state.expected = None;
+            }
             return;
         }
         let Some(tracked) = self.workloads.get_mut(&key.uid) else {

@@ -412,7 +412,8 @@ impl Core {
         let rest = (unreleased, to_confirm, waiting_checks, paused_until);
         let known = (&self.role, &self.lists, &self.workloads, &self.checks);
         let mut hashed = Hashed(DefaultHasher::new());
-        let all = (work, rest, known, &self.cleanups);
+        let given = (&self.parameters, &self.flavors);
+        let all = (work, rest, known, given, &self.cleanups);
         assert!(write!(hashed, "{all:?}").is_ok());
         hashed.0.finish()
     }

@@ -177,11 +177,11 @@ impl Core {
         self.remove_idle_workload(uid);
     }
 
-    /// Withdraws the verdict of a Workload that lost its quota before this replica led. Of a
-    /// Workload that is known, the watch knows better.
+    /// Withdraws the verdict of a Workload that lost its quota before this replica led, or before its
+    /// AdmissionCheck was made. Of a Workload with quota, the watch knows better.
     pub(super) fn handle_stale_verdict(&mut self, workload: &Workload) {
         let uid = workload.uid();
-        if !self.leads() || self.workloads.get(uid).is_some() {
+        if !self.leads() || self.workloads.workload(uid).is_some() {
             return;
         }
         self.reconcile(workload, None);

@@ -101,8 +101,12 @@ impl Session {
         self.watches.workloads.extend(watches);
     }
 
-    /// Scans for verdicts that a leader before us could not withdraw any more (rule 15).
+    /// Scans for verdicts that could not be withdrawn any more, because the leader or the
+    /// AdmissionCheck was gone (rule 15). A scan in progress starts again.
     pub(super) fn scan_stale_verdicts(&mut self) {
+        if let Some(scan) = self.watches.scan.take() {
+            scan.abort();
+        }
         let client = instrumented(&self.client, &self.metrics, None);
         let scan = informers::scan_stale_verdicts(
             client,

@@ -381,8 +381,18 @@ mod tests {
         for (state, message, requeue_after_seconds, updates) in [
             (CheckState::Ready, "yes", None, updates),
             (CheckState::Ready, "", None, PodSetUpdates::default()),
-            (CheckState::Retry, "no \u{1F6AB}", Some(60), PodSetUpdates::default()),
-            (CheckState::Rejected, "never", None, PodSetUpdates::default()),
+            (
+                CheckState::Retry,
+                "no \u{1F6AB}",
+                Some(60),
+                PodSetUpdates::default(),
+            ),
+            (
+                CheckState::Rejected,
+                "never",
+                None,
+                PodSetUpdates::default(),
+            ),
             (CheckState::Pending, "wait", None, PodSetUpdates::default()),
         ] {
             let patch = EntryPatch {

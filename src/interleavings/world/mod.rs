@@ -1,0 +1,472 @@
+//! The model: what the API server, Kueue, the lease and the checks do.
+
+mod properties;
+mod replica;
+mod server;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
+
+use self::replica::{Configured, Modelled, Replica, Stage};
+use self::server::{Entry, Object};
+use crate::api::CheckState;
+use crate::check::{DynCheck, Reservation};
+use crate::runtime::core::{Controller, Input, LeaseState, Now, Role, Task, TaskId, TaskResult};
+use crate::runtime::writer::WriteError;
+
+/// What one search allows.
+#[derive(Clone, Debug)]
+pub(super) struct Bounds {
+    pub(super) workloads: usize,
+    pub(super) checks: usize,
+    pub(super) replicas: usize,
+    /// Changes by Kueue and users.
+    pub(super) moves: usize,
+    /// Lost replies, lapses, deaths.
+    pub(super) faults: usize,
+    /// How often time may pass to the next timer.
+    pub(super) ticks: usize,
+    /// Which changes there are.
+    pub(super) kinds: &'static [Move],
+    /// Whether the checks set contradicting updates.
+    pub(super) updates: bool,
+    /// Whether the checks have parameters.
+    pub(super) parameters: bool,
+}
+
+/// A change by Kueue or a user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Move {
+    Reserve,
+    Admit,
+    LoseQuota,
+    /// Kueue evicts, and resets the entries.
+    Evict,
+    /// Kueue evicts from an older copy, and resets nothing.
+    EvictStale,
+    /// The pods are gone: quota is released.
+    ReleaseQuota,
+    Delete,
+    ChangePriority,
+    /// They get another revision, and are valid.
+    ChangeParameters,
+    /// They get another revision, and are not.
+    BreakParameters,
+    DeleteParameters,
+    /// The flavor's label comes or goes.
+    ChangeFlavor,
+    /// The AdmissionCheck of the first check is deleted.
+    DeleteCheck,
+    MakeCheckAgain,
+}
+
+impl Move {
+    fn is_of_a_workload(self) -> bool {
+        !matches!(
+            self,
+            Self::ChangeParameters
+                | Self::BreakParameters
+                | Self::DeleteParameters
+                | Self::ChangeFlavor
+                | Self::DeleteCheck
+                | Self::MakeCheckAgain
+        )
+    }
+}
+
+/// A watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stream {
+    Workloads,
+    Checks,
+    Parameters,
+    Flavors,
+}
+
+impl Stream {
+    const ALL: [Self; 4] = [
+        Self::Workloads,
+        Self::Checks,
+        Self::Parameters,
+        Self::Flavors,
+    ];
+}
+
+/// One thing that can happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Move(Move, usize),
+    /// The next event of a watch reaches the replica.
+    Deliver(usize, Stream),
+    /// The API server takes a request.
+    Apply(usize, TaskId),
+    /// A result reaches the replica.
+    Reply(usize, TaskId),
+    /// The reply is lost.
+    Lose(usize, TaskId),
+    Lapse(usize),
+    Regain(usize),
+    /// The replica takes the lease, from one that is known to have stopped.
+    Acquire(usize),
+    Die(usize),
+    Tick,
+}
+
+/// What is not of one Workload: the AdmissionChecks, their parameters and the flavor.
+#[derive(Clone, Debug)]
+struct Settings {
+    has_parameters: bool,
+    exists: bool,
+    valid: bool,
+    revision: u64,
+    /// Whether the flavor has a label that contradicts what the checks set.
+    labelled: bool,
+    /// Whether the AdmissionCheck of the first check is deleted.
+    deleted: bool,
+    /// How often it was made again.
+    made: u64,
+}
+
+/// Everything.
+#[derive(Clone)]
+pub(super) struct World {
+    bounds: Arc<Bounds>,
+    controllers: Arc<[Controller]>,
+    objects: Vec<Option<Object>>,
+    settings: Settings,
+    version: u64,
+    /// Counts reservations: each begins a second after the one before.
+    reservations: u64,
+    replicas: Vec<Replica>,
+    holder: Option<usize>,
+    lapsed: bool,
+    /// What the checks have allocated.
+    allocated: BTreeSet<Reservation>,
+    moves: usize,
+    faults: usize,
+    ticks: usize,
+    now: Now,
+    pub(super) violation: Option<String>,
+}
+
+/// How many timers may fire until everything is done.
+const TIMERS: usize = 30;
+
+const START: i64 = 1_763_715_600;
+
+impl Replica {
+    fn has_event(&self, stream: Stream) -> bool {
+        !match stream {
+            Stream::Workloads => self.events.is_empty(),
+            Stream::Checks => self.checks.is_empty(),
+            Stream::Parameters => self.parameters.is_empty(),
+            Stream::Flavors => self.flavors.is_empty(),
+        }
+    }
+}
+
+impl World {
+    pub(super) fn new(bounds: Bounds) -> Self {
+        let controllers: Arc<[Controller]> = (0..bounds.checks)
+            .map(|number| {
+                if bounds.parameters {
+                    Controller::from(DynCheck::new(Configured(number)))
+                } else {
+                    Controller::from(DynCheck::new(Modelled(number)))
+                }
+            })
+            .collect();
+        let now = Now {
+            instant: Instant::now(),
+            wall: Timestamp::from_second(START).unwrap(),
+        };
+        let settings = Settings {
+            has_parameters: bounds.parameters,
+            exists: true,
+            valid: true,
+            revision: 1,
+            labelled: false,
+            deleted: false,
+            made: 0,
+        };
+        let mut world = Self {
+            settings,
+            objects: (0..bounds.workloads)
+                .map(|uid| {
+                    Some(Object {
+                        uid,
+                        version: 1,
+                        since: 0,
+                        quota: false,
+                        admitted: false,
+                        evicted: false,
+                        priority: 0,
+                        entries: vec![Entry::pending(""); bounds.checks],
+                    })
+                })
+                .collect(),
+            bounds: Arc::new(bounds),
+            controllers,
+            version: 1,
+            reservations: 0,
+            replicas: Vec::new(),
+            holder: None,
+            lapsed: false,
+            allocated: BTreeSet::new(),
+            moves: 0,
+            faults: 0,
+            ticks: 0,
+            now,
+            violation: None,
+        };
+        for _ in 0..world.bounds.replicas {
+            let replica = world.process();
+            world.replicas.push(replica);
+        }
+        for replica in 0..world.bounds.replicas {
+            world.begin(replica);
+        }
+        world.acquire(0);
+        while let Some(action) = world.next_of_its_own() {
+            world.act(action);
+        }
+        world
+    }
+
+    /// What can happen now.
+    pub(super) fn actions(&self) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for (number, replica) in self.replicas.iter().enumerate() {
+            let streams = Stream::ALL
+                .into_iter()
+                .filter(|stream| replica.has_event(*stream));
+            actions.extend(streams.map(|stream| Action::Deliver(number, stream)));
+            for (id, stage) in &replica.tasks {
+                match stage {
+                    Stage::Sent(
+                        Task::Evaluate(_) | Task::Release { .. } | Task::Activate { .. },
+                    ) => {
+                        actions.push(Action::Reply(number, *id));
+                    }
+                    Stage::Sent(_) => actions.push(Action::Apply(number, *id)),
+                    Stage::Applied(task, _) => {
+                        actions.push(Action::Reply(number, *id));
+                        if self.may_fail() && matches!(task, Task::WriteEntry { .. }) {
+                            actions.push(Action::Lose(number, *id));
+                        }
+                    }
+                }
+            }
+            if self.may_fail() {
+                actions.push(Action::Die(number));
+                if self.holder == Some(number) && !self.lapsed {
+                    actions.push(Action::Lapse(number));
+                }
+            }
+            if self.lapsed && self.holder == Some(number) {
+                actions.push(Action::Regain(number));
+            }
+            if self.holder != Some(number) && (self.holder.is_none() || self.lapsed) {
+                actions.push(Action::Acquire(number));
+            }
+        }
+        if self.moves < self.bounds.moves {
+            // The Workloads are alike, so the first change is one of the first.
+            let alike = if self.moves == 0 {
+                1
+            } else {
+                self.bounds.workloads
+            };
+            for uid in 0..alike {
+                let kinds = self.bounds.kinds.iter();
+                actions.extend(
+                    kinds
+                        .filter(|kind| {
+                            self.may(**kind, uid) && (uid == 0 || kind.is_of_a_workload())
+                        })
+                        .map(|kind| Action::Move(*kind, uid)),
+                );
+            }
+        }
+        if self.is_idle() && self.ticks < self.bounds.ticks && self.next_timer().is_some() {
+            actions.push(Action::Tick);
+        }
+        actions
+    }
+
+    fn may_fail(&self) -> bool {
+        self.faults < self.bounds.faults
+    }
+
+    fn may(&self, kind: Move, uid: usize) -> bool {
+        match kind {
+            Move::ChangeParameters | Move::ChangeFlavor => return true,
+            Move::BreakParameters => return self.settings.exists && self.settings.valid,
+            Move::DeleteParameters => return self.settings.exists,
+            Move::DeleteCheck => return !self.settings.deleted,
+            Move::MakeCheckAgain => return self.settings.deleted,
+            _ => {}
+        }
+        let Some(object) = &self.objects[uid] else {
+            return false;
+        };
+        let carries_verdict = object
+            .entries
+            .iter()
+            .any(|entry| entry.state != CheckState::Pending);
+        match kind {
+            // A verdict that nobody has had the time to withdraw is a race that no check can win.
+            Move::Reserve => !object.quota && (!carries_verdict || self.leader_is_idle()),
+            Move::Admit => {
+                object.quota
+                    && !object.evicted
+                    && !object.admitted
+                    && object
+                        .entries
+                        .iter()
+                        .all(|entry| entry.state == CheckState::Ready)
+            }
+            Move::LoseQuota => object.quota && !object.admitted && !object.evicted,
+            Move::Evict | Move::EvictStale => object.quota && !object.evicted,
+            Move::ReleaseQuota => object.quota && object.evicted,
+            Move::Delete => true,
+            Move::ChangePriority => !object.admitted,
+            _ => false,
+        }
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        self.replicas
+            .iter()
+            .filter_map(|replica| replica.core.next_step())
+            .min()
+    }
+
+    /// Whether the leader has done all that it can do now.
+    fn leader_is_idle(&self) -> bool {
+        let leader = self.holder.map(|holder| &self.replicas[holder]);
+        leader.is_some_and(|leader| {
+            leader.core.role == Role::Leading
+                && Stream::ALL.iter().all(|stream| !leader.has_event(*stream))
+                && leader.tasks.is_empty()
+                && leader.core.cleanups.iter().next().is_none()
+        })
+    }
+
+    /// Lets `action` happen.
+    pub(super) fn act(&mut self, action: Action) {
+        match action {
+            Action::Move(kind, uid) => {
+                self.moves += 1;
+                self.change(kind, uid);
+            }
+            Action::Deliver(replica, stream) => self.deliver(replica, stream),
+            Action::Apply(replica, id) => self.apply(replica, id),
+            Action::Reply(replica, id) => self.reply(replica, id),
+            Action::Lose(replica, id) => {
+                self.faults += 1;
+                self.replicas[replica].tasks.remove(&id);
+                let lost = WriteError::Unavailable("lost".to_owned());
+                self.feed(
+                    replica,
+                    Input::Finished(id, TaskResult::EntryWritten(Err(lost))),
+                );
+            }
+            Action::Lapse(replica) => {
+                self.faults += 1;
+                self.lapsed = true;
+                self.feed(replica, Input::Lease(LeaseState::Lapsed));
+            }
+            Action::Regain(replica) => {
+                self.lapsed = false;
+                self.feed(replica, Input::Lease(LeaseState::Acquired));
+            }
+            Action::Acquire(replica) => {
+                // Who lapsed and lost the lease ends its process, and a fresh one stands by.
+                if let Some(old) = self.holder.take() {
+                    self.restart(old);
+                }
+                self.acquire(replica);
+            }
+            Action::Die(replica) => {
+                self.faults += 1;
+                if self.holder == Some(replica) {
+                    self.holder = None;
+                    self.lapsed = false;
+                }
+                self.restart(replica);
+            }
+            Action::Tick => {
+                self.ticks += 1;
+                if let Some(at) = self.next_timer() {
+                    let passed = at.saturating_duration_since(self.now.instant);
+                    self.now.instant += passed;
+                    self.now.wall += SignedDuration::try_from(passed).unwrap();
+                }
+                for replica in 0..self.bounds.replicas {
+                    self.feed(replica, Input::Time);
+                }
+            }
+        }
+        self.check_updates();
+        self.check_at_rest();
+    }
+
+    fn acquire(&mut self, replica: usize) {
+        self.holder = Some(replica);
+        self.lapsed = false;
+        self.feed(replica, Input::Lease(LeaseState::Acquired));
+    }
+
+    fn restart(&mut self, replica: usize) {
+        self.replicas[replica] = self.process();
+        self.begin(replica);
+    }
+
+    /// Whether nothing is on its way, of events, requests or calls.
+    pub(super) fn is_idle(&self) -> bool {
+        self.replicas.iter().all(|replica| {
+            replica.tasks.is_empty() && Stream::ALL.iter().all(|stream| !replica.has_event(*stream))
+        })
+    }
+
+    /// What tells this state from others.
+    pub(super) fn fingerprint(&self) -> u64 {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let mut hasher = DefaultHasher::new();
+        format!(
+            "{:?} {:?} {:?}",
+            self.objects, self.allocated, self.settings
+        )
+        .hash(&mut hasher);
+        (
+            self.holder,
+            self.lapsed,
+            self.moves,
+            self.faults,
+            self.ticks,
+            self.reservations,
+        )
+            .hash(&mut hasher);
+        for replica in &self.replicas {
+            replica.core.fingerprint().hash(&mut hasher);
+            let tasks: Vec<&Stage> = replica.tasks.values().collect();
+            format!(
+                "{:?} {:?} {:?} {:?} {tasks:?} {:?} {:?} {:?} {:?}",
+                replica.events,
+                replica.checks,
+                replica.parameters,
+                replica.flavors,
+                replica.shown_deleted,
+                replica.knows,
+                replica.activated,
+                replica.evaluated
+            )
+            .hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+}

@@ -1,0 +1,512 @@
+//! A process: the runtime's core, the watches that feed it, and the tasks that it has begun.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::iter;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::runtime::watcher::Event;
+
+use super::server::{Entry, FLAVOR, index_of, name_of, number, uid_of};
+use super::{Settings, Stream, World};
+use crate::api::{AdmissionCheck, ApiVersion, CheckState, ResourceFlavor, ServedApi, Workload};
+use crate::check::{
+    AdmissionCheckController, CheckError, CheckRequest, Conflicts, ControllerName, ErrorKind,
+    NoParameters, Parameters, ParametersKind, PodSetUpdates, ReleaseOutcome, ReleaseReason,
+    Reservation, Verdict,
+};
+use crate::runtime::backoff::Backoff;
+use crate::runtime::core::{Core, Effect, Input, Limits, Task, TaskId, TaskResult};
+use crate::runtime::decide::Outcome;
+use crate::runtime::informers::StoredParameters;
+use crate::runtime::writer::WriteError;
+
+/// One process.
+#[derive(Clone)]
+pub(super) struct Replica {
+    pub(super) core: Core,
+    /// What its watches have still to show it.
+    pub(super) events: VecDeque<Event<Workload>>,
+    pub(super) checks: VecDeque<Event<AdmissionCheck>>,
+    pub(super) parameters: VecDeque<Event<StoredParameters>>,
+    pub(super) flavors: VecDeque<Event<ResourceFlavor>>,
+    pub(super) tasks: BTreeMap<TaskId, Stage>,
+    /// Which deletions it has been shown.
+    pub(super) shown_deleted: BTreeSet<usize>,
+    /// The AdmissionCheck's deletion and the flavor, as it was shown them.
+    pub(super) knows: Settings,
+    /// The revision of the parameters with which each check was last activated.
+    pub(super) activated: BTreeMap<usize, u64>,
+    /// The inputs of the last evaluation of each Workload and check.
+    pub(super) evaluated: BTreeMap<(usize, usize), Basis>,
+}
+
+/// What a verdict is decided from.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Basis {
+    reservation: u64,
+    priority: u64,
+    revision: u64,
+    labelled: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Stage {
+    Sent(Task),
+    Applied(Task, Done),
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Done {
+    Entry(Result<Workload, WriteError>),
+    Read(Option<Workload>),
+}
+
+/// A check of the model: the core never evaluates it.
+pub(super) struct Modelled(pub(super) usize);
+
+/// One that has parameters.
+pub(super) struct Configured(pub(super) usize);
+
+/// The parameters: their revision.
+pub(super) struct Limit(u64);
+
+impl Parameters for Limit {
+    fn kind() -> Option<ParametersKind> {
+        Some(ParametersKind {
+            group: "example.com".into(),
+            kind: "Limit".into(),
+            plural: "limits".into(),
+            versions: vec!["v1".into()],
+        })
+    }
+
+    fn decode(object: serde_json::Value) -> Result<Self, String> {
+        if object["spec"]["valid"] == true {
+            Ok(Self(object["spec"]["revision"].as_u64().unwrap()))
+        } else {
+            Err("not valid".to_owned())
+        }
+    }
+}
+
+fn controller_name(number: usize) -> ControllerName {
+    format!("example.com/check-{number}").parse().unwrap()
+}
+
+impl AdmissionCheckController for Modelled {
+    type Parameters = NoParameters;
+
+    fn controller_name(&self) -> ControllerName {
+        controller_name(self.0)
+    }
+
+    async fn evaluate(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+        Ok(Verdict::ready(""))
+    }
+}
+
+impl AdmissionCheckController for Configured {
+    type Parameters = Limit;
+
+    fn controller_name(&self) -> ControllerName {
+        controller_name(self.0)
+    }
+
+    async fn evaluate(&self, _: CheckRequest<Limit>) -> Result<Verdict, CheckError> {
+        Ok(Verdict::ready(""))
+    }
+}
+
+impl World {
+    pub(super) fn process(&self) -> Replica {
+        let limits = Limits {
+            concurrency: 10,
+            backoff: Backoff::new(Duration::from_secs(1), Duration::from_mins(5), 0),
+        };
+        let served = ServedApi {
+            selects_reserved: true,
+            requeue_after: true,
+            preemption_required: true,
+            ..ServedApi::fallback(ApiVersion::V1beta2)
+        };
+        Replica {
+            core: Core::new(Arc::clone(&self.controllers), limits, served, self.now),
+            events: VecDeque::new(),
+            checks: VecDeque::new(),
+            parameters: VecDeque::new(),
+            flavors: VecDeque::new(),
+            knows: self.settings.clone(),
+            activated: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            shown_deleted: BTreeSet::new(),
+            evaluated: BTreeMap::new(),
+        }
+    }
+
+    /// A process begins to watch: AdmissionChecks at once, Workloads event by event.
+    pub(super) fn begin(&mut self, replica: usize) {
+        self.feed(replica, Input::AdmissionChecks(Event::Init));
+        for number in 0..self.bounds.checks {
+            if number > 0 || !self.settings.deleted {
+                let check = self.settings.admission_check(number, &[]);
+                self.feed(replica, Input::AdmissionChecks(Event::InitApply(check)));
+            }
+        }
+        self.feed(replica, Input::AdmissionChecks(Event::InitDone));
+        if self.settings.has_parameters {
+            let kind = 0;
+            let listed = self.settings.parameters().map(Event::InitApply);
+            for event in iter::once(Event::Init)
+                .chain(listed)
+                .chain([Event::InitDone])
+            {
+                self.feed(replica, Input::Parameters { kind, event });
+            }
+        }
+        let flavor = Event::InitApply(self.settings.flavor());
+        for event in [Event::Init, flavor, Event::InitDone] {
+            self.feed(replica, Input::Flavors(event));
+        }
+        self.list(replica);
+    }
+
+    pub(super) fn list(&mut self, replica: usize) {
+        let mut events = VecDeque::from([Event::Init]);
+        let reserved = self.objects.iter().flatten().filter(|object| object.quota);
+        events.extend(reserved.map(|object| Event::InitApply(Self::workload(object))));
+        events.push_back(Event::InitDone);
+        self.replicas[replica].events = events;
+    }
+
+    /// Feeds a replica, and carries out what it wants done.
+    pub(super) fn feed(&mut self, replica: usize, input: Input) {
+        let effects = self.replicas[replica].core.step(self.now, input);
+        for effect in effects {
+            match effect {
+                Effect::Start(id, task) => self.started(replica, id, *task),
+                Effect::CancelTasks => self.replicas[replica].tasks.clear(),
+                Effect::WatchWorkloads => self.list(replica),
+                Effect::ScanStaleVerdicts => self.scan(replica),
+                Effect::Show(_) | Effect::Leads(_) | Effect::Report(_) => {}
+            }
+        }
+    }
+
+    /// The scan of a new leader for stale verdicts.
+    pub(super) fn scan(&mut self, replica: usize) {
+        let stale: Vec<Workload> = self
+            .objects
+            .iter()
+            .flatten()
+            .filter(|object| !object.quota)
+            .filter(|object| {
+                object
+                    .entries
+                    .iter()
+                    .any(|entry| entry.state != CheckState::Pending)
+            })
+            .map(Self::workload)
+            .collect();
+        for workload in stale {
+            self.feed(replica, Input::StaleVerdict(workload));
+        }
+    }
+
+    fn started(&mut self, replica: usize, id: TaskId, task: Task) {
+        match &task {
+            Task::Evaluate(task) => {
+                let uid = uid_of(task.workload.uid());
+                let check = task.controller;
+                if self.replicas[replica].shown_deleted.contains(&uid) {
+                    self.violate(format!(
+                        "w{uid} is evaluated although its deletion was shown"
+                    ));
+                }
+                self.forbid_overlap(replica, uid, check);
+                let reservation = Reservation::of(&task.workload, &task.check).unwrap();
+                let parameters = Arc::clone(&task.parameters).downcast::<Limit>();
+                let flavor = task.flavors.get(FLAVOR);
+                let inputs = Basis {
+                    reservation: number(&reservation),
+                    priority: task.workload.priority().unsigned_abs().into(),
+                    revision: parameters.map_or(0, |limit| limit.0),
+                    labelled: flavor.is_some_and(|flavor| !flavor.node_labels().is_empty()),
+                };
+                if check == 0 && self.replicas[replica].knows.deleted {
+                    self.violate(format!(
+                        "w{uid} is evaluated by an AdmissionCheck whose deletion was shown"
+                    ));
+                }
+                self.replicas[replica]
+                    .evaluated
+                    .insert((uid, check), inputs);
+                self.allocated.insert(reservation);
+            }
+            Task::Release {
+                reservation,
+                controller,
+                why,
+            } => {
+                let uid = uid_of(reservation.uid());
+                self.forbid_overlap(replica, uid, *controller);
+                let lives = self.objects[uid]
+                    .as_ref()
+                    .is_some_and(|object| object.quota && object.since == number(reservation));
+                if lives && *why != ReleaseReason::CheckRemoved {
+                    self.violate(format!("the live reservation of w{uid} is released"));
+                }
+            }
+            Task::WriteEntry {
+                workload,
+                check,
+                patch,
+                ..
+            } => {
+                let uid = uid_of(workload.uid());
+                let known = &self.replicas[replica];
+                let inputs = known.evaluated.get(&(uid, index_of(check)));
+                let bound = Reservation::of(workload, check).map(|reservation| Basis {
+                    reservation: number(&reservation),
+                    priority: workload.priority().unsigned_abs().into(),
+                    revision: known
+                        .activated
+                        .get(&index_of(check))
+                        .copied()
+                        .unwrap_or_default(),
+                    labelled: known.knows.labelled,
+                });
+                if patch.state == CheckState::Ready && inputs != bound.as_ref() {
+                    self.violate(format!(
+                        "Ready for w{uid} is written for {bound:?}, decided from {inputs:?}"
+                    ));
+                }
+            }
+            Task::ListUnreleased { controller } => {
+                let check = name_of(*controller);
+                let allocated = self.allocated.iter();
+                let unreleased = allocated
+                    .filter(|reservation| reservation.admission_check() == check)
+                    .cloned()
+                    .collect();
+                return self.feed(
+                    replica,
+                    Input::Finished(id, TaskResult::Unreleased(Ok(unreleased))),
+                );
+            }
+            Task::Activate { .. } if self.settings.has_parameters => {}
+            Task::Activate { .. } => {
+                return self.feed(replica, Input::Finished(id, TaskResult::Activated(Ok(()))));
+            }
+            Task::WriteConditions {
+                object, conditions, ..
+            } => {
+                let number = index_of(object.name());
+                let written = self.settings.admission_check(number, conditions);
+                let same = written.uid() == object.uid() && (number > 0 || !self.settings.deleted);
+                let result = if same {
+                    Ok(Box::new(written))
+                } else {
+                    Err(WriteError::Gone)
+                };
+                return self.feed(
+                    replica,
+                    Input::Finished(id, TaskResult::ConditionsWritten(result)),
+                );
+            }
+            Task::Read { .. } => {}
+        }
+        self.replicas[replica].tasks.insert(id, Stage::Sent(task));
+    }
+
+    fn forbid_overlap(&mut self, own: usize, uid: usize, check: usize) {
+        let others = self
+            .replicas
+            .iter()
+            .enumerate()
+            .filter(|(number, _)| *number != own);
+        let overlaps = others
+            .flat_map(|(_, replica)| replica.tasks.values())
+            .any(|stage| {
+                let (Stage::Sent(task) | Stage::Applied(task, _)) = stage;
+                match task {
+                    Task::Evaluate(task) => {
+                        task.controller == check && uid_of(task.workload.uid()) == uid
+                    }
+                    Task::Release {
+                        reservation,
+                        controller,
+                        ..
+                    } => *controller == check && uid_of(reservation.uid()) == uid,
+                    _ => false,
+                }
+            });
+        if overlaps {
+            self.violate(format!(
+                "two processes call check-{check} for w{uid} at once"
+            ));
+        }
+    }
+
+    /// The next event of a watch reaches the replica.
+    pub(super) fn deliver(&mut self, replica: usize, stream: Stream) {
+        let known = &mut self.replicas[replica];
+        let input = match stream {
+            Stream::Workloads => return self.deliver_workload(replica),
+            Stream::Checks => known.checks.pop_front().map(|event| {
+                known.knows.deleted = matches!(event, Event::Delete(_));
+                Input::AdmissionChecks(event)
+            }),
+            Stream::Parameters => known
+                .parameters
+                .pop_front()
+                .map(|event| Input::Parameters { kind: 0, event }),
+            Stream::Flavors => known.flavors.pop_front().map(|event| {
+                known.knows.labelled =
+                    matches!(&event, Event::Apply(flavor) if !flavor.node_labels().is_empty());
+                Input::Flavors(event)
+            }),
+        };
+        if let Some(input) = input {
+            self.feed(replica, input);
+        }
+    }
+
+    fn deliver_workload(&mut self, replica: usize) {
+        let Some(event) = self.replicas[replica].events.pop_front() else {
+            return;
+        };
+        if let Event::Delete(workload) = &event {
+            let uid = uid_of(workload.uid());
+            let last = self.replicas[replica].events.iter().all(|later| {
+                !matches!(later, Event::Apply(later) | Event::Delete(later) if later.uid() == workload.uid())
+            });
+            if self.objects[uid].is_none() && last {
+                self.replicas[replica].shown_deleted.insert(uid);
+            }
+        }
+        self.feed(
+            replica,
+            Input::Workloads {
+                event,
+                selected: true,
+            },
+        );
+    }
+
+    pub(super) fn apply(&mut self, replica: usize, id: TaskId) {
+        let Some(Stage::Sent(task)) = self.replicas[replica].tasks.remove(&id) else {
+            return;
+        };
+        let done = match &task {
+            Task::WriteEntry {
+                workload,
+                check,
+                patch,
+                ..
+            } => {
+                let uid = uid_of(workload.uid());
+                let known = workload.resource_version().to_string();
+                let result = match &self.objects[uid] {
+                    None => Err(WriteError::Gone),
+                    Some(object) if object.version.to_string() != known => {
+                        Err(WriteError::Conflict)
+                    }
+                    Some(object) => {
+                        let before = object.clone();
+                        let updates: Vec<serde_json::Value> = patch
+                            .updates
+                            .as_slice()
+                            .iter()
+                            .map(|update| serde_json::to_value(update).unwrap())
+                            .collect();
+                        let decided_for = object.since;
+                        let basis = self.replicas[replica]
+                            .evaluated
+                            .get(&(uid, index_of(check)));
+                        let decided_with = basis.map_or(0, |basis| basis.revision);
+                        let entry = Entry {
+                            state: patch.state.clone(),
+                            message: patch.message.to_string(),
+                            updates,
+                            decided_for,
+                            decided_with,
+                        };
+                        self.store(uid, before, |object| {
+                            object.entries[index_of(check)] = entry;
+                        });
+                        Ok(Self::workload(self.objects[uid].as_ref().unwrap()))
+                    }
+                };
+                Done::Entry(result)
+            }
+            Task::Read { uid, .. } => {
+                let object = self.objects[uid_of(uid)].as_ref();
+                Done::Read(object.map(Self::workload))
+            }
+            _ => return,
+        };
+        self.replicas[replica]
+            .tasks
+            .insert(id, Stage::Applied(task, done));
+    }
+
+    pub(super) fn reply(&mut self, replica: usize, id: TaskId) {
+        let Some(stage) = self.replicas[replica].tasks.remove(&id) else {
+            return;
+        };
+        let result = match stage {
+            Stage::Sent(Task::Evaluate(task)) => {
+                let basis = &self.replicas[replica].evaluated
+                    [&(uid_of(task.workload.uid()), task.controller)];
+                let verdict = self.verdict(task.controller, basis.revision);
+                let updates = &verdict.updates;
+                let fits = updates.conflicts(&task.workload, &task.check, &task.flavors);
+                let outcome = if fits == Conflicts::None {
+                    Outcome::Verdict(verdict)
+                } else {
+                    let kind = ErrorKind::Permanent;
+                    Outcome::Failed {
+                        kind,
+                        message: "contradicts".into(),
+                    }
+                };
+                TaskResult::Evaluated {
+                    outcome,
+                    label: "",
+                    took: Duration::ZERO,
+                    events: Vec::new(),
+                }
+            }
+            Stage::Sent(Task::Release { reservation, .. }) => {
+                self.allocated.remove(&reservation);
+                TaskResult::Released(Ok(ReleaseOutcome::Done))
+            }
+            Stage::Applied(_, Done::Entry(result)) => TaskResult::EntryWritten(result),
+            Stage::Applied(_, Done::Read(result)) => TaskResult::Read(Ok(result)),
+            Stage::Sent(Task::Activate {
+                object, parameters, ..
+            }) => {
+                if let Ok(limit) = parameters.downcast::<Limit>() {
+                    let activated = &mut self.replicas[replica].activated;
+                    activated.insert(index_of(object.name()), limit.0);
+                }
+                TaskResult::Activated(Ok(()))
+            }
+            Stage::Sent(_) => return,
+        };
+        self.feed(replica, Input::Finished(id, result));
+    }
+
+    fn verdict(&self, check: usize, revision: u64) -> Verdict {
+        let verdict = Verdict::ready(format!("yes, by revision {revision}"));
+        if !self.bounds.updates {
+            return verdict;
+        }
+        let zone = format!("zone-{check}");
+        let updates = PodSetUpdates::builder()
+            .pod_set("main", |pods| pods.node_selector("zone", zone))
+            .build();
+        verdict.with_updates(updates.unwrap())
+    }
+}

@@ -1,0 +1,279 @@
+//! The objects on the server, and what Kueue and users do with them.
+
+use serde_json::json;
+
+use super::{Move, START, Settings, World};
+use crate::api::{AdmissionCheck, CheckState, ResourceFlavor, Uid, Workload};
+use crate::check::Reservation;
+use crate::runtime::informers::StoredParameters;
+use crate::runtime::writer::ConditionPatch;
+use jiff::Timestamp;
+use kube::runtime::watcher::Event;
+
+/// The one flavor, which every Workload with quota has.
+pub(super) const FLAVOR: &str = "flavor";
+
+/// A Workload on the server.
+#[derive(Clone, Debug)]
+pub(super) struct Object {
+    pub(super) uid: usize,
+    pub(super) version: u64,
+    pub(super) since: u64,
+    pub(super) quota: bool,
+    pub(super) admitted: bool,
+    pub(super) evicted: bool,
+    pub(super) priority: u64,
+    pub(super) entries: Vec<Entry>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) state: CheckState,
+    pub(super) message: String,
+    pub(super) updates: Vec<serde_json::Value>,
+    /// The reservation that the verdict was decided for.
+    pub(super) decided_for: u64,
+    /// The revision of the parameters that it was decided with.
+    pub(super) decided_with: u64,
+}
+
+impl Settings {
+    /// The parameters object of all checks, if it exists.
+    pub(super) fn parameters(&self) -> Option<StoredParameters> {
+        let (revision, valid) = (self.revision, self.valid);
+        let object = json!({
+            "apiVersion": "example.com/v1", "kind": "Limit",
+            "metadata": {"name": "limit", "uid": "limit", "generation": revision, "resourceVersion": revision.to_string()},
+            "spec": {"revision": revision, "valid": valid},
+        });
+        let object: kube::core::DynamicObject = serde_json::from_value(object).unwrap();
+        self.exists.then(|| object.into())
+    }
+
+    /// The flavor: with a label that contradicts what the checks set, or without.
+    pub(super) fn flavor(&self) -> ResourceFlavor {
+        let labels = if self.labelled {
+            json!({"zone": "elsewhere"})
+        } else {
+            json!({})
+        };
+        ResourceFlavor::from_json(json!({
+            "metadata": {"name": FLAVOR}, "spec": {"nodeLabels": labels},
+        }))
+        .unwrap()
+    }
+
+    /// An AdmissionCheck. One that is made again has another uid.
+    pub(super) fn admission_check(
+        &self,
+        number: usize,
+        conditions: &[ConditionPatch],
+    ) -> AdmissionCheck {
+        let uid = if number == 0 { self.made } else { 0 };
+        let version = 1 + 10 * uid + u64::from(!conditions.is_empty());
+        let mut spec = json!({"controllerName": format!("example.com/check-{number}")});
+        if self.has_parameters {
+            spec["parameters"] =
+                json!({"apiGroup": "example.com", "kind": "Limit", "name": "limit"});
+        }
+        AdmissionCheck::from_json(json!({
+            "metadata": {"name": name_of(number), "uid": format!("{}-{uid}", name_of(number)),
+                         "resourceVersion": version.to_string(), "generation": 1},
+            "spec": spec, "status": {"conditions": conditions},
+        }))
+        .unwrap()
+    }
+}
+
+impl World {
+    pub(super) fn workload(object: &Object) -> Workload {
+        let mut conditions = vec![json!({
+            "type": "QuotaReserved", "status": if object.quota { "True" } else { "False" },
+            "lastTransitionTime": second(object.since),
+        })];
+        if object.admitted {
+            conditions.push(json!({"type": "Admitted", "status": "True"}));
+        }
+        if object.evicted {
+            conditions.push(json!({"type": "Evicted", "status": "True", "lastTransitionTime": second(object.since)}));
+        }
+        let entries: Vec<_> = object
+            .entries
+            .iter()
+            .enumerate()
+            .map(|(check, entry)| {
+                json!({"name": name_of(check), "state": entry.state.as_str(), "message": entry.message,
+                       "podSetUpdates": entry.updates, "lastTransitionTime": second(object.since)})
+            })
+            .collect();
+        let mut status = json!({"conditions": conditions, "admissionChecks": entries});
+        if object.quota {
+            status["admission"] = json!({"clusterQueue": "queue",
+                "podSetAssignments": [{"name": "main", "count": 1, "flavors": {"cpu": FLAVOR}}]});
+        }
+        Workload::from_json(json!({
+            "metadata": {"namespace": "n", "name": format!("w{}", object.uid), "uid": format!("uid-{}", object.uid),
+                         "resourceVersion": object.version.to_string()},
+            "spec": {"priority": object.priority, "podSets": [{"name": "main", "count": 1, "template": {"spec": {"containers": []}}}]},
+            "status": status,
+        }))
+        .unwrap()
+    }
+
+    pub(super) fn change(&mut self, kind: Move, uid: usize) {
+        if self.settings_change(kind) {
+            return;
+        }
+        let Some(before) = self.objects[uid].clone() else {
+            return;
+        };
+        if kind == Move::Delete {
+            self.version += 1;
+            let mut last = before.clone();
+            last.version = self.version;
+            self.objects[uid] = None;
+            let last = Self::workload(&last);
+            if before.quota {
+                for replica in &mut self.replicas {
+                    replica.events.push_back(Event::Delete(last.clone()));
+                }
+            }
+            return;
+        }
+        if kind == Move::Reserve {
+            self.reservations += 1;
+        }
+        if kind == Move::Admit {
+            let stale = before
+                .entries
+                .iter()
+                .position(|entry| entry.decided_for != before.since);
+            if let Some(check) = stale {
+                self.violate(format!(
+                    "w{uid} is admitted by a Ready of check-{check} for an earlier reservation"
+                ));
+            }
+        }
+        let since = self.reservations;
+        self.store(uid, before, |object| match kind {
+            Move::Reserve => {
+                object.quota = true;
+                object.evicted = false;
+                object.since = since;
+            }
+            Move::Admit => object.admitted = true,
+            Move::LoseQuota => object.quota = false,
+            Move::Evict => {
+                object.evicted = true;
+                for entry in &mut object.entries {
+                    *entry = Entry::pending("Reset to Pending after eviction");
+                }
+            }
+            Move::EvictStale => object.evicted = true,
+            Move::ReleaseQuota => {
+                object.quota = false;
+                object.admitted = false;
+            }
+            Move::ChangePriority => object.priority += 1,
+            _ => {}
+        });
+    }
+
+    /// Stores what `change` makes of an object, and shows it to whoever watches.
+    pub(super) fn store(&mut self, uid: usize, before: Object, change: impl FnOnce(&mut Object)) {
+        let was_selected = before.quota;
+        let mut object = before;
+        change(&mut object);
+        self.version += 1;
+        object.version = self.version;
+        let workload = Self::workload(&object);
+        let event = match (was_selected, object.quota) {
+            (_, true) => Some(Event::Apply(workload)),
+            (true, false) => Some(Event::Delete(workload)),
+            (false, false) => None,
+        };
+        self.objects[uid] = Some(object);
+        for replica in &mut self.replicas {
+            replica.events.extend(event.clone());
+        }
+    }
+
+    /// Changes what is not of one Workload; `false` if `kind` is no such change.
+    fn settings_change(&mut self, kind: Move) -> bool {
+        let before = self.settings.clone();
+        let settings = &mut self.settings;
+        match kind {
+            Move::ChangeParameters => {
+                settings.revision += 1;
+                settings.valid = true;
+                settings.exists = true;
+            }
+            Move::BreakParameters => {
+                settings.revision += 1;
+                settings.valid = false;
+            }
+            Move::DeleteParameters => settings.exists = false,
+            Move::ChangeFlavor => settings.labelled = !settings.labelled,
+            Move::DeleteCheck => settings.deleted = true,
+            Move::MakeCheckAgain => {
+                settings.deleted = false;
+                settings.made += 1;
+            }
+            _ => return false,
+        }
+        let settings = self.settings.clone();
+        for replica in &mut self.replicas {
+            match kind {
+                Move::ChangeFlavor => replica.flavors.push_back(Event::Apply(settings.flavor())),
+                Move::DeleteParameters => replica
+                    .parameters
+                    .extend(before.parameters().map(Event::Delete)),
+                Move::DeleteCheck => replica
+                    .checks
+                    .push_back(Event::Delete(settings.admission_check(0, &[]))),
+                Move::MakeCheckAgain => replica
+                    .checks
+                    .push_back(Event::Apply(settings.admission_check(0, &[]))),
+                _ => replica
+                    .parameters
+                    .extend(settings.parameters().map(Event::Apply)),
+            }
+        }
+        true
+    }
+}
+
+impl Entry {
+    pub(super) fn pending(message: &str) -> Self {
+        Self {
+            state: CheckState::Pending,
+            message: message.to_owned(),
+            updates: Vec::new(),
+            decided_for: 0,
+            decided_with: 0,
+        }
+    }
+}
+
+fn second(number: u64) -> String {
+    Timestamp::from_second(START + i64::try_from(number).unwrap())
+        .unwrap()
+        .to_string()
+}
+
+pub(super) fn number(reservation: &Reservation) -> u64 {
+    u64::try_from(reservation.since().as_second() - START).unwrap()
+}
+
+pub(super) fn name_of(check: usize) -> String {
+    format!("check-{check}")
+}
+
+pub(super) fn index_of(name: &str) -> usize {
+    name.rsplit('-').next().unwrap().parse().unwrap()
+}
+
+/// The number of a Workload.
+pub(super) fn uid_of(uid: &Uid) -> usize {
+    index_of(&uid.to_string())
+}
