@@ -103,16 +103,16 @@ pub(crate) fn locate<'a>(
     if let Some(message) = wrong_kind(kind, reference) {
         return bad("ParametersKindMismatch", message);
     }
-    let Some(shelf) = store else {
+    let Some(store) = store else {
         return Located::Unknown;
     };
-    if let Some(failure) = &shelf.failure {
+    if let Some(failure) = &store.failure {
         return unreadable(kind, failure);
     }
-    if !shelf.synced {
+    if !store.synced {
         return Located::Unknown;
     }
-    match shelf.objects.get(&reference.name) {
+    match store.objects.get(&reference.name) {
         Some(stored) => Located::Found(Some(stored), stored.revision.clone()),
         None => bad(
             "ParametersNotFound",

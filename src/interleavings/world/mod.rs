@@ -115,12 +115,21 @@ pub(super) enum Action {
     Tick,
 }
 
+/// The parameters object of all checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Provided {
+    /// The checks take no parameters.
+    Never,
+    Valid,
+    Invalid,
+    Missing,
+}
+
 /// What is not of one Workload: the AdmissionChecks, their parameters and the flavor.
 #[derive(Clone, Debug)]
 struct Settings {
-    has_parameters: bool,
-    exists: bool,
-    valid: bool,
+    provided: Provided,
+    /// Of the parameters.
     revision: u64,
     /// Whether the flavor has a label that contradicts what the checks set.
     labelled: bool,
@@ -184,9 +193,11 @@ impl World {
             wall: Timestamp::from_second(START).unwrap(),
         };
         let settings = Settings {
-            has_parameters: bounds.parameters,
-            exists: true,
-            valid: true,
+            provided: if bounds.parameters {
+                Provided::Valid
+            } else {
+                Provided::Never
+            },
             revision: 1,
             labelled: false,
             deleted: false,
@@ -304,8 +315,8 @@ impl World {
     fn may(&self, kind: Move, uid: usize) -> bool {
         match kind {
             Move::ChangeParameters | Move::ChangeFlavor => return true,
-            Move::BreakParameters => return self.settings.exists && self.settings.valid,
-            Move::DeleteParameters => return self.settings.exists,
+            Move::BreakParameters => return self.settings.provided == Provided::Valid,
+            Move::DeleteParameters => return self.settings.provided != Provided::Missing,
             Move::DeleteCheck => return !self.settings.deleted,
             Move::MakeCheckAgain => return self.settings.deleted,
             _ => {}

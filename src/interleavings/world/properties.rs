@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::server::{name_of, number, uid_of};
-use super::{Action, TIMERS, World};
+use super::{Action, Provided, TIMERS, World};
 use crate::api::CheckState;
 use crate::runtime::core::Role;
 
@@ -82,8 +82,7 @@ impl World {
         let mut problems = Vec::new();
         // With parameters that are wrong or missing, the last good ones count, which a process that
         // was started since does not know.
-        let configured =
-            !self.settings.has_parameters || (self.settings.exists && self.settings.valid);
+        let configured = matches!(self.settings.provided, Provided::Never | Provided::Valid);
         // Of contradicting updates one check waits, and says so.
         let contested = self.bounds.updates && (self.bounds.checks > 1 || self.settings.labelled);
         for (uid, object) in self.objects.iter().enumerate() {
@@ -99,7 +98,7 @@ impl World {
                 if decides
                     && configured
                     && !object.admitted
-                    && self.settings.has_parameters
+                    && self.settings.provided == Provided::Valid
                     && entry.state == CheckState::Ready
                     && entry.decided_with != self.settings.revision
                 {

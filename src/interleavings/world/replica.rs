@@ -8,7 +8,7 @@ use std::time::Duration;
 use kube::runtime::watcher::Event;
 
 use super::server::{Entry, FLAVOR, index_of, name_of, number, uid_of};
-use super::{Settings, Stream, World};
+use super::{Provided, Settings, Stream, World};
 use crate::api::{AdmissionCheck, ApiVersion, CheckState, ResourceFlavor, ServedApi, Workload};
 use crate::check::{
     AdmissionCheckController, CheckError, CheckRequest, Conflicts, ControllerName, ErrorKind,
@@ -154,7 +154,7 @@ impl World {
             }
         }
         self.feed(replica, Input::AdmissionChecks(Event::InitDone));
-        if self.settings.has_parameters {
+        if self.settings.provided != Provided::Never {
             let kind = 0;
             let listed = self.settings.parameters().map(Event::InitApply);
             for event in iter::once(Event::Init)
@@ -294,7 +294,7 @@ impl World {
                     Input::Finished(id, TaskResult::Unreleased(Ok(unreleased))),
                 );
             }
-            Task::Activate { .. } if self.settings.has_parameters => {}
+            Task::Activate { .. } if self.settings.provided != Provided::Never => {}
             Task::Activate { .. } => {
                 return self.feed(replica, Input::Finished(id, TaskResult::Activated(Ok(()))));
             }

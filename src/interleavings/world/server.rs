@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Move, START, Settings, World};
+use super::{Move, Provided, START, Settings, World};
 use crate::api::{AdmissionCheck, CheckState, ResourceFlavor, Uid, Workload};
 use crate::check::Reservation;
 use crate::runtime::informers::StoredParameters;
@@ -40,14 +40,15 @@ pub(super) struct Entry {
 impl Settings {
     /// The parameters object of all checks, if it exists.
     pub(super) fn parameters(&self) -> Option<StoredParameters> {
-        let (revision, valid) = (self.revision, self.valid);
+        let revision = self.revision;
+        let valid = self.provided == Provided::Valid;
         let object = json!({
             "apiVersion": "example.com/v1", "kind": "Limit",
             "metadata": {"name": "limit", "uid": "limit", "generation": revision, "resourceVersion": revision.to_string()},
             "spec": {"revision": revision, "valid": valid},
         });
         let object: kube::core::DynamicObject = serde_json::from_value(object).unwrap();
-        self.exists.then(|| object.into())
+        matches!(self.provided, Provided::Valid | Provided::Invalid).then(|| object.into())
     }
 
     /// The flavor: with a label that contradicts what the checks set, or without.
@@ -72,7 +73,7 @@ impl Settings {
         let uid = if number == 0 { self.made } else { 0 };
         let version = 1 + 10 * uid + u64::from(!conditions.is_empty());
         let mut spec = json!({"controllerName": format!("example.com/check-{number}")});
-        if self.has_parameters {
+        if self.provided != Provided::Never {
             spec["parameters"] =
                 json!({"apiGroup": "example.com", "kind": "Limit", "name": "limit"});
         }
@@ -205,14 +206,13 @@ impl World {
         match kind {
             Move::ChangeParameters => {
                 settings.revision += 1;
-                settings.valid = true;
-                settings.exists = true;
+                settings.provided = Provided::Valid;
             }
             Move::BreakParameters => {
                 settings.revision += 1;
-                settings.valid = false;
+                settings.provided = Provided::Invalid;
             }
-            Move::DeleteParameters => settings.exists = false,
+            Move::DeleteParameters => settings.provided = Provided::Missing,
             Move::ChangeFlavor => settings.labelled = !settings.labelled,
             Move::DeleteCheck => settings.deleted = true,
             Move::MakeCheckAgain => {

@@ -1,8 +1,10 @@
-//! Answers that were left behind.
+//! The scan for stale verdicts.
 //!
-//! A leader that dies between the end of a reservation and the withdrawal of its answer leaves it on a Workload without quota, which nobody watches. Kueue would
-//! take a Ready for the next reservation, and never queue the Workload again after a Retry or Rejected (measured on 0.19.2). So each new leader reads the Workloads
-//! without quota once, page by page and without hurry, and keeps none of them.
+//! A leader that dies between the end of a reservation and the withdrawal of its verdict leaves it on a
+//! Workload without quota, which nobody watches. An AdmissionCheck that is deleted and made again does
+//! too. Kueue would take a Ready for the next reservation, and never queue the Workload again after a
+//! Retry or Rejected (measured on 0.19.2). So each new leader, and a leader that gets a new
+//! AdmissionCheck, reads the Workloads without quota once, page by page, and keeps none of them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
