@@ -324,29 +324,29 @@ mod tests {
         }
     }
 
-    fn shelf() -> ParametersStore {
-        let mut shelf = ParametersStore::default();
-        shelf.apply(Event::Init);
-        shelf.apply(Event::InitApply(stored(
+    fn store() -> ParametersStore {
+        let mut store = ParametersStore::default();
+        store.apply(Event::Init);
+        store.apply(Event::InitApply(stored(
             "good",
             json!({"onErrorAfter": "1m"}),
         )));
-        shelf.apply(Event::InitApply(stored("invalid", json!({}))));
-        shelf.apply(Event::InitApply(stored(
+        store.apply(Event::InitApply(stored("invalid", json!({}))));
+        store.apply(Event::InitApply(stored(
             "garbage",
             json!({"onErrorAfter": 7}),
         )));
-        shelf.apply(Event::InitDone);
-        shelf
+        store.apply(Event::InitDone);
+        store
     }
 
     /// In a word: the reason, `Good` or `Unknown`; and the message.
     fn outcome(
         check: &AdmissionCheck,
         parameters: &ParametersType,
-        shelf: Option<&ParametersStore>,
+        store: Option<&ParametersStore>,
     ) -> (String, String) {
-        match locate(check, parameters, shelf) {
+        match locate(check, parameters, store) {
             Located::Found(stored, _) => match decode(parameters, stored) {
                 Ok((_, generation)) => ("Good".to_owned(), generation.to_string()),
                 Err(problem) => ("ParametersInvalid".to_owned(), problem.to_string()),
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn each_thing_that_can_be_wrong_has_a_reason_and_says_what_to_do() {
         let window = ParametersType::of::<Window>();
-        let shelf = shelf();
+        let store = store();
         for (parameters, reason, message) in [
             (reference("example.com", "Window", "good"), "Good", "2"),
             (
@@ -394,14 +394,14 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                outcome(&check(parameters, json!([])), &window, Some(&shelf)),
+                outcome(&check(parameters, json!([])), &window, Some(&store)),
                 (reason.to_owned(), message.to_owned())
             );
         }
         let garbage = outcome(
             &check(reference("example.com", "Window", "garbage"), json!([])),
             &window,
-            Some(&shelf),
+            Some(&store),
         );
         assert!(
             garbage.0 == "ParametersInvalid" && garbage.1.contains("invalid type: integer `7`"),
@@ -435,39 +435,39 @@ mod tests {
             check(reference("example.com", "Window", "good"), json!([])),
         );
         assert_eq!(outcome(&wanted, &window, None).0, "Unknown");
-        let mut shelf = ParametersStore::default();
-        shelf.apply(Event::Init);
-        assert_eq!(outcome(&wanted, &window, Some(&shelf)).0, "Unknown");
+        let mut store = ParametersStore::default();
+        store.apply(Event::Init);
+        assert_eq!(outcome(&wanted, &window, Some(&store)).0, "Unknown");
         for (code, reason) in [
             (404, "ParametersKindNotServed"),
             (403, "ParametersForbidden"),
         ] {
-            shelf.failed(Failure {
+            store.failed(Failure {
                 code,
                 message: String::new(),
             });
-            assert_eq!(outcome(&wanted, &window, Some(&shelf)).0, reason);
+            assert_eq!(outcome(&wanted, &window, Some(&store)).0, reason);
         }
-        shelf.apply(Event::InitDone);
+        store.apply(Event::InitDone);
         assert_eq!(
-            outcome(&wanted, &window, Some(&shelf)).0,
+            outcome(&wanted, &window, Some(&store)).0,
             "ParametersNotFound"
         );
     }
 
     #[test]
     fn what_vanished_while_the_watch_was_down_is_gone() {
-        let (window, mut shelf) = (ParametersType::of::<Window>(), shelf());
+        let (window, mut store) = (ParametersType::of::<Window>(), store());
         let wanted = check(reference("example.com", "Window", "good"), json!([]));
-        shelf.apply(Event::Init);
+        store.apply(Event::Init);
         assert_eq!(
-            outcome(&wanted, &window, Some(&shelf)).0,
+            outcome(&wanted, &window, Some(&store)).0,
             "Good",
             "while it is being read again"
         );
-        shelf.apply(Event::InitDone);
+        store.apply(Event::InitDone);
         assert_eq!(
-            outcome(&wanted, &window, Some(&shelf)).0,
+            outcome(&wanted, &window, Some(&store)).0,
             "ParametersNotFound"
         );
     }
@@ -521,7 +521,7 @@ mod tests {
             }
         }
         let wanted = check(reference("example.com", "Window", "good"), json!([]));
-        let (reason, message) = outcome(&wanted, &ParametersType::of::<Careless>(), Some(&shelf()));
+        let (reason, message) = outcome(&wanted, &ParametersType::of::<Careless>(), Some(&store()));
         assert_eq!(reason, "ParametersInvalid");
         assert_eq!(
             message,

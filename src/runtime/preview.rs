@@ -110,19 +110,19 @@ pub(crate) async fn forecast(question: PreviewInput<'_>) -> Forecast {
 fn parameters(
     question: &PreviewInput<'_>,
 ) -> Result<(crate::check::DecodedParameters, i64), (String, Message)> {
-    let mut shelf = ParametersStore::default();
-    shelf.apply(Event::Init);
+    let mut store = ParametersStore::default();
+    store.apply(Event::Init);
     match &question.parameters {
         Ok(found) => {
             if let Some(object) = found {
-                shelf.apply(Event::InitApply(object.clone()));
+                store.apply(Event::InitApply(object.clone()));
             }
-            shelf.apply(Event::InitDone);
+            store.apply(Event::InitDone);
         }
-        Err(failure) => shelf.failed(failure.clone()),
+        Err(failure) => store.failed(failure.clone()),
     }
     let kinds = question.check.parameters();
-    match locate(question.admission_check, &kinds, Some(&shelf)) {
+    match locate(question.admission_check, &kinds, Some(&store)) {
         Located::Found(stored, _) => {
             decode(&kinds, stored).map_err(|problem| ("ParametersInvalid".to_owned(), problem))
         }
@@ -212,7 +212,7 @@ fn failed(none: &CallError, trouble: Option<String>) -> Outcome {
 /// How soon a watch that failed is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Runs the check's watches of objects, for indices that they fill, and never ends. What they would wake is nobody's business here, and the author's own
+/// Runs the check's watches of objects, for indices that they fill, and never ends. What they would trigger is nobody's business here, and the author's own
 /// streams stay as they are.
 async fn run_watches(
     check: &DynCheck,

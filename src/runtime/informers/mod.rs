@@ -61,10 +61,10 @@ pub(crate) enum InformerEvent {
         kind: usize,
         failure: Failure,
     },
-    /// A wake-up for the check with this number.
+    /// A cause of evaluations, for the controller with this number.
     Trigger {
         check: usize,
-        wake: Trigger,
+        trigger: Trigger,
     },
     /// A Workload with quota, from a list that is read beside the watch.
     Compare {

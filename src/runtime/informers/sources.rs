@@ -310,7 +310,7 @@ impl Source for ParametersSource {
     }
 }
 
-/// Other objects that wake Workloads.
+/// Other objects, whose changes trigger evaluations.
 pub(crate) struct TriggerSource {
     pub(crate) client: Client,
     pub(crate) start: Arc<dyn Fn(Client) -> Events<Trigger> + Send + Sync>,
@@ -330,13 +330,13 @@ impl Source for TriggerSource {
     }
 
     fn incoming(&mut self, event: Event<Trigger>) -> Option<InformerEvent> {
-        let wake = match event {
-            Event::Apply(wake) | Event::Delete(wake) | Event::InitApply(wake) => wake,
+        let trigger = match event {
+            Event::Apply(trigger) | Event::Delete(trigger) | Event::InitApply(trigger) => trigger,
             Event::Init | Event::InitDone => return None,
         };
-        (wake != Trigger::Ignore).then_some(InformerEvent::Trigger {
+        (trigger != Trigger::Ignore).then_some(InformerEvent::Trigger {
             check: self.check,
-            wake,
+            trigger,
         })
     }
 }

@@ -119,7 +119,7 @@ impl Session {
         self.leadership_changed()?;
         let mut batch = Vec::with_capacity(BATCH);
         loop {
-            let wake = self.core.next_step();
+            let next = self.core.next_step();
             tokio::select! {
                 biased;
                 () = cancelled(&mut stop) => return self.wind_down(queries).await,
@@ -130,7 +130,7 @@ impl Session {
                     self.leadership_changed()?;
                 }
                 Some(query) = queries.recv() => self.reply(query),
-                () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {
+                () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {
                     self.step(Input::Time);
                 }
                 Some(ended) = self.tasks.join_next() => self.task_ended(ended)?,
@@ -236,9 +236,9 @@ impl Session {
             InformerEvent::ParametersFailed { kind, failure } => {
                 Input::ParametersFailed { kind, failure }
             }
-            InformerEvent::Trigger { check, wake } => Input::Trigger {
+            InformerEvent::Trigger { check, trigger } => Input::Trigger {
                 controller: check,
-                trigger: wake,
+                trigger,
             },
             InformerEvent::Served(served) => return self.served_changed(served),
         };

@@ -130,21 +130,21 @@ impl Session {
                         check,
                     });
                 }
-                Start::Stream(mut wakes) => {
+                Start::Stream(mut triggers) => {
                     let to = self.incoming.0.clone();
                     let called = format!("the stream {name}");
                     self.spawn_named(called, async move {
-                        while let Some(wake) = wakes.next().await {
-                            if wake != Trigger::Ignore
+                        while let Some(trigger) = triggers.next().await {
+                            if trigger != Trigger::Ignore
                                 && to
-                                    .send(InformerEvent::Trigger { check, wake })
+                                    .send(InformerEvent::Trigger { check, trigger })
                                     .await
                                     .is_err()
                             {
                                 return;
                             }
                         }
-                        tracing::info!(stream = name, "a stream of wake-ups has ended");
+                        tracing::info!(stream = name, "a stream of triggers has ended");
                     });
                 }
             }
