@@ -36,12 +36,12 @@ pub(crate) enum Kind {
 pub(crate) struct Cluster {
     pub(crate) client: Client,
     pub(crate) kubeconfig: PathBuf,
+    #[cfg_attr(not(feature = "real"), expect(dead_code, reason = "only held"))]
     inner: Inner,
 }
 
 enum Inner {
     Simulated {
-        server: ApiServer,
         _tasks: JoinSet<()>,
     },
     #[cfg(feature = "real")]
@@ -103,10 +103,7 @@ impl Cluster {
         Ok(Self {
             client: server.client_as("samples"),
             kubeconfig: path,
-            inner: Inner::Simulated {
-                server,
-                _tasks: tasks,
-            },
+            inner: Inner::Simulated { _tasks: tasks },
         })
     }
 

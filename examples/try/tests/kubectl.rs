@@ -56,7 +56,22 @@ fn kubectl_reads_and_writes_its_cluster() {
     );
     let job = run("get job sleep -o jsonpath={.spec.template.spec.containers[0].command}");
     assert_eq!(job, r#"["sleep","60"]"#);
-    // A suspended job of a queue gets a Workload.
-    run("label job sleep kueue.x-k8s.io/queue-name=by-day");
     run("delete job sleep --timeout=10s");
+    // A job of a queue gets a Workload.
+    let queued = running.samples().with_file_name("job.yaml");
+    std::fs::write(&queued, JOB).unwrap();
+    run(&format!("apply -f {}", queued.display()));
+    running.expect("Workload job-queued-");
 }
+
+const JOB: &str = r#"
+apiVersion: batch/v1
+kind: Job
+metadata: {name: queued, labels: {kueue.x-k8s.io/queue-name: by-day}}
+spec:
+  suspend: true
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: main, image: busybox, resources: {requests: {cpu: 1}}}]
+"#;
