@@ -44,8 +44,11 @@ pub(crate) fn start(
         .kill_on_drop(true)
         .spawn()?;
     // Taken, because waiting for the process would close it.
-    let _input = process.stdin.take();
-    Ok(Check { process, _input })
+    let input = process.stdin.take();
+    Ok(Check {
+        process,
+        _input: input,
+    })
 }
 
 /// The definitions of the parameters, which the check prints itself.

@@ -36,20 +36,19 @@ pub(crate) enum Kind {
 pub(crate) struct Cluster {
     pub(crate) client: Client,
     pub(crate) kubeconfig: PathBuf,
-    #[cfg_attr(not(feature = "real"), expect(dead_code, reason = "only held"))]
-    inner: Inner,
+    /// Whether Kueue's steps are imitated.
+    #[cfg(feature = "real")]
+    imitates: bool,
+    _parts: Parts,
 }
 
-enum Inner {
-    Simulated {
-        _tasks: JoinSet<()>,
-    },
+/// What ends with the cluster.
+#[expect(dead_code, reason = "only held")]
+enum Parts {
+    Simulated(JoinSet<()>),
+    /// Kueue is dropped before the cluster that it works on.
     #[cfg(feature = "real")]
-    Real {
-        // Dropped before the cluster that it works on.
-        kueue: Option<testenv::Kueue>,
-        cluster: testenv::Cluster,
-    },
+    Real(Option<testenv::Kueue>, Box<testenv::Cluster>),
 }
 
 impl Kind {
@@ -103,7 +102,9 @@ impl Cluster {
         Ok(Self {
             client: server.client_as("samples"),
             kubeconfig: path,
-            inner: Inner::Simulated { _tasks: tasks },
+            #[cfg(feature = "real")]
+            imitates: false,
+            _parts: Parts::Simulated(tasks),
         })
     }
 
@@ -120,25 +121,26 @@ impl Cluster {
         }
         cluster.install(&client, definitions).await?;
         // It installs its definitions itself.
-        let kueue = match kueue {
-            true => Some(testenv::Kueue::start_with_webhooks(&cluster).await?),
-            false => None,
+        let started = if kueue {
+            Some(testenv::Kueue::start_with_webhooks(&cluster).await?)
+        } else {
+            None
         };
         Ok(Self {
             client,
             kubeconfig: cluster.access().kubeconfig()?,
-            inner: Inner::Real { kueue, cluster },
+            imitates: !kueue,
+            _parts: Parts::Real(started, Box::new(cluster)),
         })
     }
 
-    /// Imitates Kueue's next step for each Workload, where there is no Kueue; what the Workload is
-    /// given.
+    /// Imitates Kueue's next step for each Workload, where there is no Kueue.
     #[cfg(feature = "real")]
     pub(crate) async fn imitate_kueue(&self) -> Result<(), Failure> {
-        match &self.inner {
-            Inner::Real { kueue: None, .. } => crate::imitation::step(&self.client).await,
-            _ => Ok(()),
+        if self.imitates {
+            crate::imitation::step(&self.client).await?;
         }
+        Ok(())
     }
 }
 

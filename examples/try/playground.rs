@@ -69,10 +69,10 @@ pub(crate) async fn run(program: &Path, samples: &Path, options: &Options) -> Re
     let mut changed = changed_at(samples);
     Samples::read(samples)?.submit(&cluster.client).await?;
     report.line("starting the check")?;
-    report.note(&format!("its log       {}", log.display()))?;
-    report.note(&format!("why jobs wait http://{admin}/diagnostics"))?;
+    note(&format!("its log       {}", log.display()))?;
+    note(&format!("why jobs wait http://{admin}/diagnostics"))?;
     let kubeconfig = cluster.kubeconfig.display();
-    report.note(&format!("for kubectl   export KUBECONFIG={kubeconfig}"))?;
+    note(&format!("for kubectl   export KUBECONFIG={kubeconfig}"))?;
     let mut check = check::start(program, &cluster.kubeconfig, admin, &log)?;
     loop {
         let answered = report.show(&cluster.client).await?;
@@ -116,16 +116,16 @@ fn failed(what: &str, log: &Path) -> Failure {
     format!("{what}; the end of its log:\n{}", lines.join("\n")).into()
 }
 
+/// Prints a line that belongs to the one before.
+fn note(text: &str) -> Result<(), Failure> {
+    Ok(writeln!(stdout(), "         {text}")?)
+}
+
 impl Report {
     /// Prints a line with the seconds since the beginning. An error if nobody reads it.
     fn line(&self, text: &str) -> Result<(), Failure> {
         let seconds = (self.elapsed + self.began.elapsed()).as_secs_f32();
         Ok(writeln!(stdout(), "{seconds:>6.1}s  {text}")?)
-    }
-
-    /// Prints a line that belongs to the one before.
-    fn note(&self, text: &str) -> Result<(), Failure> {
-        Ok(writeln!(stdout(), "         {text}")?)
     }
 
     /// Prints what is new about an object.

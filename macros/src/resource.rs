@@ -82,12 +82,9 @@ struct Options {
 pub(crate) fn expand(arguments: TokenStream, spec: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let options = options(arguments, &mut errors);
-    let input = match syn::parse2::<DeriveInput>(spec.clone()) {
-        Ok(input) => input,
-        Err(_) => {
-            errors.at(spec, "parameters are a struct with named fields");
-            return errors.into_tokens().unwrap_or_default();
-        }
+    let Ok(input) = syn::parse2::<DeriveInput>(spec.clone()) else {
+        errors.at(spec, "parameters are a struct with named fields");
+        return errors.into_tokens().unwrap_or_default();
     };
     check_item(&input, options.object.as_ref(), &mut errors);
     let policy = parameters::policy_field(&input, &mut errors);

@@ -64,7 +64,7 @@ fn kubectl_reads_and_writes_its_cluster() {
     running.expect("Workload job-queued-");
 }
 
-const JOB: &str = r#"
+const JOB: &str = r"
 apiVersion: batch/v1
 kind: Job
 metadata: {name: queued, labels: {kueue.x-k8s.io/queue-name: by-day}}
@@ -74,4 +74,4 @@ spec:
     spec:
       restartPolicy: Never
       containers: [{name: main, image: busybox, resources: {requests: {cpu: 1}}}]
-"#;
+";
