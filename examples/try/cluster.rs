@@ -122,7 +122,9 @@ impl Cluster {
         cluster.install(&client, definitions).await?;
         // It installs its definitions itself.
         let started = if kueue {
-            Some(testenv::Kueue::start_with_webhooks(&cluster).await?)
+            let started = testenv::Kueue::start_with_webhooks(&cluster).await?;
+            webhooks_answer(&client).await?;
+            Some(started)
         } else {
             None
         };
@@ -147,6 +149,30 @@ impl Cluster {
 /// Runs an actor until the set of tasks is dropped.
 fn spawn(tasks: &mut JoinSet<()>, server: &ApiServer, actor: impl Actor + Send + Sync + 'static) {
     tasks.spawn(kueue::run(actor, server.clone(), Clock::system()));
+}
+
+/// Waits until Kueue's webhooks answer. Until then the API server refuses writes of its kinds.
+#[cfg(feature = "real")]
+async fn webhooks_answer(client: &Client) -> Result<(), Failure> {
+    use kube::api::{DynamicObject, PostParams};
+    let limit = std::time::Duration::from_secs(60);
+    let flavor = serde_json::json!({
+        "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor",
+        "metadata": {"name": "try"}, "spec": {},
+    });
+    let flavor: DynamicObject = serde_json::from_value(flavor)?;
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let api = crate::playground::api(client, "ResourceFlavor");
+    let answered = async {
+        while api.create(&dry_run, &flavor).await.is_err() {
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        }
+    };
+    let waited = tokio::time::timeout(limit, answered).await;
+    Ok(waited.map_err(|_| format!("Kueue's webhooks did not answer within {limit:?}"))?)
 }
 
 /// A kubeconfig without credentials.

@@ -70,3 +70,30 @@ fn it_ends_when_nobody_reads_its_output() {
     assert!(running.ended(LIMIT).is_some(), "the server runs");
     assert!(eventually(LIMIT, || (!runs(check)).then_some(())).is_some());
 }
+
+/// Those of a real cluster are children of children.
+#[cfg(feature = "real")]
+#[test]
+fn no_process_of_a_real_cluster_is_left() {
+    if std::env::var_os("KUEUE_CHECK_SKIP_TESTENV").is_some() {
+        eprintln!("SKIPPED: the ends of a real cluster, because there is no Go");
+        return;
+    }
+    for signal in ["TERM", "KILL"] {
+        let mut running = Running::start(&format!("real-{signal}"), &["--real"]);
+        running.expect("the first verdict");
+        let all = running.descendants();
+        for name in ["etcd ", "kube-apiserver ", "maintenance_window run"] {
+            assert!(
+                all.iter().any(|(_, line)| line.contains(name)),
+                "{name}: {all:?}"
+            );
+        }
+        kill(signal, i64::from(running.child.id()));
+        assert!(running.ended(LIMIT).is_some(), "{signal}: it runs");
+        for (id, line) in all {
+            let gone = eventually(LIMIT, || (!runs(id)).then_some(()));
+            assert!(gone.is_some(), "{signal}: {line} runs");
+        }
+    }
+}

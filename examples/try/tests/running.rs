@@ -102,6 +102,19 @@ impl Running {
             .collect()
     }
 
+    /// The processes that it has started, those that they have started, and so on.
+    #[cfg(feature = "real")]
+    pub(crate) fn descendants(&self) -> Vec<(u32, String)> {
+        let (mut parents, mut found) = (vec![self.child.id().to_string()], Vec::new());
+        while let Some(parent) = parents.pop() {
+            for (id, _, line) in processes().filter(|(_, other, _)| *other == parent) {
+                parents.push(id.to_string());
+                found.push((id, line));
+            }
+        }
+        found
+    }
+
     /// Closes the pipe of its output with the next line.
     pub(crate) fn stop_reading(&self) {
         self.reads.store(false, Ordering::Relaxed);
