@@ -1,16 +1,13 @@
 //! Jobs start only inside a daily window.
 //!
-//! `cargo xtask try maintenance_window` runs it against a real API server; `-- manifests --image IMAGE` prints what to apply to a cluster.
+//! `cargo xtask try maintenance_window` runs it on a simulated cluster; `-- manifests --image IMAGE`
+//! prints what to apply to a real one.
 
-use jiff::{SignedDuration, Timestamp, civil, tz::TimeZone};
-use kube::CustomResource;
+use kueue_check::jiff::{self, SignedDuration, Timestamp, civil, tz::TimeZone};
 use kueue_check::prelude::*;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// The hours in which jobs may start. A window that closes before it opens is open over midnight.
-#[derive(CustomResource, Parameters, Serialize, Deserialize, JsonSchema, Clone, Debug)]
-#[kube(group = "example.com", version = "v1alpha1", kind = "Window")]
+#[kueue_check::parameters(group = "example.com", version = "v1alpha1", kind = "Window")]
 #[serde(rename_all = "camelCase")]
 struct WindowSpec {
     opens: civil::Time,
@@ -55,7 +52,7 @@ impl WindowSpec {
     }
 }
 
-#[tokio::main]
+#[kueue_check::main]
 async fn main() -> kueue_check::Result<()> {
     kueue_check::main(window).await
 }

@@ -10,14 +10,14 @@
 //! #[admission_check(controller = "example.com/large-jobs-at-night")]
 //! async fn large_jobs_at_night(workload: Workload, Now(now): Now) -> Verdict {
 //!     let pods: u32 = workload.pod_sets().iter().map(PodSet::count).sum();
-//!     let hour = now.to_zoned(jiff::tz::TimeZone::UTC).hour();
+//!     let hour = now.to_zoned(kueue_check::jiff::tz::TimeZone::UTC).hour();
 //!     if pods <= 100 || hour >= 22 || hour < 6 {
 //!         return Verdict::ready("may start");
 //!     }
 //!     Verdict::pending("large jobs start at 22:00 UTC").recheck_in(std::time::Duration::from_secs(60))
 //! }
 //!
-//! #[tokio::main]
+//! #[kueue_check::main]
 //! async fn main() -> kueue_check::Result<()> {
 //!     kueue_check::main(large_jobs_at_night).await
 //! }
@@ -62,13 +62,15 @@
 //!
 //! | feature | default | what it adds |
 //! | --- | --- | --- |
-//! | `macros` | yes | `#[admission_check]` and `#[derive(Parameters)]` |
-//! | `cli` | yes | the command line: [`main`], [`App`] |
-//! | `serve` | with `cli` | the admin endpoint |
-//! | `rules` | no | `validate` also runs the rules of definitions (`x-kubernetes-validations`), in CEL |
+//! | `macros` | yes | `#[admission_check]`, `#[parameters]`, `#[main]` and `#[derive(Parameters)]` |
+//! | `cli` | yes | the command line: [`main()`], [`App`] |
+//! | `k8s-earliest` | yes | the oldest version of the Kubernetes API that `k8s-openapi` has, which all servers speak |
+//! | `admin` | with `cli` | the admin endpoint |
+//! | `cel` | no | `validate` also runs the rules of definitions (`x-kubernetes-validations`), in CEL |
 //!
-//! A binary also chooses the version of the Kubernetes API that its types are made for, as `k8s-openapi` asks of it:
-//! `k8s-openapi = { version = "0.29", features = ["earliest"] }`.
+//! A program that needs another version of the Kubernetes API switches `k8s-earliest` off, here and in
+//! `kueue-check-sim`, and chooses one itself:
+//! `k8s-openapi = { version = "0.29", features = ["v1_34"] }`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -89,7 +91,7 @@ pub use check::*;
 #[cfg(feature = "cli")]
 pub use cli::{App, Error, Result, main};
 pub use clock::Clock;
-/// Parameters of a custom resource:
+/// Parameters of a custom resource, where [`parameters`](macro@parameters) is too little:
 ///
 /// ```
 /// use kube::CustomResource;
@@ -132,6 +134,39 @@ pub use kueue_check_macros::Parameters;
 ///
 #[cfg(feature = "macros")]
 pub use kueue_check_macros::admission_check;
+/// Starts the runtime of a program, as `#[tokio::main]` does, without a dependency on tokio:
+///
+/// ```no_run
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+/// #[kueue_check::main]
+/// async fn main() -> kueue_check::Result<()> {
+///     kueue_check::main(open).await
+/// }
+/// ```
+///
+#[cfg(feature = "macros")]
+pub use kueue_check_macros::main;
+/// A custom resource as parameters, with every derive:
+///
+/// ```
+/// use kueue_check::Parameters;
+///
+/// /// How large a job may be.
+/// #[kueue_check::parameters(group = "example.com", version = "v1alpha1", kind = "Limit")]
+/// struct LimitSpec {
+///     most_pods: u32,
+/// }
+/// let limit = Limit::new("small", LimitSpec { most_pods: 4 });
+/// assert_eq!(limit.spec.most_pods, 4);
+/// assert_eq!(<Limit as Parameters>::kind().map(|kind| kind.to_string()).as_deref(), Some("Limit.example.com"));
+/// ```
+///
+#[cfg(feature = "macros")]
+pub use kueue_check_macros::parameters;
+
+// The crates whose types are in this one's API, and whose macros it uses.
+pub use {jiff, k8s_openapi, kube, schemars, serde, serde_json, tokio};
 
 // What the macros' output refers to.
 #[doc(hidden)]

@@ -1,8 +1,10 @@
 //! Macros of `kueue-check`. Use them through that crate, which documents what they make.
 
 mod admission_check;
+mod entry_point;
 mod errors;
 mod parameters;
+mod resource;
 
 use proc_macro::TokenStream;
 
@@ -28,6 +30,46 @@ pub fn admission_check(arguments: TokenStream, function: TokenStream) -> TokenSt
     admission_check::expand(arguments.into(), function.into()).into()
 }
 
+/// Starts the runtime of a program: tokio's `main`, without a dependency on tokio.
+///
+/// ```text
+/// #[kueue_check::main]
+/// async fn main() -> kueue_check::Result<()> {
+///     kueue_check::main(window).await
+/// }
+/// ```
+///
+/// Its arguments are those of `#[tokio::main]`, such as `flavor = "current_thread"`.
+#[proc_macro_attribute]
+pub fn main(arguments: TokenStream, function: TokenStream) -> TokenStream {
+    entry_point::expand(arguments.into(), function.into()).into()
+}
+
+/// Makes a custom resource of a struct, and parameters of it, with nothing but this SDK.
+///
+/// ```text
+/// #[kueue_check::parameters(group = "example.com", version = "v1alpha1", kind = "Window")]
+/// struct WindowSpec {
+///     opens: civil::Time,
+///     closes: civil::Time,
+/// }
+/// ```
+///
+/// | argument | meaning |
+/// | --- | --- |
+/// | `group`, `version`, `kind` | the kind of the resource; needed. The struct of the whole object, with `metadata` and `spec`, is called as the kind |
+/// | `validate = path` | a function from `&WindowSpec` to a `Result<(), E>` whose error can be printed, for what a schema cannot express |
+/// | any other | an argument of kube's `#[kube(...)]`, such as `shortname = "w"` or `printcolumn = ...` |
+///
+/// It derives `CustomResource`, `Parameters`, `Serialize`, `Deserialize`, `JsonSchema`, `Clone` and
+/// `Debug`. A field of type `Policy` is the administrator's policy. Types of fields derive serde's and
+/// schemars' traits themselves: `#[derive(Serialize, Deserialize, JsonSchema)]` with
+/// `#[serde(crate = "kueue_check::serde")]` and `#[schemars(crate = "kueue_check::schemars")]`.
+#[proc_macro_attribute]
+pub fn parameters(arguments: TokenStream, spec: TokenStream) -> TokenStream {
+    resource::expand(arguments.into(), spec.into()).into()
+}
+
 /// Makes parameters of a custom resource: beside `#[derive(CustomResource)]`, on the spec.
 ///
 /// ```text
@@ -44,6 +86,6 @@ pub fn admission_check(arguments: TokenStream, function: TokenStream) -> TokenSt
 /// `validate` names a function from `&WindowSpec` to a `Result<(), E>` whose error can be printed; it looks at what a schema can't express. A field of
 /// type `Policy` is the operator's policy.
 #[proc_macro_derive(Parameters, attributes(parameters))]
-pub fn parameters(spec: TokenStream) -> TokenStream {
+pub fn derive_parameters(spec: TokenStream) -> TokenStream {
     parameters::expand(spec.into()).into()
 }

@@ -8,6 +8,8 @@ use syn::{Data, DeriveInput, Expr, Field, Fields, LitStr, Path, Type};
 
 use crate::errors::Errors;
 
+pub(crate) const NAMESPACED: &str = "parameters are cluster-scoped: an AdmissionCheck refers to them without a namespace; remove `namespaced`";
+
 /// What `#[kube(...)]` and `#[parameters(...)]` say.
 #[derive(Default)]
 struct Options {
@@ -61,7 +63,7 @@ fn options(input: &DeriveInput, errors: &mut Errors) -> Options {
 /// Of kube's attribute only what matters here; the rest is kube's to judge.
 fn read_kube(meta: &ParseNestedMeta<'_>, options: &mut Options) -> syn::Result<()> {
     if meta.path.is_ident("namespaced") {
-        return Err(meta.error("parameters are cluster-scoped: an AdmissionCheck refers to them without a namespace; remove `namespaced`"));
+        return Err(meta.error(NAMESPACED));
     }
     if meta.path.is_ident("kind") {
         options.kind = Some(meta.value()?.parse()?);
@@ -86,7 +88,7 @@ fn read_own(meta: &ParseNestedMeta<'_>, options: &mut Options) -> syn::Result<()
 }
 
 /// The field of type `Policy`.
-fn policy_field(input: &DeriveInput, errors: &mut Errors) -> Option<Ident> {
+pub(crate) fn policy_field(input: &DeriveInput, errors: &mut Errors) -> Option<Ident> {
     let Data::Struct(data) = &input.data else {
         errors.at(&input.ident, "parameters are a struct with named fields");
         return None;
@@ -127,7 +129,11 @@ fn is_policy(field: &Type) -> bool {
     matches!(field, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Policy"))
 }
 
-fn generate(object: &Ident, validate: Option<&Path>, policy: Option<&Ident>) -> TokenStream {
+pub(crate) fn generate(
+    object: &Ident,
+    validate: Option<&Path>,
+    policy: Option<&Ident>,
+) -> TokenStream {
     let validate = validate.map(|function| {
         quote_spanned! {function.span()=>
             fn validate(&self) -> ::core::result::Result<(), ::std::string::String> {

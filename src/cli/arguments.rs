@@ -145,6 +145,10 @@ pub struct RunArguments {
     #[command(flatten)]
     pub(super) lease: LeaseArguments,
 
+    /// Stops when the standard input ends: the parent process holds the other end of the pipe.
+    #[arg(long, hide = true)]
+    pub(super) stop_at_end_of_input: bool,
+
     /// The form of the log.
     #[arg(
         long,

@@ -1,12 +1,15 @@
 //! The command `run`.
 
 use std::future::pending;
+use std::io;
 use std::net::SocketAddr;
 use std::panic::resume_unwind;
+use std::time::Duration;
 
 use kube::Client;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tracing_subscriber::EnvFilter;
 
@@ -53,6 +56,9 @@ pub(super) async fn run(
         });
     }
     let runtime = builder.build()?;
+    let end_of_input = arguments
+        .stop_at_end_of_input
+        .then(|| end_of_input(arguments.grace_period.into()));
     let address = arguments.admin_address;
     let admin = admin(&arguments, &config, &identity, runtime.handle())?;
     let admin = admin.serve(listen("admin", address).await?);
@@ -70,7 +76,7 @@ pub(super) async fn run(
     tracing::info!(name, version = env!("CARGO_PKG_VERSION"), identity, cluster = %config.cluster_url, admin = %address, secure = arguments.admin_secure, "starting");
     // A task of its own: on the thread that waits for it, each event would wake another thread.
     let mut runs = JoinSet::new();
-    runs.spawn(runtime.run(stop_signal()));
+    runs.spawn(runtime.run(stop_requested(end_of_input)));
     tokio::select! {
         Some(ended) = runs.join_next() => match ended {
             Ok(ran) => ran?,
@@ -128,9 +134,34 @@ fn start_log(format: LogFormat, filter: &str) {
     };
 }
 
-/// Completes with the first SIGTERM or SIGINT. A second one ends the process at once.
-async fn stop_signal() {
-    next_signal().await;
+/// Reads the standard input until it ends. The process then has the grace period and a second to
+/// stop, even if a check blocks every thread of the runtime.
+fn end_of_input(grace: Duration) -> oneshot::Receiver<()> {
+    let (ended, end) = oneshot::channel();
+    std::thread::spawn(move || {
+        // A pipe that breaks has ended too.
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        let _ = ended.send(());
+        #[expect(clippy::disallowed_methods, reason = "a limit for this process itself")]
+        std::thread::sleep(grace + Duration::from_secs(1));
+        std::process::exit(1);
+    });
+    end
+}
+
+/// Completes with the first SIGTERM or SIGINT, or the end of the input. A second signal ends the
+/// process at once.
+async fn stop_requested(end_of_input: Option<oneshot::Receiver<()>>) {
+    let end_of_input = async {
+        match end_of_input {
+            Some(end) => _ = end.await,
+            None => pending().await,
+        }
+    };
+    tokio::select! {
+        () = next_signal() => {}
+        () = end_of_input => {}
+    }
     tracing::info!("asked to stop; a second signal stops at once");
     tokio::spawn(async {
         next_signal().await;

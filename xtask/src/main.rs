@@ -6,6 +6,7 @@ mod mutants;
 mod release;
 mod test;
 mod tools;
+mod try_example;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,9 +14,10 @@ use std::process::ExitCode;
 const HELP: &str = "\
 usage: cargo xtask COMMAND
 
-  try [EXAMPLE] [--once]  run an example (maintenance_window, licences) against a real API server with sample objects,
-                          and print what it decides; edit examples/EXAMPLE.yaml meanwhile to see other verdicts;
-                          --once stops when all is answered
+  try [EXAMPLE] [--once] [--real | --kueue]
+                          run an example (maintenance_window, licences) on a simulated cluster with sample objects and print
+                          its verdicts; edit examples/EXAMPLE.yaml meanwhile to see others; --once stops when each job has one;
+                          --real: on kube-apiserver and etcd, --kueue: with a real Kueue too (both are built with Go, once)
   test [STEP …]           all that must pass: format, lints, documents, dependencies, every test, the example; or these steps of it
   book                    write what is generated in the book, and build it into target/book
   kueue                   the shipped checks beside a real Kueue, which is built first (10 minutes); not part of `test`
@@ -39,9 +41,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
-        ["try"] => tools::try_example(tools::DEFAULT_EXAMPLE, &[]),
-        ["try", "--once"] => tools::try_example(tools::DEFAULT_EXAMPLE, &["--once"]),
-        ["try", example, flags @ ..] => tools::try_example(example, flags),
+        ["try", arguments @ ..] => try_example::run(arguments),
         ["test", steps @ ..] => test::run(steps),
         ["book"] => tools::write_book().and_then(|()| tools::book(&tools::mdbook()?)),
         ["kueue"] => tools::with_kueue(),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{Failure, chart, docs, tools};
+use crate::{Failure, chart, docs, tools, try_example};
 
 /// Set where tests may be skipped that need what can't be had there; without it they fail.
 pub(crate) const SKIP: &str = "KUEUE_CHECK_SKIP_TESTENV";
@@ -152,7 +152,7 @@ fn helm() -> Result<(), Failure> {
 
 fn example() -> Result<(), Failure> {
     if has_go() {
-        tools::try_example(tools::DEFAULT_EXAMPLE, &["--once"])
+        try_example::once(&["--real"])
     } else {
         Ok(())
     }

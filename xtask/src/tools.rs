@@ -5,9 +5,6 @@ use std::process::{Command, Stdio};
 
 use crate::{Failure, root, test};
 
-/// What `try` runs if nothing else is named.
-pub(crate) const DEFAULT_EXAMPLE: &str = "maintenance_window";
-
 /// The version of cargo-deny that is installed where there is none.
 const CARGO_DENY: &str = "0.20.2";
 
@@ -21,9 +18,10 @@ const CARGO_GENERATE: &str = "0.23.8";
 const ACTIONLINT: &str = "v1.7.12";
 
 /// The crates that are of use in this repository only.
-const OWN: [&str; 6] = [
+const OWN: [&str; 7] = [
     "kueue-check-book",
     "kueue-check-chart-tests",
+    "kueue-check-examples",
     "kueue-check-template",
     "kueue-check-testenv",
     "kueue-check-twin",
@@ -77,20 +75,11 @@ pub(crate) fn answers(program: &str, argument: &str) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Builds the test cluster and an example. One without the other would have fewer features than the tests, and build all dependencies twice.
-fn build(example: &str) -> Result<PathBuf, Failure> {
-    cargo(
-        &[
-            "build",
-            "--workspace",
-            "--bin",
-            "testenv",
-            "--example",
-            example,
-        ],
-        &[],
-    )?;
-    Ok(target().join("debug"))
+/// Builds the test environment's program, with the features of the tests, so that nothing is built
+/// twice; its path.
+fn build_testenv() -> Result<PathBuf, Failure> {
+    cargo(&["build", "--workspace", "--bin", "testenv"], &[])?;
+    Ok(target().join("debug/testenv"))
 }
 
 /// Renders the template of a check in all its variants, with cargo-generate too, and builds and tries them.
@@ -168,38 +157,12 @@ pub(crate) fn published(arguments: &[&str]) -> Result<(), Failure> {
 
 /// Builds kube-apiserver and etcd.
 pub(crate) fn build_servers() -> Result<(), Failure> {
-    let built = build(DEFAULT_EXAMPLE)?;
-    run(&built.join("testenv"), &["build"], &[])
-}
-
-/// Runs an example on its samples.
-pub(crate) fn try_example(example: &str, flags: &[&str]) -> Result<(), Failure> {
-    let samples = format!("examples/{example}.yaml");
-    if !root().join(&samples).exists() {
-        return Err(format!("there is no {samples} to try `{example}` with"));
-    }
-    if !answers("go", "version") {
-        return Err(
-            "the API server is built with Go: install Go 1.26 (https://go.dev/dl)".to_owned(),
-        );
-    }
-    println!(
-        "building the example, and once the API server it runs against (a first build takes about 6 minutes on 2 cores)"
-    );
-    let built = build(example)?;
-    let program = built.join("examples").join(example);
-    let program = program.to_string_lossy();
-    let mut arguments = vec!["try", &*program, &*samples];
-    arguments.extend(flags);
-    if flags.is_empty() {
-        println!("edit {samples} while this runs, and the verdicts follow; Ctrl-C ends it");
-    }
-    run(&built.join("testenv"), &arguments, &[])
+    run(&build_testenv()?, &["build"], &[])
 }
 
 /// Makes the project's own copies of Kueue's definitions.
 pub(crate) fn crds(from: &Path) -> Result<(), Failure> {
-    let testenv = build(DEFAULT_EXAMPLE)?.join("testenv");
+    let testenv = build_testenv()?;
     let from = from.to_string_lossy();
     run(&testenv, &["slim-crds", &*from, "sim/crds"], &[])?;
     // The provisioning check knows the definition of its parameters, which is Kueue's.

@@ -77,7 +77,7 @@ impl Probe {
     }
 }
 
-#[tokio::main]
+#[kueue_check::main]
 async fn main() -> kueue_check::Result<()> {
     let path = std::env::var("SCRATCH").unwrap_or("/scratch".to_owned());
     kueue_check::main(both(Probe::File(path))).await

@@ -40,14 +40,11 @@ pub(crate) fn picture() -> (kueue_check_sim::Simulation, crate::Scenario) {
 
 // ANCHOR: file
 // ANCHOR: check
-use jiff::{civil, tz::TimeZone};
+use kueue_check::jiff::{civil, tz::TimeZone};
 use kueue_check::prelude::*;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// The hours in which jobs may start.
-#[derive(kube::CustomResource, Parameters, Serialize, Deserialize, JsonSchema, Clone, Debug)]
-#[kube(group = "example.com", version = "v1alpha1", kind = "Window")]
+#[kueue_check::parameters(group = "example.com", version = "v1alpha1", kind = "Window")]
 struct WindowSpec {
     opens: civil::Time,
     closes: civil::Time,
@@ -66,41 +63,27 @@ async fn window(Params(window): Params<Window>, Now(now): Now) -> Result<Verdict
     Ok(Verdict::pending(message).recheck_in(std::time::Duration::from_secs(60)))
 }
 
-#[tokio::main]
+#[kueue_check::main]
 async fn main() -> kueue_check::Result<()> {
     kueue_check::main(window).await
 }
 // ANCHOR_END: check
 
 // ANCHOR: tests
-#[cfg(test)]
-mod tests {
+#[test]
+fn a_job_starts_when_the_window_opens_whatever_goes_wrong() {
+    use kueue_check::serde_json::{from_value, json};
     use kueue_check_sim::{Job, Simulation};
-
-    use super::*;
-
-    fn workday() -> Window {
-        let spec = WindowSpec {
-            opens: civil::time(7, 0, 0, 0),
-            closes: civil::time(18, 0, 0, 0),
-            zone: "UTC".to_owned(),
-        };
-        Window::new("workday", spec)
-    }
-
-    #[test]
-    fn a_job_starts_when_the_window_opens_whatever_goes_wrong() {
-        let trial = Simulation::new(|| window)
-            .parameters(&workday())
-            .starting_at("2026-11-21T06:55:00Z");
-        let explored = trial.run_with_each_fault(async |cluster| {
-            cluster.submit(Job::new("train"));
-            cluster.expect_message("train", "jobs start at").await;
-            cluster.advance_to("2026-11-21T07:00:00Z").await;
-            cluster.expect_admitted("train").await;
-        });
-        println!("{explored}");
-    }
+    let hours = json!({"opens": "07:00", "closes": "18:00", "zone": "UTC"});
+    let workday = Window::new("workday", from_value(hours).unwrap());
+    let simulation = Simulation::new(|| window).parameters(&workday);
+    let early = simulation.starting_at("2026-11-21T06:55:00Z");
+    early.run_with_each_fault(async |cluster| {
+        cluster.submit(Job::new("train"));
+        cluster.expect_message("train", "jobs start at").await;
+        cluster.advance_to("2026-11-21T07:00:00Z").await;
+        cluster.expect_admitted("train").await;
+    });
 }
 // ANCHOR_END: tests
 // ANCHOR_END: file

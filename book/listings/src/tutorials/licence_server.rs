@@ -125,7 +125,7 @@ impl LicenceServer {
 // ANCHOR_END: server
 
 // ANCHOR: main
-#[tokio::main]
+#[kueue_check::main]
 async fn main() -> kueue_check::Result<()> {
     let server = LicenceServer::new(2);
     kueue_check::main(Licences { server }).await

@@ -21,15 +21,11 @@ fn the_samples_are_accepted() {
 
 // ANCHOR: file
 // ANCHOR: check
-use kube::CustomResource;
 use kueue_check::prelude::*;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 
 /// What each namespace may spend, and how to ask what it has spent.
-#[derive(CustomResource, Parameters, Serialize, Deserialize, JsonSchema, Clone, Debug)]
-#[kube(group = "example.com", version = "v1alpha1", kind = "SmallBudget")]
+#[kueue_check::parameters(group = "example.com", version = "v1alpha1", kind = "SmallBudget")]
 struct SmallBudgetSpec {
     /// A PromQL query whose result is what was spent, by `namespace`.
     query: String,
@@ -62,8 +58,8 @@ async fn small_budget(
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+use kueue_check::serde_json::{self, Value};
 use kueue_check::service::SingleFlight;
-use serde_json::Value;
 
 /// What namespaces have spent. One question in half a minute serves all Workloads.
 #[derive(Clone)]
@@ -129,7 +125,7 @@ fn read(answer: &Value) -> Result<BTreeMap<String, f64>, CheckError> {
 // ANCHOR_END: spending
 
 // ANCHOR: main
-#[tokio::main]
+#[kueue_check::main]
 async fn main() -> kueue_check::Result<()> {
     let address = std::env::var("PROMETHEUS").unwrap_or("http://prometheus:9090".to_owned());
     let spending = Spending::new(Source::Prometheus(address));

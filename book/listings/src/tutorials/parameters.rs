@@ -17,18 +17,18 @@ fn the_sample_is_accepted() {
 
 // ANCHOR: file
 // ANCHOR: check
-use jiff::{Timestamp, civil, tz::TimeZone};
-use kube::CustomResource;
+use kueue_check::jiff::{Timestamp, civil, tz::TimeZone};
 use kueue_check::prelude::*;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The hours in which jobs may start.
-#[derive(CustomResource, Parameters, Serialize, Deserialize, JsonSchema, Clone, Debug)]
-#[kube(group = "example.com", version = "v1alpha1", kind = "Window")]
-#[kube(shortname = "win")]
-#[parameters(validate = WindowSpec::validate)]
+#[kueue_check::parameters(
+    group = "example.com",
+    version = "v1alpha1",
+    kind = "Window",
+    shortname = "win",
+    validate = WindowSpec::validate
+)]
 struct WindowSpec {
     /// The first moment of the window, such as `07:00`.
     opens: civil::Time,
@@ -86,15 +86,15 @@ async fn window(Params(window): Params<Window>, Now(now): Now) -> Result<Verdict
 }
 // ANCHOR_END: check
 
-#[tokio::main]
+#[kueue_check::main]
 async fn main() -> kueue_check::Result<()> {
     kueue_check::main(window).await
 }
 
 #[cfg(test)]
 mod tests {
+    use kueue_check::serde_json::{self, json};
     use kueue_check_sim::{Job, Simulation};
-    use serde_json::json;
 
     use super::*;
 

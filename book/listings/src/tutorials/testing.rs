@@ -25,7 +25,7 @@ async fn evening(workload: Workload, Now(now): Now) -> Verdict {
 // ANCHOR: function
 #[tokio::test]
 async fn the_function_alone() {
-    let workload = kueue_check::api::Workload::from_json(serde_json::json!({
+    let workload = kueue_check::api::Workload::from_json(kueue_check::serde_json::json!({
         "metadata": {"namespace": "team", "name": "job-train", "uid": "1"},
         "spec": {"podSets": [{"name": "main", "count": 64, "template": {"spec": {"containers": []}}}]},
     }));

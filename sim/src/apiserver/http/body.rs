@@ -3,7 +3,9 @@
 use serde_json::Value;
 use serde_json::error::Category;
 
+use super::protobuf;
 use crate::apiserver::call::{ApiRequest, Patch, Verb};
+use crate::apiserver::kinds::Kind;
 use crate::apiserver::status::Status;
 use crate::apiserver::verbs::decode::unrecognized;
 
@@ -41,7 +43,7 @@ pub(super) fn read(
     bytes: &[u8],
     content_type: &str,
     call: &ApiRequest,
-    kind: &str,
+    kind: &Kind,
 ) -> Result<Value, Status> {
     if bytes.len() > LIMIT {
         let why = format!("Request entity too large: limit is {LIMIT}");
@@ -57,10 +59,20 @@ pub(super) fn read(
             Status::bad_request(format!("error decoding patch: {}", go_error(&error, bytes)))
         }),
         Verb::Delete | Verb::DeleteCollection if bytes.is_empty() => Ok(Value::Null),
+        Verb::Create | Verb::Update if reads_protobuf(content_type, kind) => {
+            protobuf::read(bytes, &kind.schema).ok_or_else(|| {
+                let why = "the body is not an object of the kind in protobuf";
+                unrecognized(&kind.kind, why, "")
+            })
+        }
         Verb::Create | Verb::Update | Verb::Delete | Verb::DeleteCollection => {
-            object(bytes, content_type, kind)
+            object(bytes, content_type, &kind.kind)
         }
     }
+}
+
+fn reads_protobuf(content_type: &str, kind: &Kind) -> bool {
+    media_type(content_type) == protobuf::MEDIA_TYPE && protobuf::is_known(kind)
 }
 
 fn object(bytes: &[u8], content_type: &str, kind: &str) -> Result<Value, Status> {

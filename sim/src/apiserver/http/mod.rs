@@ -6,6 +6,7 @@ pub(crate) mod body;
 mod client;
 mod form;
 mod handle;
+mod protobuf;
 mod route;
 mod serve;
 mod stream;

@@ -116,7 +116,7 @@ fn objects(
     if watches && incoming.method == Method::GET {
         return Ok(Route::Watch(call, form));
     }
-    let body = body::read(incoming.body, incoming.content_type, &call, &kind.kind)?;
+    let body = body::read(incoming.body, incoming.content_type, &call, &kind)?;
     Ok(Route::Call(ApiRequest { body, ..call }, form))
 }
 

@@ -1,8 +1,5 @@
 //! The test cluster from the command line. `cargo xtask` calls it; it is of use by itself too.
 
-mod kueue;
-mod playground;
-mod samples;
 mod slim;
 
 use std::path::PathBuf;
@@ -22,16 +19,6 @@ struct Arguments {
 enum Task {
     /// Build kube-apiserver and etcd from their Go modules, if that has not been done.
     Build,
-    /// Run a check binary against a cluster with sample objects, and print what it decides.
-    Try {
-        /// The check binary.
-        program: PathBuf,
-        /// A YAML file with AdmissionChecks, parameters, ClusterQueues, LocalQueues and Workloads. It may be edited while this runs.
-        samples: PathBuf,
-        /// Stop when each Workload has an answer from each of its checks.
-        #[arg(long)]
-        once: bool,
-    },
     /// Write Kueue's definitions without descriptions and Pod schemas.
     SlimCrds {
         /// The folder with the originals, one folder for each version.
@@ -50,9 +37,8 @@ enum Task {
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    match run(Arguments::parse().command).await {
+fn main() -> ExitCode {
+    match run(Arguments::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{failure}");
@@ -61,18 +47,13 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(task: Task) -> Result<(), Failure> {
+fn run(task: Task) -> Result<(), Failure> {
     match task {
         Task::Build => {
             // Building blocks for minutes; nothing else runs.
             kueue_check_testenv::programs()?;
             Ok(())
         }
-        Task::Try {
-            program,
-            samples,
-            once,
-        } => playground::run(&program, &samples, once).await,
         Task::SlimCrds { from, to } => slim::write(&from, &to),
         Task::CrdJson { from, to } => slim::write_json(&from, &to),
     }

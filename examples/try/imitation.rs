@@ -2,17 +2,59 @@
 //!
 //! There is no quota to run out of here, and nothing is evicted: a Workload that is told to retry stays as it is.
 
+use kube::Client;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
+use crate::Failure;
+use crate::playground::{api, array, list, text};
+
+/// Lets each Workload take its next step.
+pub(crate) async fn step(client: &Client) -> Result<(), Failure> {
+    let (cluster, local) = (
+        list(client, "ClusterQueue").await?,
+        list(client, "LocalQueue").await?,
+    );
+    let checks = list(client, "AdmissionCheck").await?;
+    let queues = Queues {
+        cluster: &cluster,
+        local: &local,
+        checks: &checks,
+    };
+    for workload in &list(client, "Workload").await? {
+        if let Some(status) = next(workload, &queues, &now()) {
+            let (name, owner) = (
+                text(&workload["metadata"]["name"]),
+                PatchParams::apply("kueue-admission"),
+            );
+            let patch = Patch::Merge(json!({"status": status}));
+            api(client, "Workload")
+                .patch_status(&name, &owner, &patch)
+                .await?;
+        }
+    }
+    Ok(())
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a real server is on the other side"
+)]
+fn now() -> String {
+    k8s_openapi::jiff::Timestamp::now()
+        .strftime("%FT%TZ")
+        .to_string()
+}
+
 /// The ClusterQueues and LocalQueues, as the API server has them.
-pub(crate) struct Queues<'a> {
-    pub(crate) cluster: &'a [Value],
-    pub(crate) local: &'a [Value],
-    pub(crate) checks: &'a [Value],
+struct Queues<'a> {
+    cluster: &'a [Value],
+    local: &'a [Value],
+    checks: &'a [Value],
 }
 
 /// What Kueue does next with `workload`, as a patch of its status; nothing where it waits. `now` is in RFC 3339.
-pub(crate) fn step(workload: &Value, queues: &Queues<'_>, now: &str) -> Option<Value> {
+fn next(workload: &Value, queues: &Queues<'_>, now: &str) -> Option<Value> {
     let mut conditions = array(&workload["status"]["conditions"]).to_vec();
     let is = |kind: &str| {
         array(&workload["status"]["conditions"])
@@ -79,14 +121,6 @@ impl Queues<'_> {
     }
 }
 
-pub(crate) fn array(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
-
-pub(crate) fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,7 +143,7 @@ mod tests {
             checks: &checks,
         };
         let workload = json!({"metadata": {"namespace": "ns"}, "spec": {"queueName": "lq", "podSets": [{"name": "main", "count": 2}]}, "status": status});
-        step(&workload, &queues, NOW)
+        next(&workload, &queues, NOW)
     }
 
     #[test]

@@ -1,0 +1,2 @@
+#[kueue_check::main]
+fn main() {}
