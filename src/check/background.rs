@@ -9,13 +9,13 @@ use super::Family;
 use crate::Clock;
 use crate::api::Workload;
 
-/// What the runtime sees of Workloads: see [`observe`](crate::AdmissionCheckController::observe).
+/// What the runtime sees of Workloads: see [`observe`](crate::Check::observe).
 ///
 /// ```
 /// use std::collections::BTreeSet;
 /// use kueue_check::{Family, WorkloadEvent, api::Workload};
 ///
-/// /// The Workloads that run, as `observe` keeps them.
+/// /// The Workloads that run, as a closure of `Check::observe` keeps them.
 /// fn observe(running: &mut BTreeSet<String>, seen: WorkloadEvent<'_>) {
 ///     match seen {
 ///         WorkloadEvent::ListStarted => running.clear(),
@@ -53,7 +53,7 @@ pub enum WorkloadEvent<'a> {
     },
 }
 
-/// What [`background`](crate::AdmissionCheckController::background) work is given.
+/// What [`background`](crate::Check::background) work is given.
 ///
 /// ```
 /// use std::time::Duration;
@@ -90,7 +90,7 @@ impl BackgroundContext {
         }
     }
 
-    /// A client for the cluster; no request of it hangs. Its rights are the check's [`permissions`](crate::AdmissionCheckController::permissions).
+    /// A client for the cluster; no request of it hangs. Its rights are the check's [`permissions`](crate::Check::permissions).
     pub fn client(&self) -> &Client {
         &self.client
     }

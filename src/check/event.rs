@@ -97,7 +97,7 @@ pub struct StateChange<'a> {
 }
 
 impl<'a> StateChange<'a> {
-    /// The change, as [`state_change_event`](super::AdmissionCheckController::state_change_event) is told of it.
+    /// The change, as [`state_change_event`](super::Check::state_change_event) is told of it.
     pub fn new(
         admission_check: &'a str,
         from: &'a CheckState,

@@ -4,6 +4,7 @@
 //! a [`CheckError`]; it writes nothing. Its [`Parameters`] are a custom resource, in which a [`Policy`] can be flattened.
 
 mod background;
+pub(crate) mod builder;
 mod controller;
 mod duration;
 mod erased;
@@ -18,15 +19,18 @@ mod preview;
 mod request;
 mod reservation;
 mod scheduling;
+pub(crate) mod settings;
 mod updates;
 mod verdict;
 mod watches;
 
 pub use background::{BackgroundContext, WorkloadEvent};
+pub use builder::Check;
 pub use controller::{
     AdmissionCheckController, ControllerName, ControllerNameError, Inactive, ParametersProblem,
 };
 pub use duration::{HumanDuration, HumanDurationError};
+#[doc(hidden)]
 pub use erased::DynCheck;
 pub use error::{CheckError, ErrorKind};
 pub use event::{CheckEvent, StateChange};
@@ -37,6 +41,8 @@ pub use parameters::{NoParameters, Parameters, ParametersKind, Validation};
 pub use policy::{AfterAdmission, OnError, OnFailure, OnTimeout, PendingTimeout, Policy};
 pub use preview::Preview;
 pub use request::{CheckRequest, Request, RequestBuilder};
+#[doc(hidden)]
+pub use reservation::Unimplemented;
 pub use reservation::{ReleaseOutcome, ReleaseReason, Reservation, ReservationError};
 pub use scheduling::{ForbiddenChange, scheduling_directives_may_change};
 pub use updates::{
@@ -44,7 +50,7 @@ pub use updates::{
     PodSetUpdatesBuilder, PodSetUpdatesError,
 };
 pub use verdict::Verdict;
-pub use watches::{Trigger, Watches};
+pub use watches::Trigger;
 
 pub(crate) use erased::Lifetime;
 pub(crate) use family::{Families, Fate};

@@ -36,9 +36,9 @@ impl Preview {
         Self(PreviewOutcome::Skipped(why.into()))
     }
 
-    /// Nobody has said that to ask it has no effect.
+    /// It was not declared to be free of effects.
     pub(crate) fn has_side_effects() -> Self {
-        Self::skipped("this check does not say that asking it has no effect (`read_only`)")
+        Self::skipped("this check is not declared free of effects (`previewable`)")
     }
 
     /// What it would say; `None` if it was not asked.

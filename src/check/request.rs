@@ -47,7 +47,7 @@ pub struct CheckRequest<P> {
 /// use kueue_check::{Request, Verdict, admission_check};
 ///
 /// /// A function that wants everything takes the request itself.
-/// #[admission_check(controller = "example.com/patience", read_only)]
+/// #[admission_check(controller = "example.com/patience")]
 /// async fn patience(request: Request) -> Verdict {
 ///     if request.waited().as_secs() > 3600 {
 ///         return Verdict::ready(format!("{} has waited for an hour", request.workload()));
@@ -199,11 +199,20 @@ impl Request {
 
     /// Tells people something about the Workload, as an event. It is sent when the check has answered, whatever it answers.
     pub fn record_event(&self, note: CheckEvent) {
-        self.recorded_events().push(note);
+        self.events().push(note);
     }
 
-    /// What has been told so far, for tests.
-    pub fn recorded_events(&self) -> MutexGuard<'_, Vec<CheckEvent>> {
+    /// The events recorded so far, for tests.
+    pub fn recorded_events(&self) -> Vec<CheckEvent> {
+        self.events().clone()
+    }
+
+    /// Takes the recorded events, to send them.
+    pub(crate) fn take_events(&self) -> Vec<CheckEvent> {
+        std::mem::take(&mut *self.events())
+    }
+
+    fn events(&self) -> MutexGuard<'_, Vec<CheckEvent>> {
         self.0.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

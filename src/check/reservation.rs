@@ -265,7 +265,7 @@ pub enum ReleaseReason {
     /// The check no longer applies: the AdmissionCheck was deleted or given to another controller, or Kueue assigned flavors for which it is not required.
     CheckRemoved,
     /// The AdmissionCheck's parameters are missing or wrong, and the check does not go on with the last good ones
-    /// ([`on_parameters_unavailable`](super::AdmissionCheckController::on_parameters_unavailable)).
+    /// ([`on_parameters_unavailable`](super::Check::on_parameters_unavailable)).
     CheckInactive,
 }
 
@@ -311,6 +311,31 @@ pub enum ReleaseOutcome {
     Done,
     /// Stopping takes time: call again after the delay.
     RetryAfter(Duration),
-    /// This check never starts anything, so the runtime need not ask it again, nor find out why a reservation is over.
-    NeverAllocates,
+    /// What the default of [`release`](super::AdmissionCheckController::release) returns: this
+    /// check never holds anything, so the runtime need not ask it again, nor find out why a
+    /// reservation is over. Only the SDK makes it.
+    #[doc(hidden)]
+    NeverAllocates(Unimplemented),
+}
+
+/// Made by the SDK alone.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unimplemented(());
+
+impl ReleaseOutcome {
+    /// Of a check that holds nothing.
+    pub(crate) fn nothing() -> Self {
+        Self::NeverAllocates(Unimplemented(()))
+    }
+
+    /// Both of two releases: done when both are.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::RetryAfter(a), Self::RetryAfter(b)) => Self::RetryAfter(a.max(b)),
+            (Self::RetryAfter(delay), _) | (_, Self::RetryAfter(delay)) => Self::RetryAfter(delay),
+            (Self::Done, _) | (_, Self::Done) => Self::Done,
+            (Self::NeverAllocates(_), Self::NeverAllocates(_)) => Self::nothing(),
+        }
+    }
 }

@@ -85,7 +85,7 @@ impl Verdict {
     }
 
     /// Not yet. The Workload waits and holds its quota; the check is asked again when something that it can see changes, when one of its
-    /// [`watches`](super::AdmissionCheckController::watches) wakes it, and after [`recheck_in`](Self::recheck_in).
+    /// [`watches`](super::Check::watches) wakes it, and after [`recheck_in`](Self::recheck_in).
     pub fn pending(message: impl Into<Message>) -> Self {
         Self::new(VerdictKind::Pending, message)
     }

@@ -509,7 +509,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::check::{CheckError, CheckRequest, ControllerName, NoParameters, Verdict};
+    use crate::check::{Check, CheckError, CheckRequest, ControllerName, NoParameters, Verdict};
 
     /// A check with a kind of its own, beside parameters.
     struct OwnKind;
@@ -525,19 +525,18 @@ mod tests {
             Ok(Verdict::ready(""))
         }
 
-        fn definitions(&self) -> Vec<CustomResourceDefinition> {
+        fn configure(self: &Arc<Self>, check: Check) -> Check {
             let mut definition = CustomResourceDefinition::default();
             definition.metadata.name = Some("entries.example.com".to_owned());
-            vec![definition]
-        }
-
-        fn namespace_permissions(&self) -> Vec<PolicyRule> {
-            vec![PolicyRule {
+            let rule = PolicyRule {
                 api_groups: Some(vec![String::new()]),
                 resources: Some(vec!["configmaps".to_owned()]),
                 verbs: vec!["create".to_owned()],
                 ..PolicyRule::default()
-            }]
+            };
+            check
+                .definitions([definition])
+                .namespace_permissions([rule])
         }
     }
 

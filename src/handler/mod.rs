@@ -15,7 +15,7 @@
 //!         _ => Verdict::ready("may start at any time"),
 //!     }
 //! }
-//! # let _: kueue_check::DynCheck = night_shift.into();
+//! # let _ = kueue_check::Check::new(night_shift);
 //! ```
 //!
 //! # Extractors
@@ -42,5 +42,4 @@ pub use arguments::{
     CollectRequirements, FromCheckRequest, Handler, IntoVerdict, MergeRequirements,
     RequiresNothing, RequiresParameters, ResolveRequirements,
 };
-pub use check_fn::{CheckFn, check_fn};
 pub use extract::{Attempt, FromRef, FullWorkload, Now, Params, State};

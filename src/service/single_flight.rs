@@ -153,7 +153,7 @@ impl<K, V> fmt::Debug for SingleFlight<K, V> {
 ///
 /// ```
 /// # use kueue_check::{AdmissionCheckController, CheckError, CheckRequest, NoParameters, RequestBuilder, Verdict, admission_check, api::Workload};
-/// # use kueue_check::service::{SingleFlightLayer, layered};
+/// # use kueue_check::{Check, service::SingleFlightLayer};
 /// # use std::time::Duration;
 /// # fn request(job: &str) -> CheckRequest<NoParameters> {
 /// #     let workload = serde_json::json!({"metadata": {"namespace": "team-a", "name": job, "uid": job}});
@@ -167,7 +167,7 @@ impl<K, V> fmt::Debug for SingleFlight<K, V> {
 /// }
 ///
 /// let by_namespace = |request: &CheckRequest<NoParameters>| request.workload().namespace().to_owned();
-/// let check = layered(budget, SingleFlightLayer::new(Duration::from_secs(10), by_namespace));
+/// let check = Check::new(budget).layer(SingleFlightLayer::new(Duration::from_secs(10), by_namespace));
 /// check.evaluate(request("train")).await?;
 /// assert_eq!(check.evaluate(request("check")).await?.message(), "asked for team-a/train", "the answer is the namespace's");
 /// # Ok(()) }
