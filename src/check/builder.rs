@@ -16,9 +16,8 @@ use super::settings::Settings;
 use super::watches::WatchSource;
 use super::{
     AdmissionCheckController, BackgroundContext, CheckError, CheckEvent, CheckRequest,
-    ControllerName, Inactive, MetricsText, NoParameters, Parameters, ParametersProblem, Policy,
-    Preview, ReleaseOutcome, ReleaseReason, Reservation, StateChange, Trigger, Verdict,
-    WorkloadEvent,
+    ControllerName, Inactive, MetricsText, NoParameters, Parameters, Policy, Preview,
+    ReleaseOutcome, ReleaseReason, Reservation, StateChange, Trigger, Verdict, WorkloadEvent,
 };
 use crate::api::AdmissionCheck;
 
@@ -355,7 +354,7 @@ impl<P: Send + Sync + 'static> Check<P> {
     /// [`ReleaseReason::CheckInactive`], until there are valid parameters again.
     pub fn on_parameters_unavailable(
         self,
-        message: impl Fn(&ParametersProblem<'_>) -> Option<String> + Send + Sync + 'static,
+        message: impl Fn(&Inactive) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
         self.set(|settings| settings.on_parameters_unavailable = Some(Arc::new(message)))
     }

@@ -187,35 +187,6 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
     }
 }
 
-/// Why an AdmissionCheck has no usable parameters.
-///
-/// ```
-/// use kueue_check::ParametersProblem;
-///
-/// /// As in `on_parameters_unavailable` of a check that must not go by an old price list.
-/// fn told(problem: &ParametersProblem<'_>) -> Option<String> {
-///     Some(format!("no prices to judge by ({}): {}", problem.reason, problem.message))
-/// }
-///
-/// let problem = ParametersProblem::new("ParametersNotFound", "there is no PriceList `eu`: create it");
-/// assert_eq!(told(&problem).as_deref(), Some("no prices to judge by (ParametersNotFound): there is no PriceList `eu`: create it"));
-/// ```
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct ParametersProblem<'a> {
-    /// One word, as in the condition `Active`: `ParametersNotFound`, `ParametersKindMismatch`, `ParametersMissing`, `ParametersInvalid`, or the author's own.
-    pub reason: &'a str,
-    /// What is wrong and what to do.
-    pub message: &'a str,
-}
-
-impl<'a> ParametersProblem<'a> {
-    /// The problem, as [`on_parameters_unavailable`](Check::on_parameters_unavailable) is told of it.
-    pub fn new(reason: &'a str, message: &'a str) -> Self {
-        Self { reason, message }
-    }
-}
-
 /// The name by which AdmissionChecks choose their controller: 1 to 253 bytes, by convention `domain/name`.
 ///
 /// ```
@@ -301,7 +272,18 @@ impl fmt::Debug for ControllerName {
     }
 }
 
-/// Why an AdmissionCheck can't be answered: the reason and message of its condition `Active`.
+/// Why an AdmissionCheck is inactive: the reason and message of its condition `Active`.
+///
+/// [`activate`](AdmissionCheckController::activate) returns it, and
+/// [`Check::on_parameters_unavailable`] is given it. There is one place for each kind of problem:
+///
+/// | the problem shows | returned by |
+/// | --- | --- |
+/// | in the parameters alone | [`Parameters::validate`]; `validate FILE` finds it too |
+/// | only in another system, or in the AdmissionCheck | [`activate`](AdmissionCheckController::activate), as `Inactive` |
+/// | only with a Workload | [`evaluate`](AdmissionCheckController::evaluate), as [`CheckError::parameters`] |
+///
+/// All end in the condition `Active=False`, so that a ClusterQueue starts no new jobs meanwhile.
 ///
 /// ```
 /// use std::time::Duration;
@@ -311,7 +293,8 @@ impl fmt::Debug for ControllerName {
 /// fn activate(server: Option<&str>) -> Result<(), Inactive> {
 ///     match server {
 ///         Some(_) => Ok(()),
-///         None => Err(Inactive::new("NoServer", "no licence server answers: start one").recheck_in(Duration::from_secs(10))),
+///         None => Err(Inactive::new("NoServer", "no licence server answers: start one")
+///             .recheck_in(Duration::from_secs(10))),
 ///     }
 /// }
 ///
@@ -327,7 +310,8 @@ pub struct Inactive {
 const RECHECK_INACTIVE: Duration = Duration::from_mins(1);
 
 impl Inactive {
-    /// Inactive because of `reason` (one word in CamelCase, for machines) and `message` (for people: what is wrong and what to do).
+    /// Inactive because of `reason` (one word in CamelCase, for machines) and `message` (for
+    /// people: what is wrong and what to do).
     ///
     /// A reason that is no such word becomes `Inactive`, because the API server would refuse it.
     pub fn new(reason: &str, message: impl Into<Message>) -> Self {
@@ -347,7 +331,8 @@ impl Inactive {
         }
     }
 
-    /// The reason.
+    /// The reason: that of the check, or `ParametersNotFound`, `ParametersKindMismatch`,
+    /// `ParametersMissing`, `ParametersInvalid`.
     pub fn reason(&self) -> &str {
         &self.reason
     }
@@ -357,7 +342,8 @@ impl Inactive {
         self.message.as_str()
     }
 
-    /// Asks again after `delay`, even if nothing changes. Default: one minute.
+    /// Activates again after `delay`, even if nothing changes. Default: one minute; at least one
+    /// second, at most an hour.
     #[must_use]
     pub fn recheck_in(mut self, delay: Duration) -> Self {
         self.recheck_in = delay;

@@ -15,8 +15,8 @@ use super::settings::Settings;
 use super::watches::{Start, WatchSource};
 use super::{
     AdmissionCheckController, BackgroundContext, Check, CheckError, CheckEvent, ControllerName,
-    Inactive, MetricsText, Parameters, ParametersProblem, Policy, ReleaseOutcome, ReleaseReason,
-    Request, Reservation, StateChange, Verdict, WorkloadEvent,
+    Inactive, MetricsText, Parameters, Policy, ReleaseOutcome, ReleaseReason, Request, Reservation,
+    StateChange, Verdict, WorkloadEvent,
 };
 use crate::api::AdmissionCheck;
 #[cfg(feature = "cli")]
@@ -198,7 +198,7 @@ impl DynCheck {
     }
 
     /// A panic of the author's code counts as the default.
-    pub(crate) fn without_parameters(&self, problem: &ParametersProblem<'_>) -> Option<String> {
+    pub(crate) fn without_parameters(&self, problem: &Inactive) -> Option<String> {
         let message = self.0.settings.on_parameters_unavailable.as_ref()?;
         self.caught("on_parameters_unavailable", || message(problem))
             .flatten()

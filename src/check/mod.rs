@@ -26,9 +26,7 @@ mod watches;
 
 pub use background::{BackgroundContext, WorkloadEvent};
 pub use builder::Check;
-pub use controller::{
-    AdmissionCheckController, ControllerName, ControllerNameError, Inactive, ParametersProblem,
-};
+pub use controller::{AdmissionCheckController, ControllerName, ControllerNameError, Inactive};
 pub use duration::{HumanDuration, HumanDurationError};
 #[doc(hidden)]
 pub use erased::DynCheck;

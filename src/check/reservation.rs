@@ -309,7 +309,7 @@ impl ReleaseReason {
 pub enum ReleaseOutcome {
     /// Everything that was started for the reservation has been stopped.
     Done,
-    /// Stopping takes time: call again after the delay.
+    /// Stopping takes time: call again after the delay, of one second to an hour.
     RetryAfter(Duration),
     /// What the default of [`release`](super::AdmissionCheckController::release) returns: this
     /// check never holds anything, so the runtime need not ask it again, nor find out why a

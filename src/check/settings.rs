@@ -10,8 +10,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 
 use super::watches::WatchSource;
 use super::{
-    AfterAdmission, BackgroundContext, CheckEvent, MetricsText, ParametersProblem, Policy,
-    StateChange, WorkloadEvent,
+    AfterAdmission, BackgroundContext, CheckEvent, Inactive, MetricsText, Policy, StateChange,
+    WorkloadEvent,
 };
 
 pub(crate) type RunBackground =
@@ -19,8 +19,7 @@ pub(crate) type RunBackground =
 pub(crate) type Observe = Arc<dyn Fn(WorkloadEvent<'_>) + Send + Sync>;
 pub(crate) type WriteMetrics = Arc<dyn Fn(&mut MetricsText) + Send + Sync>;
 pub(crate) type MakeEvent = Arc<dyn Fn(&StateChange<'_>) -> CheckEvent + Send + Sync>;
-pub(crate) type OnParametersUnavailable =
-    Arc<dyn Fn(&ParametersProblem<'_>) -> Option<String> + Send + Sync>;
+pub(crate) type OnParametersUnavailable = Arc<dyn Fn(&Inactive) -> Option<String> + Send + Sync>;
 
 /// The settings of a check: each is set by the method of [`Check`](super::Check) of its name.
 ///

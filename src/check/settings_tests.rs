@@ -92,7 +92,7 @@ async fn words(settings: &Settings, log: &Log) -> Vec<(&'static str, String)> {
         Start::Objects { .. } => panic!("not of this test"),
     });
     let change = StateChange::new("c", &CheckState::Pending, &CheckState::Ready, "");
-    let problem = ParametersProblem::new("ParametersNotFound", "");
+    let problem = Inactive::new("ParametersNotFound", "");
     let mut text = MetricsText::new();
     for write in metrics {
         write(&mut text);
@@ -316,12 +316,12 @@ fn all_go_on_without_parameters_only_if_each_does_and_any_if_one_does() {
             Some("no rules"),
         ),
     ];
-    let problem = ParametersProblem::new("ParametersNotFound", "");
+    let problem = Inactive::new("ParametersNotFound", "");
     for (members, all, any) in table {
         for (rule, message) in [(Rule::All, all), (Rule::Any, any)] {
             let members = members.iter().map(|message| {
                 let message = *message;
-                let given = move |_: &ParametersProblem<'_>| message.map(str::to_owned);
+                let given = move |_: &Inactive| message.map(str::to_owned);
                 let check = bare().on_parameters_unavailable(given);
                 check.settings
             });
@@ -351,7 +351,7 @@ async fn hooks_are_called_with_the_checks_own() {
             &self,
             _: &AdmissionCheck,
             _: &Arc<NoParameters>,
-        ) -> Result<(), crate::Inactive> {
+        ) -> Result<(), Inactive> {
             self.0.lock().unwrap().push("activate".to_owned());
             Ok(())
         }

@@ -139,7 +139,7 @@ impl AdmissionCheckController for Starter {
             })
             .watches_stream("minutes", minutes)
             .on_parameters_unavailable(move |problem| {
-                (!goes_on).then(|| format!("no order: {}", problem.reason))
+                (!goes_on).then(|| format!("no order: {}", problem.reason()))
             })
             .state_change_event(|change| {
                 let note = format!("{} became {}", change.from, change.to);

@@ -165,7 +165,7 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
             .on_parameters_unavailable(|problem| {
                 // What only this check finds wrong, such as a missing definition, does not take away
                 // what is asked for already.
-                (problem.reason == "ParametersNotFound")
+                (problem.reason() == "ParametersNotFound")
                     .then(|| "the check is not active".to_owned())
             })
             .state_change_event(verdict::state_event)
