@@ -14,6 +14,9 @@ use crate::{NoParameters, Reservation};
 
 const NAME: ControllerName = ControllerName::from_static("example.com/c");
 
+type Wrap = fn(Check) -> Check;
+type Combine = fn(ControllerName, Vec<Check>) -> Check;
+
 /// What the closures of checks did.
 type Log = Arc<Mutex<Vec<String>>>;
 
@@ -81,11 +84,13 @@ async fn words(settings: &Settings, log: &Log) -> Vec<(&'static str, String)> {
         release_at_eviction,
     } = settings;
     let rules = |rules: &[PolicyRule]| {
-        let resources = rules.iter().flat_map(|rule| rule.resources.clone());
+        let resources = rules.iter().filter_map(|rule| rule.resources.clone());
         resources.flatten().collect::<Vec<_>>().join(" ")
     };
     let logged = || log.lock().unwrap().drain(..).collect::<Vec<_>>().join(" ");
-    let names = definitions.iter().flat_map(|one| one.metadata.name.clone());
+    let names = definitions
+        .iter()
+        .filter_map(|one| one.metadata.name.clone());
     let names = names.collect::<Vec<_>>().join(" ");
     let watched = watches.iter().map(|source| match source.start {
         Start::Stream(_) => source.name.as_str(),
@@ -188,7 +193,7 @@ async fn every_setting_is_kept_whatever_wraps_the_check() {
     for ((setting, word), (_, default)) in expected.iter().zip(&unset) {
         assert_ne!(word, default, "the test makes no difference for {setting}");
     }
-    let wraps: [(&str, fn(Check) -> Check); 11] = [
+    let wraps: [(&str, Wrap); 11] = [
         ("nothing", |check| check),
         ("new", Check::new),
         ("a layer", |check| check.layer(layer_fn(|inner| inner))),
@@ -264,7 +269,7 @@ async fn settings_of_members_are_merged_by_a_rule_for_each() {
         ("outlives_reservation", "true", "false", "false"),
         ("release_at_eviction", "true", "false", "false"),
     ];
-    let cases: [(fn(ControllerName, Vec<Check>) -> Check, bool, usize); 4] = [
+    let cases: [(Combine, bool, usize); 4] = [
         (Check::all_of, true, 0),
         (Check::any_of, true, 0),
         (Check::all_of, false, 1),

@@ -67,7 +67,9 @@ use crate::check::{AdmissionCheckController, DynCheck};
 use crate::runtime::{BuildError, RunError};
 use arguments::{Cli, ExplainArguments, OutputFormat};
 
-pub use explain::{Explanation, Target, TargetError};
+#[doc(hidden)]
+pub use explain::TargetError;
+pub use explain::{Explanation, Target};
 
 /// What a command can fail with. Printed as it is, it says what to do.
 ///

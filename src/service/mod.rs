@@ -41,10 +41,14 @@ mod layered;
 mod single_flight;
 mod timeout;
 
-pub use circuit_breaker::{CircuitBreaker, CircuitBreakerLayer};
+pub use circuit_breaker::CircuitBreakerLayer;
 pub use layered::CheckService;
-pub use single_flight::{SingleFlight, SingleFlightLayer, SingleFlightService};
-pub use timeout::{Timeout, TimeoutLayer};
+pub use single_flight::{SingleFlight, SingleFlightLayer};
+pub use timeout::TimeoutLayer;
+
+// The services that the layers make.
+#[doc(hidden)]
+pub use {circuit_breaker::CircuitBreaker, single_flight::SingleFlightService, timeout::Timeout};
 
 /// What the examples of this module share.
 #[doc(hidden)]

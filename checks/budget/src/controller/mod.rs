@@ -190,7 +190,7 @@ impl AdmissionCheckController for BudgetCheck {
             })
             .background(move |context| {
                 let shared = Arc::clone(&worker);
-                async move { background::run(&shared, context).await }
+                async move { Box::pin(background::run(&shared, context)).await }
             })
             .watches_stream("money", move || woken(triggers.triggers()))
             .metrics(move |text| metrics::write(&metrics, text))
