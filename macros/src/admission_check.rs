@@ -321,7 +321,8 @@ fn generate(function: &ItemFn, options: &Options, state: Option<&Type>) -> Token
         #visibility struct #name;
 
         const _: () = {
-            // A unit struct's name cannot be bound in a pattern, but a function's can: an argument may have the check's own name.
+            // A unit struct's name cannot be bound in a pattern, but a function's can: an argument
+            // may have the check's own name.
             #[allow(dead_code)]
             fn #name() {}
 
@@ -337,7 +338,8 @@ fn generate(function: &ItemFn, options: &Options, state: Option<&Type>) -> Token
     }
 }
 
-/// One hidden function for each argument and one for the result, so that an error points at what is wrong.
+/// One hidden function for each argument and one for the result, so that an error points at what is
+/// wrong.
 fn assertions(function: &ItemFn, state: Option<&Type>) -> TokenStream {
     let state = state.map_or_else(|| quote!(()), ToTokens::to_token_stream);
     let arguments = argument_types(function).map(|argument| {

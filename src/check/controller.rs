@@ -187,7 +187,8 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
     }
 }
 
-/// The name by which AdmissionChecks choose their controller: 1 to 253 bytes, by convention `domain/name`.
+/// The name by which AdmissionChecks choose their controller: 1 to 253 bytes, by convention
+/// `domain/name`.
 ///
 /// ```
 /// use kueue_check::ControllerName;

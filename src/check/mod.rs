@@ -1,7 +1,8 @@
 //! The API of a check author.
 //!
-//! A check is an [`AdmissionCheckController`], or a plain function ([`handler`](crate::handler)). It is given a [`CheckRequest`] and returns a [`Verdict`] or
-//! a [`CheckError`]; it writes nothing. Its [`Parameters`] are a custom resource, in which a [`Policy`] can be flattened.
+//! A check is an [`AdmissionCheckController`], or a plain function ([`handler`](crate::handler)).
+//! It is given a [`CheckRequest`] and returns a [`Verdict`] or a [`CheckError`]; it writes nothing.
+//! Its [`Parameters`] are a custom resource, in which a [`Policy`] can be flattened.
 
 mod background;
 pub(crate) mod builder;

@@ -2,7 +2,8 @@
 
 use super::{Message, Verdict};
 
-/// What a check says to a person who asks with the command `explain`: see [`AdmissionCheckController::preview`](super::AdmissionCheckController::preview).
+/// What a check says to a person who asks with the command `explain`: see
+/// [`AdmissionCheckController::preview`](super::AdmissionCheckController::preview).
 ///
 /// ```
 /// use kueue_check::{Preview, Verdict};
@@ -31,7 +32,8 @@ impl Preview {
         Self(PreviewOutcome::Verdict(verdict))
     }
 
-    /// It cannot be asked without effects, or not by this process; `why`, and what to look at instead.
+    /// It cannot be asked without effects, or not by this process; `why`, and what to look at
+    /// instead.
     pub fn skipped(why: impl Into<Message>) -> Self {
         Self(PreviewOutcome::Skipped(why.into()))
     }

@@ -40,7 +40,8 @@ pub enum Trigger {
     AdmissionCheck(String),
     /// All.
     AllWorkloads,
-    /// None, but [`outstanding`](super::AdmissionCheckController::unreleased_reservations) is asked again: something may be left over.
+    /// None, but [`outstanding`](super::AdmissionCheckController::unreleased_reservations) is asked
+    /// again: something may be left over.
     UnreleasedReservations,
     /// None.
     Ignore,
@@ -160,7 +161,8 @@ fn triggers<K>(
     }
 }
 
-/// Events whose objects are what `take` made of them, and whose kinds are the same, for the watch's health. What vanished is known when a list ends.
+/// Events whose objects are what `take` made of them, and whose kinds are the same, for the watch's
+/// health. What vanished is known when a list ends.
 fn taken<K>(
     event: watcher::Result<watcher::Event<K>>,
     take: &(dyn Fn(watcher::Event<K>) -> Trigger + Send + Sync),

@@ -67,7 +67,8 @@ pub struct Now(pub Timestamp);
 #[derive(Clone, Copy, Debug)]
 pub struct State<T>(pub T);
 
-/// Which attempt it is: 1, and one more each time that the check said Retry and Kueue queued the Workload again. See [`Request::attempt`].
+/// Which attempt it is: 1, and one more each time that the check said Retry and Kueue queued the
+/// Workload again. See [`Request::attempt`].
 ///
 /// ```
 /// # use kueue_check::prelude::*;

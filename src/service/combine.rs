@@ -177,8 +177,9 @@ fn combined_preview(
     combine(rule, answers).map(Preview::of)
 }
 
-/// From lenient to strict. An error is no verdict: it stands between those that leave the state alone and those that change it, so that no Ready comes of it
-/// under `all_of`, and no Retry or Rejected under `any_of`.
+/// From lenient to strict. An error is no verdict: it stands between those that leave the state
+/// alone and those that change it, so that no Ready comes of it under `all_of`, and no Retry or
+/// Rejected under `any_of`.
 fn strictness(answer: &Result<Verdict, CheckError>) -> u8 {
     match answer {
         Ok(verdict) => match verdict.answer {

@@ -51,7 +51,8 @@ impl<S> Layer<S> for TimeoutLayer {
     }
 }
 
-/// A service with a [`TimeoutLayer`] around it. What it asks may fail with any error that becomes a [`CheckError`].
+/// A service with a [`TimeoutLayer`] around it. What it asks may fail with any error that becomes a
+/// [`CheckError`].
 ///
 /// ```
 /// # use kueue_check::{ErrorKind, Verdict, service::TimeoutLayer};

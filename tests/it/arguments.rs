@@ -30,6 +30,7 @@ async fn seats(reservation: Reservation, State(seats): State<Seats>) -> Verdict 
     Verdict::pending("the seat is taken").recheck_in(Duration::from_secs(20))
 }
 
+#[expect(clippy::unused_async, reason = "a release is async")]
 async fn release(
     held: Arc<Seats>,
     reservation: Reservation,
