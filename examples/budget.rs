@@ -29,7 +29,7 @@ struct BudgetSpec {
 type Spending = BTreeMap<String, f64>;
 
 /// Jobs start only while their namespace has budget. One query in half a minute serves all of them.
-#[admission_check(controller = "example.com/budget", timeout = "10s", read_only)]
+#[admission_check(controller = "example.com/budget", timeout = "10s")]
 async fn budget(
     Params(budget): Params<Budget>,
     workload: Workload,

@@ -8,9 +8,9 @@
 //! and with concurrent admission a job has one for each flavor.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures::StreamExt;
+use futures::Stream;
 use kube::CustomResource;
 use kueue_check::api::Uid;
 use kueue_check::prelude::*;
@@ -93,8 +93,17 @@ impl AdmissionCheckController for Licences {
         Ok(ReleaseOutcome::Done)
     }
 
-    fn observe(&self, seen: WorkloadEvent<'_>) {
-        match seen {
+    fn configure(self: &Arc<Self>, check: Check<LicencePool>) -> Check<LicencePool> {
+        let (observer, returned) = (Arc::clone(self), self.returned.clone());
+        check
+            .observe(move |event| observer.observe(event))
+            .watches_stream("returned licences", move || pools(returned.subscribe()))
+    }
+}
+
+impl Licences {
+    fn observe(&self, event: WorkloadEvent<'_>) {
+        match event {
             // Kueue stops it, and it uses its licence until its pods are gone. A check is not
             // evaluated for such a job, so after a restart this is where it is counted.
             WorkloadEvent::Applied(workload, _)
@@ -112,20 +121,20 @@ impl AdmissionCheckController for Licences {
             _ => {}
         }
     }
+}
 
-    fn watches(&self) -> Watches {
-        let returned = futures::stream::unfold(self.returned.subscribe(), async |mut returned| {
-            loop {
-                match returned.recv().await {
-                    Ok(pool) => return Some((pool, returned)),
-                    // Some were missed; the next one wakes the same Workloads.
-                    Err(broadcast::error::RecvError::Lagged(_)) => {}
-                    Err(broadcast::error::RecvError::Closed) => return None,
-                }
+/// The pools in which a licence became free.
+fn pools(returned: broadcast::Receiver<String>) -> impl Stream<Item = Trigger> {
+    futures::stream::unfold(returned, async |mut returned| {
+        loop {
+            match returned.recv().await {
+                Ok(pool) => return Some((Trigger::AdmissionCheck(pool), returned)),
+                // Some were missed; the next one triggers the same Workloads.
+                Err(broadcast::error::RecvError::Lagged(_)) => {}
+                Err(broadcast::error::RecvError::Closed) => return None,
             }
-        });
-        Watches::none().stream("returned licences", returned.map(Trigger::AdmissionCheck))
-    }
+        }
+    })
 }
 
 #[tokio::main]

@@ -16,7 +16,7 @@ struct WindowSpec {
 }
 
 /// Jobs start only inside the window.
-#[admission_check(controller = "example.com/window", read_only)]
+#[admission_check(controller = "example.com/window")]
 async fn window(Params(window): Params<Window>, Now(now): Now) -> Result<Verdict, CheckError> {
     let local =
         now.to_zoned(TimeZone::get(&window.spec.time_zone).map_err(CheckError::parameters)?);

@@ -1,7 +1,8 @@
-//! An SDK for Kueue's admission checks: you write what to decide, it does the rest.
+//! An SDK for Kueue's admission checks: you write the decision, it does the rest.
 //!
-//! [Kueue](https://kueue.sigs.k8s.io) admits a job in two phases. It reserves quota, and then waits until every *admission check* of the queue says Ready. A
-//! check is an AdmissionCheck object that is answered by some controller: this crate makes such controllers.
+//! [Kueue](https://kueue.sigs.k8s.io) admits a job in two phases. It reserves quota, and then waits
+//! until every *admission check* of the queue is Ready. An AdmissionCheck object names a
+//! controller: this crate makes such controllers.
 //!
 //! ```no_run
 //! use kueue_check::prelude::*;
@@ -14,7 +15,8 @@
 //!     if pods <= 100 || hour >= 22 || hour < 6 {
 //!         return Verdict::ready("may start");
 //!     }
-//!     Verdict::pending("large jobs start at 22:00 UTC").recheck_in(std::time::Duration::from_secs(60))
+//!     let minute = std::time::Duration::from_secs(60);
+//!     Verdict::pending("large jobs start at 22:00 UTC").recheck_in(minute)
 //! }
 //!
 //! #[kueue_check::main]
@@ -23,40 +25,47 @@
 //! }
 //! ```
 //!
-//! That is a whole program: `run` answers AdmissionChecks with metrics, health, leader election and events; `manifests` prints what to apply; `explain` says why
-//! a job waits; see [`cli`]. `kueue-check-sim` tries it on a simulated cluster, in virtual time, with every single fault.
+//! That is a whole program: `run` answers AdmissionChecks with metrics, health, leader election and
+//! events; `manifests` prints what to apply; `explain` shows why a job waits; see [`cli`].
+//! `kueue-check-sim` tries it on a simulated cluster, in virtual time, with every single fault.
 //!
 //! # What a check is
 //!
-//! Kueue reserves quota for a job and adds an entry for each AdmissionCheck of the queue to `status.admissionChecks` of its Workload. The controller that an
-//! AdmissionCheck names (`spec.controllerName`) writes the entry's state: the answer to *may this job start now?* While one is Pending, the job holds its quota
-//! and waits; when all are Ready, it starts.
+//! Kueue reserves quota for a job and adds an entry for each AdmissionCheck of the queue to
+//! `status.admissionChecks` of its Workload. The controller that an AdmissionCheck names
+//! (`spec.controllerName`) writes the entry's state: may this job start now? While one is Pending,
+//! the job holds its quota and waits; when all are Ready, it starts.
 //!
-//! What you write is the answer, as a function of what is known. When it is asked, what is written, and what Kueue makes of it is this crate's part:
-//! - a new reservation is asked about at once; again when the Workload, the parameters, or what the check watches changes, and when the answer asked for it;
-//! - an answer belongs to one reservation, and is dropped if that is over;
-//! - an error, a panic or a timeout changes nothing: the question is asked again.
+//! You write the evaluation, as a function of what is known. When it runs, what is written, and
+//! what Kueue makes of it is this crate's part:
+//! - a new reservation is evaluated at once; again when the Workload, the parameters, or a watched
+//!   object changes, and when the verdict asked for it;
+//! - a verdict belongs to one reservation, and is dropped if that is over;
+//! - an error, a panic or a timeout changes nothing: the evaluation is repeated.
 //!
 //! # Where to find what
 //!
-//! | to | look at |
+//! | to | see |
 //! | --- | --- |
 //! | write a check as a function | [`handler`], `#[admission_check]` |
-//! | say yes, no or not yet | [`Verdict`], and what each answer costs; [`CheckError`] for what is no answer |
+//! | configure it: watches, policy, permissions, metrics | [`Check`] |
+//! | hold and release something for a job | [`Check::on_release`], [`AdmissionCheckController`] |
+//! | return a decision | [`Verdict`], and what each costs; [`CheckError`] for failures |
 //! | change what the pods get | [`PodSetUpdates`] |
-//! | let operators configure it | [`Parameters`], and [`Policy`]: the choices that every check should offer |
-//! | keep state, clean up, watch other objects | [`AdmissionCheckController`] |
-//! | ask a slow or costly system | [`service`]: timeouts, shared queries, circuit breakers; several checks as one |
-//! | know what a Workload is here | [`api`]: slim views of Kueue's objects |
-//! | know what the program can do | [`cli`], and its admin endpoint [`admin`] |
+//! | let administrators configure it | [`Parameters`], [`Policy`] |
+//! | call a slow or costly system | [`service`]: timeouts, single flight, circuit breakers |
+//! | make one of several checks | [`Check::all_of`], [`Check::any_of`] |
+//! | read a Workload | [`api`]: slim views of Kueue's objects |
+//! | run the program | [`cli`], and its admin endpoint [`admin`] |
 //! | run checks inside another program | [`runtime`] |
-//! | test | `RequestBuilder` for one question; the crate `kueue-check-sim` for everything else |
+//! | test | [`RequestBuilder`] for one evaluation; the crate `kueue-check-sim` for the rest |
 //!
 //! # What it guarantees
 //!
-//! Only the runtime writes check states, by rules that are listed in `ARCHITECTURE.md` and tested one by one. A bug or an outage in a check never evicts a job:
-//! errors, panics and timeouts leave every state as it is, and a refusal of the growth of an
-//! elastic job does not stop the pods that run.
+//! Only the runtime writes check states, by rules that are listed in `ARCHITECTURE.md` and tested
+//! one by one. A bug or an outage in a check never evicts a job: errors, panics and timeouts leave
+//! every state as it is, and a refusal of the growth of an elastic job does not stop the pods that
+//! run.
 //!
 //! # Features
 //!
@@ -105,7 +114,8 @@ pub use clock::Clock;
 /// struct LimitSpec {
 ///     most_pods: u32,
 /// }
-/// assert_eq!(<Limit as Parameters>::kind().map(|kind| kind.to_string()).as_deref(), Some("Limit.example.com"));
+/// let kind = <Limit as Parameters>::kind().map(|kind| kind.to_string());
+/// assert_eq!(kind.as_deref(), Some("Limit.example.com"));
 /// ```
 ///
 #[cfg(feature = "macros")]
@@ -116,7 +126,7 @@ pub use kueue_check_macros::Parameters;
 /// use kueue_check::{Verdict, admission_check, api::Workload};
 ///
 /// /// Only jobs of a team may start.
-/// #[admission_check(controller = "example.com/teams", timeout = "2s", read_only)]
+/// #[admission_check(controller = "example.com/teams", timeout = "2s")]
 /// async fn teams(workload: Workload) -> Verdict {
 ///     match workload.label("team") {
 ///         Some(team) => Verdict::ready(format!("of team {team}")),
@@ -125,9 +135,10 @@ pub use kueue_check_macros::Parameters;
 /// }
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), serde_json::Error> {
-/// # let _: kueue_check::DynCheck = teams.into();
+/// # let _ = kueue_check::Check::new(teams);
 /// // The function is still there, for tests.
-/// let workload = Workload::from_json(serde_json::json!({"metadata": {"name": "train", "labels": {"team": "vision"}}}))?;
+/// let object = serde_json::json!({"metadata": {"name": "train", "labels": {"team": "vision"}}});
+/// let workload = Workload::from_json(object)?;
 /// assert!(teams::decide(workload).await.is_ready());
 /// # Ok(()) }
 /// ```
@@ -185,9 +196,9 @@ struct Readme;
 pub mod prelude {
     pub use crate::api::{PodSet, Quantity, Workload};
     pub use crate::check::{
-        AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters,
+        AdmissionCheckController, Check, CheckError, CheckRequest, ControllerName, NoParameters,
         Parameters, PodSetUpdates, Policy, Preview, ReleaseOutcome, ReleaseReason, Request,
-        Reservation, Trigger, Verdict, Watches,
+        Reservation, Trigger, Verdict,
     };
     pub use crate::handler::{Attempt, FullWorkload, Now, Params, State};
     #[cfg(feature = "macros")]

@@ -12,7 +12,7 @@ use syn::{
 
 use crate::errors::Errors;
 
-const KNOWN: &str = "`controller`, `timeout`, `annotations`, `state` and `read_only`";
+const KNOWN: &str = "`controller`, `timeout`, `annotations`, `policy`, `on_activate`, `on_release`, `state` and `previewable`";
 /// As many as `Handler` is implemented for.
 const MOST_ARGUMENTS: usize = 8;
 
@@ -22,8 +22,11 @@ struct Options {
     controller: Option<LitStr>,
     timeout: Option<(LitStr, u64)>,
     annotations: Vec<LitStr>,
+    policy: Option<Expr>,
+    on_activate: Option<Expr>,
+    on_release: Option<Expr>,
     state: Option<Type>,
-    read_only: bool,
+    previewable: Option<bool>,
 }
 
 pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> TokenStream {
@@ -44,7 +47,7 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> TokenStre
 enum Argument {
     Value(MetaNameValue),
     State(Type),
-    ReadOnly,
+    Previewable,
 }
 
 impl Parse for Argument {
@@ -56,9 +59,13 @@ impl Parse for Argument {
             return input.parse().map(Self::State);
         }
         let ahead = input.fork();
-        if ahead.parse::<Ident>().is_ok_and(|name| name == "read_only") && !ahead.peek(Token![=]) {
+        if ahead
+            .parse::<Ident>()
+            .is_ok_and(|name| name == "previewable")
+            && !ahead.peek(Token![=])
+        {
             input.parse::<Ident>()?;
-            return Ok(Self::ReadOnly);
+            return Ok(Self::Previewable);
         }
         input.parse().map(Self::Value)
     }
@@ -73,8 +80,8 @@ fn options(arguments: TokenStream, errors: &mut Errors) -> Options {
                 options.state = Some(state);
                 continue;
             }
-            Argument::ReadOnly => {
-                options.read_only = true;
+            Argument::Previewable => {
+                options.previewable = Some(true);
                 continue;
             }
             Argument::Value(pair) => pair,
@@ -85,10 +92,10 @@ fn options(arguments: TokenStream, errors: &mut Errors) -> Options {
                 options.timeout = text(&pair.value, errors).and_then(|text| duration(text, errors));
             }
             "annotations" => options.annotations = texts(&pair.value, errors),
-            "read_only" => errors.at(
-                &pair.value,
-                "`read_only` stands alone: leave it out where it is not so",
-            ),
+            "policy" => options.policy = Some(pair.value),
+            "on_activate" => options.on_activate = Some(pair.value),
+            "on_release" => options.on_release = Some(pair.value),
+            "previewable" => options.previewable = flag(&pair.value, errors),
             other => errors.at(
                 &pair.path,
                 format!("unknown argument `{other}`: the arguments are {KNOWN}"),
@@ -103,6 +110,18 @@ fn options(arguments: TokenStream, errors: &mut Errors) -> Options {
         )),
     }
     options
+}
+
+fn flag(value: &Expr, errors: &mut Errors) -> Option<bool> {
+    if let Expr::Lit(ExprLit {
+        lit: Lit::Bool(flag),
+        ..
+    }) = value
+    {
+        return Some(flag.value);
+    }
+    errors.at(value, "expected `true` or `false`");
+    None
 }
 
 fn text(value: &Expr, errors: &mut Errors) -> Option<LitStr> {
@@ -291,13 +310,7 @@ fn generate(function: &ItemFn, options: &Options, state: Option<&Type>) -> Token
         quote!(#[doc = #text])
     });
     let check = match state {
-        None => controller(
-            function,
-            options,
-            &quote!(#name),
-            &quote!(()),
-            &quote!(::std::sync::Arc::new(())),
-        ),
+        None => without_state(function, options),
         Some(state) => with_state(function, options, state),
     };
     quote! {
@@ -308,7 +321,8 @@ fn generate(function: &ItemFn, options: &Options, state: Option<&Type>) -> Token
         #visibility struct #name;
 
         const _: () = {
-            // A unit struct's name cannot be bound in a pattern, but a function's can: an argument may have the check's own name.
+            // A unit struct's name cannot be bound in a pattern, but a function's can: an argument
+            // may have the check's own name.
             #[allow(dead_code)]
             fn #name() {}
 
@@ -324,7 +338,8 @@ fn generate(function: &ItemFn, options: &Options, state: Option<&Type>) -> Token
     }
 }
 
-/// One hidden function for each argument and one for the result, so that an error points at what is wrong.
+/// One hidden function for each argument and one for the result, so that an error points at what is
+/// wrong.
 fn assertions(function: &ItemFn, state: Option<&Type>) -> TokenStream {
     let state = state.map_or_else(|| quote!(()), ToTokens::to_token_stream);
     let arguments = argument_types(function).map(|argument| {
@@ -357,48 +372,48 @@ fn parameters_type(function: &ItemFn, state: &TokenStream) -> TokenStream {
     quote!(<<#nested as ::kueue_check::handler::CollectRequirements<#state>>::Requirements as ::kueue_check::handler::ResolveRequirements>::Parameters)
 }
 
-/// The implementation of the trait for the type `this`.
-fn controller(
-    function: &ItemFn,
-    options: &Options,
-    this: &TokenStream,
-    state: &TokenStream,
-    state_value: &TokenStream,
-) -> TokenStream {
-    let name = &function.sig.ident;
-    let types: Vec<Type> = argument_types(function).collect();
-    let parameters = parameters_type(function, state);
-    let controller = &options.controller;
-    let timeout = options.timeout.as_ref().map(|(_, millis)| {
-        quote! {
-            fn timeout(&self) -> ::core::option::Option<::core::time::Duration> {
-                ::core::option::Option::Some(::core::time::Duration::from_millis(#millis))
-            }
-        }
-    });
+/// The builder methods that the arguments of the attribute stand for, each at its argument.
+fn settings(options: &Options, has_state: bool) -> TokenStream {
+    let timeout = options
+        .timeout
+        .as_ref()
+        .map(|(_, millis)| quote!(.timeout(::core::time::Duration::from_millis(#millis))));
     let names = &options.annotations;
-    let annotations = (!names.is_empty()).then(|| {
-        quote! {
-            fn annotations(&self) -> ::std::vec::Vec<::std::string::String> {
-                ::std::vec![#(::std::string::String::from(#names)),*]
+    let annotations = (!names.is_empty()).then(|| quote!(.annotations([#(#names),*])));
+    let policy = options
+        .policy
+        .as_ref()
+        .map(|policy| quote_spanned!(policy.span()=> .policy(#policy)));
+    let hook = |method: &str, hook: &Option<Expr>| {
+        hook.as_ref().map(|function| {
+            let method = format_ident!("{method}", span = function.span());
+            if has_state {
+                quote_spanned! {function.span()=>
+                    .#method({
+                        let state = ::std::sync::Arc::clone(&state);
+                        move |a, b| (#function)(::std::sync::Arc::clone(&state), a, b)
+                    })
+                }
+            } else {
+                quote_spanned!(function.span()=> .#method(#function))
             }
-        }
-    });
-    let preview = options.read_only.then(|| {
-        quote! {
-            async fn preview(
-                &self,
-                request: ::kueue_check::CheckRequest<Self::Parameters>,
-            ) -> ::core::result::Result<::kueue_check::Preview, ::kueue_check::CheckError> {
-                ::core::result::Result::map(
-                    ::kueue_check::AdmissionCheckController::evaluate(self, request).await,
-                    ::kueue_check::Preview::of,
-                )
-            }
-        }
-    });
+        })
+    };
+    let on_activate = hook("on_activate", &options.on_activate);
+    let on_release = hook("on_release", &options.on_release);
+    let previewable = options.previewable.unwrap_or(!has_state);
+    quote!(#timeout #annotations #policy #on_activate #on_release .previewable(#previewable))
+}
+
+/// The unit type is the controller.
+fn without_state(function: &ItemFn, options: &Options) -> TokenStream {
+    let name = &function.sig.ident;
+    let parameters = parameters_type(function, &quote!(()));
+    let controller = &options.controller;
+    let types: Vec<Type> = argument_types(function).collect();
+    let settings = settings(options, false);
     quote! {
-        impl ::kueue_check::AdmissionCheckController for #this {
+        impl ::kueue_check::AdmissionCheckController for #name {
             type Parameters = #parameters;
 
             fn controller_name(&self) -> ::kueue_check::ControllerName {
@@ -409,40 +424,42 @@ fn controller(
                 &self,
                 request: ::kueue_check::CheckRequest<Self::Parameters>,
             ) -> ::core::result::Result<::kueue_check::Verdict, ::kueue_check::CheckError> {
-                ::kueue_check::handler::Handler::<(#(#types,)*), #state>::call(
+                ::kueue_check::handler::Handler::<(#(#types,)*), ()>::call(
                     #name::decide,
                     ::core::clone::Clone::clone(request.request()),
-                    #state_value,
+                    ::std::sync::Arc::new(()),
                 ).await
             }
 
-            #preview
-            #timeout
-            #annotations
+            fn configure(
+                self: &::std::sync::Arc<Self>,
+                check: ::kueue_check::Check<Self::Parameters>,
+            ) -> ::kueue_check::Check<Self::Parameters> {
+                check #settings
+            }
         }
     }
 }
 
+/// The unit type makes the check, from a state.
 fn with_state(function: &ItemFn, options: &Options, state: &Type) -> TokenStream {
     let name = &function.sig.ident;
     let visibility = &function.vis;
-    let this = quote!(WithState);
-    let state_tokens = state.to_token_stream();
-    let parameters = parameters_type(function, &state_tokens);
-    let implementation = controller(
-        function,
-        options,
-        &this,
-        &state_tokens,
-        &quote!(::std::sync::Arc::clone(&self.0)),
-    );
+    let parameters = parameters_type(function, &state.to_token_stream());
+    let types: Vec<Type> = argument_types(function).collect();
+    let controller = &options.controller;
+    let settings = settings(options, true);
     quote! {
         impl #name {
             /// The check with its state, ready to run.
-            #visibility fn with_state(self, state: #state) -> impl ::kueue_check::AdmissionCheckController<Parameters = #parameters> {
-                struct WithState(::std::sync::Arc<#state>);
-                #implementation
-                WithState(::std::sync::Arc::new(state))
+            #visibility fn with_state(self, state: #state) -> ::kueue_check::Check<#parameters> {
+                let name = const { ::kueue_check::ControllerName::from_static(#controller) };
+                let state = ::std::sync::Arc::new(state);
+                ::kueue_check::Check::from_shared_state::<_, (#(#types,)*), #state>(
+                    name,
+                    ::std::sync::Arc::clone(&state),
+                    #name::decide,
+                ) #settings
             }
         }
     }

@@ -18,13 +18,20 @@ use proc_macro::TokenStream;
 /// | argument | meaning |
 /// | --- | --- |
 /// | `controller = "domain/name"` | the `spec.controllerName` of the AdmissionChecks that it answers; needed |
-/// | `timeout = "10s"` | how long one answer may take; default: what the command line says |
+/// | `timeout = "10s"` | limits one evaluation; default: what the command line says |
 /// | `annotations = ["a", "b"]` | the Workloads' annotations that it reads |
+/// | `policy = expression` | the `Policy` where the parameters choose none |
+/// | `on_activate = function` | called when an AdmissionCheck is activated, as `Check::on_activate` |
+/// | `on_release = function` | called when a reservation is over, as `Check::on_release` |
 /// | `state = Type` | the type given to `with_state`, where `State` arguments are parts of it |
-/// | `read_only` | to ask it has no effect and its answer does not depend on what the process remembers: the command `explain` may ask it |
+/// | `previewable`, `previewable = false` | whether the command `explain` may evaluate it: an evaluation has no effect, and depends on nothing that the process remembers. Default: if it has no state |
 ///
-/// The function becomes a type of the same name that implements `AdmissionCheckController`. The function itself is still there, for tests, as
-/// `window::decide(...)`. A function with a `State` argument becomes a check with `.with_state(...)`.
+/// The function becomes a type of the same name that implements `AdmissionCheckController`;
+/// `Check::new(window)` has methods for everything else. The function itself is still there, for
+/// tests, as `window::decide(...)`.
+///
+/// A function with a `State` argument becomes a `Check` with `window.with_state(...)`. Its
+/// `on_activate` and `on_release` take an `Arc` of the state as their first argument.
 #[proc_macro_attribute]
 pub fn admission_check(arguments: TokenStream, function: TokenStream) -> TokenStream {
     admission_check::expand(arguments.into(), function.into()).into()

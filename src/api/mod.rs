@@ -23,15 +23,23 @@ mod served;
 mod workload;
 
 pub use admission_check::{AdmissionCheck, ParametersReference};
-pub use entry::{AdmissionCheckState, CheckState, Other};
-pub use names::{ResourceVersion, Uid};
+pub use entry::{AdmissionCheckState, CheckState};
+pub use names::Uid;
 pub use pod_set_update::PodSetUpdate;
-pub use quantity::{Quantity, QuantityError};
+pub use quantity::Quantity;
 pub use resource_flavor::ResourceFlavor;
-pub use served::{ApiVersion, ServedApi};
 pub use workload::{
     Owner, PodSet, PodSetResource, PriorityClassKind, Workload, WorkloadCondition,
     WorkloadConditions,
+};
+
+// What the runtime, the simulator and errors name, and authors do not.
+#[doc(hidden)]
+pub use {
+    entry::Other,
+    names::ResourceVersion,
+    quantity::QuantityError,
+    served::{ApiVersion, ServedApi},
 };
 
 pub(crate) use admission_check::{AFTER_ADMISSION, AdmissionCheckObject, StatusCondition};
@@ -48,4 +56,5 @@ pub(crate) use served::{DiscoveryError, Probed, discover};
 pub(crate) use workload::{Projection, Slice, WorkloadObject};
 
 /// Kueue's API group.
+#[doc(hidden)]
 pub const GROUP: &str = "kueue.x-k8s.io";

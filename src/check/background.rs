@@ -9,13 +9,13 @@ use super::Family;
 use crate::Clock;
 use crate::api::Workload;
 
-/// What the runtime sees of Workloads: see [`observe`](crate::AdmissionCheckController::observe).
+/// What the runtime sees of Workloads: see [`observe`](crate::Check::observe).
 ///
 /// ```
 /// use std::collections::BTreeSet;
 /// use kueue_check::{Family, WorkloadEvent, api::Workload};
 ///
-/// /// The Workloads that run, as `observe` keeps them.
+/// /// The Workloads that run, as a closure of `Check::observe` keeps them.
 /// fn observe(running: &mut BTreeSet<String>, seen: WorkloadEvent<'_>) {
 ///     match seen {
 ///         WorkloadEvent::ListStarted => running.clear(),
@@ -38,22 +38,25 @@ use crate::api::Workload;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum WorkloadEvent<'a> {
-    /// A list of all that hold quota is about to be shown, up to [`Listed`](Self::ListCompleted): what it does not show is gone.
+    /// A list of all that hold quota is about to be shown, up to [`Listed`](Self::ListCompleted):
+    /// what it does not show is gone.
     ListStarted,
-    /// A Workload as it is now, and what it is to the others of its job. It holds quota, or has just
-    /// lost it, or has just finished. It is shown again when the others have changed that.
+    /// A Workload as it is now, and what it is to the others of its job. It holds quota, or has
+    /// just lost it, or has just finished. It is shown again when the others have changed that.
     Applied(&'a Workload, &'a Family),
-    /// A Workload that is no longer among those that hold quota, as it was last seen: it lost the quota, or was deleted. From here they look alike;
+    /// A Workload that is no longer among those that hold quota, as it was last seen: it lost the
+    /// quota, or was deleted. From here they look alike;
     /// [`release`](crate::AdmissionCheckController::release) tells them apart, on the leader.
     Removed(&'a Workload),
     /// The list is complete.
     ListCompleted {
-        /// Whether everything between the list before and this one was shown too. If not, a Workload may have come and gone unseen.
+        /// Whether everything between the list before and this one was shown too. If not, a
+        /// Workload may have come and gone unseen.
         continuous: bool,
     },
 }
 
-/// What [`background`](crate::AdmissionCheckController::background) work is given.
+/// What [`background`](crate::Check::background) work is given.
 ///
 /// ```
 /// use std::time::Duration;
@@ -90,7 +93,8 @@ impl BackgroundContext {
         }
     }
 
-    /// A client for the cluster; no request of it hangs. Its rights are the check's [`permissions`](crate::AdmissionCheckController::permissions).
+    /// A client for the cluster; no request of it hangs. Its rights are the check's
+    /// [`permissions`](crate::Check::permissions).
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -105,7 +109,8 @@ impl BackgroundContext {
         *self.leading.borrow()
     }
 
-    /// Completes when [`is_leader`](Self::is_leader) has changed since this was last awaited; never again once the session is over.
+    /// Completes when [`is_leader`](Self::is_leader) has changed since this was last awaited; never
+    /// again once the session is over.
     pub async fn leadership_changed(&mut self) {
         if self.leading.changed().await.is_err() {
             std::future::pending::<()>().await;

@@ -75,7 +75,7 @@ impl CheckError {
         }
     }
 
-    /// The other side asked to be left alone for `after`.
+    /// The other side asked to be left alone for `after`, of one second to an hour.
     pub fn throttled(after: Duration, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self {
             kind: ErrorKind::Throttled { after },

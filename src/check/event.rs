@@ -3,7 +3,8 @@
 use super::Message;
 use crate::api::CheckState;
 
-/// An event about a Workload, for `kubectl describe`. Sent off the write path, bounded and paced as the runtime's own events are.
+/// An event about a Workload, for `kubectl describe`. Sent off the write path, bounded and paced as
+/// the runtime's own events are.
 ///
 /// ```
 /// use kueue_check::{CheckEvent, NoParameters, RequestBuilder, api::Workload};
@@ -27,7 +28,8 @@ pub struct CheckEvent {
 }
 
 impl CheckEvent {
-    /// Something that is as it should be. `reason` is one word in CamelCase; the note is cut at 1,024 characters.
+    /// Something that is as it should be. `reason` is one word in CamelCase; the note is cut at
+    /// 1,024 characters.
     pub fn normal(reason: &'static str, note: impl Into<Message>) -> Self {
         Self {
             warning: false,
@@ -97,7 +99,7 @@ pub struct StateChange<'a> {
 }
 
 impl<'a> StateChange<'a> {
-    /// The change, as [`state_change_event`](super::AdmissionCheckController::state_change_event) is told of it.
+    /// The change, as [`state_change_event`](super::Check::state_change_event) is told of it.
     pub fn new(
         admission_check: &'a str,
         from: &'a CheckState,

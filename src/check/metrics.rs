@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 /// Metrics of a check in the OpenMetrics text format, for
-/// [`metrics`](crate::AdmissionCheckController::metrics).
+/// [`metrics`](crate::Check::metrics).
 ///
 /// Label values are escaped, so text of others (a namespace, an error) can neither add a series nor
 /// make the text unreadable. Names of metrics and labels are the check author's; a character that

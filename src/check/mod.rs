@@ -1,9 +1,11 @@
 //! The API of a check author.
 //!
-//! A check is an [`AdmissionCheckController`], or a plain function ([`handler`](crate::handler)). It is given a [`CheckRequest`] and returns a [`Verdict`] or
-//! a [`CheckError`]; it writes nothing. Its [`Parameters`] are a custom resource, in which a [`Policy`] can be flattened.
+//! A check is an [`AdmissionCheckController`], or a plain function ([`handler`](crate::handler)).
+//! It is given a [`CheckRequest`] and returns a [`Verdict`] or a [`CheckError`]; it writes nothing.
+//! Its [`Parameters`] are a custom resource, in which a [`Policy`] can be flattened.
 
 mod background;
+pub(crate) mod builder;
 mod controller;
 mod duration;
 mod erased;
@@ -18,33 +20,41 @@ mod preview;
 mod request;
 mod reservation;
 mod scheduling;
+pub(crate) mod settings;
 mod updates;
 mod verdict;
 mod watches;
 
 pub use background::{BackgroundContext, WorkloadEvent};
-pub use controller::{
-    AdmissionCheckController, ControllerName, ControllerNameError, Inactive, ParametersProblem,
-};
-pub use duration::{HumanDuration, HumanDurationError};
-pub use erased::DynCheck;
+pub use builder::Check;
+pub use controller::{AdmissionCheckController, ControllerName, Inactive};
+pub use duration::HumanDuration;
 pub use error::{CheckError, ErrorKind};
 pub use event::{CheckEvent, StateChange};
 pub use family::{Family, FamilyRole};
-pub use message::{MESSAGE_LIMIT, Message};
+pub use message::Message;
 pub use metrics::{MetricFamily, MetricsText};
-pub use parameters::{NoParameters, Parameters, ParametersKind, Validation};
+pub use parameters::{NoParameters, Parameters, ParametersKind};
 pub use policy::{AfterAdmission, OnError, OnFailure, OnTimeout, PendingTimeout, Policy};
 pub use preview::Preview;
 pub use request::{CheckRequest, Request, RequestBuilder};
-pub use reservation::{ReleaseOutcome, ReleaseReason, Reservation, ReservationError};
-pub use scheduling::{ForbiddenChange, scheduling_directives_may_change};
-pub use updates::{
-    KeyConflict, MAX_TOLERATIONS, MAX_UPDATES, PodSetUpdateBuilder, PodSetUpdates,
-    PodSetUpdatesBuilder, PodSetUpdatesError,
-};
+pub use reservation::{ReleaseOutcome, ReleaseReason, Reservation};
+pub use updates::{PodSetUpdateBuilder, PodSetUpdates, PodSetUpdatesBuilder, PodSetUpdatesError};
 pub use verdict::Verdict;
-pub use watches::{Trigger, Watches};
+pub use watches::Trigger;
+
+// What errors, bounds and the simulator name, and authors do not.
+#[doc(hidden)]
+pub use {
+    controller::ControllerNameError,
+    duration::HumanDurationError,
+    erased::DynCheck,
+    message::MESSAGE_LIMIT,
+    parameters::Validation,
+    reservation::{ReservationError, Unimplemented},
+    scheduling::{ForbiddenChange, scheduling_directives_may_change},
+    updates::{KeyConflict, MAX_TOLERATIONS, MAX_UPDATES},
+};
 
 pub(crate) use erased::Lifetime;
 pub(crate) use family::{Families, Fate};

@@ -82,18 +82,8 @@ pub trait Parameters: Sized + Send + Sync + 'static {
     }
 }
 
-/// What a validation may return.
-///
-/// ```
-/// use kueue_check::Validation;
-///
-/// /// An error may be anything that can be printed.
-/// fn validate(most_pods: u32) -> Result<(), &'static str> {
-///     if most_pods > 0 { Ok(()) } else { Err("`most_pods` must be at least 1") }
-/// }
-///
-/// assert_eq!(validate(0).into_result(), Err("`most_pods` must be at least 1".to_owned()));
-/// ```
+/// What a validation may return: a `Result` with any error that can be printed.
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a validation returns a `Result` whose error says what is wrong, not `{Self}`",
     label = "not a `Result<(), E>` whose `E` can be printed"

@@ -22,7 +22,7 @@ use super::HumanDuration;
 /// ```
 ///
 /// and `#[derive(Parameters)]` finds the field named `policy`. A field that is absent leaves the choice to
-/// [`AdmissionCheckController::policy`](super::AdmissionCheckController::policy), and to the defaults named here where that has none either.
+/// [`Check::policy`](super::Check::policy), and to the defaults named here where that has none either.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Policy {

@@ -2,7 +2,8 @@
 
 use super::{Message, Verdict};
 
-/// What a check says to a person who asks with the command `explain`: see [`AdmissionCheckController::preview`](super::AdmissionCheckController::preview).
+/// What a check says to a person who asks with the command `explain`: see
+/// [`AdmissionCheckController::preview`](super::AdmissionCheckController::preview).
 ///
 /// ```
 /// use kueue_check::{Preview, Verdict};
@@ -31,14 +32,15 @@ impl Preview {
         Self(PreviewOutcome::Verdict(verdict))
     }
 
-    /// It cannot be asked without effects, or not by this process; `why`, and what to look at instead.
+    /// It cannot be asked without effects, or not by this process; `why`, and what to look at
+    /// instead.
     pub fn skipped(why: impl Into<Message>) -> Self {
         Self(PreviewOutcome::Skipped(why.into()))
     }
 
-    /// Nobody has said that to ask it has no effect.
+    /// It was not declared to be free of effects.
     pub(crate) fn has_side_effects() -> Self {
-        Self::skipped("this check does not say that asking it has no effect (`read_only`)")
+        Self::skipped("this check is not declared free of effects (`previewable`)")
     }
 
     /// What it would say; `None` if it was not asked.

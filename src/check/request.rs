@@ -13,7 +13,8 @@ use super::parameters::AnyParameters;
 use super::{CheckError, CheckEvent, Family, Reservation};
 use crate::api::{AdmissionCheckState, Quantity, ResourceFlavor, Workload};
 
-/// The question: may this Workload start? With everything that is known, and no way to change anything.
+/// The question: may this Workload start? With everything that is known, and no way to change
+/// anything.
 ///
 /// Cheap to clone. Dereferences to [`Request`], which is the same without the parameters' type.
 ///
@@ -47,7 +48,7 @@ pub struct CheckRequest<P> {
 /// use kueue_check::{Request, Verdict, admission_check};
 ///
 /// /// A function that wants everything takes the request itself.
-/// #[admission_check(controller = "example.com/patience", read_only)]
+/// #[admission_check(controller = "example.com/patience")]
 /// async fn patience(request: Request) -> Verdict {
 ///     if request.waited().as_secs() > 3600 {
 ///         return Verdict::ready(format!("{} has waited for an hour", request.workload()));
@@ -141,9 +142,11 @@ impl Request {
         self.0.now
     }
 
-    /// Which attempt of this check for this Workload it is: 1, and one more for each time that the check said Retry and Kueue queued the Workload again.
+    /// Which attempt of this check for this Workload it is: 1, and one more for each time that the
+    /// check said Retry and Kueue queued the Workload again.
     ///
-    /// Kueue counts (≥ 0.15; 1 before), and starts again from 1 when the Workload is evicted for another reason.
+    /// Kueue counts (≥ 0.15; 1 before), and starts again from 1 when the Workload is evicted for
+    /// another reason.
     pub fn attempt(&self) -> u32 {
         self.workload()
             .check(self.admission_check())
@@ -152,7 +155,8 @@ impl Request {
             .saturating_add(1)
     }
 
-    /// How many times the check has been asked about this reservation, this time included. Starts again from 1 in a new process.
+    /// How many times the check has been asked about this reservation, this time included. Starts
+    /// again from 1 in a new process.
     pub fn evaluation_count(&self) -> u32 {
         self.0.evaluation
     }
@@ -162,10 +166,11 @@ impl Request {
         self.reservation().held_for(self.now())
     }
 
-    /// What the job itself uses of `resource` right now: its accounted usage once it may run, else zero.
+    /// What the job itself uses of `resource` right now: its accounted usage once it may run, else
+    /// zero.
     ///
-    /// A check that looks at running jobs sees the job that it judges in its own figures. Leave this out before comparing, or the job is judged by its own
-    /// weight.
+    /// A check that looks at running jobs sees the job that it judges in its own figures. Leave
+    /// this out before comparing, or the job is judged by its own weight.
     pub fn own_usage(&self, resource: &str) -> Quantity {
         if self.workload().is_admitted() {
             self.workload().usage(resource)
@@ -189,7 +194,8 @@ impl Request {
         self.0.parameters_generation
     }
 
-    /// The whole Workload as the API server has it now, for a check that needs pod templates. One request.
+    /// The whole Workload as the API server has it now, for a check that needs pod templates. One
+    /// request.
     ///
     /// # Errors
     /// As any request: transient, or permanent when the Workload is gone.
@@ -197,13 +203,23 @@ impl Request {
         self.0.reader.read(self.workload()).await
     }
 
-    /// Tells people something about the Workload, as an event. It is sent when the check has answered, whatever it answers.
+    /// Tells people something about the Workload, as an event. It is sent when the check has
+    /// answered, whatever it answers.
     pub fn record_event(&self, note: CheckEvent) {
-        self.recorded_events().push(note);
+        self.events().push(note);
     }
 
-    /// What has been told so far, for tests.
-    pub fn recorded_events(&self) -> MutexGuard<'_, Vec<CheckEvent>> {
+    /// The events recorded so far, for tests.
+    pub fn recorded_events(&self) -> Vec<CheckEvent> {
+        self.events().clone()
+    }
+
+    /// Takes the recorded events, to send them.
+    pub(crate) fn take_events(&self) -> Vec<CheckEvent> {
+        std::mem::take(&mut *self.events())
+    }
+
+    fn events(&self) -> MutexGuard<'_, Vec<CheckEvent>> {
         self.0.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -305,7 +321,8 @@ pub struct RequestBuilder {
 }
 
 impl RequestBuilder {
-    /// A question of the AdmissionCheck `check` about `workload`. A Workload without quota counts as having got it in 1970.
+    /// A question of the AdmissionCheck `check` about `workload`. A Workload without quota counts
+    /// as having got it in 1970.
     pub fn new(workload: Workload, check: &str) -> Self {
         let reservation = Reservation::last_of(&workload, check);
         Self {

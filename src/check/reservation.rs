@@ -14,10 +14,12 @@ use crate::api::{Uid, Workload};
 
 /// One quota reservation of one Workload, as one admission check sees it. Cheap to clone.
 ///
-/// What a check starts for a Workload belongs to a reservation: when quota is lost and regained, the new reservation is another one, and
-/// [`release`](super::AdmissionCheckController::release) is called for the old one. Its text form is made to be kept with what was started, such as in a label
-/// or an idempotency key, and can be read back. It ends with the [key of the family](Self::family_key)
-/// where that is not the Workload's UID. Two reservations that differ only in that are equal.
+/// What a check starts for a Workload belongs to a reservation: when quota is lost and regained,
+/// the new reservation is another one, and [`release`](super::AdmissionCheckController::release) is
+/// called for the old one. Its text form is made to be kept with what was started, such as in a
+/// label or an idempotency key, and can be read back. It ends with the [key of the
+/// family](Self::family_key) where that is not the Workload's UID. Two reservations that differ
+/// only in that are equal.
 ///
 /// ```
 /// use kueue_check::Reservation;
@@ -80,7 +82,8 @@ impl Reservation {
             .in_family(workload.family_key())
     }
 
-    /// The reservation of the Workload `namespace/name` with `uid` that began at `since`, as the AdmissionCheck `check` sees it.
+    /// The reservation of the Workload `namespace/name` with `uid` that began at `since`, as the
+    /// AdmissionCheck `check` sees it.
     pub fn new(namespace: &str, name: &str, uid: Uid, check: &str, since: Timestamp) -> Self {
         Self(Arc::new(Parts {
             identity: Identity {
@@ -128,8 +131,8 @@ impl Reservation {
         self.0.identity.since
     }
 
-    /// Returns the key of the Workload's [`Family`](super::Family): the same for all Workloads of one
-    /// job. What is held for the job is held by this key.
+    /// Returns the key of the Workload's [`Family`](super::Family): the same for all Workloads of
+    /// one job. What is held for the job is held by this key.
     pub fn family_key(&self) -> &Uid {
         let Parts { identity, family } = &*self.0;
         family.as_ref().unwrap_or(&identity.uid)
@@ -262,10 +265,11 @@ pub enum ReleaseReason {
     Deactivated,
     /// The Workload is gone.
     Deleted,
-    /// The check no longer applies: the AdmissionCheck was deleted or given to another controller, or Kueue assigned flavors for which it is not required.
+    /// The check no longer applies: the AdmissionCheck was deleted or given to another controller,
+    /// or Kueue assigned flavors for which it is not required.
     CheckRemoved,
-    /// The AdmissionCheck's parameters are missing or wrong, and the check does not go on with the last good ones
-    /// ([`on_parameters_unavailable`](super::AdmissionCheckController::on_parameters_unavailable)).
+    /// The AdmissionCheck's parameters are missing or wrong, and the check does not go on with the
+    /// last good ones ([`on_parameters_unavailable`](super::Check::on_parameters_unavailable)).
     CheckInactive,
 }
 
@@ -309,8 +313,33 @@ impl ReleaseReason {
 pub enum ReleaseOutcome {
     /// Everything that was started for the reservation has been stopped.
     Done,
-    /// Stopping takes time: call again after the delay.
+    /// Stopping takes time: call again after the delay, of one second to an hour.
     RetryAfter(Duration),
-    /// This check never starts anything, so the runtime need not ask it again, nor find out why a reservation is over.
-    NeverAllocates,
+    /// What the default of [`release`](super::AdmissionCheckController::release) returns: this
+    /// check never holds anything, so the runtime need not ask it again, nor find out why a
+    /// reservation is over. Only the SDK makes it.
+    #[doc(hidden)]
+    NeverAllocates(Unimplemented),
+}
+
+/// Made by the SDK alone.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unimplemented(());
+
+impl ReleaseOutcome {
+    /// Of a check that holds nothing.
+    pub(crate) fn nothing() -> Self {
+        Self::NeverAllocates(Unimplemented(()))
+    }
+
+    /// Both of two releases: done when both are.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::RetryAfter(a), Self::RetryAfter(b)) => Self::RetryAfter(a.max(b)),
+            (Self::RetryAfter(delay), _) | (_, Self::RetryAfter(delay)) => Self::RetryAfter(delay),
+            (Self::Done, _) | (_, Self::Done) => Self::Done,
+            (Self::NeverAllocates(_), Self::NeverAllocates(_)) => Self::nothing(),
+        }
+    }
 }

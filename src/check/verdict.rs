@@ -76,6 +76,9 @@ impl VerdictKind {
     }
 }
 
+/// The shortest delay of a recheck.
+const SHORTEST_RECHECK: Duration = Duration::from_secs(1);
+
 impl Verdict {
     /// The job may start, as far as this check is concerned. Add what its pods need with [`with_updates`](Self::with_updates).
     ///
@@ -85,7 +88,7 @@ impl Verdict {
     }
 
     /// Not yet. The Workload waits and holds its quota; the check is asked again when something that it can see changes, when one of its
-    /// [`watches`](super::AdmissionCheckController::watches) wakes it, and after [`recheck_in`](Self::recheck_in).
+    /// [`watches`](super::Check::watches) wakes it, and after [`recheck_in`](Self::recheck_in).
     pub fn pending(message: impl Into<Message>) -> Self {
         Self::new(VerdictKind::Pending, message)
     }
@@ -137,8 +140,18 @@ impl Verdict {
     /// Asks again after `delay`, at the latest. Retry and Rejected end the reservation, so there is
     /// nothing to ask again about, and it is ignored, unless they are about the growth of an
     /// elastic job: see [`AfterAdmission`](super::AfterAdmission).
+    ///
+    /// A delay below one second is one second: the difference between two times can be zero, and
+    /// must not make a busy loop.
+    ///
+    /// ```
+    /// # use kueue_check::Verdict;
+    /// # use std::time::Duration;
+    /// let verdict = Verdict::pending("opens at 22:00").recheck_in(Duration::ZERO);
+    /// assert_eq!(verdict.recheck(), Some(Duration::from_secs(1)));
+    /// ```
     pub fn recheck_in(mut self, delay: Duration) -> Self {
-        self.recheck_in = Some(delay);
+        self.recheck_in = Some(delay.max(SHORTEST_RECHECK));
         self
     }
 

@@ -40,7 +40,8 @@ pub enum Trigger {
     AdmissionCheck(String),
     /// All.
     AllWorkloads,
-    /// None, but [`outstanding`](super::AdmissionCheckController::unreleased_reservations) is asked again: something may be left over.
+    /// None, but [`outstanding`](super::AdmissionCheckController::unreleased_reservations) is asked
+    /// again: something may be left over.
     UnreleasedReservations,
     /// None.
     Ignore,
@@ -61,22 +62,10 @@ impl Trigger {
     }
 }
 
-/// The sources of wake-ups of one check.
-///
-/// ```
-/// use k8s_openapi::api::core::v1::ConfigMap;
-/// use kueue_check::{Trigger, Watches};
-///
-/// let watches = Watches::none()
-///     .objects::<ConfigMap>(kube::runtime::watcher::Config::default().labels("example.com/licences"), |_| Trigger::AllWorkloads)
-///     .stream("hourly", futures::stream::pending());
-/// ```
-#[derive(Default)]
-#[must_use]
-pub struct Watches(pub(crate) Vec<WatchSource>);
-
-/// One source.
+/// A source of triggers of one check.
+#[derive(Clone)]
 pub(crate) struct WatchSource {
+    /// For diagnostics.
     pub(crate) name: String,
     pub(crate) start: Start,
 }
@@ -86,102 +75,76 @@ type StartWatch = Arc<
     dyn Fn(Client) -> BoxStream<'static, watcher::Result<watcher::Event<Trigger>>> + Send + Sync,
 >;
 
+#[derive(Clone)]
 pub(crate) enum Start {
     /// Objects in the cluster, as often as the watch has to be begun again.
     Objects {
         permission: Box<PolicyRule>,
         begin: StartWatch,
     },
-    /// A stream of the author's, as long as it lasts.
-    Stream(BoxStream<'static, Trigger>),
+    /// A stream of the author's, opened for each session.
+    Stream(Arc<dyn Fn() -> BoxStream<'static, Trigger> + Send + Sync>),
 }
 
-impl Watches {
-    /// No sources.
-    pub fn none() -> Self {
-        Self::default()
-    }
-
-    /// The objects of kind `K` in the whole cluster. `wake` says which Workloads a change or a deletion of one concerns. The generated ClusterRole lets the
-    /// check list and watch them.
-    pub fn objects<K>(
-        self,
+impl WatchSource {
+    /// Objects, each of which is mapped to a trigger when it changes.
+    pub(crate) fn objects<K>(
         config: watcher::Config,
-        wake: impl Fn(&K) -> Trigger + Send + Sync + 'static,
+        trigger: impl Fn(&K) -> Trigger + Send + Sync + 'static,
     ) -> Self
     where
         K: Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + 'static,
     {
-        self.add(config, Arc::new(wake), Api::all)
-    }
-
-    /// As [`objects`](Self::objects), for a check that keeps what it sees: `take` is given every event of the watch, also where a list begins
-    /// (`Init`: what is not named until `InitDone` is gone) and ends. It says which Workloads that concerns, except for `Init`.
-    pub fn events<K>(
-        mut self,
-        config: watcher::Config,
-        take: impl Fn(watcher::Event<K>) -> Trigger + Send + Sync + 'static,
-    ) -> Self
-    where
-        K: Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + 'static,
-    {
-        let take = Arc::new(take);
-        let begin = Arc::new(move |client| {
-            let take = Arc::clone(&take);
+        let trigger = Arc::new(trigger);
+        Self::watch::<K>(Arc::new(move |client| {
+            let trigger = Arc::clone(&trigger);
             watcher(Api::<K>::all(client), config.clone())
-                .flat_map(move |event| futures::stream::iter(taken(event, &*take)))
+                .map(move |event| event.map(|event| triggers(event, &*trigger)))
                 .boxed()
-        });
-        self.push::<K>(begin);
-        self
+        }))
     }
 
-    /// Adds a stream of the author's under a name for diagnostics. When it ends, it is over: the others go on. A panic in it ends the process.
-    pub fn stream(
-        mut self,
-        name: impl Into<String>,
-        wakes: impl Stream<Item = Trigger> + Send + 'static,
-    ) -> Self {
-        self.0.push(WatchSource {
-            name: name.into(),
-            start: Start::Stream(wakes.boxed()),
-        });
-        self
-    }
-
-    fn add<K>(
-        mut self,
+    /// All events of a watch of objects.
+    pub(crate) fn events<K>(
         config: watcher::Config,
-        wake: Arc<dyn Fn(&K) -> Trigger + Send + Sync>,
-        api: fn(Client) -> Api<K>,
+        handle: impl Fn(watcher::Event<K>) -> Trigger + Send + Sync + 'static,
     ) -> Self
     where
         K: Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + 'static,
     {
-        let begin = Arc::new(move |client| {
-            let wake = Arc::clone(&wake);
-            watcher(api(client), config.clone())
-                .map(move |event| event.map(|event| triggers(event, &*wake)))
+        let handle = Arc::new(handle);
+        Self::watch::<K>(Arc::new(move |client| {
+            let handle = Arc::clone(&handle);
+            watcher(Api::<K>::all(client), config.clone())
+                .flat_map(move |event| futures::stream::iter(taken(event, &*handle)))
                 .boxed()
-        });
-        self.push::<K>(begin);
-        self
+        }))
     }
 
-    fn push<K: Resource<DynamicType = ()>>(&mut self, begin: StartWatch) {
+    pub(crate) fn stream<S: Stream<Item = Trigger> + Send + 'static>(
+        name: impl Into<String>,
+        open: impl Fn() -> S + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            start: Start::Stream(Arc::new(move || open().boxed())),
+        }
+    }
+
+    fn watch<K: Resource<DynamicType = ()>>(begin: StartWatch) -> Self {
         let permission = PolicyRule {
             api_groups: Some(vec![K::group(&()).into_owned()]),
             resources: Some(vec![K::plural(&()).into_owned()]),
             verbs: vec!["list".into(), "watch".into()],
             ..PolicyRule::default()
         };
-        self.0.push(WatchSource {
+        Self {
             name: K::plural(&()).into_owned(),
             start: Start::Objects {
                 permission: Box::new(permission),
                 begin,
             },
-        });
+        }
     }
 }
 
@@ -198,7 +161,8 @@ fn triggers<K>(
     }
 }
 
-/// Events whose objects are what `take` made of them, and whose kinds are the same, for the watch's health. What vanished is known when a list ends.
+/// Events whose objects are what `take` made of them, and whose kinds are the same, for the watch's
+/// health. What vanished is known when a list ends.
 fn taken<K>(
     event: watcher::Result<watcher::Event<K>>,
     take: &(dyn Fn(watcher::Event<K>) -> Trigger + Send + Sync),
@@ -214,14 +178,6 @@ fn taken<K>(
         Ok(event @ Event::InitApply(_)) => vec![Ok(Event::InitApply(take(event)))],
         Ok(event @ Event::Apply(_)) => vec![Ok(Event::Apply(take(event)))],
         Ok(event @ Event::Delete(_)) => vec![Ok(Event::Delete(take(event)))],
-    }
-}
-
-impl fmt::Debug for Watches {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list()
-            .entries(self.0.iter().map(|source| &source.name))
-            .finish()
     }
 }
 
@@ -271,9 +227,9 @@ mod tests {
             *seen.lock().unwrap(),
             ["init", "listed", "done", "applied", "deleted"]
         );
-        let watches =
-            Watches::none().events::<ConfigMap>(watcher::Config::default(), |_| Trigger::Ignore);
-        let Start::Objects { permission, .. } = &watches.0[0].start else {
+        let watch =
+            WatchSource::events::<ConfigMap>(watcher::Config::default(), |_| Trigger::Ignore);
+        let Start::Objects { permission, .. } = &watch.start else {
             panic!("a watch of objects");
         };
         assert_eq!(permission.verbs, ["list", "watch"]);

@@ -35,11 +35,14 @@ fn controller(check: &DynCheck) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use k8s_openapi::api::rbac::v1::PolicyRule;
 
     use super::*;
     use crate::{
-        AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters, Verdict,
+        AdmissionCheckController, Check, CheckError, CheckRequest, ControllerName, NoParameters,
+        Verdict,
     };
 
     struct Open;
@@ -55,13 +58,13 @@ mod tests {
             Ok(Verdict::ready(""))
         }
 
-        fn namespace_permissions(&self) -> Vec<PolicyRule> {
-            vec![PolicyRule {
+        fn configure(self: &Arc<Self>, check: Check) -> Check {
+            check.namespace_permissions([PolicyRule {
                 api_groups: Some(vec![String::new()]),
                 resources: Some(vec!["configmaps".to_owned()]),
                 verbs: vec!["list".to_owned()],
                 ..PolicyRule::default()
-            }]
+            }])
         }
     }
 

@@ -67,7 +67,9 @@ use crate::check::{AdmissionCheckController, DynCheck};
 use crate::runtime::{BuildError, RunError};
 use arguments::{Cli, ExplainArguments, OutputFormat};
 
-pub use explain::{Explanation, Target, TargetError};
+#[doc(hidden)]
+pub use explain::TargetError;
+pub use explain::{Explanation, Target};
 
 /// What a command can fail with. Printed as it is, it says what to do.
 ///
@@ -501,7 +503,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::check::{CheckError, CheckRequest, ControllerName, NoParameters, Verdict};
+    use crate::check::{Check, CheckError, CheckRequest, ControllerName, NoParameters, Verdict};
 
     /// A check with a kind of its own, beside parameters.
     struct OwnKind;
@@ -517,19 +519,18 @@ mod tests {
             Ok(Verdict::ready(""))
         }
 
-        fn definitions(&self) -> Vec<CustomResourceDefinition> {
+        fn configure(self: &Arc<Self>, check: Check) -> Check {
             let mut definition = CustomResourceDefinition::default();
             definition.metadata.name = Some("entries.example.com".to_owned());
-            vec![definition]
-        }
-
-        fn namespace_permissions(&self) -> Vec<PolicyRule> {
-            vec![PolicyRule {
+            let rule = PolicyRule {
                 api_groups: Some(vec![String::new()]),
                 resources: Some(vec!["configmaps".to_owned()]),
                 verbs: vec!["create".to_owned()],
                 ..PolicyRule::default()
-            }]
+            };
+            check
+                .definitions([definition])
+                .namespace_permissions([rule])
         }
     }
 

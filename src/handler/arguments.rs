@@ -115,17 +115,7 @@ pub struct RequiresNothing;
 pub struct RequiresParameters<P>(PhantomData<P>);
 
 /// What two extractors need together.
-///
-/// ```
-/// use kueue_check::handler::{MergeRequirements, RequiresParameters, RequiresNothing};
-///
-/// /// Compiles if the two need `Joined` together.
-/// fn together<A: MergeRequirements<B, Joined = Joined>, B, Joined>() {}
-///
-/// struct Limit;
-/// together::<RequiresNothing, RequiresParameters<Limit>, RequiresParameters<Limit>>();
-/// together::<RequiresParameters<Limit>, RequiresParameters<Limit>, RequiresParameters<Limit>>();
-/// ```
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a check has one type of parameters, but this function takes two",
     note = "an AdmissionCheck refers to one parameters object: put everything into one type"
@@ -148,16 +138,7 @@ impl<P> MergeRequirements<RequiresParameters<P>> for RequiresParameters<P> {
 }
 
 /// What all arguments, as a nested list `(A, (B, ()))`, need together.
-///
-/// ```
-/// use kueue_check::api::Workload;
-/// use kueue_check::handler::{CollectRequirements, RequiresNothing, Now};
-///
-/// /// Compiles if the arguments need no parameters.
-/// fn without_parameters<Args: CollectRequirements<(), Requirements = RequiresNothing>>() {}
-///
-/// without_parameters::<(Workload, (Now, ()))>();
-/// ```
+#[doc(hidden)]
 pub trait CollectRequirements<S> {
     /// All of it.
     type Requirements;
@@ -176,16 +157,7 @@ where
 }
 
 /// The parameters that follow from what is needed.
-///
-/// ```
-/// use kueue_check::NoParameters;
-/// use kueue_check::handler::{RequiresNothing, ResolveRequirements};
-///
-/// /// Compiles if `Parameters` are what a check that needs this is given.
-/// fn given<Needed: ResolveRequirements<Parameters = Parameters>, Parameters>() {}
-///
-/// given::<RequiresNothing, NoParameters>();
-/// ```
+#[doc(hidden)]
 pub trait ResolveRequirements {
     /// Their type.
     type Parameters: Parameters;

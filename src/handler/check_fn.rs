@@ -1,131 +1,72 @@
-//! A function, its name and its state.
+//! Checks of functions, without the macro.
 
-use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::Handler;
-use crate::check::{
-    AdmissionCheckController, CheckError, CheckRequest, ControllerName, Preview, Verdict,
-};
+use crate::check::builder::call;
+use crate::check::{Check, CheckRequest, ControllerName, Parameters};
 
-/// A check made of a function, without the macro:
-///
-/// ```
-/// use kueue_check::handler::{State, check_fn};
-/// use kueue_check::{ControllerName, Verdict, api::Workload};
-///
-/// async fn quota(workload: Workload, State(limit): State<u32>) -> Verdict {
-///     let pods: u32 = workload.pod_sets().iter().map(|pod_set| pod_set.count()).sum();
-///     if pods <= limit { Verdict::ready("small enough") } else { Verdict::rejected(format!("{pods} pods, at most {limit}")) }
-/// }
-///
-/// let check = check_fn(ControllerName::from_static("example.com/small"), quota).with_state(100_u32);
-/// # let _: kueue_check::DynCheck = check.into();
-/// ```
-pub fn check_fn<F>(name: ControllerName, function: F) -> CheckFn<F, (), ()> {
-    CheckFn {
-        name,
-        function,
-        state: Arc::new(()),
-        read_only: false,
-        arguments: PhantomData,
-    }
-}
-
-/// A check made of a function: see [`check_fn`].
-///
-/// ```
-/// use kueue_check::handler::{Now, check_fn};
-/// use kueue_check::{AdmissionCheckController, ControllerName, NoParameters, RequestBuilder, Verdict, api::Workload};
-///
-/// async fn this_year(Now(now): Now) -> Verdict {
-///     let year = now.to_zoned(jiff::tz::TimeZone::UTC).year();
-///     if year == 2026 { Verdict::ready("it is 2026") } else { Verdict::rejected("too late") }
-/// }
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let workload = Workload::from_json(serde_json::json!({"metadata": {"namespace": "team-a", "name": "train", "uid": "1"}}))?;
-/// let check = check_fn(ControllerName::from_static("example.com/this-year"), this_year).without_state().read_only();
-/// let request = RequestBuilder::new(workload, "this-year").now("2026-11-21T09:00:00Z".parse()?).build(NoParameters);
-/// assert!(check.evaluate(request).await.is_ok_and(|verdict| verdict.is_ready()));
-/// # Ok(()) }
-/// ```
-pub struct CheckFn<F, Args, S> {
-    name: ControllerName,
-    function: F,
-    state: Arc<S>,
-    read_only: bool,
-    arguments: PhantomData<fn(Args)>,
-}
-
-impl<F> CheckFn<F, (), ()> {
-    /// Gives the function a state, for its [`State`](super::State) arguments.
-    pub fn with_state<Args, S>(self, state: S) -> CheckFn<F, Args, S>
+impl<P: Parameters> Check<P> {
+    /// A check named `name` of an async function without state. `#[admission_check]` does the same,
+    /// with errors that point at the argument.
+    ///
+    /// It is [previewable](Self::previewable), unless that is set to `false`.
+    ///
+    /// ```
+    /// use kueue_check::prelude::*;
+    ///
+    /// async fn small(workload: Workload) -> Verdict {
+    ///     let pods: u32 = workload.pod_sets().iter().map(PodSet::count).sum();
+    ///     if pods <= 100 { Verdict::ready("small enough") } else { Verdict::rejected("too large") }
+    /// }
+    ///
+    /// let check = Check::from_fn(ControllerName::from_static("example.com/small"), small);
+    /// ```
+    pub fn from_fn<F, Arguments>(name: ControllerName, function: F) -> Self
     where
-        F: Handler<Args, S>,
+        F: Handler<Arguments, (), Parameters = P>,
     {
-        CheckFn {
-            name: self.name,
-            function: self.function,
-            state: Arc::new(state),
-            read_only: self.read_only,
-            arguments: PhantomData,
-        }
+        Self::from_fn_with_state(name, (), function).previewable(true)
     }
 
-    /// Without a state.
-    pub fn without_state<Args>(self) -> CheckFn<F, Args, ()>
+    /// A check named `name` of an async function with a state, for its
+    /// [`State`](crate::handler::State) arguments.
+    ///
+    /// ```
+    /// use kueue_check::prelude::*;
+    ///
+    /// async fn small(workload: Workload, State(most): State<u32>) -> Verdict {
+    ///     let pods: u32 = workload.pod_sets().iter().map(PodSet::count).sum();
+    ///     if pods <= most { Verdict::ready("small enough") } else { Verdict::rejected("too large") }
+    /// }
+    ///
+    /// const NAME: ControllerName = ControllerName::from_static("example.com/small");
+    /// let check = Check::from_fn_with_state(NAME, 100, small);
+    /// ```
+    pub fn from_fn_with_state<F, Arguments, S>(name: ControllerName, state: S, function: F) -> Self
     where
-        F: Handler<Args, ()>,
+        F: Handler<Arguments, S, Parameters = P>,
+        S: Send + Sync + 'static,
     {
-        self.with_state(())
-    }
-}
-
-impl<F, Args, S> CheckFn<F, Args, S> {
-    /// Says that to ask the function has no effect, and that its answer does not depend on what the process remembers: so the command `explain` may ask it.
-    /// See [`AdmissionCheckController::preview`].
-    #[must_use]
-    pub fn read_only(mut self) -> Self {
-        self.read_only = true;
-        self
-    }
-}
-
-impl<F, Args, S> AdmissionCheckController for CheckFn<F, Args, S>
-where
-    F: Handler<Args, S>,
-    Args: 'static,
-    S: Send + Sync + 'static,
-{
-    type Parameters = F::Parameters;
-
-    fn controller_name(&self) -> ControllerName {
-        self.name.clone()
+        Self::from_shared_state(name, Arc::new(state), function)
     }
 
-    async fn evaluate(&self, request: CheckRequest<F::Parameters>) -> Result<Verdict, CheckError> {
-        self.function
-            .clone()
-            .call(request.request().clone(), Arc::clone(&self.state))
-            .await
-    }
-
-    async fn preview(&self, request: CheckRequest<F::Parameters>) -> Result<Preview, CheckError> {
-        if !self.read_only {
-            return Ok(Preview::has_side_effects());
-        }
-        self.evaluate(request).await.map(Preview::of)
-    }
-}
-
-impl<F, Args, S> fmt::Debug for CheckFn<F, Args, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CheckFn")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
+    /// What the macro calls.
+    #[doc(hidden)]
+    pub fn from_shared_state<F, Arguments, S>(
+        name: ControllerName,
+        state: Arc<S>,
+        function: F,
+    ) -> Self
+    where
+        F: Handler<Arguments, S, Parameters = P>,
+        S: Send + Sync + 'static,
+    {
+        let evaluate = call(move |request: CheckRequest<P>| {
+            let function = function.clone();
+            function.call(request.request().clone(), Arc::clone(&state))
+        });
+        Self::evaluating(name, evaluate)
     }
 }
 
@@ -134,7 +75,8 @@ mod tests {
     use super::*;
     use crate::api::Workload;
     use crate::check::{
-        DynCheck, ErrorKind, Parameters, ParametersKind, Request, RequestBuilder, Reservation,
+        AdmissionCheckController, DynCheck, ErrorKind, ParametersKind, Preview, Request,
+        RequestBuilder, Reservation, Verdict,
     };
     use crate::handler::{Attempt, FromRef, FullWorkload, Now, Params, State};
 
@@ -184,8 +126,7 @@ mod tests {
                 reservation.admission_check()
             ))
         }
-        let verdict = check_fn(NAME, check)
-            .with_state("state")
+        let verdict = Check::from_fn_with_state(NAME, "state", check)
             .evaluate(request().build(Limit(7)))
             .await
             .unwrap();
@@ -202,12 +143,11 @@ mod tests {
         }
         let kind = |check: DynCheck| check.parameters().kind.map(|kind| kind.to_string());
         assert_eq!(
-            kind(check_fn(NAME, with).without_state().into()),
+            kind(Check::from_fn(NAME, with).into()),
             Some("Limit.example.com".to_owned())
         );
-        assert_eq!(kind(check_fn(NAME, without).without_state().into()), None);
-        let error = check_fn(NAME, without)
-            .without_state()
+        assert_eq!(kind(Check::from_fn(NAME, without).into()), None);
+        let error = Check::from_fn(NAME, without)
             .evaluate(request().build(crate::NoParameters))
             .await
             .unwrap_err();
@@ -218,20 +158,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_function_is_previewed_only_if_it_says_that_it_may_be() {
+    async fn a_function_is_previewed_if_it_has_no_state_or_says_that_it_may_be() {
         async fn check() -> Verdict {
             Verdict::ready("asked")
         }
-        let ask = async |read_only: bool| {
-            let check = check_fn(NAME, check).without_state();
-            let check = if read_only { check.read_only() } else { check };
-            check
-                .preview(request().build(crate::NoParameters))
-                .await
-                .unwrap()
+        async fn with_state(_: State<u32>) -> Verdict {
+            Verdict::ready("asked")
+        }
+        let ask = async |check: Check| {
+            let request = request().build(crate::NoParameters);
+            check.preview(request).await.unwrap()
         };
-        assert_eq!(ask(false).await.verdict(), None);
-        assert_eq!(ask(true).await, Preview::of(Verdict::ready("asked")));
+        let asked = Preview::of(Verdict::ready("asked"));
+        let stateless = Check::from_fn(NAME, check);
+        assert_eq!(ask(stateless.clone()).await, asked);
+        assert_eq!(ask(stateless.previewable(false)).await.verdict(), None);
+        let stateful = Check::from_fn_with_state(NAME, 1, with_state);
+        assert_eq!(ask(stateful.clone()).await.verdict(), None);
+        assert_eq!(ask(stateful.previewable(true)).await, asked);
     }
 
     #[tokio::test]
@@ -239,8 +183,7 @@ mod tests {
         async fn check(_: FullWorkload) -> Verdict {
             panic!("called");
         }
-        let error = check_fn(NAME, check)
-            .without_state()
+        let error = Check::from_fn(NAME, check)
             .evaluate(request().build(crate::NoParameters))
             .await
             .unwrap_err();
@@ -269,10 +212,11 @@ mod tests {
         async fn check(State(name): State<Name>, State(limit): State<Bound>) -> Verdict {
             Verdict::ready(format!("{} {}", name.0, limit.0))
         }
-        let check = check_fn(NAME, check).with_state(App {
+        let app = App {
             name: "a",
             limit: 3,
-        });
+        };
+        let check = Check::from_fn_with_state(NAME, app, check);
         assert_eq!(
             check
                 .evaluate(request().build(crate::NoParameters))

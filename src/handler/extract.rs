@@ -17,12 +17,12 @@ use crate::check::{CheckError, Parameters, Request, Reservation};
 /// # #[derive(CustomResource, Parameters, serde::Serialize, serde::Deserialize, schemars::JsonSchema, Clone, Debug)]
 /// # #[kube(group = "example.com", version = "v1alpha1", kind = "Limit")]
 /// # struct LimitSpec { most: u32 }
-/// #[admission_check(controller = "example.com/limit", read_only)]
+/// #[admission_check(controller = "example.com/limit")]
 /// async fn limit(Params(limit): Params<Limit>, workload: Workload) -> Verdict {
 ///     let pods: u32 = workload.pod_sets().iter().map(PodSet::count).sum();
 ///     if pods <= limit.spec.most { Verdict::ready("small enough") } else { Verdict::rejected("too large") }
 /// }
-/// # let _: kueue_check::DynCheck = limit.into();
+/// # let _ = kueue_check::Check::new(limit);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Params<P>(pub Arc<P>);
@@ -31,7 +31,7 @@ pub struct Params<P>(pub Arc<P>);
 ///
 /// ```
 /// # use kueue_check::prelude::*;
-/// #[admission_check(controller = "example.com/weekdays", read_only)]
+/// #[admission_check(controller = "example.com/weekdays")]
 /// async fn weekdays(Now(now): Now) -> Verdict {
 ///     let weekday = now.to_zoned(jiff::tz::TimeZone::UTC).weekday();
 ///     if weekday.to_monday_zero_offset() < 5 {
@@ -62,23 +62,24 @@ pub struct Now(pub Timestamp);
 /// }
 ///
 /// let check = switch.with_state(Arc::new(AtomicBool::new(true)));
-/// # let _: kueue_check::DynCheck = check.into();
+/// # let _ = kueue_check::Check::new(check);
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct State<T>(pub T);
 
-/// Which attempt it is: 1, and one more each time that the check said Retry and Kueue queued the Workload again. See [`Request::attempt`].
+/// Which attempt it is: 1, and one more each time that the check said Retry and Kueue queued the
+/// Workload again. See [`Request::attempt`].
 ///
 /// ```
 /// # use kueue_check::prelude::*;
-/// #[admission_check(controller = "example.com/patient", read_only)]
+/// #[admission_check(controller = "example.com/patient")]
 /// async fn patient(Attempt(attempt): Attempt) -> Verdict {
 ///     if attempt > 3 {
 ///         return Verdict::ready("it has waited for its turn three times");
 ///     }
 ///     Verdict::retry_after(std::time::Duration::from_secs(60), format!("attempt {attempt} of 3"))
 /// }
-/// # let _: kueue_check::DynCheck = patient.into();
+/// # let _ = kueue_check::Check::new(patient);
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt(pub u32);
@@ -87,7 +88,7 @@ pub struct Attempt(pub u32);
 ///
 /// ```
 /// # use kueue_check::prelude::*;
-/// #[admission_check(controller = "example.com/signed-images", read_only)]
+/// #[admission_check(controller = "example.com/signed-images")]
 /// async fn signed_images(FullWorkload(workload): FullWorkload) -> Verdict {
 ///     let image = workload.pointer("/spec/podSets/0/template/spec/containers/0/image");
 ///     match image.and_then(serde_json::Value::as_str) {
@@ -95,7 +96,7 @@ pub struct Attempt(pub u32);
 ///         _ => Verdict::rejected("only images of registry.example.com may run"),
 ///     }
 /// }
-/// # let _: kueue_check::DynCheck = signed_images.into();
+/// # let _ = kueue_check::Check::new(signed_images);
 /// ```
 #[derive(Clone, Debug)]
 pub struct FullWorkload(pub serde_json::Value);
@@ -127,7 +128,7 @@ pub struct FullWorkload(pub serde_json::Value);
 /// }
 ///
 /// let check = licences.with_state(App { licences: Licences(3), team: "vision" });
-/// # let _: kueue_check::DynCheck = check.into();
+/// # let _ = kueue_check::Check::new(check);
 /// ```
 pub trait FromRef<S> {
     /// The part of `state`.

@@ -1,6 +1,7 @@
 //! Checks as plain async functions.
 //!
-//! A function whose arguments can each be taken from a request is a check. `#[admission_check]` gives it its name:
+//! A function whose arguments can each be taken from a request is a check. `#[admission_check]`
+//! gives it its name:
 //!
 //! ```
 //! use kueue_check::handler::Now;
@@ -15,7 +16,7 @@
 //!         _ => Verdict::ready("may start at any time"),
 //!     }
 //! }
-//! # let _: kueue_check::DynCheck = night_shift.into();
+//! # let _ = kueue_check::Check::new(night_shift);
 //! ```
 //!
 //! # Extractors
@@ -31,8 +32,10 @@
 //! | [`FullWorkload`] | the whole Workload as JSON: one request |
 //! | [`Request`](crate::Request) | all of it |
 //!
-//! Others are made by implementing [`FromCheckRequest`]. A function returns a [`Verdict`](crate::Verdict), or a `Result` of one with any error. What more a check can
-//! do (state of its own, cleanup, watches) is in [`AdmissionCheckController`](crate::AdmissionCheckController).
+//! Others are made by implementing [`FromCheckRequest`]. A function returns a
+//! [`Verdict`](crate::Verdict), or a `Result` of one with any error. What more a check can do
+//! (state of its own, cleanup, watches) is in
+//! [`AdmissionCheckController`](crate::AdmissionCheckController).
 
 mod arguments;
 mod check_fn;
@@ -42,5 +45,4 @@ pub use arguments::{
     CollectRequirements, FromCheckRequest, Handler, IntoVerdict, MergeRequirements,
     RequiresNothing, RequiresParameters, ResolveRequirements,
 };
-pub use check_fn::{CheckFn, check_fn};
 pub use extract::{Attempt, FromRef, FullWorkload, Now, Params, State};

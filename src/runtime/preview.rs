@@ -219,7 +219,7 @@ async fn run_watches(
     client: &Client,
     trouble: &Mutex<Option<String>>,
 ) -> Infallible {
-    let sources = check.watches().0.into_iter();
+    let sources = check.watches().into_iter();
     let watches = sources.filter_map(|source| match source.start {
         Start::Objects { begin, .. } => {
             Some(run_watch(source.name, begin(client.clone()), trouble))

@@ -12,9 +12,11 @@ use tower_service::Service;
 
 use crate::check::{CheckError, ErrorKind, Verdict};
 
-/// After a number of failures in a row nobody asks for a while; then one does, and if it is answered, all do.
+/// After a number of failures in a row nobody asks for a while; then one does, and if it is
+/// answered, all do.
 ///
-/// What counts is a transient or throttled error. The others learn at once that they have to wait, and until when.
+/// What counts is a transient or throttled error. The others learn at once that they have to wait,
+/// and until when.
 ///
 /// ```
 /// use std::time::Duration;
@@ -98,7 +100,8 @@ struct State {
 }
 
 impl State {
-    /// Whether one may ask at `now`; else for how long not. A try that never ends is not waited for longer than a pause.
+    /// Whether one may ask at `now`; else for how long not. A try that never ends is not waited for
+    /// longer than a pause.
     fn admit(&mut self, now: Instant, pause: Duration) -> Result<(), Duration> {
         let Some(until) = self.open_until else {
             return Ok(());

@@ -1,397 +1,185 @@
 //! Combinators: several checks as one.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{BoxFuture, join_all};
-use k8s_openapi::api::rbac::v1::PolicyRule;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use futures::future::join_all;
 
 use crate::api::{AdmissionCheck, PodSetUpdate};
+use crate::check::builder::{Calls, call};
+use crate::check::settings::{Rule, Settings};
 use crate::check::{
-    AdmissionCheckController, BackgroundContext, CheckError, CheckRequest, ControllerName,
-    Inactive, Parameters, ParametersProblem, PodSetUpdates, Preview, PreviewOutcome,
-    ReleaseOutcome, ReleaseReason, Reservation, Verdict, VerdictKind, Watches, WorkloadEvent,
+    Check, CheckError, CheckRequest, ControllerName, Inactive, Parameters, PodSetUpdates, Preview,
+    PreviewOutcome, ReleaseReason, Reservation, Verdict, VerdictKind,
 };
 
-/// A check that says what the strictest of its members says: Ready when all are. Their pod set updates are put together.
-///
-/// ```
-/// # use kueue_check::{AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters, RequestBuilder, Verdict, admission_check, api::Workload};
-/// # use kueue_check::service::all_of;
-/// # #[admission_check(controller = "example.com/window")] async fn window() -> Verdict { Verdict::ready("inside the window") }
-/// # #[admission_check(controller = "example.com/licence")] async fn licence() -> Verdict { Verdict::pending("waits for 3 licences") }
-/// # fn request(job: &str) -> CheckRequest<NoParameters> {
-/// #     let workload = serde_json::json!({"metadata": {"namespace": "team-a", "name": job, "uid": job}});
-/// #     RequestBuilder::new(Workload::from_json(workload).unwrap(), "check").build(NoParameters)
-/// # }
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), CheckError> {
-/// let check = all_of(ControllerName::from_static("example.com/window-and-licence")).member(window).member(licence);
-/// let verdict = check.evaluate(request("train")).await?;
-/// assert!(verdict.is_pending());
-/// assert_eq!(verdict.message(), "waits for 3 licences", "who is in the way says so");
-/// # Ok(()) }
-/// ```
-pub fn all_of<P: Parameters>(name: ControllerName) -> Combined<P> {
-    Combined {
-        name,
-        rule: Rule::All,
-        members: Vec::new(),
+impl<P: Parameters> Check<P> {
+    /// A check that is Ready when all its members are: its verdict is the strictest of theirs. The
+    /// pod set updates of all are put together.
+    ///
+    /// ```
+    /// # use kueue_check::prelude::*;
+    /// # use kueue_check::service::example::request;
+    /// # #[admission_check(controller = "example.com/window")] async fn window() -> Verdict { Verdict::ready("inside the window") }
+    /// # #[admission_check(controller = "example.com/licence")] async fn licence() -> Verdict { Verdict::pending("waits for 3 licences") }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), CheckError> {
+    /// const NAME: ControllerName = ControllerName::from_static("example.com/window-and-licence");
+    ///
+    /// let check = Check::all_of(NAME, [Check::new(window), Check::new(licence)]);
+    /// let verdict = check.evaluate(request("train")).await?;
+    /// assert!(verdict.is_pending());
+    /// assert_eq!(verdict.message(), "waits for 3 licences", "the reason it is not Ready");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// The result is a check, and so can be a member. The members' own names mean nothing. All are
+    /// activated, and all release. Their settings become those of the whole:
+    ///
+    /// | setting | of the whole |
+    /// | --- | --- |
+    /// | [`policy`](Self::policy) | each choice by the first member that makes one |
+    /// | [`timeout`](Self::timeout) | the longest; a member without one counts with 30 s |
+    /// | [`annotations`](Self::annotations), [`permissions`](Self::permissions), [`namespace_permissions`](Self::namespace_permissions), [`definitions`](Self::definitions), [`watches`](Self::watches), [`background`](Self::background), [`observe`](Self::observe), [`metrics`](Self::metrics) | those of all |
+    /// | [`state_change_event`](Self::state_change_event) | the first member's that has one |
+    /// | [`on_parameters_unavailable`](Self::on_parameters_unavailable) | the first message; with [`any_of`](Self::any_of) only if each has one |
+    /// | [`outlives_reservation`](Self::outlives_reservation), [`release_at_eviction`](Self::release_at_eviction) | if all say so |
+    /// | [`previewable`](Self::previewable) | if all are |
+    pub fn all_of(name: ControllerName, members: impl IntoIterator<Item = Self>) -> Self {
+        combined(name, Rule::All, members.into_iter().collect())
+    }
+
+    /// A check that is Ready when one of its members is: its verdict is the most lenient of theirs.
+    /// The pod set updates are those of the first that is Ready. For the rest, see
+    /// [`all_of`](Self::all_of).
+    ///
+    /// ```
+    /// # use kueue_check::prelude::*;
+    /// # use kueue_check::service::example::request;
+    /// # #[admission_check(controller = "example.com/night")] async fn night() -> Verdict { Verdict::pending("large jobs start at 22:00") }
+    /// # #[admission_check(controller = "example.com/urgent")] async fn urgent() -> Verdict { Verdict::pending("not labelled as urgent") }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), CheckError> {
+    /// const NAME: ControllerName = ControllerName::from_static("example.com/night-or-urgent");
+    ///
+    /// let check = Check::any_of(NAME, [Check::new(night), Check::new(urgent)]);
+    /// let verdict = check.evaluate(request("train")).await?;
+    /// assert!(verdict.is_pending());
+    /// assert_eq!(verdict.message(), "large jobs start at 22:00; not labelled as urgent");
+    /// # Ok(()) }
+    /// ```
+    pub fn any_of(name: ControllerName, members: impl IntoIterator<Item = Self>) -> Self {
+        combined(name, Rule::Any, members.into_iter().collect())
     }
 }
 
-/// A check that says what the most lenient of its members says: Ready when one is. The pod set updates are those of the first that is.
-///
-/// ```
-/// # use kueue_check::{AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters, RequestBuilder, Verdict, admission_check, api::Workload};
-/// # use kueue_check::service::any_of;
-/// # #[admission_check(controller = "example.com/night")] async fn night() -> Verdict { Verdict::pending("large jobs start at 22:00") }
-/// # #[admission_check(controller = "example.com/urgent")] async fn urgent() -> Verdict { Verdict::pending("not labelled as urgent") }
-/// # fn request(job: &str) -> CheckRequest<NoParameters> {
-/// #     let workload = serde_json::json!({"metadata": {"namespace": "team-a", "name": job, "uid": job}});
-/// #     RequestBuilder::new(Workload::from_json(workload).unwrap(), "check").build(NoParameters)
-/// # }
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), CheckError> {
-/// let check = any_of(ControllerName::from_static("example.com/night-or-urgent")).member(night).member(urgent);
-/// let verdict = check.evaluate(request("train")).await?;
-/// assert!(verdict.is_pending());
-/// assert_eq!(verdict.message(), "large jobs start at 22:00; not labelled as urgent", "any of them would do");
-/// # Ok(()) }
-/// ```
-pub fn any_of<P: Parameters>(name: ControllerName) -> Combined<P> {
-    Combined {
-        name,
-        rule: Rule::Any,
-        members: Vec::new(),
-    }
+fn combined<P: Parameters>(name: ControllerName, rule: Rule, members: Vec<Check<P>>) -> Check<P> {
+    let settings: Vec<Arc<Settings>> = members
+        .iter()
+        .map(|member| Arc::clone(&member.settings))
+        .collect();
+    let members: Arc<[Calls<P>]> = members.into_iter().map(|member| member.calls).collect();
+    let each = || Arc::clone(&members);
+    // Without `..`: each of the calls is shared out.
+    let calls = Calls {
+        evaluate: {
+            let members = each();
+            call(move |request: CheckRequest<P>| {
+                let all = join_all(
+                    members
+                        .iter()
+                        .map(|member| (member.evaluate)(request.clone())),
+                );
+                async move { combine(rule, all.await) }
+            })
+        },
+        preview: {
+            let members = each();
+            call(move |request: CheckRequest<P>| {
+                let all = join_all(
+                    members
+                        .iter()
+                        .map(|member| (member.preview)(request.clone())),
+                );
+                async move { combined_preview(rule, all.await) }
+            })
+        },
+        activate: {
+            let members = each();
+            call(move |(check, parameters): (AdmissionCheck, Arc<P>)| {
+                let members = Arc::clone(&members);
+                async move {
+                    if members.is_empty() {
+                        return Err(Inactive::new(
+                            "NoMembers",
+                            "the combined check has no members: give it some",
+                        ));
+                    }
+                    for member in members.iter() {
+                        (member.activate)((check.clone(), Arc::clone(&parameters))).await?;
+                    }
+                    Ok(())
+                }
+            })
+        },
+        release: {
+            let members = each();
+            call(move |(reservation, why): (Reservation, ReleaseReason)| {
+                let all = members
+                    .iter()
+                    .map(|member| (member.release)((reservation.clone(), why.clone())));
+                let all = join_all(all);
+                async move {
+                    let outcomes = all.await.into_iter().collect::<Result<Vec<_>, _>>()?;
+                    let nothing = crate::check::ReleaseOutcome::nothing();
+                    Ok(outcomes
+                        .into_iter()
+                        .fold(nothing, crate::check::ReleaseOutcome::and))
+                }
+            })
+        },
+        unreleased: {
+            let members = each();
+            call(move |()| {
+                let members = Arc::clone(&members);
+                async move {
+                    let mut all = Vec::new();
+                    for member in members.iter() {
+                        all.extend((member.unreleased)(()).await?);
+                    }
+                    all.sort_unstable();
+                    all.dedup();
+                    Ok(all)
+                }
+            })
+        },
+    };
+    let mut whole = Check::with_calls(name, calls);
+    whole.settings = Arc::new(Settings::merge(rule, &settings));
+    whole
 }
 
-/// Several checks with the same parameters as one. See [`all_of`] and [`any_of`].
-///
-/// The members' own names mean nothing. What is released is released by all of them. Their timeouts do not count; the runtime's does, for all together.
-///
-/// It is a check, and so can be a member:
-///
-/// ```
-/// # use kueue_check::{AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters, RequestBuilder, Verdict, admission_check, api::Workload};
-/// # use kueue_check::service::{Combined, all_of, any_of};
-/// # #[admission_check(controller = "example.com/urgent")] async fn urgent() -> Verdict { Verdict::rejected("not labelled as urgent") }
-/// # #[admission_check(controller = "example.com/night")] async fn night() -> Verdict { Verdict::ready("it is night") }
-/// # #[admission_check(controller = "example.com/cheap")] async fn cheap() -> Verdict { Verdict::ready("power is cheap") }
-/// # fn request(job: &str) -> CheckRequest<NoParameters> {
-/// #     let workload = serde_json::json!({"metadata": {"namespace": "team-a", "name": job, "uid": job}});
-/// #     RequestBuilder::new(Workload::from_json(workload).unwrap(), "check").build(NoParameters)
-/// # }
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), CheckError> {
-/// const NAME: ControllerName = ControllerName::from_static("example.com/urgent-or-cheap-night");
-///
-/// let cheap_night: Combined<NoParameters> = all_of(NAME).member(night).member(cheap);
-/// let verdict = any_of(NAME).member(urgent).member(cheap_night).evaluate(request("train")).await?;
-/// assert!(verdict.is_ready(), "what one rejects, another may allow");
-/// assert_eq!(verdict.message(), "it is night; power is cheap");
-/// # Ok(()) }
-/// ```
-pub struct Combined<P: Parameters> {
-    name: ControllerName,
+/// If all members have a preview.
+fn combined_preview(
     rule: Rule,
-    members: Vec<Box<dyn Member<P>>>,
+    previews: Vec<Result<Preview, CheckError>>,
+) -> Result<Preview, CheckError> {
+    let mut answers = Vec::new();
+    for preview in previews {
+        answers.push(match preview.map(|preview| preview.0) {
+            Ok(PreviewOutcome::Skipped(why)) => {
+                return Ok(Preview::skipped(format!("one of its members: {why}")));
+            }
+            Ok(PreviewOutcome::Verdict(verdict)) => Ok(verdict),
+            Err(error) => Err(error),
+        });
+    }
+    combine(rule, answers).map(Preview::of)
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rule {
-    All,
-    Any,
-}
-
-trait Member<P>: Send + Sync {
-    fn check(&self, request: CheckRequest<P>) -> BoxFuture<'_, Result<Verdict, CheckError>>;
-    fn preview(&self, request: CheckRequest<P>) -> BoxFuture<'_, Result<Preview, CheckError>>;
-    fn activate<'a>(
-        &'a self,
-        check: &'a AdmissionCheck,
-        parameters: &'a Arc<P>,
-    ) -> BoxFuture<'a, Result<(), Inactive>>;
-    fn release<'a>(
-        &'a self,
-        reservation: &'a Reservation,
-        why: ReleaseReason,
-    ) -> BoxFuture<'a, Result<ReleaseOutcome, CheckError>>;
-    fn outstanding(&self) -> BoxFuture<'_, Result<Vec<Reservation>, CheckError>>;
-    fn watches(&self) -> Watches;
-    fn observe(&self, seen: WorkloadEvent<'_>);
-    fn background(&self, context: BackgroundContext) -> BoxFuture<'_, ()>;
-    fn metrics(&self) -> String;
-    fn definitions(&self) -> Vec<CustomResourceDefinition>;
-    fn annotations(&self) -> Vec<String>;
-    fn outlives_reservation(&self) -> bool;
-    fn releases_at_eviction(&self) -> bool;
-    fn without_parameters(&self, problem: &ParametersProblem<'_>) -> Option<String>;
-    fn permissions(&self) -> Vec<PolicyRule>;
-    fn namespace_permissions(&self) -> Vec<PolicyRule>;
-}
-
-impl<C: AdmissionCheckController> Member<C::Parameters> for C {
-    fn check(
-        &self,
-        request: CheckRequest<C::Parameters>,
-    ) -> BoxFuture<'_, Result<Verdict, CheckError>> {
-        Box::pin(AdmissionCheckController::evaluate(self, request))
-    }
-
-    fn preview(
-        &self,
-        request: CheckRequest<C::Parameters>,
-    ) -> BoxFuture<'_, Result<Preview, CheckError>> {
-        Box::pin(AdmissionCheckController::preview(self, request))
-    }
-
-    fn activate<'a>(
-        &'a self,
-        check: &'a AdmissionCheck,
-        parameters: &'a Arc<C::Parameters>,
-    ) -> BoxFuture<'a, Result<(), Inactive>> {
-        Box::pin(AdmissionCheckController::activate(self, check, parameters))
-    }
-
-    fn release<'a>(
-        &'a self,
-        reservation: &'a Reservation,
-        why: ReleaseReason,
-    ) -> BoxFuture<'a, Result<ReleaseOutcome, CheckError>> {
-        Box::pin(AdmissionCheckController::release(self, reservation, why))
-    }
-
-    fn outstanding(&self) -> BoxFuture<'_, Result<Vec<Reservation>, CheckError>> {
-        Box::pin(AdmissionCheckController::unreleased_reservations(self))
-    }
-
-    fn watches(&self) -> Watches {
-        AdmissionCheckController::watches(self)
-    }
-
-    fn observe(&self, seen: WorkloadEvent<'_>) {
-        AdmissionCheckController::observe(self, seen);
-    }
-
-    fn background(&self, context: BackgroundContext) -> BoxFuture<'_, ()> {
-        Box::pin(AdmissionCheckController::background(self, context))
-    }
-
-    fn metrics(&self) -> String {
-        AdmissionCheckController::metrics(self)
-    }
-
-    fn definitions(&self) -> Vec<CustomResourceDefinition> {
-        AdmissionCheckController::definitions(self)
-    }
-
-    fn annotations(&self) -> Vec<String> {
-        AdmissionCheckController::annotations(self)
-    }
-
-    fn outlives_reservation(&self) -> bool {
-        AdmissionCheckController::outlives_reservation(self)
-    }
-
-    fn releases_at_eviction(&self) -> bool {
-        AdmissionCheckController::releases_at_eviction(self)
-    }
-
-    fn without_parameters(&self, problem: &ParametersProblem<'_>) -> Option<String> {
-        AdmissionCheckController::on_parameters_unavailable(self, problem)
-    }
-
-    fn permissions(&self) -> Vec<PolicyRule> {
-        AdmissionCheckController::permissions(self)
-    }
-
-    fn namespace_permissions(&self) -> Vec<PolicyRule> {
-        AdmissionCheckController::namespace_permissions(self)
-    }
-}
-
-impl<P: Parameters> Combined<P> {
-    /// Adds a member.
-    #[must_use]
-    pub fn member(mut self, check: impl AdmissionCheckController<Parameters = P>) -> Self {
-        self.members.push(Box::new(check));
-        self
-    }
-}
-
-impl<P: Parameters> AdmissionCheckController for Combined<P> {
-    type Parameters = P;
-
-    fn controller_name(&self) -> ControllerName {
-        self.name.clone()
-    }
-
-    async fn evaluate(&self, request: CheckRequest<P>) -> Result<Verdict, CheckError> {
-        let answers = join_all(
-            self.members
-                .iter()
-                .map(|member| member.check(request.clone())),
-        )
-        .await;
-        combine(self.rule, answers)
-    }
-
-    /// If all members can be asked.
-    async fn preview(&self, request: CheckRequest<P>) -> Result<Preview, CheckError> {
-        let previews = self
-            .members
-            .iter()
-            .map(|member| member.preview(request.clone()));
-        let mut answers = Vec::new();
-        for preview in join_all(previews).await {
-            answers.push(match preview.map(|preview| preview.0) {
-                Ok(PreviewOutcome::Skipped(why)) => {
-                    return Ok(Preview::skipped(format!("one of its members: {why}")));
-                }
-                Ok(PreviewOutcome::Verdict(verdict)) => Ok(verdict),
-                Err(error) => Err(error),
-            });
-        }
-        combine(self.rule, answers).map(Preview::of)
-    }
-
-    async fn activate(&self, check: &AdmissionCheck, parameters: &Arc<P>) -> Result<(), Inactive> {
-        if self.members.is_empty() {
-            return Err(Inactive::new(
-                "NoMembers",
-                "the combined check has no members: add some with `member`",
-            ));
-        }
-        for member in &self.members {
-            member.activate(check, parameters).await?;
-        }
-        Ok(())
-    }
-
-    async fn release(
-        &self,
-        reservation: &Reservation,
-        why: ReleaseReason,
-    ) -> Result<ReleaseOutcome, CheckError> {
-        let mut released = ReleaseOutcome::NeverAllocates;
-        for answer in join_all(
-            self.members
-                .iter()
-                .map(|member| member.release(reservation, why.clone())),
-        )
-        .await
-        {
-            released = match (released, answer?) {
-                (ReleaseOutcome::RetryAfter(a), ReleaseOutcome::RetryAfter(b)) => {
-                    ReleaseOutcome::RetryAfter(a.max(b))
-                }
-                (ReleaseOutcome::RetryAfter(delay), _) | (_, ReleaseOutcome::RetryAfter(delay)) => {
-                    ReleaseOutcome::RetryAfter(delay)
-                }
-                (ReleaseOutcome::Done, _) | (_, ReleaseOutcome::Done) => ReleaseOutcome::Done,
-                (ReleaseOutcome::NeverAllocates, ReleaseOutcome::NeverAllocates) => {
-                    ReleaseOutcome::NeverAllocates
-                }
-            };
-        }
-        Ok(released)
-    }
-
-    async fn unreleased_reservations(&self) -> Result<Vec<Reservation>, CheckError> {
-        let mut all = Vec::new();
-        for member in &self.members {
-            all.extend(member.outstanding().await?);
-        }
-        all.sort_unstable();
-        all.dedup();
-        Ok(all)
-    }
-
-    fn watches(&self) -> Watches {
-        Watches(
-            self.members
-                .iter()
-                .flat_map(|member| member.watches().0)
-                .collect(),
-        )
-    }
-
-    fn observe(&self, seen: WorkloadEvent<'_>) {
-        for member in &self.members {
-            member.observe(seen);
-        }
-    }
-
-    async fn background(&self, context: BackgroundContext) {
-        join_all(
-            self.members
-                .iter()
-                .map(|member| member.background(context.clone())),
-        )
-        .await;
-    }
-
-    fn metrics(&self) -> String {
-        self.members.iter().map(|member| member.metrics()).collect()
-    }
-
-    fn definitions(&self) -> Vec<CustomResourceDefinition> {
-        self.members
-            .iter()
-            .flat_map(|member| member.definitions())
-            .collect()
-    }
-
-    fn annotations(&self) -> Vec<String> {
-        self.members
-            .iter()
-            .flat_map(|member| member.annotations())
-            .collect()
-    }
-
-    /// All of them go on only if each does; of any, one is enough.
-    fn on_parameters_unavailable(&self, problem: &ParametersProblem<'_>) -> Option<String> {
-        let members = self.members.iter();
-        let mut said = members.map(|member| member.without_parameters(problem));
-        match self.rule {
-            Rule::All => said.find_map(std::convert::identity),
-            Rule::Any => said.reduce(Option::and).flatten(),
-        }
-    }
-
-    fn outlives_reservation(&self) -> bool {
-        self.members
-            .iter()
-            .all(|member| member.outlives_reservation())
-    }
-
-    fn releases_at_eviction(&self) -> bool {
-        self.members
-            .iter()
-            .all(|member| member.releases_at_eviction())
-    }
-
-    fn permissions(&self) -> Vec<PolicyRule> {
-        self.members
-            .iter()
-            .flat_map(|member| member.permissions())
-            .collect()
-    }
-
-    fn namespace_permissions(&self) -> Vec<PolicyRule> {
-        self.members
-            .iter()
-            .flat_map(|member| member.namespace_permissions())
-            .collect()
-    }
-}
-
-/// From lenient to strict. An error is no verdict: it stands between those that leave the state alone and those that change it, so that no Ready comes of it
-/// under `all_of`, and no Retry or Rejected under `any_of`.
+/// From lenient to strict. An error is no verdict: it stands between those that leave the state
+/// alone and those that change it, so that no Ready comes of it under `all_of`, and no Retry or
+/// Rejected under `any_of`.
 fn strictness(answer: &Result<Verdict, CheckError>) -> u8 {
     match answer {
         Ok(verdict) => match verdict.answer {
@@ -514,16 +302,6 @@ fn earlier(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
     [a, b].into_iter().flatten().min()
 }
 
-impl<P: Parameters> fmt::Debug for Combined<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Combined")
-            .field("name", &self.name)
-            .field("rule", &self.rule)
-            .field("members", &self.members.len())
-            .finish()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -603,51 +381,6 @@ mod tests {
             any(vec![Ok(Verdict::rejected("a")), Ok(Verdict::rejected("b"))]),
             "Rejected a; b"
         );
-    }
-
-    /// A check that goes on without parameters, or gives up with these words.
-    struct Needs(Option<&'static str>);
-
-    impl AdmissionCheckController for Needs {
-        type Parameters = crate::check::NoParameters;
-
-        fn controller_name(&self) -> ControllerName {
-            ControllerName::from_static("example.com/needs")
-        }
-
-        async fn evaluate(&self, _: CheckRequest<Self::Parameters>) -> Said {
-            ready("")
-        }
-
-        fn on_parameters_unavailable(&self, _: &ParametersProblem<'_>) -> Option<String> {
-            self.0.map(str::to_owned)
-        }
-    }
-
-    #[test]
-    fn all_go_on_without_parameters_only_if_each_does_and_any_if_one_does() {
-        // (members, what all say, what any say)
-        type Said = Option<&'static str>;
-        let table: [(&[Said], Said, Said); 4] = [
-            (&[], None, None),
-            (&[None, None], None, None),
-            (&[None, Some("no rules")], Some("no rules"), None),
-            (
-                &[Some("no rules"), Some("no limits")],
-                Some("no rules"),
-                Some("no limits"),
-            ),
-        ];
-        let problem = ParametersProblem::new("ParametersNotFound", "");
-        for (members, all, any) in table {
-            let name = ControllerName::from_static("example.com/combined");
-            for (combined, said) in [(all_of(name.clone()), all), (any_of(name), any)] {
-                let whole = members.iter();
-                let whole = whole.fold(combined, |whole, words| whole.member(Needs(*words)));
-                let told = AdmissionCheckController::on_parameters_unavailable(&whole, &problem);
-                assert_eq!(told.as_deref(), said);
-            }
-        }
     }
 
     #[test]

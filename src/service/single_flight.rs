@@ -33,7 +33,8 @@ use crate::check::{CheckError, ErrorKind, Message, Verdict};
 /// # Ok(()) }
 /// ```
 ///
-/// A failure is shared as well, for a second, so that an outage is not met by everybody one after another. Cheap to clone; clones share.
+/// A failure is shared as well, for a second, so that an outage is not met by everybody one after
+/// another. Cheap to clone; clones share.
 pub struct SingleFlight<K, V> {
     flights: Arc<Mutex<BTreeMap<K, Arc<Flight<V>>>>>,
     ttl: Duration,
@@ -65,7 +66,8 @@ impl<K, V> SingleFlight<K, V> {
 }
 
 impl<K: Ord + Clone, V: Clone> SingleFlight<K, V> {
-    /// The answer for `key`: the one that is kept, or the one that somebody is waiting for, or else that of `ask`.
+    /// The answer for `key`: the one that is kept, or the one that somebody is waiting for, or else
+    /// that of `ask`.
     ///
     /// # Errors
     /// As `ask`.
@@ -153,7 +155,7 @@ impl<K, V> fmt::Debug for SingleFlight<K, V> {
 ///
 /// ```
 /// # use kueue_check::{AdmissionCheckController, CheckError, CheckRequest, NoParameters, RequestBuilder, Verdict, admission_check, api::Workload};
-/// # use kueue_check::service::{SingleFlightLayer, layered};
+/// # use kueue_check::{Check, service::SingleFlightLayer};
 /// # use std::time::Duration;
 /// # fn request(job: &str) -> CheckRequest<NoParameters> {
 /// #     let workload = serde_json::json!({"metadata": {"namespace": "team-a", "name": job, "uid": job}});
@@ -167,7 +169,7 @@ impl<K, V> fmt::Debug for SingleFlight<K, V> {
 /// }
 ///
 /// let by_namespace = |request: &CheckRequest<NoParameters>| request.workload().namespace().to_owned();
-/// let check = layered(budget, SingleFlightLayer::new(Duration::from_secs(10), by_namespace));
+/// let check = Check::new(budget).layer(SingleFlightLayer::new(Duration::from_secs(10), by_namespace));
 /// check.evaluate(request("train")).await?;
 /// assert_eq!(check.evaluate(request("check")).await?.message(), "asked for team-a/train", "the answer is the namespace's");
 /// # Ok(()) }
@@ -199,7 +201,8 @@ impl<K, F: Clone, S> Layer<S> for SingleFlightLayer<K, F> {
     }
 }
 
-/// A service with a [`SingleFlightLayer`] around it. Everything that one layer is put around shares one set of answers.
+/// A service with a [`SingleFlightLayer`] around it. Everything that one layer is put around shares
+/// one set of answers.
 ///
 /// ```
 /// # use kueue_check::{CheckError, Verdict, service::SingleFlightLayer};

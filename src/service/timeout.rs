@@ -21,9 +21,9 @@ use crate::check::{CheckError, Verdict};
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
 /// use std::time::Duration;
-/// use kueue_check::service::{TimeoutLayer, layered};
+/// use kueue_check::{Check, service::TimeoutLayer};
 ///
-/// let check = layered(slow, TimeoutLayer::new(Duration::from_secs(5)));
+/// let check = Check::new(slow).layer(TimeoutLayer::new(Duration::from_secs(5)));
 /// let error = check.evaluate(request("train")).await.expect_err("it never answers");
 /// assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Transient, "no answer in 5s"));
 /// # }
@@ -51,7 +51,8 @@ impl<S> Layer<S> for TimeoutLayer {
     }
 }
 
-/// A service with a [`TimeoutLayer`] around it. What it asks may fail with any error that becomes a [`CheckError`].
+/// A service with a [`TimeoutLayer`] around it. What it asks may fail with any error that becomes a
+/// [`CheckError`].
 ///
 /// ```
 /// # use kueue_check::{ErrorKind, Verdict, service::TimeoutLayer};

@@ -1,6 +1,6 @@
 use kueue_check::prelude::*;
 
-#[admission_check(controller = "", timeout = "soon", annotations = "one", retries = 3, read_only = true)]
+#[admission_check(controller = "", timeout = "soon", annotations = "one", retries = 3, previewable = 1)]
 async fn check() -> Verdict {
     Verdict::ready("ok")
 }

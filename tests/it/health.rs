@@ -2,27 +2,28 @@
 
 use std::convert::Infallible;
 use std::future::pending;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream;
 use http::{Request, Response};
 use kube::Client;
 use kube::client::Body;
+use kueue_check::Clock;
 use kueue_check::prelude::*;
 use kueue_check::runtime::{LeaseConfig, LeaseTimes, Runtime, RuntimeBuilder};
-use kueue_check::{BackgroundContext, Clock};
 use kueue_check_sim::apiserver::ApiServer;
 use kueue_check_sim::definitions;
 use tokio::time::sleep;
 
 /// A check that may have a part that panics.
 #[derive(Default)]
-struct Check {
+struct Parts {
     stream: Option<&'static str>,
     background: Option<&'static str>,
 }
 
-impl AdmissionCheckController for Check {
+impl AdmissionCheckController for Parts {
     type Parameters = NoParameters;
 
     fn controller_name(&self) -> ControllerName {
@@ -33,17 +34,19 @@ impl AdmissionCheckController for Check {
         Ok(Verdict::ready("as always"))
     }
 
-    fn watches(&self) -> Watches {
+    fn configure(self: &Arc<Self>, check: Check) -> Check {
+        let words = self.background;
+        let check = check.background(move |_| async move {
+            if let Some(words) = words {
+                panic!("{words}");
+            }
+        });
         let Some(words) = self.stream else {
-            return Watches::none();
+            return check;
         };
-        Watches::none().stream("rates", stream::once(async move { panic!("{words}") }))
-    }
-
-    async fn background(&self, _: BackgroundContext) {
-        if let Some(words) = self.background {
-            panic!("{words}");
-        }
+        check.watches_stream("rates", move || {
+            stream::once(async move { panic!("{words}") })
+        })
     }
 }
 
@@ -61,7 +64,7 @@ fn silent() -> Client {
 }
 
 fn builder(client: Client) -> RuntimeBuilder {
-    Runtime::builder(client).check(Check::default())
+    Runtime::builder(client).check(Parts::default())
 }
 
 #[tokio::test(start_paused = true)]
@@ -122,16 +125,16 @@ async fn a_process_is_not_ready_before_it_knows_anything() {
 async fn what_panics_beside_the_questions_is_named() {
     for (check, said) in [
         (
-            Check {
+            Parts {
                 stream: Some("no rates for 2027"),
-                ..Check::default()
+                ..Parts::default()
             },
             ["the stream example.com/health/rates: ", "no rates for 2027"],
         ),
         (
-            Check {
+            Parts {
                 background: Some("out of paper"),
-                ..Check::default()
+                ..Parts::default()
             },
             [
                 "the background work of example.com/health: ",

@@ -14,8 +14,8 @@ use kube::Client;
 use kube::client::Body;
 use kueue_check::runtime::{LeaseConfig, LeaseTimes, Runtime};
 use kueue_check::{
-    AdmissionCheckController, BackgroundContext, CheckError, CheckRequest, Clock, ControllerName,
-    NoParameters, Verdict, WorkloadEvent,
+    AdmissionCheckController, BackgroundContext, Check, CheckError, CheckRequest, Clock,
+    ControllerName, NoParameters, Verdict, WorkloadEvent,
 };
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
@@ -356,6 +356,18 @@ impl AdmissionCheckController for Diary {
         Ok(Verdict::ready("ok"))
     }
 
+    fn configure(self: &Arc<Self>, check: Check) -> Check {
+        let (observer, worker) = (Self::clone(self), Self::clone(self));
+        check
+            .observe(move |event| observer.observe(event))
+            .background(move |context| worker.clone().work(context))
+            .metrics(|metrics| {
+                metrics.gauge("pages", "Pages").count(&[], 1);
+            })
+    }
+}
+
+impl Diary {
     fn observe(&self, seen: WorkloadEvent<'_>) {
         self.note(match seen {
             WorkloadEvent::Applied(workload, _) => {
@@ -370,16 +382,12 @@ impl AdmissionCheckController for Diary {
         );
     }
 
-    async fn background(&self, mut context: BackgroundContext) {
+    async fn work(self, mut context: BackgroundContext) {
         self.note(format!("begun, acting {}", context.is_leader()));
         while !context.is_leader() {
             context.leadership_changed().await;
         }
         self.note("acting");
-    }
-
-    fn metrics(&self) -> String {
-        "# TYPE pages gauge\npages 1\n".to_owned()
     }
 }
 

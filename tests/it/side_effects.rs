@@ -7,9 +7,9 @@ use std::time::Duration;
 use futures::stream;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::watcher::{Config, Event};
+use kueue_check::CheckEvent;
 use kueue_check::api::CheckState;
 use kueue_check::prelude::*;
-use kueue_check::{CheckEvent, ParametersProblem, StateChange};
 use kueue_check_sim::apiserver::Resource;
 use kueue_check_sim::simulation::CheckContext;
 use kueue_check_sim::{Cluster, Job, Simulation};
@@ -107,16 +107,19 @@ impl AdmissionCheckController for Starter {
         Ok(self.ledger.0.lock().unwrap().outstanding.clone())
     }
 
-    fn watches(&self) -> Watches {
+    fn configure(self: &Arc<Self>, check: Check<Order>) -> Check<Order> {
         let there = Arc::clone(&self.there);
         let listed: Mutex<BTreeSet<String>> = Mutex::default();
         let name = |object: &ConfigMap| object.metadata.name.clone().unwrap_or_default();
-        let minutes = stream::unfold((), |()| async {
-            tokio::time::sleep(Duration::from_secs(60)).await;
-            Some((Trigger::UnreleasedReservations, ()))
-        });
-        Watches::none()
-            .events::<ConfigMap>(Config::default().labels("delivery=true"), move |event| {
+        let minutes = || {
+            stream::unfold((), |()| async {
+                tokio::time::sleep(Duration::from_secs(60)).await;
+                Some((Trigger::UnreleasedReservations, ()))
+            })
+        };
+        let goes_on = self.goes_on;
+        check
+            .watches_events::<ConfigMap>(Config::default().labels("delivery=true"), move |event| {
                 let mut there = there.lock().unwrap();
                 match event {
                     Event::Init => listed.lock().unwrap().clear(),
@@ -134,16 +137,14 @@ impl AdmissionCheckController for Starter {
                 }
                 Trigger::AllWorkloads
             })
-            .stream("minutes", minutes)
-    }
-
-    fn on_parameters_unavailable(&self, problem: &ParametersProblem<'_>) -> Option<String> {
-        (!self.goes_on).then(|| format!("no order: {}", problem.reason))
-    }
-
-    fn state_change_event(&self, change: &StateChange<'_>) -> CheckEvent {
-        let note = format!("{} became {}", change.from, change.to);
-        CheckEvent::normal("OrderChanged", note).action("Ordering")
+            .watches_stream("minutes", minutes)
+            .on_parameters_unavailable(move |problem| {
+                (!goes_on).then(|| format!("no order: {}", problem.reason()))
+            })
+            .state_change_event(|change| {
+                let note = format!("{} became {}", change.from, change.to);
+                CheckEvent::normal("OrderChanged", note).action("Ordering")
+            })
     }
 }
 

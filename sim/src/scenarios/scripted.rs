@@ -1,10 +1,11 @@
 //! A check that follows a script.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kueue_check::{
-    AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters, Policy,
-    Request, Verdict,
+    AdmissionCheckController, Check, CheckError, CheckRequest, ControllerName, NoParameters,
+    Policy, Request, Verdict,
 };
 
 type Decide = dyn Fn(&Request) -> Result<Verdict, CheckError> + Send + Sync;
@@ -92,7 +93,7 @@ impl AdmissionCheckController for Scripted {
         verdict
     }
 
-    fn policy(&self) -> Policy {
-        self.policy.clone()
+    fn configure(self: &Arc<Self>, check: Check) -> Check {
+        check.policy(self.policy.clone())
     }
 }

@@ -220,7 +220,7 @@ impl Simulation {
     ) -> Self {
         self.checks.push(CheckUnderTest {
             name: name.to_owned(),
-            make: Arc::new(move |tools, answers| DynCheck::new(answers.wrap(make(tools)))),
+            make: Arc::new(move |tools, answers| answers.wrap(make(tools))),
             parameters: None,
         });
         self

@@ -2,18 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::rbac::v1::PolicyRule;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kueue_check::api::AdmissionCheck;
 use kueue_check::{
-    AdmissionCheckController, BackgroundContext, CheckError, CheckEvent, CheckRequest, Clock,
-    ControllerName, Inactive, ParametersProblem, Policy, ReleaseOutcome, ReleaseReason,
-    Reservation, StateChange, Verdict, Watches, WorkloadEvent,
+    AdmissionCheckController, Check, CheckError, CheckRequest, Clock, ControllerName, DynCheck,
+    Inactive, Parameters, Preview, ReleaseOutcome, ReleaseReason, Reservation, Verdict,
 };
 
 use crate::explore::Injector;
@@ -214,17 +209,21 @@ impl VerdictLog {
     }
 
     /// `check`, with its verdicts written down here.
-    pub(super) fn wrap<C: AdmissionCheckController>(&self, check: C) -> RecordingCheck<C> {
+    pub(super) fn wrap<P: Parameters>(
+        &self,
+        check: impl AdmissionCheckController<Parameters = P>,
+    ) -> DynCheck {
+        let check = DynCheck::new(RecordingCheck {
+            check: Check::new(check),
+            answers: self.clone(),
+        });
         let after = check.policy().after_admission.unwrap_or_default();
         let traits = Traits {
             evictions: after.max_evictions_per_hour.unwrap_or(EVICTIONS),
             outlives: check.outlives_reservation(),
         };
         lock(&self.traits).insert(check.controller_name().to_string(), traits);
-        RecordingCheck {
-            check,
-            answers: self.clone(),
-        }
+        check
     }
 
     fn begin(&self, kind: CallKind, check: &str, reservation: Option<&Reservation>) -> Running {
@@ -278,19 +277,19 @@ impl Drop for Running {
 }
 
 /// A check whose verdicts are written down.
-pub(super) struct RecordingCheck<C> {
-    check: C,
+struct RecordingCheck<P> {
+    check: Check<P>,
     answers: VerdictLog,
 }
 
-impl<C: AdmissionCheckController> AdmissionCheckController for RecordingCheck<C> {
-    type Parameters = C::Parameters;
+impl<P: Parameters> AdmissionCheckController for RecordingCheck<P> {
+    type Parameters = P;
 
     fn controller_name(&self) -> ControllerName {
         self.check.controller_name()
     }
 
-    async fn evaluate(&self, request: CheckRequest<C::Parameters>) -> Result<Verdict, CheckError> {
+    async fn evaluate(&self, request: CheckRequest<P>) -> Result<Verdict, CheckError> {
         let reservation = request.reservation().clone();
         let name = reservation.admission_check();
         let _running = self
@@ -308,11 +307,11 @@ impl<C: AdmissionCheckController> AdmissionCheckController for RecordingCheck<C>
         verdict
     }
 
-    async fn activate(
-        &self,
-        check: &AdmissionCheck,
-        parameters: &Arc<C::Parameters>,
-    ) -> Result<(), Inactive> {
+    async fn preview(&self, request: CheckRequest<P>) -> Result<Preview, CheckError> {
+        self.check.preview(request).await
+    }
+
+    async fn activate(&self, check: &AdmissionCheck, parameters: &Arc<P>) -> Result<(), Inactive> {
         let _running = self.answers.begin(CallKind::Activate, check.name(), None);
         let activated = self.check.activate(check, parameters).await;
         self.answers.awake().await;
@@ -333,65 +332,11 @@ impl<C: AdmissionCheckController> AdmissionCheckController for RecordingCheck<C>
         released
     }
 
-    fn unreleased_reservations(
-        &self,
-    ) -> impl Future<Output = Result<Vec<Reservation>, CheckError>> + Send {
-        self.check.unreleased_reservations()
+    async fn unreleased_reservations(&self) -> Result<Vec<Reservation>, CheckError> {
+        self.check.unreleased_reservations().await
     }
 
-    fn watches(&self) -> Watches {
-        self.check.watches()
-    }
-
-    fn observe(&self, seen: WorkloadEvent<'_>) {
-        self.check.observe(seen);
-    }
-
-    async fn background(&self, context: BackgroundContext) {
-        self.check.background(context).await;
-    }
-
-    fn metrics(&self) -> String {
-        self.check.metrics()
-    }
-
-    fn definitions(&self) -> Vec<CustomResourceDefinition> {
-        self.check.definitions()
-    }
-
-    fn policy(&self) -> Policy {
-        self.check.policy()
-    }
-
-    fn annotations(&self) -> Vec<String> {
-        self.check.annotations()
-    }
-
-    fn timeout(&self) -> Option<Duration> {
-        self.check.timeout()
-    }
-
-    fn outlives_reservation(&self) -> bool {
-        self.check.outlives_reservation()
-    }
-
-    fn releases_at_eviction(&self) -> bool {
-        self.check.releases_at_eviction()
-    }
-
-    fn on_parameters_unavailable(&self, problem: &ParametersProblem<'_>) -> Option<String> {
-        self.check.on_parameters_unavailable(problem)
-    }
-
-    fn state_change_event(&self, change: &StateChange<'_>) -> CheckEvent {
-        self.check.state_change_event(change)
-    }
-
-    fn permissions(&self) -> Vec<PolicyRule> {
-        self.check.permissions()
-    }
-
-    fn namespace_permissions(&self) -> Vec<PolicyRule> {
-        self.check.namespace_permissions()
+    fn configure(self: &Arc<Self>, check: Check<P>) -> Check<P> {
+        check.configured_as(&self.check)
     }
 }

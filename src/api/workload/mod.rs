@@ -349,7 +349,7 @@ impl Workload {
     }
 
     /// The Workload's annotation `key`. Only annotations that the check has named are kept: see
-    /// [`AdmissionCheckController::annotations`](crate::AdmissionCheckController::annotations).
+    /// [`Check::annotations`](crate::Check::annotations).
     pub fn annotation(&self, key: &str) -> Option<&str> {
         find(&self.0.annotations, key)
     }

@@ -13,7 +13,7 @@ use crate::check::{Family, FamilyRole};
 /// ```
 /// # use kueue_check::{App, Verdict, admission_check};
 /// # use kueue_check_sim::{Cluster, Job, Simulation};
-/// # #[admission_check(controller = "example.com/window", read_only)] async fn window() -> Verdict { Verdict::pending("jobs start at 22:00") }
+/// # #[admission_check(controller = "example.com/window")] async fn window() -> Verdict { Verdict::pending("jobs start at 22:00") }
 /// # async fn example(cluster: &Cluster) -> Result<(), Box<dyn std::error::Error>> {
 /// # let (client, clock) = (cluster.server().client(), cluster.clock());
 /// let app = App::new().check(window);

@@ -378,7 +378,7 @@ impl Core {
             label: match &result {
                 Ok(ReleaseOutcome::Done) => "done",
                 Ok(ReleaseOutcome::RetryAfter(_)) => "later",
-                Ok(ReleaseOutcome::NeverAllocates) => "nothing",
+                Ok(ReleaseOutcome::NeverAllocates(_)) => "nothing",
                 Err(error) => error.as_str(),
             },
             error: result.as_ref().err().map(ToString::to_string),
@@ -388,7 +388,7 @@ impl Core {
             Ok(ReleaseOutcome::Done) => {
                 self.release_done(key, reservation);
             }
-            Ok(ReleaseOutcome::NeverAllocates) => {
+            Ok(ReleaseOutcome::NeverAllocates(_)) => {
                 if let Some(controller) = self.workloads.key(key).map(KeyState::controller) {
                     self.work.never_allocate.insert(controller);
                 }

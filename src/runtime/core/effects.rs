@@ -24,7 +24,7 @@ pub(crate) enum Effect {
     Report(Report),
 }
 
-/// What happened to a Workload, for [`observe`](crate::AdmissionCheckController::observe).
+/// What happened to a Workload, for [`observe`](crate::Check::observe).
 #[derive(Clone, Debug)]
 pub(crate) enum Shown {
     ListStarted,

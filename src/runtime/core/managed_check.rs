@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::after_admission::AfterAdmission;
 use crate::api::{AdmissionCheck, Uid};
-use crate::check::{DecodedParameters, Message, ParametersProblem, Policy, ResolvedPolicy};
+use crate::check::{DecodedParameters, Inactive, Message, Policy, ResolvedPolicy};
 use crate::runtime::activation::{active, after_admission};
 use crate::runtime::informers::Revision;
 use crate::runtime::writer::{ConditionPatch, field_manager};
@@ -49,8 +49,8 @@ impl Problem {
     }
 
     /// As a check author gets it.
-    pub(super) fn public(&self) -> ParametersProblem<'_> {
-        ParametersProblem::new(&self.reason, self.message.as_str())
+    pub(super) fn public(&self) -> Inactive {
+        Inactive::new(&self.reason, self.message.clone())
     }
 }
 

@@ -86,8 +86,10 @@ pub(super) struct Settings {
 /// #   type Parameters = NoParameters;
 /// #   fn controller_name(&self) -> ControllerName { const { ControllerName::from_static("example.com/rates") } }
 /// #   async fn evaluate(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> { Ok(Verdict::ready("")) }
-///     fn watches(&self) -> Watches {
-///         Watches::none().stream("daily", futures::stream::once(async { panic!("there are no rates for 2027") }))
+///     fn configure(self: &std::sync::Arc<Self>, check: Check) -> Check {
+///         check.watches_stream("daily", || {
+///             futures::stream::once(async { panic!("there are no rates for 2027") })
+///         })
 ///     }
 ///     // ...
 /// }

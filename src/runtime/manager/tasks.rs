@@ -97,7 +97,7 @@ impl Tools {
             .build_any(task.parameters);
         let (outcome, label) = evaluate(&check, request.clone(), limit).await;
         let took = started.elapsed();
-        let mut events = std::mem::take(&mut *request.recorded_events());
+        let mut events = request.take_events();
         let outcome = match outcome {
             Outcome::Verdict(verdict) => {
                 let about = About {

@@ -120,7 +120,7 @@ impl Session {
 
     fn start_author_watches(&mut self, check: usize) {
         let controller = self.core.controllers[check].name.clone();
-        for source in self.core.controllers[check].check.watches().0 {
+        for source in self.core.controllers[check].check.watches() {
             let name = format!("{controller}/{}", source.name);
             match source.start {
                 Start::Objects { begin, .. } => {
@@ -130,7 +130,8 @@ impl Session {
                         check,
                     });
                 }
-                Start::Stream(mut triggers) => {
+                Start::Stream(open) => {
+                    let mut triggers = open();
                     let to = self.incoming.0.clone();
                     let called = format!("the stream {name}");
                     self.spawn_named(called, async move {

@@ -34,12 +34,11 @@
 use std::time::Duration;
 {% endif %}
 {%- if cleanup %}
-use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::Client;
 {%- endif %}
 use kueue_check::prelude::*;
 {%- if source != "none" %}
-use kueue_check::service::{CircuitBreakerLayer, layered};
+use kueue_check::service::CircuitBreakerLayer;
 {%- endif %}
 {% if cleanup %}
 use crate::bookings::Bookings;
@@ -91,7 +90,7 @@ may_start
 {%- endif -%}
 {%- endcapture %}
 {%- if source != "none" %}
-    layered({{ made }}, CircuitBreakerLayer::new(FAILURES, PAUSE))
+    Check::new({{ made }}).layer(CircuitBreakerLayer::new(FAILURES, PAUSE))
 {%- else %}
     {{ made }}
 {%- endif %}
@@ -135,8 +134,8 @@ impl AdmissionCheckController for MayStart {
         self.bookings.all().await
     }
 
-    fn namespace_permissions(&self) -> Vec<PolicyRule> {
-        Bookings::permissions()
+    fn configure(self: &std::sync::Arc<Self>, check: Check<Self::Parameters>) -> Check<Self::Parameters> {
+        check.namespace_permissions(Bookings::permissions())
     }
 }
 {%- else %}

@@ -7,8 +7,9 @@ use std::time::Duration;
 use kube::CustomResource;
 use kueue_check::api::AdmissionCheck;
 use kueue_check::{
-    AdmissionCheckController, CheckError, CheckRequest, ControllerName, HumanDuration, Inactive,
-    Parameters, Policy, ReleaseOutcome, ReleaseReason, Reservation, Trigger, Verdict, Watches,
+    AdmissionCheckController, Check, CheckError, CheckRequest, ControllerName, HumanDuration,
+    Inactive, NoParameters, Parameters, Policy, ReleaseOutcome, ReleaseReason, Reservation,
+    Trigger, Verdict,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -63,7 +64,7 @@ struct Inner {
     activation: Mutex<Result<(), Inactive>>,
     wakes: broadcast::Sender<Trigger>,
     outlives: bool,
-    policy: Mutex<Policy>,
+    policy: Policy,
 }
 
 /// One question.
@@ -84,15 +85,20 @@ pub(crate) enum Releasing {
 
 impl Scripted {
     pub(crate) fn new(name: &str) -> Self {
-        Self::with(name, false)
+        Self::with(name, false, Policy::default())
     }
 
     /// One whose Ready holds for the next reservation too.
     pub(crate) fn outliving(name: &str) -> Self {
-        Self::with(name, true)
+        Self::with(name, true, Policy::default())
     }
 
-    fn with(name: &str, outlives: bool) -> Self {
+    /// One with this policy.
+    pub(crate) fn with_policy(name: &str, policy: Policy) -> Self {
+        Self::with(name, false, policy)
+    }
+
+    fn with(name: &str, outlives: bool, policy: Policy) -> Self {
         Self(Arc::new(Inner {
             name: name.to_owned(),
             answer: Mutex::new(Arc::new(|_| Ok(Verdict::ready("ok")))),
@@ -104,7 +110,7 @@ impl Scripted {
             activation: Mutex::new(Ok(())),
             wakes: broadcast::channel(16).0,
             outlives,
-            policy: Mutex::default(),
+            policy,
         }))
     }
 
@@ -159,10 +165,6 @@ impl Scripted {
         *self.0.activation.lock().unwrap() = activation;
     }
 
-    pub(crate) fn policy_is(&self, policy: Policy) {
-        *self.0.policy.lock().unwrap() = policy;
-    }
-
     pub(crate) fn wake(&self, wake: Trigger) {
         let _ = self.0.wakes.send(wake);
     }
@@ -211,13 +213,14 @@ impl AdmissionCheckController for Scripted {
             .released
             .lock()
             .unwrap()
-            .push((reservation.clone(), why));
-        match *self.0.releasing.lock().unwrap() {
+            .push((reservation.clone(), why.clone()));
+        let releasing = *self.0.releasing.lock().unwrap();
+        match releasing {
             Releasing::Done => {
                 self.0.started.lock().unwrap().remove(reservation);
                 Ok(ReleaseOutcome::Done)
             }
-            Releasing::Nothing => Ok(ReleaseOutcome::NeverAllocates),
+            Releasing::Nothing => HoldsNothing.release(reservation, why).await,
             Releasing::Fails => Err(CheckError::transient("the licence server does not answer")),
         }
     }
@@ -226,20 +229,35 @@ impl AdmissionCheckController for Scripted {
         Ok(self.started())
     }
 
-    fn watches(&self) -> Watches {
-        let wakes = self.0.wakes.subscribe();
-        let stream = futures::stream::unfold(wakes, async |mut wakes| {
-            wakes.recv().await.ok().map(|wake| (wake, wakes))
-        });
-        Watches::none().stream("test", stream)
+    fn configure(self: &Arc<Self>, check: Check<Setting>) -> Check<Setting> {
+        let wakes = self.0.wakes.clone();
+        let check = check
+            .policy(self.0.policy.clone())
+            .watches_stream("test", move || {
+                futures::stream::unfold(wakes.subscribe(), async |mut wakes| {
+                    wakes.recv().await.ok().map(|wake| (wake, wakes))
+                })
+            });
+        if self.0.outlives {
+            check.outlives_reservation()
+        } else {
+            check
+        }
+    }
+}
+
+/// A check without a release.
+struct HoldsNothing;
+
+impl AdmissionCheckController for HoldsNothing {
+    type Parameters = NoParameters;
+
+    fn controller_name(&self) -> ControllerName {
+        const { ControllerName::from_static("example.com/holds-nothing") }
     }
 
-    fn policy(&self) -> Policy {
-        self.0.policy.lock().unwrap().clone()
-    }
-
-    fn outlives_reservation(&self) -> bool {
-        self.0.outlives
+    async fn evaluate(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+        Ok(Verdict::ready("ok"))
     }
 }
 

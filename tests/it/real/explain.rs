@@ -1,6 +1,7 @@
 //! `explain` on a cluster: what it tells, and that it writes nothing.
 
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
@@ -9,8 +10,8 @@ use kube::api::PostParams;
 use kube::{Api, Client, ResourceExt};
 use kueue_check::cli::{Error, Explanation};
 use kueue_check::{
-    AdmissionCheckController, App, CheckError, CheckRequest, Clock, ControllerName, Preview,
-    Trigger, Verdict, Watches,
+    AdmissionCheckController, App, Check, CheckError, CheckRequest, Clock, ControllerName, Preview,
+    Trigger, Verdict,
 };
 use kueue_check_testenv::KueueVersion::{self, V0_14_8, V0_19_2};
 use serde_json::{Value, json};
@@ -86,9 +87,9 @@ impl AdmissionCheckController for Asked {
         }
     }
 
-    fn watches(&self) -> Watches {
+    fn configure(self: &Arc<Self>, check: Check<Setting>) -> Check<Setting> {
         let seen = self.seen.clone();
-        Watches::none().events::<Setting>(kube::runtime::watcher::Config::default(), move |event| {
+        check.watches_events::<Setting>(kube::runtime::watcher::Config::default(), move |event| {
             if matches!(event, kube::runtime::watcher::Event::InitDone) {
                 seen.send_replace(true);
             }

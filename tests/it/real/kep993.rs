@@ -9,10 +9,11 @@ use kueue_check_testenv::crds;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::checks::{Releasing, evict_at_once, waits_at_most};
+use super::checks::{Releasing, Scripted, evict_at_once, waits_at_most};
 use super::faults::A_WHILE;
 use super::harness::{
-    Fixture, condition, fixture, now, reserved, setting_reference, start_or_skip, unique, wait,
+    Fixture, condition, fixture, fixture_of, now, reserved, setting_reference, start_or_skip,
+    unique, wait,
 };
 
 #[tokio::test]
@@ -89,13 +90,11 @@ async fn handles_only_workloads_past_quota_reservation() {
 
 #[tokio::test]
 async fn keeps_an_eye_on_what_it_approved_and_fails_it() {
-    let Some(fixture) = fixture(V0_19_2).await else {
+    // That three of them must be a minute apart is shown in virtual time (scenario `objection`).
+    let check = Scripted::with_policy(&unique("example.com/scripted"), evict_at_once());
+    let Some(fixture) = fixture_of(V0_19_2, check).await else {
         return;
     };
-    // That three of them must be a minute apart is shown in virtual time (scenario `objection`).
-    fixture.check.policy_is(evict_at_once());
-    fixture.world.setting(&fixture.name, "again").await;
-    sleep(A_WHILE).await;
     let often = Duration::from_secs(1);
     fixture
         .check
@@ -126,13 +125,13 @@ async fn keeps_an_eye_on_what_it_approved_and_fails_it() {
 
 #[tokio::test]
 async fn a_check_that_never_asked_to_look_again_does_not_stop_a_running_job() {
-    let Some(fixture) = fixture(V0_19_2).await else {
+    let check = Scripted::with_policy(&unique("example.com/scripted"), evict_at_once());
+    let Some(fixture) = fixture_of(V0_19_2, check).await else {
         return;
     };
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
     fixture.world.admit("a").await;
-    fixture.check.policy_is(evict_at_once());
     fixture.check.answer(|_| Ok(Verdict::rejected("never")));
     fixture.check.wake(kueue_check::Trigger::AllWorkloads);
     fixture.wait_asked("a", 2).await;
@@ -264,12 +263,10 @@ async fn a_check_that_starts_nothing_costs_no_request_to_find_out_why_quota_was_
 
 #[tokio::test]
 async fn waiting_is_bounded_if_the_operator_says_so() {
-    let Some(fixture) = fixture(V0_19_2).await else {
+    let check = Scripted::with_policy(&unique("example.com/scripted"), waits_at_most("2s"));
+    let Some(fixture) = fixture_of(V0_19_2, check).await else {
         return;
     };
-    fixture.check.policy_is(waits_at_most("2s"));
-    fixture.world.setting(&fixture.name, "again").await;
-    sleep(Duration::from_millis(300)).await;
     fixture.check.answer(|_| Ok(Verdict::pending("full")));
     fixture.reserved("a").await;
     fixture.wait_message("a", "full").await;

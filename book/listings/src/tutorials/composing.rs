@@ -11,7 +11,7 @@ pub fn program() -> kueue_check::Result<()> {
 // ANCHOR: file
 // ANCHOR: checks
 use kueue_check::prelude::*;
-use kueue_check::service::{self, CircuitBreakerLayer, SingleFlightLayer, TimeoutLayer};
+use kueue_check::service::{CircuitBreakerLayer, SingleFlightLayer, TimeoutLayer};
 use std::time::Duration;
 use tower::ServiceBuilder;
 
@@ -33,9 +33,9 @@ async fn small(workload: Workload) -> Verdict {
 // ANCHOR_END: checks
 
 // ANCHOR: layers
-/// From the outside in: one answer for each namespace serves everybody for ten seconds; after three failures in a row nobody asks for a minute; a question
-/// takes at most five seconds.
-fn layered(probe: Probe) -> impl AdmissionCheckController<Parameters = NoParameters> {
+/// From the outside in: one verdict for each namespace is shared for ten seconds; after three
+/// failures in a row nothing is evaluated for a minute; an evaluation takes at most five seconds.
+fn layered(probe: Probe) -> Check {
     let of_namespace =
         |request: &CheckRequest<NoParameters>| request.workload().namespace().to_owned();
     let layers = ServiceBuilder::new()
@@ -45,15 +45,15 @@ fn layered(probe: Probe) -> impl AdmissionCheckController<Parameters = NoParamet
         ))
         .layer(CircuitBreakerLayer::new(3, Duration::from_secs(60)))
         .layer(TimeoutLayer::new(Duration::from_secs(5)));
-    service::layered(scratch.with_state(probe), layers)
+    scratch.with_state(probe).layer(layers)
 }
 // ANCHOR_END: layers
 
 // ANCHOR: all
 /// One AdmissionCheck for both: a job starts when all say Ready, and the message says which does not.
-fn both(probe: Probe) -> impl AdmissionCheckController<Parameters = NoParameters> {
+fn both(probe: Probe) -> Check {
     let name = ControllerName::from_static("example.com/scratch-and-small");
-    service::all_of(name).member(layered(probe)).member(small)
+    Check::all_of(name, [layered(probe), Check::new(small)])
 }
 // ANCHOR_END: all
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-use kueue_check::AdmissionCheckController;
+use kueue_check::DynCheck;
 use kueue_check_budget::controller::BudgetCheck;
 use kueue_check_budget::source::Credentials;
 use kueue_check_chart_tests::{chart, reads};
@@ -29,7 +29,7 @@ fn shown() -> BTreeMap<String, BTreeSet<String>> {
         shown.insert(series, labels.map(|(label, _)| label.to_owned()).collect());
     }
     // A budget's series have samples only where there is a Budget; its types are always there.
-    let own = BudgetCheck::new(Credentials::default()).metrics();
+    let own = DynCheck::new(BudgetCheck::new(Credentials::default())).metrics();
     let labels: BTreeSet<String> = ["account", "budget", "kind", "result"]
         .map(str::to_owned)
         .into();

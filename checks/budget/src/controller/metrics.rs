@@ -12,17 +12,14 @@ use super::shared::SharedState;
 use crate::config::Account;
 use crate::ledger::{Balance, BudgetLedger};
 
-/// All metrics, in the OpenMetrics text format. Those of another replica's accounts have no
-/// samples.
-pub(super) fn text(shared: &SharedState) -> String {
+/// Writes all metrics. Those of another replica's accounts have no samples.
+pub(super) fn write(shared: &SharedState, text: &mut MetricsText) {
     let shown = shared
         .leads_since()
         .map(|since| Shown::of(shared, since))
         .unwrap_or_default();
-    let mut text = MetricsText::new();
-    shown.of_accounts(&mut text);
-    shown.of_budgets(&mut text);
-    text.finish()
+    shown.of_accounts(text);
+    shown.of_budgets(text);
 }
 
 /// What one Budget's book shows.

@@ -13,15 +13,13 @@ mod watches;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::Stream;
 use k8s_openapi::api::rbac::v1::PolicyRule;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{CustomResourceExt, ResourceExt};
-use kueue_check::api::{AdmissionCheck, CheckState};
+use kueue_check::api::{AdmissionCheck, CheckState, Uid};
 use kueue_check::{
-    AdmissionCheckController, BackgroundContext, CheckError, CheckRequest, ControllerName,
-    Inactive, Preview, ReleaseOutcome, ReleaseReason, Reservation, Trigger, Verdict, Watches,
-    WorkloadEvent,
+    AdmissionCheckController, Check, CheckError, CheckRequest, ControllerName, Inactive, Preview,
+    ReleaseOutcome, ReleaseReason, Reservation, Trigger, Verdict,
 };
 use tokio::sync::broadcast;
 
@@ -181,64 +179,65 @@ impl AdmissionCheckController for BudgetCheck {
         Ok(self.shared.books().suspended())
     }
 
-    fn observe(&self, seen: WorkloadEvent<'_>) {
-        let now = self.shared.now();
-        self.shared.books().observe_workload(seen, now);
-        self.shared.changed();
+    fn configure(self: &Arc<Self>, check: Check<Budget>) -> Check<Budget> {
+        let share = || Arc::clone(&self.shared);
+        let (observer, worker, triggers, metrics) = (share(), share(), share(), share());
+        check
+            .observe(move |event| {
+                let now = observer.now();
+                observer.books().observe_workload(event, now);
+                observer.changed();
+            })
+            .background(move |context| {
+                let shared = Arc::clone(&worker);
+                async move { Box::pin(background::run(&shared, context)).await }
+            })
+            .watches_stream("money", move || woken(triggers.triggers()))
+            .metrics(move |text| metrics::write(&metrics, text))
+            .definitions([NamespaceBudget::crd()])
+            .permissions(permissions())
     }
+}
 
-    async fn background(&self, context: BackgroundContext) {
-        Box::pin(background::run(&self.shared, context)).await;
-    }
-
-    fn watches(&self) -> Watches {
-        let woken = futures::stream::unfold(self.shared.triggers(), async |mut woken| {
-            loop {
-                match woken.recv().await {
-                    Ok(uid) => return Some((Trigger::Uid(uid), woken)),
-                    // Some were missed; what was granted is woken again with the next walk.
-                    Err(broadcast::error::RecvError::Lagged(_)) => {}
-                    Err(broadcast::error::RecvError::Closed) => return None,
-                }
+/// Which Workloads to evaluate again.
+fn woken(triggers: broadcast::Receiver<Uid>) -> impl Stream<Item = Trigger> {
+    futures::stream::unfold(triggers, async |mut woken| {
+        loop {
+            match woken.recv().await {
+                Ok(uid) => return Some((Trigger::Uid(uid), woken)),
+                // Some were missed; what was granted is woken again with the next walk.
+                Err(broadcast::error::RecvError::Lagged(_)) => {}
+                Err(broadcast::error::RecvError::Closed) => return None,
             }
-        });
-        Watches::none().stream("money", woken.boxed())
-    }
+        }
+    })
+}
 
-    fn metrics(&self) -> String {
-        metrics::text(&self.shared)
-    }
-
-    fn definitions(&self) -> Vec<CustomResourceDefinition> {
-        vec![NamespaceBudget::crd()]
-    }
-
-    fn permissions(&self) -> Vec<PolicyRule> {
-        let rule = |group: &str, resources: &[&str], verbs: &[&str]| PolicyRule {
-            api_groups: Some(vec![group.to_owned()]),
-            resources: Some(
-                resources
-                    .iter()
-                    .map(|resource| (*resource).to_owned())
-                    .collect(),
-            ),
-            verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
-            ..PolicyRule::default()
-        };
-        vec![
-            rule(GROUP, &["namespacebudgets"], &["list", "watch"]),
-            rule(
-                GROUP,
-                &["budgets/status", "namespacebudgets/status"],
-                &["patch"],
-            ),
-            // Pools and exemptions choose namespaces by their labels.
-            rule("", &["namespaces"], &["list", "watch"]),
-            // With `onExhausted.quota: Yield`: whether anybody waits for quota. Where there are variants:
-            // whether Kueue makes them.
-            rule("kueue.x-k8s.io", &["clusterqueues"], &["list", "watch"]),
-            // With `onExhausted.quota: CloseLocalQueues`.
-            rule("kueue.x-k8s.io", &["localqueues"], &["list", "patch"]),
-        ]
-    }
+fn permissions() -> Vec<PolicyRule> {
+    let rule = |group: &str, resources: &[&str], verbs: &[&str]| PolicyRule {
+        api_groups: Some(vec![group.to_owned()]),
+        resources: Some(
+            resources
+                .iter()
+                .map(|resource| (*resource).to_owned())
+                .collect(),
+        ),
+        verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
+        ..PolicyRule::default()
+    };
+    vec![
+        rule(GROUP, &["namespacebudgets"], &["list", "watch"]),
+        rule(
+            GROUP,
+            &["budgets/status", "namespacebudgets/status"],
+            &["patch"],
+        ),
+        // Pools and exemptions choose namespaces by their labels.
+        rule("", &["namespaces"], &["list", "watch"]),
+        // With `onExhausted.quota: Yield`: whether anybody waits for quota. Where there are variants:
+        // whether Kueue makes them.
+        rule("kueue.x-k8s.io", &["clusterqueues"], &["list", "watch"]),
+        // With `onExhausted.quota: CloseLocalQueues`.
+        rule("kueue.x-k8s.io", &["localqueues"], &["list", "patch"]),
+    ]
 }

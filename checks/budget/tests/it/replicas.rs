@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use kube::CustomResourceExt;
-use kueue_check::{AdmissionCheckController, BackgroundContext, Clock, WorkloadEvent};
+use kueue_check::{BackgroundContext, Check, Clock, DynCheck, WorkloadEvent};
 use kueue_check_budget::controller::BudgetCheck;
 use kueue_check_budget::resource::{Budget, NamespaceBudget};
 use kueue_check_budget::source::{
@@ -26,7 +26,9 @@ use super::harness::budget;
 
 /// A replica of the check, which leads or does not.
 pub(crate) struct Replica {
-    pub(crate) check: Arc<BudgetCheck>,
+    pub(crate) check: Check<Budget>,
+    /// The same, as a runtime calls it.
+    pub(crate) called: DynCheck,
     leads: watch::Sender<bool>,
     session: JoinHandle<()>,
 }
@@ -34,14 +36,16 @@ pub(crate) struct Replica {
 impl Replica {
     pub(crate) fn new(check: BudgetCheck, server: &ApiServer, clock: &Clock, leads: bool) -> Self {
         let (leads, acting) = watch::channel(leads);
-        let check = Arc::new(check);
+        let check = Check::new(check);
+        let called = DynCheck::new(check.clone());
         let context = BackgroundContext::new(server.client(), clock.clone(), acting);
-        let background = Arc::clone(&check);
+        let background = called.clone();
         let session = tokio::spawn(async move { background.background(context).await });
-        check.observe(WorkloadEvent::ListStarted);
-        check.observe(WorkloadEvent::ListCompleted { continuous: false });
+        called.observe(WorkloadEvent::ListStarted);
+        called.observe(WorkloadEvent::ListCompleted { continuous: false });
         Self {
             check,
+            called,
             leads,
             session,
         }
@@ -49,7 +53,7 @@ impl Replica {
 
     /// What it shows, by series and account.
     fn shows(&self) -> BTreeMap<(String, String), f64> {
-        let text = self.check.metrics() + "# EOF\n";
+        let text = self.called.metrics() + "# EOF\n";
         let samples = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         let key = |sample: &Sample| {
             let label = |name: &str| sample.labels.get(name).cloned();

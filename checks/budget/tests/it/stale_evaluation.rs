@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kueue_check::api::Workload;
-use kueue_check::{AdmissionCheckController, Family, RequestBuilder, WorkloadEvent};
+use kueue_check::{AdmissionCheckController, Check, Family, RequestBuilder, WorkloadEvent};
 use kueue_check_budget::controller::BudgetCheck;
 use kueue_check_budget::resource::Budget;
 use kueue_check_budget::source::Credentials;
@@ -45,10 +45,10 @@ async fn a_job_that_has_ended_is_not_counted_again() {
     let check = BudgetCheck::new(Credentials::default());
     // Only a leader shows what is committed.
     let replica = Replica::new(check, &server, &clock, true);
-    let check = &replica.check;
+    let (check, called) = (&replica.check, &replica.called);
     sleep(Duration::from_secs(60)).await;
     let parameters = parameters(&server);
-    let ask = async |check: &BudgetCheck| {
+    let ask = async |check: &Check<Budget>| {
         let request = RequestBuilder::new(workload(false), "check").build(parameters.clone());
         check.evaluate(request).await.unwrap()
     };
@@ -57,16 +57,16 @@ async fn a_job_that_has_ended_is_not_counted_again() {
         let amount = text.lines().find_map(|line| line.strip_prefix(account));
         amount.unwrap().parse::<f64>().unwrap()
     };
-    check.observe(WorkloadEvent::ListStarted);
+    called.observe(WorkloadEvent::ListStarted);
     let seen = workload(false);
-    check.observe(WorkloadEvent::Applied(&seen, &Family::of(&seen, [])));
-    check.observe(WorkloadEvent::ListCompleted { continuous: false });
+    called.observe(WorkloadEvent::Applied(&seen, &Family::of(&seen, [])));
+    called.observe(WorkloadEvent::ListCompleted { continuous: false });
     let _ = ask(check).await;
-    let begun = committed(&check.metrics());
+    let begun = committed(&called.metrics());
     let seen = workload(true);
-    check.observe(WorkloadEvent::Applied(&seen, &Family::of(&seen, [])));
-    let ended = check.metrics();
+    called.observe(WorkloadEvent::Applied(&seen, &Family::of(&seen, [])));
+    let ended = called.metrics();
     assert!(committed(&ended) < 1.0 && begun >= 1.0, "{begun}, {ended}");
     let _ = ask(check).await;
-    assert_eq!(check.metrics(), ended);
+    assert_eq!(called.metrics(), ended);
 }

@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use kueue_check::api::Uid;
-use kueue_check::{Inactive, Watches};
+use kueue_check::{Check, Inactive};
 use serde_json::Value;
 
 pub use index::{Index, OwnTemplate};
 pub use provisioning_request::ProvisioningRequests;
 pub(crate) use templates::Templates;
 
+use crate::config::ProvisioningRequestConfig;
 use crate::request::{CapacityRequest, RequestAnnotations};
 
 /// A kind of object that asks for capacity.
@@ -28,8 +29,11 @@ pub trait Backend: Send + Sync + 'static {
     /// What is done with the API besides watching.
     fn permissions(&self) -> Vec<PolicyRule>;
 
-    /// The watches that keep `index` up to date.
-    fn watches(&self, index: &Arc<Index>) -> Watches;
+    /// Adds the watches that keep `index` up to date.
+    fn watch(
+        check: Check<ProvisioningRequestConfig>,
+        index: &Arc<Index>,
+    ) -> Check<ProvisioningRequestConfig>;
 
     /// Whether requests of `class` can be made on this cluster.
     ///

@@ -7,7 +7,7 @@ use kube::api::{DeleteParams, DynamicObject, PostParams};
 use kube::core::{ApiResource, ObjectMeta};
 use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Client};
-use kueue_check::Watches;
+use kueue_check::Check;
 use kueue_check::api::Uid;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -17,6 +17,7 @@ use super::{
     ATTEMPT, CHECK, CreateError, Index, MANAGED, Plan, Pods, code, owner, owner_reference,
     watched_resource,
 };
+use crate::config::ProvisioningRequestConfig;
 
 const KIND: &str = "PodTemplate";
 
@@ -51,11 +52,14 @@ impl Templates {
         }
     }
 
-    /// `watches`, and one that sees which templates there are.
-    pub(crate) fn watch(&self, watches: Watches) -> Watches {
-        let index = Arc::clone(&self.index);
+    /// Adds a watch that sees which templates there are.
+    pub(crate) fn watch(
+        check: Check<ProvisioningRequestConfig>,
+        index: &Arc<Index>,
+    ) -> Check<ProvisioningRequestConfig> {
+        let index = Arc::clone(index);
         let config = Config::default().labels(&format!("{}={}", MANAGED.0, MANAGED.1));
-        watches.events::<TemplateMeta>(config, move |event| {
+        check.watches_events::<TemplateMeta>(config, move |event| {
             index.take_template(match event {
                 Event::Init => Event::Init,
                 Event::InitDone => Event::InitDone,

@@ -12,13 +12,14 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::Stream;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::Client;
 use kueue_check::api::AdmissionCheck;
 use kueue_check::{
-    AdmissionCheckController, AfterAdmission, CheckError, CheckEvent, CheckRequest, ControllerName,
-    Inactive, OnFailure, ParametersProblem, Policy, Preview, ReleaseOutcome, ReleaseReason,
-    Reservation, StateChange, Trigger, Verdict, Watches,
+    AdmissionCheckController, AfterAdmission, Check, CheckError, CheckRequest, ControllerName,
+    Inactive, OnFailure, Policy, Preview, ReleaseOutcome, ReleaseReason, Reservation, Trigger,
+    Verdict,
 };
 
 use self::cache::Cache;
@@ -139,60 +140,40 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
         Ok(self.orphaned())
     }
 
-    fn watches(&self) -> Watches {
-        let memory = Arc::clone(&self.cache);
-        let sweep = futures::stream::unfold(memory, |memory| async move {
-            loop {
-                tokio::time::sleep(SWEEP).await;
-                let any = !memory
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .orphans
-                    .is_empty();
-                if any {
-                    return Some((Trigger::UnreleasedReservations, memory));
-                }
-            }
-        });
-        let requests = self.backend.watches(&self.index);
-        self.templates.watch(requests).stream("left over", sweep)
+    fn configure(
+        self: &Arc<Self>,
+        check: Check<ProvisioningRequestConfig>,
+    ) -> Check<ProvisioningRequestConfig> {
+        let check = Templates::watch(B::watch(check, &self.index), &self.index);
+        let cache = Arc::clone(&self.cache);
+        check
+            .watches_stream("left over", move || sweep(Arc::clone(&cache)))
+            // What is revoked stops the job at once: its nodes are gone.
+            .policy(Policy {
+                after_admission: Some(AfterAdmission {
+                    on_failure: Some(OnFailure::Evict),
+                    consecutive: Some(1),
+                    max_evictions_per_hour: Some(u32::MAX),
+                }),
+                ..Policy::default()
+            })
+            .annotations([PARAMETER_ANNOTATIONS])
+            // The request is kept, and used again.
+            .outlives_reservation()
+            // A request is deleted when its job is evicted, as Kueue's own check does.
+            .release_at_eviction()
+            .on_parameters_unavailable(|problem| {
+                // What only this check finds wrong, such as a missing definition, does not take away
+                // what is asked for already.
+                (problem.reason() == "ParametersNotFound")
+                    .then(|| "the check is not active".to_owned())
+            })
+            .state_change_event(verdict::state_event)
+            .permissions(self.permissions())
     }
+}
 
-    /// What is revoked stops the job at once: its nodes are gone.
-    fn policy(&self) -> Policy {
-        Policy {
-            after_admission: Some(AfterAdmission {
-                on_failure: Some(OnFailure::Evict),
-                consecutive: Some(1),
-                max_evictions_per_hour: Some(u32::MAX),
-            }),
-            ..Policy::default()
-        }
-    }
-
-    fn annotations(&self) -> Vec<String> {
-        vec![PARAMETER_ANNOTATIONS.to_owned()]
-    }
-
-    /// The request is kept, and used again.
-    fn outlives_reservation(&self) -> bool {
-        true
-    }
-
-    /// A request is deleted when its job is evicted, as Kueue's own check does.
-    fn releases_at_eviction(&self) -> bool {
-        true
-    }
-
-    fn on_parameters_unavailable(&self, problem: &ParametersProblem<'_>) -> Option<String> {
-        // What only this check finds wrong, such as a missing definition, does not take away what is asked for already.
-        (problem.reason == "ParametersNotFound").then(|| "the check is not active".to_owned())
-    }
-
-    fn state_change_event(&self, change: &StateChange<'_>) -> CheckEvent {
-        verdict::state_event(change)
-    }
-
+impl<B: Backend> CapacityCheck<B> {
     fn permissions(&self) -> Vec<PolicyRule> {
         let mut permissions = self.backend.permissions();
         permissions.push(Templates::permissions());
@@ -206,6 +187,23 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
         }
         permissions
     }
+}
+
+/// Looks from time to time for what is left over, if there is any.
+fn sweep(cache: Arc<Mutex<Cache>>) -> impl Stream<Item = Trigger> {
+    futures::stream::unfold(cache, |cache| async move {
+        loop {
+            tokio::time::sleep(SWEEP).await;
+            let any = !cache
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .orphans
+                .is_empty();
+            if any {
+                return Some((Trigger::UnreleasedReservations, cache));
+            }
+        }
+    })
 }
 
 impl<B> fmt::Debug for CapacityCheck<B> {

@@ -121,7 +121,7 @@ fn no_project_may_write_core_objects_in_the_whole_cluster() {
         // (tests/it/deploy.rs).
         with_a_role += usize::from(values["check"]["rules"].is_array());
         let code = project.files.get(Path::new("src/check.rs")).unwrap();
-        assert!(!code.contains("fn permissions("), "{name}");
+        assert!(!code.contains(".permissions("), "{name}");
     }
     assert_eq!(
         with_a_role, 12,

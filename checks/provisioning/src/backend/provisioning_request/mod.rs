@@ -14,11 +14,12 @@ use kube::api::{DeleteParams, DynamicObject, PostParams};
 use kube::core::ApiResource;
 use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Client};
-use kueue_check::{Inactive, Watches};
+use kueue_check::{Check, Inactive};
 use serde_json::Value;
 
 use self::view::RequestObject;
 use super::{Backend, CreateError, CreateOutcome, Index, MANAGED, Plan, code};
+use crate::config::ProvisioningRequestConfig;
 use crate::request::CapacityRequest;
 
 const GROUP: &str = "autoscaling.x-k8s.io";
@@ -78,10 +79,13 @@ impl Backend for ProvisioningRequests {
         }]
     }
 
-    fn watches(&self, index: &Arc<Index>) -> Watches {
+    fn watch(
+        check: Check<ProvisioningRequestConfig>,
+        index: &Arc<Index>,
+    ) -> Check<ProvisioningRequestConfig> {
         let index = Arc::clone(index);
         let config = Config::default().labels(&format!("{}={}", MANAGED.0, MANAGED.1));
-        Watches::none().events::<RequestObject>(config, move |event| {
+        check.watches_events::<RequestObject>(config, move |event| {
             index.take(match event {
                 Event::Init => Event::Init,
                 Event::InitDone => Event::InitDone,

@@ -1,0 +1,528 @@
+//! The builder of a check: what it does, and how it is configured.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{BoxFuture, join};
+use futures::stream::Stream;
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Resource;
+use kube::runtime::watcher;
+use serde::de::DeserializeOwned;
+
+use super::settings::Settings;
+use super::watches::WatchSource;
+use super::{
+    AdmissionCheckController, BackgroundContext, CheckError, CheckEvent, CheckRequest,
+    ControllerName, Inactive, MetricsText, NoParameters, Parameters, Policy, Preview,
+    ReleaseOutcome, ReleaseReason, Reservation, StateChange, Trigger, Verdict, WorkloadEvent,
+};
+use crate::api::AdmissionCheck;
+
+/// A check, ready to run: a controller and its configuration.
+///
+/// Functions, types that implement [`AdmissionCheckController`] and tower services all become one.
+/// It is a controller itself, so it is accepted wherever one is. Cheap to clone.
+///
+/// ```
+/// use std::time::Duration;
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kueue_check::prelude::*;
+///
+/// /// Jobs wait while the cluster is under maintenance.
+/// #[admission_check(controller = "example.com/maintenance")]
+/// async fn maintenance(workload: Workload) -> Verdict {
+///     Verdict::ready(format!("{workload} may start"))
+/// }
+///
+/// let check = Check::new(maintenance)
+///     .timeout(Duration::from_secs(5))
+///     .watches::<ConfigMap>(Default::default(), |_| Trigger::AllWorkloads)
+///     .on_release(|reservation, why| async move {
+///         println!("{reservation} is over: {}", why.as_str());
+///         Ok(ReleaseOutcome::Done)
+///     });
+/// # let _ = async { kueue_check::main(check).await };
+/// ```
+///
+/// | to | use |
+/// | --- | --- |
+/// | make one | [`new`](Self::new), [`from_fn`](Self::from_fn), [`from_fn_with_state`](Self::from_fn_with_state), [`from_service`](Self::from_service), [`all_of`](Self::all_of), [`any_of`](Self::any_of) |
+/// | wrap its evaluations | [`layer`](Self::layer) |
+/// | add to what it does | [`on_activate`](Self::on_activate), [`on_release`](Self::on_release), [`unreleased`](Self::unreleased), [`previewable`](Self::previewable) |
+/// | be evaluated again | [`watches`](Self::watches), [`watches_events`](Self::watches_events), [`watches_stream`](Self::watches_stream) |
+/// | follow Workloads, work in the background | [`observe`](Self::observe), [`background`](Self::background) |
+/// | set limits and defaults | [`policy`](Self::policy), [`timeout`](Self::timeout), [`annotations`](Self::annotations) |
+/// | report | [`metrics`](Self::metrics), [`state_change_event`](Self::state_change_event) |
+/// | be installed | [`permissions`](Self::permissions), [`namespace_permissions`](Self::namespace_permissions), [`definitions`](Self::definitions) |
+/// | change what a verdict is tied to | [`on_parameters_unavailable`](Self::on_parameters_unavailable), [`outlives_reservation`](Self::outlives_reservation), [`release_at_eviction`](Self::release_at_eviction) |
+#[must_use]
+pub struct Check<P = NoParameters> {
+    pub(crate) name: ControllerName,
+    pub(crate) calls: Calls<P>,
+    pub(crate) settings: Arc<Settings>,
+}
+
+/// A function of the author, without its type.
+pub(crate) type Call<A, T, E = CheckError> =
+    Arc<dyn Fn(A) -> BoxFuture<'static, Result<T, E>> + Send + Sync>;
+
+/// What a check does.
+pub(crate) struct Calls<P> {
+    pub(crate) evaluate: Call<CheckRequest<P>, Verdict>,
+    pub(crate) preview: Call<CheckRequest<P>, Preview>,
+    pub(crate) activate: Call<(AdmissionCheck, Arc<P>), (), Inactive>,
+    pub(crate) release: Call<(Reservation, ReleaseReason), ReleaseOutcome>,
+    pub(crate) unreleased: Call<(), Vec<Reservation>>,
+}
+
+impl<P: Parameters> Calls<P> {
+    /// Those of the trait.
+    fn of<C: AdmissionCheckController<Parameters = P>>(controller: &Arc<C>) -> Self {
+        Self {
+            evaluate: bind(controller, |controller, request| async move {
+                controller.evaluate(request).await
+            }),
+            preview: bind(controller, |controller, request| async move {
+                controller.preview(request).await
+            }),
+            activate: bind(controller, |controller, (check, parameters)| async move {
+                controller.activate(&check, &parameters).await
+            }),
+            release: bind(controller, |controller, (reservation, why)| async move {
+                controller.release(&reservation, why).await
+            }),
+            unreleased: bind(controller, |controller, ()| async move {
+                controller.unreleased_reservations().await
+            }),
+        }
+    }
+
+    /// The defaults of the trait around `evaluate`.
+    fn evaluating(evaluate: Call<CheckRequest<P>, Verdict>) -> Self {
+        Self {
+            evaluate,
+            preview: call(|_| async { Ok(Preview::has_side_effects()) }),
+            activate: call(|_| async { Ok(()) }),
+            release: call(|_| async { Ok(ReleaseOutcome::nothing()) }),
+            unreleased: call(|()| async { Ok(Vec::new()) }),
+        }
+    }
+}
+
+pub(crate) fn call<A, T, E, F>(function: impl Fn(A) -> F + Send + Sync + 'static) -> Call<A, T, E>
+where
+    F: Future<Output = Result<T, E>> + Send + 'static,
+{
+    Arc::new(move |argument| Box::pin(function(argument)))
+}
+
+fn bind<C, A, T, E, F>(
+    controller: &Arc<C>,
+    method: impl Fn(Arc<C>, A) -> F + Send + Sync + 'static,
+) -> Call<A, T, E>
+where
+    C: Send + Sync + 'static,
+    F: Future<Output = Result<T, E>> + Send + 'static,
+{
+    let controller = Arc::clone(controller);
+    call(move |argument| method(Arc::clone(&controller), argument))
+}
+
+impl<P: Parameters> Check<P> {
+    /// The check that `controller` implements, with its
+    /// [`configure`](AdmissionCheckController::configure) applied.
+    pub fn new(controller: impl AdmissionCheckController<Parameters = P>) -> Self {
+        let controller = Arc::new(controller);
+        let check = Self::with_calls(controller.controller_name(), Calls::of(&controller));
+        controller.configure(check)
+    }
+
+    /// A check that only evaluates.
+    pub(crate) fn evaluating(
+        name: ControllerName,
+        evaluate: Call<CheckRequest<P>, Verdict>,
+    ) -> Self {
+        Self::with_calls(name, Calls::evaluating(evaluate))
+    }
+
+    pub(crate) fn with_calls(name: ControllerName, calls: Calls<P>) -> Self {
+        Self {
+            name,
+            calls,
+            settings: Arc::default(),
+        }
+    }
+}
+
+impl<P: Send + Sync + 'static> Check<P> {
+    fn set(mut self, set: impl FnOnce(&mut Settings)) -> Self {
+        set(Arc::make_mut(&mut self.settings));
+        self
+    }
+
+    /// Takes over the whole configuration of `other`, for a controller that wraps another one:
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use kueue_check::prelude::*;
+    ///
+    /// /// Logs each verdict of a check.
+    /// struct Logged<P>(Check<P>);
+    ///
+    /// impl<P: Parameters> AdmissionCheckController for Logged<P> {
+    ///     type Parameters = P;
+    ///
+    ///     fn controller_name(&self) -> ControllerName {
+    ///         self.0.controller_name()
+    ///     }
+    ///
+    ///     async fn evaluate(&self, request: CheckRequest<P>) -> Result<Verdict, CheckError> {
+    ///         let verdict = self.0.evaluate(request).await;
+    ///         println!("{verdict:?}");
+    ///         verdict
+    ///     }
+    ///
+    ///     fn configure(self: &Arc<Self>, check: Check<P>) -> Check<P> {
+    ///         check.configured_as(&self.0)
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// To wrap evaluations alone, use [`layer`](Self::layer), which keeps everything.
+    pub fn configured_as<Q>(mut self, other: &Check<Q>) -> Self {
+        self.settings = Arc::clone(&other.settings);
+        self
+    }
+
+    /// Sets the policy where the parameters choose none. In it, [`u32::MAX`] evictions in an hour
+    /// are no limit.
+    pub fn policy(self, policy: Policy) -> Self {
+        self.set(|settings| settings.policy = policy)
+    }
+
+    /// Limits one evaluation. Default: `--evaluation-timeout` (30 s).
+    pub fn timeout(self, timeout: Duration) -> Self {
+        self.set(|settings| settings.timeout = Some(timeout))
+    }
+
+    /// Adds annotations of Workloads that an evaluation reads: whole keys, or domains with their
+    /// slash (`example.com/`) for all keys in them. Others are not kept. Default: none.
+    pub fn annotations(self, keys: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let keys = keys.into_iter().map(Into::into);
+        self.set(|settings| settings.annotations.extend(keys))
+    }
+
+    /// Adds rules to the generated ClusterRole: what the check itself does with the Kubernetes API
+    /// in the whole cluster. What the runtime does is added. Default: none.
+    ///
+    /// Rights to write what is not the check's own, such as every `ConfigMap`, make its token as
+    /// good as the administrator's: prefer [`namespace_permissions`](Self::namespace_permissions).
+    pub fn permissions(self, rules: impl IntoIterator<Item = PolicyRule>) -> Self {
+        self.set(|settings| settings.permissions.extend(rules))
+    }
+
+    /// Adds rules to the generated Role: what the check itself does in the namespace that its
+    /// program runs in. Default: none. In a pod, that namespace is the client's default
+    /// ([`kube::Api::default_namespaced`]).
+    pub fn namespace_permissions(self, rules: impl IntoIterator<Item = PolicyRule>) -> Self {
+        self.set(|settings| settings.namespace_permissions.extend(rules))
+    }
+
+    /// Adds definitions of resources that the check reads besides its parameters, for `manifests`
+    /// and `crds`. Default: none.
+    pub fn definitions(
+        self,
+        definitions: impl IntoIterator<Item = CustomResourceDefinition>,
+    ) -> Self {
+        self.set(|settings| settings.definitions.extend(definitions))
+    }
+
+    /// Watches the objects of kind `K` in the whole cluster. `trigger` returns which Workloads are
+    /// evaluated again when one is changed or deleted. The generated ClusterRole lets the check
+    /// list and watch them. A panic in `trigger` ends the process, which is then started again.
+    pub fn watches<K>(
+        self,
+        config: watcher::Config,
+        trigger: impl Fn(&K) -> Trigger + Send + Sync + 'static,
+    ) -> Self
+    where
+        K: Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + 'static,
+    {
+        self.set(|settings| {
+            settings.watches.push(WatchSource::objects(config, trigger));
+        })
+    }
+
+    /// Watches the objects of kind `K` for a check that keeps them, such as an index.
+    ///
+    /// As [`watches`](Self::watches), but `handle` receives every event of the watch: the beginning
+    /// of a list (`Init`: objects missing at `InitDone` are gone) and its end, too. It returns
+    /// which Workloads are evaluated again, except for `Init`.
+    pub fn watches_events<K>(
+        self,
+        config: watcher::Config,
+        handle: impl Fn(watcher::Event<K>) -> Trigger + Send + Sync + 'static,
+    ) -> Self
+    where
+        K: Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + 'static,
+    {
+        self.set(|settings| settings.watches.push(WatchSource::events(config, handle)))
+    }
+
+    /// Evaluates Workloads again when a stream yields their [`Trigger`].
+    ///
+    /// `open` is called once for each session with the cluster; `name` is for diagnostics. When a
+    /// stream ends, nothing more comes of it. A panic in it ends the process, which is then started
+    /// again.
+    pub fn watches_stream<S>(
+        self,
+        name: impl Into<String>,
+        open: impl Fn() -> S + Send + Sync + 'static,
+    ) -> Self
+    where
+        S: Stream<Item = Trigger> + Send + 'static,
+    {
+        self.set(|settings| settings.watches.push(WatchSource::stream(name, open)))
+    }
+
+    /// Calls `observe` with everything that the runtime sees of Workloads, for a check that
+    /// accounts for what it has approved. Default: nothing is called.
+    ///
+    /// It receives each Workload that holds quota, also those that this check is not evaluated for,
+    /// on standbys too, and always before the evaluation of what it shows. The runtime's loop
+    /// calls it, so it must return at once. An evaluation takes longer: meanwhile something newer
+    /// may have been observed, even the end of the job. What was observed last counts. See
+    /// [`WorkloadEvent`].
+    pub fn observe(self, observe: impl Fn(WorkloadEvent<'_>) + Send + Sync + 'static) -> Self {
+        self.set(|settings| settings.observe.push(Arc::new(observe)))
+    }
+
+    /// Runs `work` beside the evaluations: to poll another system at its own pace, to write the
+    /// status of the parameters. Default: none.
+    ///
+    /// It is started once for each session with the cluster, on standbys too, and dropped with it;
+    /// [`BackgroundContext::is_leader`] tells the leader apart. When it returns, it is not started
+    /// again. A panic ends the process, which is then started again.
+    pub fn background<F>(
+        self,
+        work: impl Fn(BackgroundContext) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.set(|settings| {
+            settings
+                .background
+                .push(Arc::new(move |context| Box::pin(work(context))));
+        })
+    }
+
+    /// Adds metrics to `/metrics`: `write` is called each time it is read. Default: none.
+    ///
+    /// Every replica is asked: write what only the leader knows only while
+    /// [`BackgroundContext::is_leader`].
+    ///
+    /// ```
+    /// # use kueue_check::{Check, Verdict, admission_check};
+    /// # #[admission_check(controller = "example.com/licences")]
+    /// # async fn licences() -> Verdict { Verdict::ready("") }
+    /// let check = Check::new(licences).metrics(|metrics| {
+    ///     metrics.gauge("licence_seats", "Seats of a licence").count(&[("licence", "cad")], 12);
+    /// });
+    /// ```
+    pub fn metrics(self, write: impl Fn(&mut MetricsText) + Send + Sync + 'static) -> Self {
+        self.set(|settings| settings.metrics.push(Arc::new(write)))
+    }
+
+    /// Makes the event of a changed state. Default: a reason such as `AdmissionCheckReady`, and a
+    /// note with both states and the message.
+    pub fn state_change_event(
+        self,
+        event: impl Fn(&StateChange<'_>) -> CheckEvent + Send + Sync + 'static,
+    ) -> Self {
+        self.set(|settings| settings.state_change_event = Some(Arc::new(event)))
+    }
+
+    /// Chooses the message of a Workload in flight while the AdmissionCheck's parameters are
+    /// missing or invalid. Default: none, it is evaluated with the last valid parameters.
+    ///
+    /// With a message, a verdict that Kueue has not acted on yet becomes Pending with it, and what
+    /// is held is [released](AdmissionCheckController::release) with
+    /// [`ReleaseReason::CheckInactive`], until there are valid parameters again.
+    pub fn on_parameters_unavailable(
+        self,
+        message: impl Fn(&Inactive) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.set(|settings| settings.on_parameters_unavailable = Some(Arc::new(message)))
+    }
+
+    /// Keeps a Ready verdict for the Workload's next reservation too.
+    ///
+    /// When quota is lost without an eviction (the queue is stopped), Kueue keeps the check's state
+    /// and admits the Workload with it the next time (measured on 0.19.2). So the runtime changes a
+    /// Ready to Pending, unless this is set.
+    pub fn outlives_reservation(self) -> Self {
+        self.set(|settings| settings.outlives_reservation = true)
+    }
+
+    /// Calls [`release`](AdmissionCheckController::release) as soon as Kueue begins to stop a job.
+    /// Default: when the quota is released.
+    ///
+    /// Kueue stops a job that is evicted, deactivated or deleted, and keeps its quota until its
+    /// pods are gone. A check that counts what pods use must wait for that. Set this for what no
+    /// pod uses any more, such as capacity that was requested.
+    pub fn release_at_eviction(self) -> Self {
+        self.set(|settings| settings.release_at_eviction = true)
+    }
+
+    /// Sets whether the command `explain` may evaluate this check: whether an evaluation has no
+    /// effect, and depends on nothing that the running process remembers.
+    ///
+    /// Default: functions without state yes, functions with state and services no, types as their
+    /// [`preview`](AdmissionCheckController::preview) does.
+    pub fn previewable(mut self, previewable: bool) -> Self {
+        self.calls.preview = if previewable {
+            let evaluate = Arc::clone(&self.calls.evaluate);
+            call(move |request| {
+                let verdict = evaluate(request);
+                async move { verdict.await.map(Preview::of) }
+            })
+        } else {
+            call(|_| async { Ok(Preview::has_side_effects()) })
+        };
+        self
+    }
+
+    /// Adds to the activation: `activate` is called after the check's own has succeeded. See
+    /// [`AdmissionCheckController::activate`].
+    pub fn on_activate<F>(
+        mut self,
+        activate: impl Fn(AdmissionCheck, Arc<P>) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<(), Inactive>> + Send + 'static,
+    {
+        let (own, then) = (self.calls.activate, Arc::new(activate));
+        self.calls.activate = call(move |(check, parameters): (AdmissionCheck, Arc<P>)| {
+            let own = own((check.clone(), Arc::clone(&parameters)));
+            let then = Arc::clone(&then);
+            async move {
+                own.await?;
+                then(check, parameters).await
+            }
+        });
+        self
+    }
+
+    /// Adds to the release: `release` is called with the check's own. Both are called until both
+    /// are done. See [`AdmissionCheckController::release`].
+    pub fn on_release<F>(
+        mut self,
+        release: impl Fn(Reservation, ReleaseReason) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<ReleaseOutcome, CheckError>> + Send + 'static,
+    {
+        let (own, other) = (self.calls.release, Arc::new(release));
+        self.calls.release = call(move |(reservation, why): (Reservation, ReleaseReason)| {
+            let own = own((reservation.clone(), why.clone()));
+            let other = Arc::clone(&other);
+            async move {
+                let (own, other) = join(own, async { other(reservation, why).await }).await;
+                Ok(own?.and(other?))
+            }
+        });
+        self
+    }
+
+    /// Adds reservations for which something is held and not yet released. See
+    /// [`AdmissionCheckController::unreleased_reservations`].
+    pub fn unreleased<F>(mut self, find: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Vec<Reservation>, CheckError>> + Send + 'static,
+    {
+        let (own, find) = (self.calls.unreleased, Arc::new(find));
+        self.calls.unreleased = call(move |()| {
+            let (own, find) = (own(()), Arc::clone(&find));
+            async move {
+                let mut all = own.await?;
+                all.extend(find().await?);
+                all.sort_unstable();
+                all.dedup();
+                Ok(all)
+            }
+        });
+        self
+    }
+}
+
+impl<P: Parameters> AdmissionCheckController for Check<P> {
+    type Parameters = P;
+
+    fn controller_name(&self) -> ControllerName {
+        self.name.clone()
+    }
+
+    async fn evaluate(&self, request: CheckRequest<P>) -> Result<Verdict, CheckError> {
+        (self.calls.evaluate)(request).await
+    }
+
+    async fn preview(&self, request: CheckRequest<P>) -> Result<Preview, CheckError> {
+        (self.calls.preview)(request).await
+    }
+
+    async fn activate(&self, check: &AdmissionCheck, parameters: &Arc<P>) -> Result<(), Inactive> {
+        (self.calls.activate)((check.clone(), Arc::clone(parameters))).await
+    }
+
+    async fn release(
+        &self,
+        reservation: &Reservation,
+        why: ReleaseReason,
+    ) -> Result<ReleaseOutcome, CheckError> {
+        (self.calls.release)((reservation.clone(), why)).await
+    }
+
+    async fn unreleased_reservations(&self) -> Result<Vec<Reservation>, CheckError> {
+        (self.calls.unreleased)(()).await
+    }
+
+    /// It is configured already.
+    fn configure(self: &Arc<Self>, _: Self) -> Self {
+        Self::clone(self)
+    }
+}
+
+impl<P> Clone for Calls<P> {
+    fn clone(&self) -> Self {
+        Self {
+            evaluate: Arc::clone(&self.evaluate),
+            preview: Arc::clone(&self.preview),
+            activate: Arc::clone(&self.activate),
+            release: Arc::clone(&self.release),
+            unreleased: Arc::clone(&self.unreleased),
+        }
+    }
+}
+
+impl<P> Clone for Check<P> {
+    fn clone(&self) -> Self {
+        Self {
+            name: self.name.clone(),
+            calls: self.calls.clone(),
+            settings: Arc::clone(&self.settings),
+        }
+    }
+}
+
+impl<P> fmt::Debug for Check<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Check")
+            .field("name", &self.name)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
