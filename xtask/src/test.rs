@@ -56,7 +56,7 @@ const STEPS: [Step; 13] = [
             &[("RUST_TEST_THREADS", "4")],
         )
     }),
-    ("the SDK's suite on the box", || {
+    ("the SDK's suite on the simulated API server", || {
         tools::cargo(
             &[
                 "test",

@@ -9,12 +9,12 @@
 //!
 //! A job has one booking, with a line for each of its Workloads: an elastic job that grows has two for a while. The booking ends with its last line.
 
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::rbac::v1::PolicyRule;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
-use kube::{Api, Client, ResourceExt};
+use kueue_check::k8s_openapi::api::core::v1::ConfigMap;
+use kueue_check::k8s_openapi::api::rbac::v1::PolicyRule;
+use kueue_check::kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
+use kueue_check::kube::{self, Api, Client, ResourceExt};
 use kueue_check::prelude::{CheckError, Reservation};
-use serde_json::{Value, json};
+use kueue_check::serde_json::{Value, json};
 
 const LABEL: &str = "{{ controller_name | split: "/" | first }}/booked-by";
 /// The annotation of a line is this and the Workload's uid.

@@ -34,7 +34,7 @@
 use std::time::Duration;
 {% endif %}
 {%- if cleanup %}
-use kube::Client;
+use kueue_check::kube::Client;
 {%- endif %}
 use kueue_check::prelude::*;
 {%- if source != "none" %}

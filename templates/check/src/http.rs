@@ -43,7 +43,7 @@ pub fn client(deadline: Duration) -> kueue_check::Result<Fetch> {
     Ok(Arc::new(move |uri: Uri| {
         let (client, host) = (client.clone(), uri.host().unwrap_or_default().to_owned());
         Box::pin(async move {
-            match tokio::time::timeout(deadline, get(&client, uri)).await {
+            match kueue_check::tokio::time::timeout(deadline, get(&client, uri)).await {
                 Ok(answer) => answer,
                 Err(_) => Err(CheckError::transient(format!("{host} did not answer within {deadline:?}"))),
             }

@@ -7,7 +7,7 @@ use {{ crate_name }}::http;
 use {{ crate_name }}::source::Source;
 {%- endif %}
 
-#[tokio::main]
+#[kueue_check::main]
 async fn main() -> kueue_check::Result<()> {
 {%- if source != "none" %}
     let source = Source::new(http::client(http::REQUEST_TIMEOUT)?{% unless parameters %}, {{ crate_name }}::source::url(){% endunless %});

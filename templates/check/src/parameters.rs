@@ -1,10 +1,7 @@
 {%- assign kind = project-name | upper_camel_case | append: "Rule" -%}
 //! What operators choose: a resource to which AdmissionChecks refer.
 
-use kube::CustomResource;
 use kueue_check::prelude::*;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 {%- if source != "none" %}
 
 use crate::http;
@@ -15,10 +12,13 @@ use crate::rule::NightWindow;
 {%- endif %}
 
 /// When jobs may start.
-#[derive(CustomResource, Parameters, Serialize, Deserialize, JsonSchema, Clone, Debug)]
-#[kube(group = "{{ controller_name | split: "/" | first }}", version = "v1alpha1", kind = "{{ kind }}")]
+#[kueue_check::parameters(
+    group = "{{ controller_name | split: "/" | first }}",
+    version = "v1alpha1",
+    kind = "{{ kind }}",
+    validate = {{ kind }}Spec::validate
+)]
 #[serde(rename_all = "camelCase")]
-#[parameters(validate = {{ kind }}Spec::validate)]
 pub struct {{ kind }}Spec {
 {%- if source == "none" %}
     /// By day, jobs of more pods than this wait for the night.
@@ -74,7 +74,7 @@ impl {{ kind }}Spec {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use kueue_check::serde_json::{Value, json};
 
     use super::*;
 

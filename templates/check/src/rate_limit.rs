@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use kueue_check::jiff::Timestamp;
 use kueue_check::{Request, api::CheckState};
 use kueue_check::prelude::Reservation;
 

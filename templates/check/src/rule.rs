@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use kueue_check::Verdict;
+use kueue_check::jiff::Timestamp;
 
 /// Whole hours of the day, in UTC. One that ends before it begins goes on over midnight.
 #[derive(Clone, Copy, Debug)]

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use http::Uri;
 use kueue_check::prelude::CheckError;
+use kueue_check::serde::Deserialize;
+use kueue_check::serde_json;
 use kueue_check::service::SingleFlight;
-use serde::Deserialize;
 
 use crate::http::Fetch;
 
@@ -82,6 +83,7 @@ impl Source {
 }
 {% if source == "http" %}
 #[derive(Deserialize)]
+#[serde(crate = "kueue_check::serde")]
 struct Answer {
     room: u32,
 }
@@ -92,18 +94,20 @@ fn read(body: &[u8]) -> Result<u32, CheckError> {
 }
 {% else %}
 #[derive(Deserialize)]
+#[serde(crate = "kueue_check::serde")]
 struct Answer {
     data: Data,
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase", tag = "resultType", content = "result")]
+#[serde(crate = "kueue_check::serde", rename_all = "camelCase", tag = "resultType", content = "result")]
 enum Data {
     Vector(Vec<Element>),
     Scalar((f64, String)),
 }
 
 #[derive(Deserialize)]
+#[serde(crate = "kueue_check::serde")]
 struct Element {
     value: (f64, String),
 }

@@ -10,7 +10,7 @@ use axum::{Json, Router};
 use kueue_check_testenv::KueueVersion::V0_19_2;
 use serde_json::{Value, json};
 
-use super::harness::{on_the_box, unique, wait, world};
+use super::harness::{on_simulated_server, unique, wait, world};
 use super::process::{Program, apply, install};
 
 /// A Prometheus server that knows what `namespace` has spent, and counts who asks.
@@ -38,8 +38,8 @@ async fn prometheus(namespace: String, asked: Arc<AtomicUsize>) -> String {
 
 #[tokio::test]
 async fn budget_holds_the_jobs_of_a_namespace_that_has_spent_its_limit() {
-    if on_the_box() {
-        eprintln!("SKIPPED: the box has no port for another process");
+    if on_simulated_server() {
+        eprintln!("SKIPPED: the simulated API server has no port for another process");
         return;
     }
     let Some(world) = world(V0_19_2).await else {
@@ -97,8 +97,8 @@ async fn budget_holds_the_jobs_of_a_namespace_that_has_spent_its_limit() {
 
 #[tokio::test]
 async fn licences_are_counted_across_a_restart_and_handed_on() {
-    if on_the_box() {
-        eprintln!("SKIPPED: the box has no port for another process");
+    if on_simulated_server() {
+        eprintln!("SKIPPED: the simulated API server has no port for another process");
         return;
     }
     let Some(world) = world(V0_19_2).await else {

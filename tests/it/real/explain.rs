@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::checks::Setting;
 use super::faults::Faults;
-use super::harness::{World, on_the_box, setting_reference, unique, world};
+use super::harness::{World, on_simulated_server, setting_reference, unique, world};
 use super::process::{apply, binary, install};
 
 const CONTROLLER: &str = "example.com/asked";
@@ -315,8 +315,8 @@ fn run(arguments: &[&str], kubeconfig: &std::path::Path) -> (Option<i32>, String
 
 #[tokio::test]
 async fn the_programs_own_rights_are_enough() {
-    if on_the_box() {
-        eprintln!("SKIPPED: the box has no port for another process");
+    if on_simulated_server() {
+        eprintln!("SKIPPED: the simulated API server has no port for another process");
         return;
     }
     let Some(world) = world(V0_19_2).await else {

@@ -7,7 +7,7 @@ use kueue_check::scheduling_directives_may_change;
 use kueue_check_testenv::KueueVersion::V0_19_2;
 use serde_json::{Value, json};
 
-use super::harness::{on_the_box, unique, world};
+use super::harness::{on_simulated_server, unique, world};
 
 fn required(terms: Value) -> Value {
     json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}})
@@ -126,8 +126,10 @@ fn changes() -> Vec<(Value, Value)> {
 
 #[tokio::test]
 async fn the_api_server_and_the_function_agree_on_every_change() {
-    if on_the_box() {
-        eprintln!("SKIPPED: sim/tests/it/jobs/directives.rs compares the box with the real server");
+    if on_simulated_server() {
+        eprintln!(
+            "SKIPPED: sim/tests/it/jobs/directives.rs compares the simulated API server with the real server"
+        );
         return;
     }
     let Some(world) = world(V0_19_2).await else {

@@ -44,7 +44,7 @@ pub(crate) struct World {
 
 /// A corner of a cluster with `version` of Kueue's definitions; `None`, with a word why, where there can be none.
 pub(crate) async fn world(version: KueueVersion) -> Option<World> {
-    if on_the_box() {
+    if on_simulated_server() {
         let server = BOXES[version as usize].get_or_init(|| in_memory(version));
         return Some(corner_of(server.client_as("test"), None, served(version)).await);
     }
@@ -62,9 +62,14 @@ fn served(version: KueueVersion) -> &'static str {
     }
 }
 
-/// Whether the suite runs on the cluster in the simulator.
-pub(crate) fn on_the_box() -> bool {
-    std::env::var_os("KUEUE_CHECK_TEST_SERVER").is_some_and(|place| place == "box")
+/// Whether the suite runs on the simulated API server.
+pub(crate) fn on_simulated_server() -> bool {
+    let server = std::env::var("KUEUE_CHECK_TEST_SERVER").ok();
+    assert!(
+        matches!(server.as_deref(), None | Some("simulated")),
+        "KUEUE_CHECK_TEST_SERVER is {server:?}: expected `simulated`, or nothing"
+    );
+    server.is_some()
 }
 
 /// A server of the cluster in the simulator, in real time, without Kueue: each test plays it.

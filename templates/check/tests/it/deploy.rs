@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use serde_json::Value;
+use kueue_check::serde_json::Value;
 
 /// The documents of a YAML text.
 pub fn documents(text: &str) -> Vec<Value> {

@@ -4,13 +4,13 @@
 
 use std::time::Duration;
 
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
-use kube::config::{Config, KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client};
-use kueue_check::Clock;
+use kueue_check::kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kueue_check::kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use kueue_check::kube::{self, Api, Client};
 use kueue_check::runtime::Runtime;
+use kueue_check::serde_json::{self, Value, json};
+use kueue_check::{Clock, tokio};
 use kueue_check_sim::definitions;
-use serde_json::{Value, json};
 use {{ crate_name }}::check;
 {%- if source != "none" %}
 use {{ crate_name }}::{http, source::Source};

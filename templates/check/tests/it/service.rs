@@ -61,10 +61,10 @@ impl Service {
         figures.asked.push(asked.to_owned());
         let room = figures.room;
 {%- if source == "http" %}
-        let answer = serde_json::json!({"room": room});
+        let answer = kueue_check::serde_json::json!({"room": room});
 {%- else %}
-        let result = serde_json::json!([{"metric": {}, "value": [1_795_000_000, room.to_string()]}]);
-        let answer = serde_json::json!({"status": "success", "data": {"resultType": "vector", "result": result}});
+        let result = kueue_check::serde_json::json!([{"metric": {}, "value": [1_795_000_000, room.to_string()]}]);
+        let answer = kueue_check::serde_json::json!({"status": "success", "data": {"resultType": "vector", "result": result}});
 {%- endif %}
         (!figures.down).then(|| answer.to_string())
     }

@@ -174,7 +174,7 @@ fn what_was_booked_is_cancelled_when_the_job_is_over_whatever_goes_wrong() {
         cluster.expect_admitted("stopped").await;
         assert_eq!(booked(cluster).len(), 2, "{:?}", booked(cluster));
         cluster.complete("done");
-        cluster.merge_workload("stopped", &serde_json::json!({"spec": {"active": false}}));
+        cluster.merge_workload("stopped", &kueue_check::serde_json::json!({"spec": {"active": false}}));
         cluster.expect_finished("done").await;
         cluster.expect_deactivated("stopped").await;
         cluster.expect("nothing is booked", |cluster| booked(cluster).is_empty()).await;

@@ -208,8 +208,8 @@ async fn a_hundred_long_parameters_are_taken_and_one_more_is_refused() {
 
 #[tokio::test]
 async fn a_template_that_the_api_server_refuses_is_said() {
-    if on_the_box() {
-        eprintln!("SKIPPED: the box does not look into pod templates");
+    if on_simulated_server() {
+        eprintln!("SKIPPED: the simulated API server does not look into pod templates");
         return;
     }
     let Some(world) = checked("template", &json!({})).await else {
@@ -241,8 +241,8 @@ async fn a_template_that_the_api_server_refuses_is_said() {
 
 #[tokio::test]
 async fn a_request_that_a_policy_refuses_is_said_and_created_when_it_may_be() {
-    if on_the_box() {
-        eprintln!("SKIPPED: the box has no policies");
+    if on_simulated_server() {
+        eprintln!("SKIPPED: the simulated API server has no policies");
         return;
     }
     let Some(world) = checked("policy", &json!({})).await else {

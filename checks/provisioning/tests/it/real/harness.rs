@@ -37,9 +37,14 @@ impl Place {
     }
 }
 
-/// Whether the suite runs on the cluster in the simulator.
-pub(super) fn on_the_box() -> bool {
-    std::env::var_os("KUEUE_CHECK_TEST_SERVER").is_some_and(|place| place == "box")
+/// Whether the suite runs on the simulated API server.
+pub(super) fn on_simulated_server() -> bool {
+    let server = std::env::var("KUEUE_CHECK_TEST_SERVER").ok();
+    assert!(
+        matches!(server.as_deref(), None | Some("simulated")),
+        "KUEUE_CHECK_TEST_SERVER is {server:?}: expected `simulated`, or nothing"
+    );
+    server.is_some()
 }
 
 /// One test's namespace, AdmissionCheck, config and controller, all of one name.
@@ -60,7 +65,7 @@ impl Drop for World {
 async fn start() -> Option<Place> {
     let mut definitions = crds(KueueVersion::V0_19_2).unwrap();
     definitions.extend(crds_of_autoscaler().unwrap());
-    let place = if on_the_box() {
+    let place = if on_simulated_server() {
         let kinds = CompiledDefinitions::new(definitions);
         Place::Box(ApiServer::with_definitions(Clock::system(), &kinds))
     } else {
