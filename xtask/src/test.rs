@@ -12,8 +12,17 @@ pub(crate) const REQUIRE: &str = "KUEUE_CHECK_REQUIRE_TESTENV";
 
 type Step = (&'static str, fn() -> Result<(), Failure>);
 
+/// What `test` runs: it needs nothing but crates.
+const SHORT: [&str; 4] = ["format", "lints", "documents", "tests on the simulator"];
+
+/// What the short one leaves out.
+const LEFT_OUT: &str = "left out: the real API server, single faults beyond a sample, the book, charts, templates, packages, licences (`cargo xtask test --all`)";
+
+/// How many single faults of each story it tries.
+const SAMPLE: &str = "12";
+
 /// From cheap to dear, so that a mistake shows early.
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 14] = [
     ("format", || tools::cargo(&["fmt", "--all", "--check"], &[])),
     ("lints", || {
         tools::cargo(
@@ -45,6 +54,7 @@ const STEPS: [Step; 13] = [
         )
     }),
     ("documents", docs::build),
+    ("tests on the simulator", simulated),
     ("dependencies", tools::deny),
     ("packages", tools::package),
     ("API server", servers),
@@ -78,8 +88,18 @@ const STEPS: [Step; 13] = [
     ("example", example),
 ];
 
-/// Runs all steps, or those with these names, and stops at the first that fails.
+/// Runs the short steps, all with `--all`, or those with these names, and stops at the first that
+/// fails.
 pub(crate) fn run(names: &[&str]) -> Result<(), Failure> {
+    let short = names.is_empty();
+    // `tests` has the whole of what `tests on the simulator` has a part of.
+    let mut all = STEPS.map(|(name, _)| name).to_vec();
+    all.retain(|name| *name != "tests on the simulator");
+    let names = match names {
+        [] => &SHORT[..],
+        ["--all"] => &all[..],
+        names => names,
+    };
     if let Some(unknown) = names
         .iter()
         .find(|name| STEPS.iter().all(|(known, _)| known != *name))
@@ -89,7 +109,7 @@ pub(crate) fn run(names: &[&str]) -> Result<(), Failure> {
     }
     let mut took = Vec::new();
     for (name, step) in STEPS {
-        if !names.is_empty() && !names.contains(&name) {
+        if !names.contains(&name) {
             continue;
         }
         println!("==== {name}");
@@ -106,10 +126,35 @@ pub(crate) fn run(names: &[&str]) -> Result<(), Failure> {
     }
     let whole: Duration = took.iter().map(|(_, time)| *time).sum();
     println!("{:>5}s  in all", whole.as_secs());
-    if !has_go() {
+    if short {
+        println!("{LEFT_OUT}");
+    } else if !has_go() {
         println!("{SKIPPED}");
     }
     Ok(())
+}
+
+/// The tests of the SDK, the simulator and the shipped checks, without a real server.
+fn simulated() -> Result<(), Failure> {
+    let mut arguments = vec!["test", "--workspace", "--all-features", "--no-fail-fast"];
+    for package in [
+        "kueue-check-book",
+        "kueue-check-chart-tests",
+        "kueue-check-examples",
+        "kueue-check-template",
+        "kueue-check-testenv",
+        "kueue-check-twin",
+    ] {
+        arguments.extend(["--exclude", package]);
+    }
+    tools::cargo(
+        &arguments,
+        &[
+            (SKIP, "1"),
+            ("KUEUE_CHECK_SAMPLE", SAMPLE),
+            ("KUEUE_CHECK_TEST_SERVER", "simulated"),
+        ],
+    )
 }
 
 const SKIPPED: &str = "SKIPPED: the suite on a real API server, the Helm chart, and the example: `go version` does not run, and Go builds the server (install Go 1.26)";

@@ -22,6 +22,7 @@ pub(crate) use fault::PAUSE;
 pub(crate) use injector::Injector;
 pub use invariants::{PausedReplica, RunRecord, violations};
 pub use pairs::Progress;
+use pairs::chosen;
 pub(crate) use pairs::explore_pairs;
 pub use plan::{FaultPlan, InjectionPoint, PlanError};
 pub(crate) use random::explore_random;
@@ -29,6 +30,23 @@ pub use run::{JobOutcome, Outcome, Run};
 
 /// The variable that names the one plan to run.
 pub const PLAN_ENV: &str = "KUEUE_CHECK_PLAN";
+
+/// The variable with the number of single faults that are tried in each story, instead of all.
+pub const SAMPLE_ENV: &str = "KUEUE_CHECK_SAMPLE";
+
+/// What [`SAMPLE_ENV`] says.
+///
+/// # Panics
+/// If it is no number.
+pub(crate) fn sample_limit() -> Option<usize> {
+    let text = std::env::var(SAMPLE_ENV).ok()?;
+    let number = text.parse();
+    assert!(
+        number.is_ok(),
+        "{SAMPLE_ENV} is `{text}`: expected a number"
+    );
+    number.ok()
+}
 
 /// So many points of one kind of request or event are tried; the later ones repeat the earlier.
 pub(crate) const MAX_POINTS_PER_KIND: usize = 12;
@@ -60,6 +78,8 @@ pub struct Exploration {
     pub points: usize,
     /// How many points were left out because they repeat others.
     pub left_out: usize,
+    /// How many single faults were left out of the [sample](Simulation::sample).
+    pub not_in_sample: usize,
     /// How long it took, in real time.
     pub took: Duration,
     /// The runs that failed.
@@ -96,7 +116,15 @@ impl fmt::Display for Exploration {
             self.left_out,
             self.failed.len(),
             self.runs_per_second()
-        )
+        )?;
+        if self.not_in_sample > 0 {
+            write!(
+                f,
+                "; a sample: {} single faults were not tried",
+                self.not_in_sample
+            )?;
+        }
+        Ok(())
     }
 }
 
@@ -120,6 +148,7 @@ pub(crate) fn explore(
         runs: 1,
         points: points.len(),
         left_out,
+        not_in_sample: 0,
         took: Duration::ZERO,
         failed: Vec::new(),
     };
@@ -130,7 +159,11 @@ pub(crate) fn explore(
     }
     let spared = |fault: &Fault| simulation.excluded.contains(fault);
     let singles = single_faults(points, simulation.replicas);
-    for (point, fault) in singles.filter(|(_, fault)| !spared(fault)) {
+    let singles: Vec<_> = singles.filter(|(_, fault)| !spared(fault)).collect();
+    let limit = simulation.sample.unwrap_or(usize::MAX);
+    let sample = chosen(&singles, limit, simulation.seed);
+    explored.not_in_sample = singles.len() - sample.len();
+    for (point, fault) in sample {
         let mut run = simulation.run_with(scenario, &FaultPlan::of(point, fault));
         run.compare(&without);
         explored.runs += 1;
@@ -168,6 +201,7 @@ fn alone(
         runs: 2,
         points: 1,
         left_out: without.points.len().saturating_sub(1),
+        not_in_sample: 0,
         took: began.elapsed(),
         failed: Some(run).filter(Run::failed).into_iter().collect(),
     }

@@ -53,6 +53,7 @@ pub(crate) fn explore_pairs(
         runs: 1,
         points: points.len(),
         left_out,
+        not_in_sample: 0,
         took: Duration::ZERO,
         failed: Vec::new(),
     };
@@ -94,19 +95,19 @@ fn pairs(singles: &[(InjectionPoint, Fault)]) -> Vec<(usize, usize)> {
 }
 
 /// `limit` of them, in the same order.
-fn chosen(pairs: &[(usize, usize)], limit: usize, seed: u64) -> Vec<(usize, usize)> {
-    if pairs.len() <= limit {
-        return pairs.to_vec();
+pub(super) fn chosen<T: Clone>(all: &[T], limit: usize, seed: u64) -> Vec<T> {
+    if all.len() <= limit {
+        return all.to_vec();
     }
     let mut random = Random::new(seed);
-    let mut places: Vec<usize> = (0..pairs.len()).collect();
+    let mut places: Vec<usize> = (0..all.len()).collect();
     for at in 0..limit {
         let other = at + random.index(places.len() - at);
         places.swap(at, other);
     }
     places.truncate(limit);
     places.sort_unstable();
-    places.into_iter().map(|at| pairs[at]).collect()
+    places.into_iter().map(|at| all[at].clone()).collect()
 }
 
 #[cfg(test)]

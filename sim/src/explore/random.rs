@@ -21,6 +21,7 @@ pub(crate) fn explore_random(
         runs: 1,
         points: without.points.len(),
         left_out: 0,
+        not_in_sample: 0,
         took: Duration::ZERO,
         failed: Vec::new(),
     };

@@ -16,7 +16,7 @@ use futures::future::LocalBoxFuture;
 
 use crate::apiserver::ApiRequest;
 use crate::demo::{Demo, DemoError};
-use crate::explore::{Exploration, Fault, FaultPlan, Progress, Run};
+use crate::explore::{Exploration, Fault, FaultPlan, Progress, Run, sample_limit};
 use crate::simulation::{Cluster, Simulation};
 
 pub use builtin::all;
@@ -73,12 +73,17 @@ impl Scenario {
         simulation.explore(self.story())
     }
 
-    /// As [`explore`](Self::explore), with those faults only that are `wanted`.
+    /// As [`explore`](Self::explore), with those faults only that are `wanted`, and with a sample of
+    /// them where `KUEUE_CHECK_SAMPLE` says so.
     #[must_use = "runs may have failed"]
     pub fn explore_with(&self, seed: u64, wanted: impl Fn(Fault) -> bool) -> Exploration {
         let simulation = (self.simulation)().seed(seed);
         let unwanted = Fault::all().filter(|fault| !wanted(*fault));
         let simulation = unwanted.fold(simulation, Simulation::exclude_fault);
+        let simulation = match sample_limit() {
+            Some(faults) => simulation.sample(faults),
+            None => simulation,
+        };
         simulation.explore(self.story())
     }
 

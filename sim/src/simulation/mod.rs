@@ -56,7 +56,7 @@ use crate::apiserver::{ApiRequest, ApiServer};
 use crate::definitions::KueueApi;
 use crate::explore::{
     Exploration, Fault, FaultPlan, MAX_POINTS_PER_KIND, Progress, Run, explore, explore_pairs,
-    explore_random,
+    explore_random, sample_limit,
 };
 use crate::kueue::{Actor, KueueVersion};
 
@@ -155,6 +155,7 @@ pub struct Simulation {
     pub(crate) objects: Vec<Value>,
     pub(crate) excluded: Vec<Fault>,
     pub(crate) of_a_kind: usize,
+    pub(crate) sample: Option<usize>,
     pub(crate) invariants: Vec<Invariant>,
     pub(crate) alter: Option<fn(&mut ApiRequest)>,
     pub(crate) expect_timeout: Duration,
@@ -205,6 +206,7 @@ impl Simulation {
             objects: Vec::new(),
             excluded: Vec::new(),
             of_a_kind: MAX_POINTS_PER_KIND,
+            sample: None,
             invariants: Vec::new(),
             alter: None,
             expect_timeout: EXPECT_TIMEOUT,
@@ -340,6 +342,26 @@ impl Simulation {
         self
     }
 
+    /// How many single faults are tried at most, chosen by the [seed](Self::seed). Default: all. In
+    /// the environment of a test, `KUEUE_CHECK_SAMPLE=N` says the same for
+    /// [`run_with_each_fault`](Self::run_with_each_fault).
+    ///
+    /// ```
+    /// # use kueue_check::{Verdict, admission_check};
+    /// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+    /// # use kueue_check_sim::{Job, Simulation};
+    /// let explored = Simulation::new(|| open).sample(5).explore(async |cluster| {
+    ///     cluster.submit(Job::new("train"));
+    ///     cluster.expect_admitted("train").await;
+    /// });
+    /// assert_eq!(explored.runs, 6); // and the one without faults
+    /// assert!(explored.not_in_sample > 0, "{explored}");
+    /// ```
+    pub fn sample(mut self, faults: usize) -> Self {
+        self.sample = Some(faults);
+        self
+    }
+
     /// Runs `scenario` once.
     ///
     /// # Panics
@@ -368,7 +390,9 @@ impl Simulation {
     /// # Panics
     /// If an expectation fails or an invariant is broken, with the fault and the timeline.
     pub fn run_with_each_fault(&self, scenario: impl AsyncFn(&Cluster)) -> Exploration {
-        let explored = self.explore(scenario);
+        let mut simulation = self.clone();
+        simulation.sample = simulation.sample.or_else(sample_limit);
+        let explored = simulation.explore(scenario);
         explored.or_panic();
         explored
     }

@@ -140,7 +140,7 @@ fn without_profiles(mut project: Project) -> Project {
     project
 }
 
-/// The manifest of the workspace: the members, and the profiles of `manifest` for what they depend on.
+/// The manifest of the workspace: the members, and the profile `dev` of `manifest` for what they depend on.
 fn workspace(variants: &[Variant], manifest: &str) -> Result<String, Error> {
     let ours: Table = manifest
         .parse()
@@ -151,17 +151,15 @@ fn workspace(variants: &[Variant], manifest: &str) -> Result<String, Error> {
     workspace.insert("members".to_owned(), members.into());
     let mut table = Table::new();
     table.insert("workspace".to_owned(), workspace.into());
-    if let Some(mut profile) = ours.get("profile").cloned() {
-        let packages = profile
-            .get_mut("dev")
-            .and_then(|dev| dev.get_mut("package"));
-        if let Some(packages) = packages.and_then(Value::as_table_mut) {
+    if let Some(mut dev) = ours.get("profile").and_then(|all| all.get("dev")).cloned() {
+        if let Some(packages) = dev.get_mut("package").and_then(Value::as_table_mut) {
             // The shipped checks are not part of it.
             packages.retain(|name, _| {
                 ["*", "kueue-check", "kueue-check-sim"].contains(&AsRef::<str>::as_ref(name))
             });
         }
-        table.insert("profile".to_owned(), profile);
+        let profiles = Table::from_iter([("dev".to_owned(), dev)]);
+        table.insert("profile".to_owned(), profiles.into());
     }
     Ok(table.to_string())
 }
