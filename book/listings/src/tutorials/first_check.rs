@@ -3,7 +3,7 @@
 /// The program.
 ///
 /// # Errors
-/// As [`kueue_check::main`].
+/// As [`kueue_check::main()`].
 pub fn program() -> kueue_check::Result<()> {
     main()
 }
