@@ -84,6 +84,8 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hang_up = signal(SignalKind::hangup())?;
+    // A shell starts what runs in the background with this one ignored.
+    let mut quit = signal(SignalKind::quit())?;
     let options = playground::Options {
         cluster: arguments.cluster(),
         once: arguments.once,
@@ -94,6 +96,7 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
         _ = interrupt.recv() => Ok(()),
         _ = terminate.recv() => Ok(()),
         _ = hang_up.recv() => Ok(()),
+        _ = quit.recv() => Ok(()),
         ran = playground::run(&arguments.program, &arguments.samples, &options) => ran,
     }
 }
