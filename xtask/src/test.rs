@@ -140,7 +140,6 @@ fn simulated() -> Result<(), Failure> {
     for package in [
         "kueue-check-book",
         "kueue-check-chart-tests",
-        "kueue-check-examples",
         "kueue-check-template",
         "kueue-check-testenv",
         "kueue-check-twin",

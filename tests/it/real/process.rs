@@ -16,13 +16,19 @@ use super::harness::{World, wait};
 /// An example's binary, which cargo builds with the tests.
 pub(crate) fn binary(example: &str) -> PathBuf {
     let tests = std::env::current_exe().unwrap();
-    tests
+    let program = tests
         .parent()
         .unwrap()
         .parent()
         .unwrap()
         .join("examples")
-        .join(example)
+        .join(example);
+    assert!(
+        program.exists(),
+        "{} is not built: cargo build --package kueue-check-examples --examples",
+        program.display()
+    );
+    program
 }
 
 /// The documents that `manifests` prints.
