@@ -23,7 +23,7 @@ pub struct Cluster {
     folder: PathBuf,
     ports: Ports,
     apiserver: Option<Process>,
-    _etcd: Process,
+    etcd: Option<Process>,
     certificate: Vec<u8>,
 }
 
@@ -85,22 +85,56 @@ impl Cluster {
         fs::write(folder.join("service-account.key"), private)?;
         fs::write(folder.join("service-account.pub"), public)?;
         let ports = Ports::free()?;
-        let etcd = Process::start(
-            &programs.etcd,
-            &etcd_arguments(&folder, ports),
-            &folder.join("etcd.log"),
-            Some(&folder),
-        )?;
         let mut cluster = Self {
             programs,
             folder,
             ports,
             apiserver: None,
-            _etcd: etcd,
+            etcd: None,
             certificate: Vec::new(),
         };
+        cluster.start_etcd()?;
         cluster.start_apiserver().await?;
         Ok(cluster)
+    }
+
+    fn start_etcd(&mut self) -> io::Result<()> {
+        self.etcd = Some(Process::start(
+            &self.programs.etcd,
+            &etcd_arguments(&self.folder, self.ports),
+            &self.folder.join("etcd.log"),
+            Some(&self.folder),
+        )?);
+        Ok(())
+    }
+
+    fn stop(&mut self) -> io::Result<()> {
+        self.stop_apiserver();
+        self.etcd.take().map_or(Ok(()), Process::stop)
+    }
+
+    /// Keeps what is stored now, for [`restore`](Self::restore). Both programs restart for it.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn backup(&mut self) -> Result<(), StartError> {
+        self.stop()?;
+        copy(&self.folder.join("etcd"), &self.folder.join("backup"))?;
+        self.start_etcd()?;
+        self.start_apiserver().await
+    }
+
+    /// Puts back what was stored at the time of the [`backup`](Self::backup), with the versions of
+    /// then. Both programs restart for it.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn restore(&mut self) -> Result<(), StartError> {
+        self.stop()?;
+        fs::remove_dir_all(self.folder.join("etcd"))?;
+        copy(&self.folder.join("backup"), &self.folder.join("etcd"))?;
+        self.start_etcd()?;
+        self.start_apiserver().await
     }
 
     /// Starts the API server, on the port that it had before.
@@ -237,6 +271,21 @@ impl Access {
         fs::rename(&new, &path)?;
         Ok(path)
     }
+}
+
+/// Copies a folder and what is in it.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type()?.is_dir() {
+            copy(&from, &to)?;
+        } else {
+            fs::copy(&from, &to)?;
+        }
+    }
+    Ok(())
 }
 
 fn http_get(path: &str) -> http::Request<Vec<u8>> {

@@ -1,7 +1,7 @@
 //! A child process that does not outlive its parent.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -16,8 +16,9 @@ pub(crate) struct Process {
     pipe: Option<ChildStdin>,
 }
 
-/// Takes the folder to remove at the end (or nothing), the program and its arguments.
-const GUARD: &str = r#"folder=$1; shift; "$@" </dev/null & child=$!; cat >/dev/null; kill -9 $child; wait $child; [ -z "$folder" ] || rm -rf "$folder""#;
+/// Takes the folder to remove at the end (or nothing), the program and its arguments. Who writes
+/// `keep` keeps the folder.
+const GUARD: &str = r#"folder=$1; shift; "$@" </dev/null & child=$!; word=$(cat); kill -9 $child; wait $child; [ -z "$folder" ] || [ "$word" = keep ] || rm -rf "$folder""#;
 
 impl Process {
     /// Starts `program`, which writes to `log`. When it ends, so does `folder`.
@@ -40,6 +41,14 @@ impl Process {
             .spawn()?;
         let pipe = shell.stdin.take();
         Ok(Self { shell, pipe })
+    }
+
+    /// Ends the program, and keeps the folder.
+    pub(crate) fn stop(mut self) -> io::Result<()> {
+        match &mut self.pipe {
+            Some(pipe) => pipe.write_all(b"keep"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -37,5 +37,5 @@ pub use hooks::{
 pub use server::{ApiServer, CompiledDefinitions};
 pub(crate) use status::FieldError;
 pub use status::Status;
-pub use store::{Change, ChangeVerb};
+pub use store::{Backup, Change, ChangeVerb};
 pub use watch::{Event, Watch, WatchOptions};

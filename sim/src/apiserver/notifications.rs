@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Shared {
-    version: AtomicU64,
+    changes: AtomicU64,
     waiting: Notify,
 }
 
 /// The side that tells.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ChangeNotifier {
     shared: Arc<Shared>,
 }
@@ -28,23 +28,14 @@ pub(crate) struct ChangeReceiver {
 }
 
 impl ChangeNotifier {
-    pub(crate) fn new(version: u64) -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                version: AtomicU64::new(version),
-                waiting: Notify::new(),
-            }),
-        }
-    }
-
-    pub(crate) fn notify(&self, version: u64) {
-        self.shared.version.store(version, Ordering::Release);
+    pub(crate) fn notify(&self) {
+        self.shared.changes.fetch_add(1, Ordering::Release);
         self.shared.waiting.notify_waiters();
     }
 
     pub(crate) fn subscribe(&self) -> ChangeReceiver {
         ChangeReceiver {
-            seen: self.shared.version.load(Ordering::Acquire),
+            seen: self.shared.changes.load(Ordering::Acquire),
             shared: Arc::clone(&self.shared),
         }
     }
@@ -53,7 +44,7 @@ impl ChangeNotifier {
 impl ChangeReceiver {
     /// What came until now is seen.
     pub(crate) fn mark_seen(&mut self) {
-        self.seen = self.shared.version.load(Ordering::Acquire);
+        self.seen = self.shared.changes.load(Ordering::Acquire);
     }
 
     /// Waits until there is something that was not seen, and marks it. Can be dropped at any time without losing anything.
@@ -63,7 +54,7 @@ impl ChangeReceiver {
             tokio::pin!(waiting);
             // From here on nothing is missed.
             waiting.as_mut().enable();
-            let newest = self.shared.version.load(Ordering::Acquire);
+            let newest = self.shared.changes.load(Ordering::Acquire);
             if newest != self.seen {
                 self.seen = newest;
                 return;
@@ -81,7 +72,7 @@ mod tests {
 
     #[tokio::test]
     async fn those_who_wait_are_woken_in_order() {
-        let teller = ChangeNotifier::new(1);
+        let teller = ChangeNotifier::default();
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = Vec::new();
         for number in 0..20 {
@@ -92,7 +83,7 @@ mod tests {
             }));
         }
         tokio::task::yield_now().await;
-        teller.notify(2);
+        teller.notify();
         for task in tasks {
             task.await.unwrap();
         }
@@ -101,9 +92,9 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_told_before_is_seen_at_once() {
-        let teller = ChangeNotifier::new(1);
+        let teller = ChangeNotifier::default();
         let mut changes = teller.subscribe();
-        teller.notify(2);
+        teller.notify();
         changes.changed().await;
         let more = changes.changed();
         assert!(futures::FutureExt::now_or_never(more).is_none());

@@ -13,7 +13,7 @@ use super::hooks::{Admission, Faults};
 use super::kinds::{Registry, builtin, custom_kinds, table_of};
 use super::notifications::ChangeReceiver;
 use super::status::Status;
-use super::store::Change;
+use super::store::{Backup, Change};
 use super::watch::{Watch, WatchOptions};
 
 /// An API server in memory. Clones are handles of the same server.
@@ -206,6 +206,32 @@ impl ApiServer {
     /// Lists and watches from this version or an older one get 410 from now on.
     pub fn compact(&self, version: u64) {
         self.core.store().compact(version);
+    }
+
+    /// Everything that is stored now, as a backup of etcd.
+    pub fn backup(&self) -> Backup {
+        self.core.store().backup()
+    }
+
+    /// Puts everything back as it was, with the versions of then, as a restore of etcd does: versions
+    /// go back, watches end, and a watch from a later version shows nothing until that version is
+    /// reached again. UIDs that were given since are not given again.
+    ///
+    /// ```
+    /// # use kueue_check::Clock;
+    /// # use serde_json::json;
+    /// use kueue_check_sim::apiserver::{ApiRequest, ApiServer, Resource, Verb};
+    ///
+    /// let server = ApiServer::new(Clock::system());
+    /// let maps = Resource::new("", "v1", "configmaps");
+    /// let backup = server.backup();
+    /// server.call(&ApiRequest::new(Verb::Create, &maps).namespace("default").body(json!({"metadata": {"name": "limits"}})));
+    /// server.restore(&backup);
+    /// assert!(server.get(&maps, "default", "limits").is_none());
+    /// ```
+    pub fn restore(&self, backup: &Backup) {
+        let now = self.core.clock.now();
+        self.core.store().restore(backup, now);
     }
 
     /// Who reviews writes.

@@ -125,6 +125,8 @@ pub struct Watch {
     version: u64,
     ready: VecDeque<Event>,
     changed: ChangeReceiver,
+    /// How often the server had been restored when it began.
+    restores: u64,
     ended: bool,
 }
 
@@ -165,7 +167,7 @@ impl Watch {
             .filter(|_| kind.namespaced)
             .map(|n| format!("{n}/"))
             .unwrap_or_default();
-        let (version, changed, objects, compacted) = {
+        let (version, changed, objects, compacted, restores) = {
             let mut store = core.store();
             let table = kind.table();
             (
@@ -173,6 +175,7 @@ impl Watch {
                 store.table_changed(&table),
                 store.list(&table, &prefix),
                 store.compacted(),
+                store.restores(),
             )
         };
         let mut watch = Self {
@@ -183,6 +186,7 @@ impl Watch {
             version,
             ready: VecDeque::new(),
             changed,
+            restores,
             ended: false,
         };
         let initial = options
@@ -261,7 +265,7 @@ impl Watch {
         self.ready.pop_front()
     }
 
-    /// The next event. `None` after an `ERROR`.
+    /// The next event. `None` after an `ERROR`, and after [`ApiServer::restore`](super::ApiServer::restore).
     pub async fn next(&mut self) -> Option<Event> {
         loop {
             // Seen before it is read, so that nothing falls between.
@@ -279,6 +283,10 @@ impl Watch {
     fn read(&mut self) {
         let (changes, version, compacted) = {
             let store = self.core.store();
+            if store.restores() != self.restores {
+                self.ended = true;
+                return;
+            }
             (
                 store.changes_after(&self.kind.table(), self.version),
                 store.version(),

@@ -1,7 +1,7 @@
 //! The simulated cluster, as a scenario uses it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -10,13 +10,14 @@ use kueue_check::runtime::{Diagnostics, Runtime};
 use kueue_check::{Clock, DynCheck};
 use serde::Serialize;
 use serde_json::Value;
+use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::external::ExternalServices;
 use super::failure::{fail, json, time};
 use super::replica::{Replica, ReplicaFault, agent, depose, lease_holder};
 use super::{CHECK, Job, QUEUE, Simulation, VerdictLog, objects};
-use crate::apiserver::{ApiResponse, ApiServer, Resource};
+use crate::apiserver::{ApiResponse, ApiServer, Backup, Resource};
 use crate::definitions::{self, KueueApi};
 use crate::explore::{FaultPlan, Injector};
 use crate::kueue::{Kueue, Webhook};
@@ -56,6 +57,8 @@ pub struct Cluster {
     /// The version after everything that is there from the beginning.
     pub(super) prepared: u64,
     deposed: AtomicBool,
+    /// Who works here beside the checks.
+    others: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Cluster {
@@ -84,6 +87,7 @@ impl Cluster {
         Self {
             prepared: 0,
             deposed: AtomicBool::new(false),
+            others: Mutex::default(),
             answers,
             server,
             clock,
@@ -112,21 +116,39 @@ impl Cluster {
             fail(error.to_string());
         }
         self.prepared = self.server.resource_version();
-        let (server, clock) = (&self.server, &self.clock);
-        server.set_admission(Arc::new(Webhook));
-        server.set_faults(Arc::clone(&self.injector) as _);
-        let version = self.simulation.version;
-        let kueue = Kueue::new(server, clock, version);
-        tokio::spawn(crate::kueue::run(kueue, server.clone(), clock.clone()));
-        let jobs = crate::jobs::Jobs::of_version(server, clock, version);
-        tokio::spawn(crate::kueue::run(jobs, server.clone(), clock.clone()));
-        for start in &self.simulation.actors {
-            start(server, clock);
-        }
+        self.server.set_admission(Arc::new(Webhook));
+        self.server.set_faults(Arc::clone(&self.injector) as _);
+        self.start_others();
         for replica in replicas {
             replica.start();
         }
         self
+    }
+
+    /// Kueue, its jobs, and whoever else works here, with nothing in memory.
+    fn start_others(&self) {
+        let (server, clock) = (&self.server, &self.clock);
+        let version = self.simulation.version;
+        let kueue = Kueue::new(server, clock, version);
+        let jobs = crate::jobs::Jobs::of_version(server, clock, version);
+        let mut started = vec![
+            tokio::spawn(crate::kueue::run(kueue, server.clone(), clock.clone())),
+            tokio::spawn(crate::kueue::run(jobs, server.clone(), clock.clone())),
+        ];
+        let others = self.simulation.actors.iter();
+        started.extend(others.map(|start| start(server, clock)));
+        let mut running = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        for earlier in std::mem::replace(&mut *running, started) {
+            earlier.abort();
+        }
+    }
+
+    /// Restores a [backup](ApiServer::backup): objects and versions go back, and Kueue and the other
+    /// controllers of the cluster start anew, as the restore of a cluster demands it. The checks run
+    /// on.
+    pub fn restore(&self, backup: &Backup) {
+        self.server.restore(backup);
+        self.start_others();
     }
 
     fn replica(&self, number: usize) -> Replica {

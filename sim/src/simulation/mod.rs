@@ -51,6 +51,7 @@ use kube::Client;
 use kueue_check::{AdmissionCheckController, Clock, DynCheck};
 use serde::Serialize;
 use serde_json::Value;
+use tokio::task::JoinHandle;
 
 use crate::apiserver::{ApiRequest, ApiServer};
 use crate::definitions::KueueApi;
@@ -117,7 +118,7 @@ impl fmt::Debug for CheckContext {
 }
 
 type MakeCheck = Arc<dyn Fn(&CheckContext, &VerdictLog) -> DynCheck + Send + Sync>;
-type StartActor = Arc<dyn Fn(&ApiServer, &Clock) + Send + Sync>;
+type StartActor = Arc<dyn Fn(&ApiServer, &Clock) -> JoinHandle<()> + Send + Sync>;
 
 /// A check that is tried.
 #[derive(Clone)]
@@ -266,7 +267,7 @@ impl Simulation {
     ) -> Self {
         self.actors.push(Arc::new(move |server, clock| {
             let actor = make(server, clock);
-            tokio::spawn(crate::kueue::run(actor, server.clone(), clock.clone()));
+            tokio::spawn(crate::kueue::run(actor, server.clone(), clock.clone()))
         }));
         self
     }

@@ -14,7 +14,9 @@ use self::replica::{Configured, Modelled, Replica, Stage};
 use self::server::{Entry, Object};
 use crate::api::CheckState;
 use crate::check::{DynCheck, Reservation};
-use crate::runtime::core::{Controller, Input, LeaseState, Now, Role, Task, TaskId, TaskResult};
+use crate::runtime::core::{
+    Controller, Input, LeaseState, Now, Role, Task, TaskId, TaskResult, fingerprint, fingerprints,
+};
 use crate::runtime::writer::WriteError;
 
 /// What one search allows.
@@ -146,9 +148,6 @@ pub(super) struct World {
     controllers: Arc<[Controller]>,
     objects: Vec<Option<Object>>,
     settings: Settings,
-    version: u64,
-    /// Counts reservations: each begins a second after the one before.
-    reservations: u64,
     replicas: Vec<Replica>,
     holder: Option<usize>,
     lapsed: bool,
@@ -221,8 +220,6 @@ impl World {
                 .collect(),
             bounds: Arc::new(bounds),
             controllers,
-            version: 1,
-            reservations: 0,
             replicas: Vec::new(),
             holder: None,
             lapsed: false,
@@ -444,40 +441,30 @@ impl World {
         })
     }
 
-    /// What tells this state from others.
+    /// What tells this state from others. Replicas are alike, and tasks in flight have no order.
     pub(super) fn fingerprint(&self) -> u64 {
-        use std::hash::{DefaultHasher, Hash, Hasher};
-        let mut hasher = DefaultHasher::new();
-        format!(
-            "{:?} {:?} {:?}",
-            self.objects, self.allocated, self.settings
-        )
-        .hash(&mut hasher);
-        (
-            self.holder,
-            self.lapsed,
-            self.moves,
-            self.faults,
-            self.ticks,
-            self.reservations,
-        )
-            .hash(&mut hasher);
-        for replica in &self.replicas {
-            replica.core.fingerprint().hash(&mut hasher);
-            let tasks: Vec<&Stage> = replica.tasks.values().collect();
-            format!(
-                "{:?} {:?} {:?} {:?} {tasks:?} {:?} {:?} {:?} {:?}",
-                replica.events,
-                replica.checks,
-                replica.parameters,
-                replica.flavors,
-                replica.shown_deleted,
-                replica.knows,
-                replica.activated,
-                replica.evaluated
-            )
-            .hash(&mut hasher);
-        }
-        hasher.finish()
+        let replicas = self.replicas.iter().enumerate();
+        let replicas = fingerprints(replicas.map(|(number, replica)| {
+            let Replica {
+                core,
+                events,
+                checks,
+                parameters,
+                flavors,
+                tasks,
+                shown_deleted,
+                knows,
+                activated,
+                evaluated,
+            } = replica;
+            let to_show = (events, checks, parameters, flavors);
+            let tasks = fingerprints(tasks.values());
+            let known = (shown_deleted, knows, activated, evaluated);
+            let holds = self.holder == Some(number);
+            fingerprint(&(core.fingerprint(), to_show, tasks, known, holds))
+        }));
+        let server = (&self.objects, &self.allocated, &self.settings);
+        let counted = (self.lapsed, self.moves, self.faults, self.ticks);
+        fingerprint(&(server, counted, replicas))
     }
 }

@@ -18,6 +18,7 @@ pub(super) const FLAVOR: &str = "flavor";
 pub(super) struct Object {
     pub(super) uid: usize,
     pub(super) version: u64,
+    /// Counts reservations: each begins a second after the one before.
     pub(super) since: u64,
     pub(super) quota: bool,
     pub(super) admitted: bool,
@@ -129,9 +130,8 @@ impl World {
             return;
         };
         if kind == Move::Delete {
-            self.version += 1;
             let mut last = before.clone();
-            last.version = self.version;
+            last.version += 1;
             self.objects[uid] = None;
             let last = Self::workload(&last);
             if before.quota {
@@ -140,9 +140,6 @@ impl World {
                 }
             }
             return;
-        }
-        if kind == Move::Reserve {
-            self.reservations += 1;
         }
         if kind == Move::Admit {
             let stale = before
@@ -155,12 +152,11 @@ impl World {
                 ));
             }
         }
-        let since = self.reservations;
         self.store(uid, before, |object| match kind {
             Move::Reserve => {
                 object.quota = true;
                 object.evicted = false;
-                object.since = since;
+                object.since += 1;
             }
             Move::Admit => object.admitted = true,
             Move::LoseQuota => object.quota = false,
@@ -185,8 +181,7 @@ impl World {
         let was_selected = before.quota;
         let mut object = before;
         change(&mut object);
-        self.version += 1;
-        object.version = self.version;
+        object.version += 1;
         let workload = Self::workload(&object);
         let event = match (was_selected, object.quota) {
             (_, true) => Some(Event::Apply(workload)),

@@ -379,21 +379,37 @@ impl Core {
     }
 }
 
+/// The hash of what `Debug` shows.
+#[cfg(test)]
+pub(crate) fn fingerprint(shown: &impl std::fmt::Debug) -> u64 {
+    use std::fmt::Write;
+    use std::hash::{DefaultHasher, Hasher};
+
+    struct Hashed(DefaultHasher);
+    impl Write for Hashed {
+        fn write_str(&mut self, text: &str) -> std::fmt::Result {
+            self.0.write(text.as_bytes());
+            Ok(())
+        }
+    }
+
+    let mut hashed = Hashed(DefaultHasher::new());
+    assert!(write!(hashed, "{shown:?}").is_ok());
+    hashed.0.finish()
+}
+
+/// The same, but for their order.
+#[cfg(test)]
+pub(crate) fn fingerprints<T: std::fmt::Debug>(shown: impl IntoIterator<Item = T>) -> Vec<u64> {
+    let mut all: Vec<u64> = shown.into_iter().map(|one| fingerprint(&one)).collect();
+    all.sort_unstable();
+    all
+}
+
 #[cfg(test)]
 impl Core {
     /// What tells this state from others, but for what has no consequence.
     pub(crate) fn fingerprint(&self) -> u64 {
-        use std::fmt::Write;
-        use std::hash::{DefaultHasher, Hasher};
-
-        struct Hashed(DefaultHasher);
-        impl Write for Hashed {
-            fn write_str(&mut self, text: &str) -> std::fmt::Result {
-                self.0.write(text.as_bytes());
-                Ok(())
-            }
-        }
-
         let Work {
             queues,
             timers,
@@ -408,13 +424,11 @@ impl Core {
             waiting_checks,
             paused_until,
         } = &self.work;
+        let in_flight = fingerprints(in_flight.values());
         let work = (queues, timers, in_flight, busy, stopping, restoring);
         let rest = (unreleased, to_confirm, waiting_checks, paused_until);
         let known = (&self.role, &self.lists, &self.workloads, &self.checks);
-        let mut hashed = Hashed(DefaultHasher::new());
         let given = (&self.parameters, &self.flavors);
-        let all = (work, rest, known, given, &self.cleanups);
-        assert!(write!(hashed, "{all:?}").is_ok());
-        hashed.0.finish()
+        fingerprint(&(work, rest, known, given, &self.cleanups))
     }
 }

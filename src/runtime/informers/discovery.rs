@@ -1,34 +1,63 @@
-//! How Kueue's API is served, and when that changes.
+//! How Kueue's API is served and when that changes, and whether the cluster was restored from a backup.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use kube::Client;
+use kube::api::ListParams;
+use kube::{Api, Client};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{sleep, timeout};
 
 use super::{InformerEvent, brief};
-use crate::api::{DiscoveryError, Probed, ServedApi, discover};
+use crate::api::{DiscoveryError, Probed, ResourceVersion, ServedApi, WorkloadObject, discover};
 use crate::check::redact;
 use crate::runtime::backoff::Backoff;
 use crate::runtime::health::Health;
 
 /// How often the cluster is asked, although nothing seems to have changed.
 pub(crate) const PROBE: Duration = Duration::from_mins(10);
+/// How often the version of the storage is asked for again. The next probe is another chance.
+const TRIES: u32 = 5;
 /// The delay after a watch was answered 404, which may only be an outage of discovery.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// Sends each change of what the cluster serves. `changed` says that a watch was answered 404.
+/// What watches tell the task that probes the API server.
+#[derive(Debug, Default)]
+pub(crate) struct Noticed {
+    /// A watch was answered 404.
+    pub(crate) not_served: Notify,
+    newest: Mutex<Option<ResourceVersion>>,
+}
+
+impl Noticed {
+    /// A Workload of this version exists, or has existed.
+    pub(crate) fn version(&self, version: &ResourceVersion) {
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        if newest
+            .as_ref()
+            .is_none_or(|newest| newest.is_older_than(version))
+        {
+            *newest = Some(version.clone());
+        }
+    }
+
+    fn newest(&self) -> Option<ResourceVersion> {
+        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        newest.clone()
+    }
+}
+
+/// Sends each change of what the cluster serves, and that it was restored from a backup.
 pub(crate) async fn watch_served_api(
     client: Client,
     health: Health,
     seed: u64,
     mut known: ServedApi,
-    changed: Arc<Notify>,
+    noticed: Arc<Noticed>,
     to: mpsc::Sender<InformerEvent>,
 ) {
     loop {
-        if timeout(PROBE, changed.notified()).await.is_ok() {
+        if timeout(PROBE, noticed.not_served.notified()).await.is_ok() {
             sleep(SETTLE).await;
         }
         let Probed { served, certain } = find_served(&client, &health, seed).await;
@@ -40,12 +69,49 @@ pub(crate) async fn watch_served_api(
                 return;
             }
         }
+        // What is shown while the list is on its way may be newer than the list.
+        let shown = noticed.newest();
+        let now = storage_version(&client, known, seed).await;
+        if let (Some(shown), Some(now)) = (shown, now)
+            && now.is_older_than(&shown)
+        {
+            // Who receives it ends the process; nothing is watched any more.
+            let _ = to.send(InformerEvent::Restored { shown, now }).await;
+            return;
+        }
     }
+}
+
+/// The version of the API server's storage, or `None` after too many failures. It goes back only when
+/// etcd is restored from a backup; then a watch from a later version shows nothing, without an error
+/// (measured: `a_watch_from_before_a_restore_of_etcd_shows_nothing`).
+async fn storage_version(client: &Client, served: ServedApi, seed: u64) -> Option<ResourceVersion> {
+    let api = Api::<WorkloadObject>::all_with(client.clone(), &served.version);
+    let backoff = backoff(seed);
+    let mut failures = 0;
+    loop {
+        // One page of a list without a version is as new as the storage.
+        match api.list(&ListParams::default().limit(1)).await {
+            Ok(list) => {
+                let version = list.metadata.resource_version?;
+                return Some(ResourceVersion::new(&version));
+            }
+            Err(_) if failures == TRIES => return None,
+            Err(_) => {
+                failures += 1;
+                sleep(backoff.delay(failures, 0)).await;
+            }
+        }
+    }
+}
+
+fn backoff(seed: u64) -> Backoff {
+    Backoff::new(Duration::from_secs(1), Duration::from_secs(30), seed)
 }
 
 /// Asks what the cluster serves, for as long as it takes.
 pub(crate) async fn find_served(client: &Client, health: &Health, seed: u64) -> Probed {
-    let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30), seed);
+    let backoff = backoff(seed);
     let mut failures = 0;
     loop {
         match discover(client).await {

@@ -21,11 +21,11 @@ use super::backoff::Backoff;
 use super::connection::retry_after;
 use super::health::WatchHealth;
 use super::metrics::{Metrics, WatchLabels};
-use crate::api::{AdmissionCheck, ResourceFlavor, ServedApi, Uid, Workload};
+use crate::api::{AdmissionCheck, ResourceFlavor, ResourceVersion, ServedApi, Uid, Workload};
 use crate::check::Trigger;
 
 pub(crate) use compare::compare;
-pub(crate) use discovery::{find_served, watch_served_api};
+pub(crate) use discovery::{Noticed, find_served, watch_served_api};
 #[cfg(feature = "cli")]
 pub(crate) use sources::parameters_resource;
 pub(crate) use sources::{
@@ -78,6 +78,11 @@ pub(crate) enum InformerEvent {
     },
     /// How Kueue's API is served, which is not as it was.
     Served(ServedApi),
+    /// The API server's storage is older than it was.
+    Restored {
+        shown: ResourceVersion,
+        now: ResourceVersion,
+    },
 }
 
 /// Why a watch fails.

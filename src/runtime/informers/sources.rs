@@ -10,9 +10,8 @@ use kube::api::{ApiResource, DynamicObject, ObjectMeta};
 use kube::runtime::watcher::{self, Config, Event, watcher};
 use kube::{Api, Client};
 use serde::Deserialize;
-use tokio::sync::Notify;
 
-use super::{Failure, InformerEvent, Source, WatchRecovery};
+use super::{Failure, InformerEvent, Noticed, Source, WatchRecovery};
 use crate::api::{
     AdmissionCheck, AdmissionCheckObject, ApiVersion, Projection, ResourceFlavor,
     ResourceFlavorObject, ServedApi, Workload, WorkloadObject,
@@ -40,9 +39,9 @@ fn map<A, B>(event: Event<A>, mut to: impl FnMut(A) -> B) -> Event<B> {
 }
 
 /// A served version that is gone answers 404: discovery looks what is served now.
-fn api_changed(failure: &Failure, changed: &Notify) -> (Option<InformerEvent>, WatchRecovery) {
+fn api_changed(failure: &Failure, noticed: &Noticed) -> (Option<InformerEvent>, WatchRecovery) {
     if failure.code == 404 {
-        changed.notify_one();
+        noticed.not_served.notify_one();
     }
     (None, WatchRecovery::Resume)
 }
@@ -51,7 +50,7 @@ fn api_changed(failure: &Failure, changed: &Notify) -> (Option<InformerEvent>, W
 pub(crate) struct CheckSource {
     pub(crate) client: Client,
     pub(crate) version: ApiVersion,
-    pub(crate) changed: Arc<Notify>,
+    pub(crate) noticed: Arc<Noticed>,
 }
 
 impl Source for CheckSource {
@@ -67,7 +66,7 @@ impl Source for CheckSource {
     }
 
     fn failed(&mut self, failure: &Failure) -> (Option<InformerEvent>, WatchRecovery) {
-        api_changed(failure, &self.changed)
+        api_changed(failure, &self.noticed)
     }
 }
 
@@ -98,7 +97,7 @@ pub(crate) struct WorkloadSource {
     term: u64,
     projection: Projection,
     metrics: Arc<Metrics>,
-    changed: Arc<Notify>,
+    noticed: Arc<Noticed>,
 }
 
 impl WorkloadSource {
@@ -109,7 +108,7 @@ impl WorkloadSource {
         term: u64,
         annotations: BTreeSet<String>,
         metrics: Arc<Metrics>,
-        changed: Arc<Notify>,
+        noticed: Arc<Noticed>,
     ) -> Self {
         let projection = Projection::new(annotations);
         Self {
@@ -119,7 +118,7 @@ impl WorkloadSource {
             term,
             projection,
             metrics,
-            changed,
+            noticed,
         }
     }
 }
@@ -147,6 +146,7 @@ impl Source for WorkloadSource {
             }
             let odd_fields = object.malformed_fields;
             let workload = self.projection.project(object);
+            self.noticed.version(workload.resource_version());
             if odd_fields > 0 {
                 tracing::warn!(%workload, odd_fields, "a Workload has fields of a shape that Kueue does not document; they count as absent");
             }
@@ -172,7 +172,7 @@ impl Source for WorkloadSource {
             self.selected = false;
             return (None, WatchRecovery::Relist);
         }
-        api_changed(failure, &self.changed)
+        api_changed(failure, &self.noticed)
     }
 }
 

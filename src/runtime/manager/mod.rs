@@ -29,6 +29,7 @@ use super::lease::{self, Leadership, LeaseConfig};
 use super::metrics::Metrics;
 use super::signal::cancelled;
 use crate::Clock;
+use crate::api::ResourceVersion;
 use crate::check::DynCheck;
 use session::Session;
 
@@ -114,6 +115,18 @@ pub enum RunError {
     LeadershipLost {
         /// The replica that leads.
         holder: String,
+    },
+    /// etcd was restored from a backup. Watches show nothing of that, and what this process knows is
+    /// of another history, so it starts afresh.
+    #[error(
+        "the cluster was restored from a backup (its version was {shown} and is {now}): this process \
+         ends, so that a fresh one reads everything"
+    )]
+    ClusterRestored {
+        /// The newest version that watches have shown.
+        shown: ResourceVersion,
+        /// The version that the API server's storage has now.
+        now: ResourceVersion,
     },
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -20,7 +20,7 @@ use crate::runtime::core::{
 };
 use crate::runtime::events::Recorder;
 use crate::runtime::health::Health;
-use crate::runtime::informers::InformerEvent;
+use crate::runtime::informers::{InformerEvent, Noticed};
 use crate::runtime::lease::Leadership;
 use crate::runtime::metrics::Metrics;
 use crate::runtime::signal::cancelled;
@@ -52,8 +52,7 @@ pub(super) struct Watching {
     /// Those that depend on how Kueue's API is served.
     pub(super) of_kueue: Vec<AbortHandle>,
     pub(super) workloads: Vec<AbortHandle>,
-    /// Notified when a watch is answered 404.
-    pub(super) changed: Arc<Notify>,
+    pub(super) noticed: Arc<Noticed>,
     pub(super) scan: Option<AbortHandle>,
     /// Which watch of Workloads counts: events of an earlier one may still be on their way.
     pub(super) term: u64,
@@ -136,7 +135,7 @@ impl Session {
                 Some(ended) = self.tasks.join_next() => self.task_ended(ended)?,
                 _ = self.incoming.1.recv_many(&mut batch, BATCH) => {
                     for incoming in batch.drain(..) {
-                        self.take(incoming);
+                        self.take(incoming)?;
                     }
                 }
                 Some(ended) = self.watches.running.join_next_with_id() => {
@@ -210,7 +209,7 @@ impl Session {
         Ok(())
     }
 
-    fn take(&mut self, incoming: InformerEvent) {
+    fn take(&mut self, incoming: InformerEvent) -> Result<(), RunError> {
         let input = match incoming {
             InformerEvent::Checks(event) => Input::AdmissionChecks(event),
             InformerEvent::Workloads {
@@ -230,7 +229,7 @@ impl Session {
             InformerEvent::Workloads { .. }
             | InformerEvent::StaleVerdict { .. }
             | InformerEvent::Compare { .. }
-            | InformerEvent::Compared { .. } => return,
+            | InformerEvent::Compared { .. } => return Ok(()),
             InformerEvent::Flavors(event) => Input::Flavors(event),
             InformerEvent::Parameters { kind, event } => Input::Parameters { kind, event },
             InformerEvent::ParametersFailed { kind, failure } => {
@@ -240,9 +239,16 @@ impl Session {
                 controller: check,
                 trigger,
             },
-            InformerEvent::Served(served) => return self.served_changed(served),
+            InformerEvent::Served(served) => {
+                self.served_changed(served);
+                return Ok(());
+            }
+            InformerEvent::Restored { shown, now } => {
+                return Err(RunError::ClusterRestored { shown, now });
+            }
         };
         self.step(input);
+        Ok(())
     }
 
     /// Kueue's API is served in another way: its watches begin anew.

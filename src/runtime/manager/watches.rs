@@ -5,15 +5,14 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use kube::Client;
-use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::session::Session;
 use crate::check::{BackgroundContext, ParametersKind, Start, Trigger};
 use crate::runtime::connection::instrumented;
 use crate::runtime::informers::{
-    self, CheckSource, FlavorSource, InformerEvent, ParametersSource, Source, TriggerSource,
-    WorkloadSource,
+    self, CheckSource, FlavorSource, InformerEvent, Noticed, ParametersSource, Source,
+    TriggerSource, WorkloadSource,
 };
 
 impl Session {
@@ -39,21 +38,21 @@ impl Session {
     fn start_kueue_watches(&mut self) {
         let served = self.core.served;
         let version = served.version;
-        let changed = Arc::new(Notify::new());
+        let noticed = Arc::new(Noticed::default());
         let discovery = informers::watch_served_api(
             instrumented(&self.client, &self.metrics, None),
             self.health.clone(),
             self.settings.seed,
             served,
-            Arc::clone(&changed),
+            Arc::clone(&noticed),
             self.incoming.0.clone(),
         );
-        self.watches.changed = Arc::clone(&changed);
+        self.watches.noticed = Arc::clone(&noticed);
         let of_kueue = [
             self.spawn("admissionchecks", |client| CheckSource {
                 client,
                 version,
-                changed,
+                noticed,
             }),
             self.spawn("resourceflavors", |client| FlavorSource { client, version }),
             self.spawn_named("the discovery of Kueue's API".to_owned(), discovery),
@@ -83,7 +82,7 @@ impl Session {
         }
         self.watches.term += 1;
         let (served, term) = (self.core.served, self.watches.term);
-        let (metrics, changed) = (Arc::clone(&self.metrics), Arc::clone(&self.watches.changed));
+        let (metrics, noticed) = (Arc::clone(&self.metrics), Arc::clone(&self.watches.noticed));
         let annotations = self.annotations();
         let compare = informers::compare(
             instrumented(&self.client, &self.metrics, None),
@@ -94,7 +93,7 @@ impl Session {
         );
         let watches = [
             self.spawn("workloads", |client| {
-                WorkloadSource::new(client, served, term, annotations, metrics, changed)
+                WorkloadSource::new(client, served, term, annotations, metrics, noticed)
             }),
             self.spawn_named("the comparison of Workloads".to_owned(), compare),
         ];

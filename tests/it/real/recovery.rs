@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
+use futures::StreamExt;
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, ListParams, PostParams, WatchParams};
 use kueue_check::{Trigger, Verdict};
 use kueue_check_testenv::KueueVersion::V0_19_2;
+use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::faults::{Fault, Seen};
@@ -246,4 +250,57 @@ async fn a_lost_answer_is_not_written_twice() {
         1
     );
     fixture.running.stop().await;
+}
+
+/// What etcd is restored to has older versions, and a watch from a newer one shows nothing of it: no
+/// error and no event. Who only watches never learns of it.
+#[tokio::test]
+async fn a_watch_from_before_a_restore_of_etcd_shows_nothing() {
+    let Some(mut cluster) = start_or_skip().await else {
+        return;
+    };
+    install(&cluster, V0_19_2).await;
+    let client = cluster.client().unwrap();
+    let flavor = |name: &str| json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": name}});
+    let resource = ApiResource {
+        group: "kueue.x-k8s.io".to_owned(),
+        version: "v1beta2".to_owned(),
+        api_version: "kueue.x-k8s.io/v1beta2".to_owned(),
+        kind: "ResourceFlavor".to_owned(),
+        plural: "resourceflavors".to_owned(),
+    };
+    let flavors: Api<DynamicObject> = Api::all_with(client, &resource);
+    let create = async |name: &str| {
+        let flavor = serde_json::from_value(flavor(name)).unwrap();
+        flavors
+            .create(&PostParams::default(), &flavor)
+            .await
+            .unwrap()
+    };
+    let version = async || {
+        let list = flavors.list(&ListParams::default()).await.unwrap();
+        list.metadata
+            .resource_version
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+    };
+    create("kept").await;
+    cluster.backup().await.unwrap();
+    for number in 0..50 {
+        create(&format!("lost-{number}")).await;
+    }
+    let before = version().await;
+    cluster.restore().await.unwrap();
+    let after = version().await;
+    assert!(after < before, "{after} is not before {before}");
+
+    let parameters = WatchParams::default().timeout(5);
+    let watch = flavors.watch(&parameters, &before.to_string()).await;
+    create("made-afterwards").await;
+    let shown: Vec<_> = watch.unwrap().collect().await;
+    assert!(shown.is_empty(), "{shown:?}");
+    let watch = flavors.watch(&parameters, &after.to_string()).await;
+    let shown: Vec<_> = watch.unwrap().collect().await;
+    assert_eq!(shown.len(), 1, "{shown:?}");
 }

@@ -29,6 +29,8 @@ pub(crate) struct Store {
     /// How many changes are kept.
     limit: usize,
     changed: ChangeNotifier,
+    /// How often a backup was restored: watches end with it.
+    restores: u64,
     /// Who is owned by whom: places of objects by the uid of an owner.
     dependents: BTreeMap<String, BTreeSet<(TableKey, String)>>,
     /// Places by uid.
@@ -36,21 +38,11 @@ pub(crate) struct Store {
 }
 
 /// The objects of one kind, by `namespace/name` as the real server orders them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Table {
     objects: BTreeMap<String, Arc<Value>>,
     log: VecDeque<Arc<Change>>,
     changed: ChangeNotifier,
-}
-
-impl Default for Table {
-    fn default() -> Self {
-        Self {
-            objects: BTreeMap::new(),
-            log: VecDeque::new(),
-            changed: ChangeNotifier::new(0),
-        }
-    }
 }
 
 /// The place of an object among those of its kind.
@@ -73,7 +65,8 @@ impl Store {
             names: 0,
             log: VecDeque::new(),
             limit: usize::MAX,
-            changed: ChangeNotifier::new(1),
+            changed: ChangeNotifier::default(),
+            restores: 0,
             dependents: BTreeMap::new(),
             places: BTreeMap::new(),
         }
@@ -247,10 +240,92 @@ impl Store {
         self.log.push_back(change);
         self.trim();
         if let Some(table) = self.tables.get(&write.kind.table()) {
-            table.changed.notify(version);
+            table.changed.notify();
         }
-        self.changed.notify(version);
+        self.changed.notify();
         object
+    }
+
+    /// Everything that is stored.
+    pub(crate) fn backup(&self) -> Backup {
+        let tables = self.tables.iter();
+        Backup {
+            version: self.version,
+            tables: tables
+                .map(|(key, table)| (key.clone(), table.objects.clone()))
+                .collect(),
+        }
+    }
+
+    /// Puts back what was stored then, and its version. Watches end, and nobody is shown what
+    /// happened. The history has it, as changes by `etcd`.
+    pub(crate) fn restore(&mut self, backup: &Backup, at: Timestamp) {
+        self.version = backup.version;
+        self.restores += 1;
+        for key in self.tables.keys().cloned().collect::<Vec<_>>() {
+            let Some(resource) = self.stored_as(&key) else {
+                continue;
+            };
+            let then = backup.tables.get(&key).cloned().unwrap_or_default();
+            let table = self.table(&key);
+            let now = std::mem::replace(&mut table.objects, then.clone());
+            let known = table
+                .log
+                .partition_point(|change| change.resource_version <= backup.version);
+            table.log.truncate(known);
+            table.changed.notify();
+            let names: BTreeSet<&String> = now.keys().chain(then.keys()).collect();
+            for name in names {
+                let (before, after) = (now.get(name), then.get(name));
+                let verb = match (before, after) {
+                    (Some(before), Some(after)) if before == after => continue,
+                    (_, None) => ChangeVerb::Deleted,
+                    (None, _) => ChangeVerb::Added,
+                    _ => ChangeVerb::Modified,
+                };
+                let Some(object) = after.or(before) else {
+                    continue;
+                };
+                let version = object["metadata"]["resourceVersion"].as_str();
+                self.log.push_back(Arc::new(Change {
+                    at,
+                    resource: resource.clone(),
+                    verb,
+                    object: Arc::clone(object),
+                    agent: "etcd".to_owned(),
+                    resource_version: version
+                        .and_then(|version| version.parse().ok())
+                        .unwrap_or_default(),
+                    previous: before.cloned(),
+                    key: name.clone(),
+                }));
+            }
+        }
+        self.index();
+        self.changed.notify();
+    }
+
+    /// Finds places and owners anew.
+    fn index(&mut self) {
+        self.places.clear();
+        self.dependents.clear();
+        for (key, table) in &self.tables {
+            for (name, object) in &table.objects {
+                let place = (key.clone(), name.clone());
+                if let Some(uid) = object["metadata"]["uid"].as_str() {
+                    self.places.insert(uid.to_owned(), place.clone());
+                }
+                for uid in owners(object) {
+                    let places = self.dependents.entry(uid.to_owned()).or_default();
+                    places.insert(place.clone());
+                }
+            }
+        }
+    }
+
+    /// How often a backup was restored.
+    pub(crate) fn restores(&self) -> u64 {
+        self.restores
     }
 
     fn trim(&mut self) {
@@ -263,7 +338,10 @@ impl Store {
                 oldest.resource.group.clone(),
                 oldest.resource.plural.clone(),
             );
-            if let Some(table) = self.tables.get_mut(&table) {
+            if let Some(table) = self.tables.get_mut(&table)
+                && let Some(first) = table.log.front()
+                && Arc::ptr_eq(first, &oldest)
+            {
                 table.log.pop_front();
             }
         }
@@ -314,6 +392,13 @@ impl Store {
         let kind = self.registry.iter().find(|k| k.table() == *table)?;
         Some(Resource::new(&table.0, &kind.stored, &table.1))
     }
+}
+
+/// What was stored at one time: see [`ApiServer::backup`](super::ApiServer::backup).
+#[derive(Clone, Debug)]
+pub struct Backup {
+    version: u64,
+    tables: BTreeMap<TableKey, BTreeMap<String, Arc<Value>>>,
 }
 
 /// The uids of an object's owners.

@@ -245,6 +245,17 @@ pub fn all() -> Vec<Scenario> {
             play: |cluster| Box::pin(terms::flapped(cluster)),
         },
         Scenario {
+            name: "restored",
+            about: "etcd is restored from a backup while the check runs on",
+            simulation: || {
+                Simulation::with_context(|tools| tools.external(Depot::default))
+                    .invariant("all stopped", Depot::stops_all)
+                    .expect_timeout(15 * MINUTE)
+                    .points_of_a_kind(FEW)
+            },
+            play: |cluster| Box::pin(terms::restored(cluster)),
+        },
+        Scenario {
             name: "upgrade",
             about: "Kueue's API is replaced while machines start, run and stop",
             simulation: || {

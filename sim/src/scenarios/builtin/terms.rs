@@ -137,6 +137,39 @@ pub(super) async fn upgraded(cluster: &Cluster) {
     assert_eq!(depot.running(), 3, "machines");
 }
 
+/// etcd is restored from a backup: objects and versions are those of some minutes ago. One job is
+/// lost, one runs as it did then, and one has its quota without a verdict again.
+pub(super) async fn restored(cluster: &Cluster) {
+    let depot: Depot = cluster.external();
+    cluster.submit(Job::new("runs"));
+    cluster.expect_admitted("runs").await;
+    cluster.submit(Job::new("asked"));
+    cluster
+        .expect("`asked` has quota", |c| {
+            c.condition("asked", "QuotaReserved")
+        })
+        .await;
+    let backup = cluster.server().backup();
+    cluster.expect_admitted("asked").await;
+    cluster.submit(Job::new("lost"));
+    cluster.expect_admitted("lost").await;
+    // Versions of which those of the restored server stay short.
+    for priority in 1..=300 {
+        cluster.merge_workload(
+            "lost",
+            &json!({"metadata": {"labels": {"n": priority.to_string()}}}),
+        );
+    }
+    cluster.advance(MINUTE).await;
+    cluster.restore(&backup);
+    cluster.submit(Job::new("after"));
+    cluster.expect_admitted("asked").await;
+    cluster.expect_admitted("after").await;
+    cluster
+        .expect("the machine of `lost` is stopped", |_| depot.running() == 3)
+        .await;
+}
+
 pub(super) fn stops_two_in_an_hour() -> Policy {
     Policy {
         after_admission: Some(AfterAdmission {
