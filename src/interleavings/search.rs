@@ -101,6 +101,7 @@ fn bounds(kinds: &'static [Move]) -> Bounds {
         faults: 1,
         ticks: 2,
         kinds,
+        reserved: false,
         updates: false,
         parameters: false,
     }
@@ -212,7 +213,8 @@ async fn two_of_everything() {
             workloads: 2,
             checks: 2,
             replicas: 2,
-            moves: if large() { 2 } else { 1 },
+            reserved: true,
+            moves: if large() { 1 } else { 0 },
             ticks: 1,
             ..bounds(&[Reserve, Evict, ReleaseQuota, LoseQuota, Delete])
         },

@@ -33,6 +33,8 @@ pub(super) struct Bounds {
     pub(super) ticks: usize,
     /// Which changes there are.
     pub(super) kinds: &'static [Move],
+    /// Whether the Workloads get quota before anything else happens, which is no move.
+    pub(super) reserved: bool,
     /// Whether the checks set contradicting updates.
     pub(super) updates: bool,
     /// Whether the checks have parameters.
@@ -240,6 +242,11 @@ impl World {
         world.acquire(0);
         while let Some(action) = world.next_of_its_own() {
             world.act(action);
+        }
+        if world.bounds.reserved {
+            for uid in 0..world.bounds.workloads {
+                world.change(Move::Reserve, uid);
+            }
         }
         world
     }
