@@ -1,20 +1,18 @@
-//! A job starts only while its namespace has budget: the limits stand in a resource, the spending in Prometheus.
+//! A budget check: a job starts only while its namespace has budget left.
 //!
-//! This is the few-line version, which looks at what has been spent and forgets what it has just approved.
+//! The limits are in a resource, the spending is read from Prometheus. This is the short version: it
+//! compares what was spent, and does not count what it has just approved.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
-use kube::CustomResource;
 use kueue_check::prelude::*;
+use kueue_check::serde_json;
 use kueue_check::service::SingleFlight;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 
 /// What each namespace may spend, and how to ask what it has spent.
-#[derive(CustomResource, Parameters, Serialize, Deserialize, JsonSchema, Clone, Debug)]
-#[kube(group = "example.com", version = "v1alpha1", kind = "Budget")]
+#[kueue_check::parameters(group = "example.com", version = "v1alpha1", kind = "Budget")]
 struct BudgetSpec {
     /// The Prometheus server, such as `http://prometheus:9090`.
     prometheus: String,
@@ -93,7 +91,7 @@ async fn spending(prometheus: &str, query: &str) -> Result<Spending, CheckError>
     Ok(series.iter().filter_map(of_series).collect())
 }
 
-#[tokio::main]
+#[kueue_check::main]
 async fn main() -> kueue_check::Result<()> {
     kueue_check::main(budget.with_state(SingleFlight::new(Duration::from_secs(30)))).await
 }

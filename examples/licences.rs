@@ -11,17 +11,13 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::Stream;
-use kube::CustomResource;
 use kueue_check::api::Uid;
 use kueue_check::prelude::*;
+use kueue_check::tokio::sync::broadcast;
 use kueue_check::{FamilyRole, WorkloadEvent};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use tokio::sync::broadcast;
 
 /// How many licences there are.
-#[derive(CustomResource, Parameters, Serialize, Deserialize, JsonSchema, Clone, Debug)]
-#[kube(group = "example.com", version = "v1alpha1", kind = "LicencePool")]
+#[kueue_check::parameters(group = "example.com", version = "v1alpha1", kind = "LicencePool")]
 struct LicencePoolSpec {
     total: usize,
     #[serde(flatten)]
@@ -137,7 +133,7 @@ fn pools(returned: broadcast::Receiver<String>) -> impl Stream<Item = Trigger> {
     })
 }
 
-#[tokio::main]
+#[kueue_check::main]
 async fn main() -> kueue_check::Result<()> {
     let licences = Licences {
         held: Mutex::default(),

@@ -69,6 +69,13 @@ impl Clock {
     }
 }
 
+/// The time as a function, for what does not depend on this crate, such as the API server in memory.
+impl From<Clock> for Arc<dyn Fn() -> Timestamp + Send + Sync> {
+    fn from(clock: Clock) -> Self {
+        clock.0
+    }
+}
+
 impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Clock").field(&self.now()).finish()

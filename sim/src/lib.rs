@@ -1,16 +1,11 @@
 #![doc = include_str!("../README.md")]
 
-pub mod apiserver;
-pub mod autoscaler;
-pub mod definitions;
-pub mod demo;
 pub mod explore;
-pub mod jobs;
-pub mod kueue;
-pub mod replay;
 pub mod scenarios;
 pub mod simulation;
 pub mod timeline;
 
 pub use explore::{Exploration, FaultPlan, Run};
+pub use kueue_check_apiserver as apiserver;
+pub use kueue_check_kueue_model::{autoscaler, definitions, jobs, kueue};
 pub use simulation::{Cluster, Job, Simulation};

@@ -77,7 +77,7 @@ fn read_folder(name: &str) -> Result<Vec<CustomResourceDefinition>, CrdError> {
     let folder = if originals.is_dir() {
         originals
     } else {
-        crate_folder.join("../sim/crds").join(name)
+        crate_folder.join("../sim/kueue-model/crds").join(name)
     };
     read(&folder)
 }

@@ -1,6 +1,6 @@
 //! Comparison of the model with a recording.
 
-use kueue_check_sim::replay::{Difference, Replay, ReplayError, Trace};
+use kueue_check_sim_cli::replay::{Difference, Replay, ReplayError, Trace};
 use serde_json::Value;
 
 /// What the model does differently.

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use futures::{StreamExt, stream};
-use kueue_check_sim::replay::{Difference, ReplayError};
+use kueue_check_sim_cli::replay::{Difference, ReplayError};
 use serde_json::Value;
 
 use self::compare::differences;

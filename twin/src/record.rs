@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kueue_check::Clock;
-use kueue_check_sim::replay::projection;
+use kueue_check_sim_cli::replay::projection;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, timeout_at};

@@ -6,11 +6,14 @@ use std::path::Path;
 use crate::{Failure, mutants, tools};
 
 /// Their names as rustdoc has them. The shipped checks are programs: their libraries are there for their own tests.
-const CRATES: [&str; 4] = [
+const CRATES: [&str; 7] = [
     "kueue_check",
     "kueue_check_macros",
     "kueue_check_schema",
+    "kueue_check_apiserver",
+    "kueue_check_kueue_model",
     "kueue_check_sim",
+    "kueue_check_sim_cli",
 ];
 
 /// The pages of types, by how their names begin.

@@ -32,7 +32,7 @@ usage: cargo xtask COMMAND
                           --peer adds the same check on controller-runtime, which needs Go
   chart                   write into the values of charts/kueue-check what the shipped checks say of themselves
   helm                    install Helm, which the chart's tests need, into .tools
-  crds [FOLDER]           make sim/crds from the originals in FOLDER (default: ../shared/crds)
+  crds [FOLDER]           make sim/kueue-model/crds from the originals in FOLDER (default: ../shared/crds)
 ";
 
 /// Why a chore was not done. The tool that failed has said more.

@@ -8,10 +8,13 @@ use crate::{Failure, root, tools};
 const SEMVER_CHECKS: &str = "0.51.0";
 
 /// The crates whose promises are compared. One that only makes macros has none that could be read off.
-const LIBRARIES: [&str; 5] = [
+const LIBRARIES: [&str; 8] = [
     "kueue-check",
     "kueue-check-schema",
+    "kueue-check-apiserver",
+    "kueue-check-kueue-model",
     "kueue-check-sim",
+    "kueue-check-sim-cli",
     "kueue-check-budget",
     "kueue-check-provisioning",
 ];

@@ -2,13 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::tools::{REQUIRE, SKIP};
 use crate::{Failure, chart, docs, tools, try_example};
-
-/// Set where tests may be skipped that need what can't be had there; without it they fail.
-pub(crate) const SKIP: &str = "KUEUE_CHECK_SKIP_TESTENV";
-
-/// Set where nothing may be skipped, as in CI.
-pub(crate) const REQUIRE: &str = "KUEUE_CHECK_REQUIRE_TESTENV";
 
 type Step = (&'static str, fn() -> Result<(), Failure>);
 

@@ -8,9 +8,9 @@ use kueue_check::{
 use kueue_check_sim::autoscaler::{
     Autoscaler, Misbehaviour, NodePool, Profile, Selector, Settings,
 };
-use kueue_check_sim::demo::{Demo, DemoError};
 use kueue_check_sim::explore::Run;
 use kueue_check_sim::{Cluster, Job, Simulation};
+use kueue_check_sim_cli::demo::{Demo, DemoError};
 use serde_json::json;
 
 use crate::{CONTROLLER_NAME, ProvisioningCheck};

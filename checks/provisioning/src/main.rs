@@ -22,7 +22,7 @@ enum Command {
     Check(kueue_check::cli::Command),
     /// Shows the check on a simulated cluster with an autoscaler: a retry, a booking that expires, capacity that is revoked.
     #[cfg(feature = "demo")]
-    Demo(kueue_check_sim::demo::Demo),
+    Demo(kueue_check_sim_cli::demo::Demo),
 }
 
 #[tokio::main]

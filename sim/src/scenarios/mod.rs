@@ -15,7 +15,6 @@ use std::fmt;
 use futures::future::LocalBoxFuture;
 
 use crate::apiserver::ApiRequest;
-use crate::demo::{Demo, DemoError};
 use crate::explore::{Exploration, Fault, FaultPlan, Progress, Run, sample_limit};
 use crate::simulation::{Cluster, Simulation};
 
@@ -115,12 +114,14 @@ impl Scenario {
         simulation.explore_pairs(limit, progress, self.story())
     }
 
-    /// Shows it.
-    ///
-    /// # Errors
-    /// As [`Demo::run`].
-    pub fn run_demo(&self, demo: &Demo) -> Result<(), DemoError> {
-        demo.run(self.about, &(self.simulation)(), self.story())
+    /// Returns the simulation that it is run in.
+    pub fn simulation(&self) -> Simulation {
+        (self.simulation)()
+    }
+
+    /// Plays it on a cluster of its [simulation](Self::simulation).
+    pub async fn play(&self, cluster: &Cluster) {
+        (self.play)(cluster).await;
     }
 
     fn story(&self) -> impl AsyncFn(&Cluster) {

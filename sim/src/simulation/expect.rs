@@ -25,7 +25,7 @@ impl Cluster {
     pub async fn expect(&self, what: &str, holds: impl Fn(&Self) -> bool) {
         let timeout = self.simulation.expect_timeout;
         let deadline = Instant::now() + timeout;
-        let mut changed = self.server.changed();
+        let mut changed = self.server.changes();
         loop {
             changed.mark_seen();
             if holds(self) {
@@ -162,7 +162,7 @@ impl Cluster {
     /// If it is.
     pub async fn expect_waiting(&self, job: &str, during: Duration) {
         let deadline = Instant::now() + during;
-        let mut changed = self.server.changed();
+        let mut changed = self.server.changes();
         loop {
             changed.mark_seen();
             if self.is_admitted(job) {

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use super::cluster::{Cluster, current, is_true, workloads};
 use super::failure::Failure;
 use crate::explore::{Fault, JobOutcome, Outcome, Run, RunRecord, violations};
-use crate::kueue::api::kueue;
+use crate::kueue::resource;
 
 /// So long nothing may change until all is at rest.
 const REST: Duration = Duration::from_secs(30);
@@ -143,7 +143,7 @@ impl Cluster {
     fn outcome(&self) -> Outcome {
         let all = current(self.server.objects(&workloads(), ""));
         let jobs = all.iter().map(|workload| (name(workload), job(workload)));
-        let checks = self.server.objects(&kueue("admissionchecks"), "");
+        let checks = self.server.objects(&resource("admissionchecks"), "");
         let checks = checks
             .iter()
             .map(|check| (text(&check["metadata"]["name"]), is_true(check, "Active")));

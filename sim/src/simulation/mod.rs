@@ -65,7 +65,6 @@ pub use cluster::Cluster;
 pub(crate) use cluster::{is_true, workloads};
 pub use expect::EXPECT_TIMEOUT;
 pub use failure::Failure;
-pub(crate) use failure::caught;
 pub use job::Job;
 pub(crate) use objects::{CHECK, QUEUE};
 pub(crate) use replica::{LEASE, ReplicaFault};
@@ -428,6 +427,44 @@ impl Simulation {
         scenario: impl AsyncFn(&Cluster),
     ) -> Exploration {
         explore_pairs(self, &scenario, limit, progress)
+    }
+
+    /// Runs `scenario` once in the caller's tokio runtime, whose time must be paused, and returns the
+    /// cluster, which goes on. `started` receives the cluster before the scenario begins. An error is
+    /// the expectation that failed.
+    ///
+    /// # Panics
+    /// If an object that is there from the beginning is refused; if two checks have one controller
+    /// name.
+    ///
+    /// ```
+    /// # use kueue_check::{Verdict, admission_check};
+    /// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use kueue_check_sim::{Job, Simulation};
+    ///
+    /// let simulation = Simulation::new(|| open);
+    /// let (cluster, result) = simulation
+    ///     .run_in_place(|_| {}, async |cluster| cluster.submit(Job::new("train")))
+    ///     .await;
+    /// assert_eq!(result, Ok(()));
+    /// cluster.expect_admitted("train").await;
+    /// # }
+    /// ```
+    pub async fn run_in_place(
+        &self,
+        started: impl FnOnce(&Cluster),
+        scenario: impl AsyncFn(&Cluster),
+    ) -> (Cluster, Result<(), Failure>) {
+        let cluster = failure::or_panic(|| Cluster::start(self, &FaultPlan::none()));
+        started(&cluster);
+        let failed = failure::caught(async {
+            cluster.begin().await;
+            scenario(&cluster).await;
+        })
+        .await;
+        (cluster, failed.map_or(Ok(()), Err))
     }
 
     /// Runs `scenario` once with the faults of `plan`.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::cluster::{Cluster, is_true, workloads};
 use super::replica::agent;
-use crate::kueue::api::kueue;
+use crate::kueue::resource;
 
 /// The metrics with a value for each AdmissionCheck that are compared.
 const ACTIVE: &str = "kueue_check_admission_check_active";
@@ -108,7 +108,7 @@ impl Cluster {
 
     /// Whether each AdmissionCheck is active.
     fn active(&self) -> BTreeMap<String, bool> {
-        let all = self.server.objects(&kueue("admissionchecks"), "");
+        let all = self.server.objects(&resource("admissionchecks"), "");
         let name = |check: &Value| {
             check["metadata"]["name"]
                 .as_str()

@@ -2,11 +2,5 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
-mod apiserver;
-mod autoscaler;
-mod cpu_time;
-mod jobs;
-mod kueue;
 mod simulation;
 mod timeline;
-mod traces;

@@ -140,6 +140,14 @@ fn without_profiles(mut project: Project) -> Project {
     project
 }
 
+/// The crates whose profile the workspace takes over.
+const SDK: [&str; 4] = [
+    "kueue-check",
+    "kueue-check-apiserver",
+    "kueue-check-kueue-model",
+    "kueue-check-sim",
+];
+
 /// The manifest of the workspace: the members, and the profile `dev` of `manifest` for what they depend on.
 fn workspace(variants: &[Variant], manifest: &str) -> Result<String, Error> {
     let ours: Table = manifest
@@ -154,9 +162,7 @@ fn workspace(variants: &[Variant], manifest: &str) -> Result<String, Error> {
     if let Some(mut dev) = ours.get("profile").and_then(|all| all.get("dev")).cloned() {
         if let Some(packages) = dev.get_mut("package").and_then(Value::as_table_mut) {
             // The shipped checks are not part of it.
-            packages.retain(|name, _| {
-                ["*", "kueue-check", "kueue-check-sim"].contains(&AsRef::<str>::as_ref(name))
-            });
+            packages.retain(|name, _| *name == *"*" || SDK.iter().any(|known| *name == **known));
         }
         let profiles = Table::from_iter([("dev".to_owned(), dev)]);
         table.insert("profile".to_owned(), profiles.into());

@@ -128,7 +128,7 @@ fn changes() -> Vec<(Value, Value)> {
 async fn the_api_server_and_the_function_agree_on_every_change() {
     if on_simulated_server() {
         eprintln!(
-            "SKIPPED: sim/tests/it/jobs/directives.rs compares the simulated API server with the real server"
+            "SKIPPED: sim/kueue-model/tests/it/jobs/directives.rs compares the simulated API server with the real server"
         );
         return;
     }

@@ -111,7 +111,7 @@ pub(super) fn built(command: &str, block: &Block) -> String {
         }
     }
     for (run, program) in [
-        ("-p kueue-check-sim", "kueue-check-sim"),
+        ("-p kueue-check-sim-cli", "kueue-check-sim"),
         ("-p kueue-check-budget --features demo", "budget-check"),
         (
             "-p kueue-check-provisioning --features demo",

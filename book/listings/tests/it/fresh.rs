@@ -31,7 +31,8 @@ struct Project {
 }
 
 impl Project {
-    fn follow(&mut self, name: &str, listing: &str, file: &str) {
+    /// Runs the commands of a page, up to `until` if it is one of them.
+    fn follow(&mut self, (name, listing, file): (&str, &str, &str), until: &str) {
         let tutorial = page(&format!("tutorials/{name}.md"));
         let text = repository().join(format!("book/listings/src/tutorials/{listing}.rs"));
         let text = fs::read_to_string(text).unwrap();
@@ -50,8 +51,16 @@ impl Project {
                     let path = self.folder.join(file);
                     fs::create_dir_all(path.parent().unwrap()).unwrap();
                     fs::write(path, format!("{text}\n")).unwrap();
+                    // The versions that this repository is tested with.
+                    let lock = self.folder.join("Cargo.lock");
+                    if !lock.exists() {
+                        fs::copy(repository().join("Cargo.lock"), lock).unwrap();
+                    }
                 }
                 self.run(&tutorial, &command);
+                if command == until {
+                    return;
+                }
             }
         }
     }
@@ -92,24 +101,78 @@ impl Project {
     }
 }
 
+/// A project in a folder outside of this workspace, or it would become a part of it.
+fn empty(name: &str) -> Project {
+    let folder = std::env::temp_dir().join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    Project {
+        folder,
+        count: 0,
+        began: Clock::system().now(),
+    }
+}
+
 /// It builds a project of its own, which takes minutes and asks for the dependencies' index.
 #[test]
 #[ignore = "takes minutes and a network: run it with `--ignored --nocapture`"]
 fn the_tutorials_work_in_an_empty_folder() {
-    // Outside of this workspace, or it would become a part of it.
-    let folder = std::env::temp_dir().join("kueue-check-tutorials");
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).unwrap();
-    let mut project = Project {
-        folder,
-        count: 0,
-        began: Clock::system().now(),
-    };
-    for (name, listing, file) in TUTORIALS {
-        project.follow(name, listing, file);
+    let mut project = empty("kueue-check-tutorials");
+    for tutorial in TUTORIALS {
+        project.follow(tutorial, "");
     }
     let seconds = Clock::system().now().duration_since(project.began);
     println!("{} commands, {} s", project.count, seconds.as_secs());
+}
+
+/// The lines of a part of a listing that are not empty.
+fn lines(listing: &str, anchor: &str) -> usize {
+    let path = repository().join(format!("book/listings/src/tutorials/{listing}.rs"));
+    let text = anchored(&fs::read_to_string(path).unwrap(), anchor).unwrap();
+    text.lines().filter(|line| !line.trim().is_empty()).count()
+}
+
+/// How many crates a manifest depends on.
+fn dependencies(manifest: &Path) -> usize {
+    let text = fs::read_to_string(manifest).unwrap();
+    let (mut inside, mut count) = (false, 0);
+    for line in text.lines() {
+        if line.starts_with('[') {
+            inside = line.ends_with("dependencies]");
+        } else if inside && line.contains('=') {
+            count += 1;
+        }
+    }
+    count
+}
+
+#[test]
+#[ignore = "builds a project of its own, in minutes: `cargo xtask test templates` runs it"]
+fn the_first_check_takes_two_dependencies() {
+    let [first, ..] = TUTORIALS;
+    let mut project = empty("kueue-check-first-check");
+    project.follow(first, "cargo test");
+    let seconds = Clock::system().now().duration_since(project.began);
+    let counts = [
+        ("commands", project.count, 5),
+        (
+            "dependencies",
+            dependencies(&project.folder.join("Cargo.toml")),
+            2,
+        ),
+        ("lines of the check", lines(first.1, "check"), 25),
+        ("lines of the test", lines(first.1, "tests"), 15),
+    ];
+    for (what, count, most) in counts {
+        println!("first check: {count} {what} (at most {most})");
+    }
+    println!("first check: {} s until its test passed", seconds.as_secs());
+    for (what, count, most) in counts {
+        assert!(
+            count <= most,
+            "{count} {what}, and at most {most} are allowed"
+        );
+    }
 }
 
 #[test]

@@ -9,8 +9,8 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kube::CustomResourceExt;
-use kueue_check_sim::demo::{Demo, DemoError};
 use kueue_check_sim::{Cluster, Job, Simulation};
+use kueue_check_sim_cli::demo::{Demo, DemoError};
 use serde_json::{Value, json};
 
 use crate::controller::BudgetCheck;

@@ -21,7 +21,7 @@ pub enum BudgetCommand {
     Balance(BalanceArguments),
     /// Shows a week of two teams in a simulated cluster.
     #[cfg(feature = "demo")]
-    Demo(kueue_check_sim::demo::Demo),
+    Demo(kueue_check_sim_cli::demo::Demo),
     /// Says what a job would cost, and what it would be told now.
     Estimate(EstimateArguments),
 }

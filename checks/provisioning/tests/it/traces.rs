@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use kueue_check::ControllerName;
 use kueue_check::runtime::Runtime;
 use kueue_check_provisioning::{KUEUES_CONTROLLER_NAME, ProvisioningCheck};
-use kueue_check_sim::replay::{Difference, Replay, Trace};
+use kueue_check_sim_cli::replay::{Difference, Replay, Trace};
 use serde_json::{Value, json};
 
 /// The recordings are kept beside the project, not in it; `KUEUE_CHECK_TRACES` says where, if elsewhere.

@@ -116,7 +116,7 @@ pub(super) async fn check_while_evaluated(cluster: &Cluster) {
     cluster.advance(Duration::from_secs(2)).await;
     set_queue_checks(cluster, &Value::Null);
     cluster.delete(&named("AdmissionCheck", CHECK));
-    let checks = crate::kueue::api::kueue("admissionchecks");
+    let checks = crate::kueue::resource("admissionchecks");
     cluster
         .expect("the AdmissionCheck is gone", |c| {
             c.server().object(&checks, "", CHECK).is_none()

@@ -30,7 +30,7 @@ fn reset_entry(cluster: &Cluster, job: &str) {
         "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
         "status": {"admissionChecks": entries},
     });
-    let resource = crate::kueue::api::kueue("workloads");
+    let resource = crate::kueue::resource("workloads");
     let call = ApiRequest::new(Verb::Patch(Patch::Apply), &resource)
         .namespace("default")
         .name(metadata["name"].as_str().unwrap_or_default())

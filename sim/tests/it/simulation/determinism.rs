@@ -6,7 +6,7 @@ use kueue_check_sim::FaultPlan;
 use kueue_check_sim::scenarios::{self, Scenario, Scripted};
 use kueue_check_sim::{Job, Simulation};
 
-use crate::cpu_time::processor_time;
+use kueue_check_testenv::processor_time;
 
 fn history(scenario: &Scenario, seed: u64) -> String {
     let run = scenario.run(seed, &FaultPlan::none());

@@ -76,10 +76,10 @@ mod tests {
 
     #[test]
     fn the_own_copies_are_made_of_the_originals() {
-        let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sim/crds");
+        let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sim/kueue-model/crds");
         let originals = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/crds");
         if !originals.is_dir() {
-            eprintln!("SKIPPED: the originals of sim/crds are not on this machine");
+            eprintln!("SKIPPED: the originals of sim/kueue-model/crds are not on this machine");
             return;
         }
         let mut compared = 0;

@@ -1,0 +1,252 @@
+//! What a write does to the owners, and an apply to the object.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::compare::compare;
+use super::malformed::malformed;
+use super::managers::{Managers, Owned, Owner};
+use super::merge::merge;
+use super::set::FieldSet;
+use super::typed::{fields_of, with_parents, without};
+use crate::schema::Schema;
+use crate::status::Status;
+
+/// The fields that nobody owns: they name the object, or the server writes them.
+const UNOWNED: [&str; 9] = [
+    "name",
+    "namespace",
+    "creationTimestamp",
+    "selfLink",
+    "uid",
+    "clusterName",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+];
+
+/// The top-level fields that a write to this subresource cannot change.
+pub(crate) fn reset_fields(status: bool, subresource: &str) -> &'static [&'static str] {
+    match (status, subresource) {
+        (true, "status") => &["metadata", "spec"],
+        (true, "") => &["status"],
+        _ => &[],
+    }
+}
+
+fn owned_part(mut set: FieldSet, reset: &[&str]) -> FieldSet {
+    use super::set::Element;
+    for field in ["apiVersion", "kind"] {
+        set.without_root(field);
+    }
+    let metadata = Element::Field("metadata".to_owned());
+    set.members.remove(&metadata);
+    if let Some(below) = set.children.get_mut(&metadata) {
+        for field in UNOWNED {
+            below.without_root(field);
+        }
+        if below.is_empty() {
+            set.children.remove(&metadata);
+        }
+    }
+    for field in reset {
+        set.without_root(field);
+    }
+    set
+}
+
+/// What a change takes from owners.
+struct Taken {
+    changed: FieldSet,
+    conflicts: BTreeMap<Owner, FieldSet>,
+}
+
+/// Takes from the others what changed between the two objects, and from all what is gone.
+fn take_changes(
+    old: &Value,
+    new: &Value,
+    schema: &Schema,
+    managers: &mut Managers,
+    keep: Option<&Owner>,
+    reset: &[&str],
+) -> Taken {
+    let difference = compare(old, new, schema);
+    let changed = owned_part(difference.modified.union(&difference.added), reset);
+    let removed = owned_part(difference.removed, reset);
+    let mut conflicts = BTreeMap::new();
+    for (owner, owned) in &mut managers.owners {
+        if Some(owner) == keep {
+            continue;
+        }
+        let lost = owned.set.intersection(&changed);
+        if !lost.is_empty() {
+            owned.set = owned.set.difference(&lost);
+            conflicts.insert(owner.clone(), lost);
+        }
+        if !removed.is_empty() {
+            owned.set = owned.set.difference(&removed);
+        }
+    }
+    Taken { changed, conflicts }
+}
+
+/// The owners after a write that is not an apply.
+pub(crate) fn update(
+    old: &Value,
+    new: &Value,
+    schema: &Schema,
+    managers: &Managers,
+    owner: &Owner,
+    now: &str,
+    reset: &[&str],
+) -> Managers {
+    let mut managers = managers.clone();
+    let changed = take_changes(old, new, schema, &mut managers, None, reset).changed;
+    if !changed.is_empty() {
+        let before = managers.take(owner).map(|o| o.set).unwrap_or_default();
+        let owned = Owned {
+            set: before.union(&changed),
+            time: now.to_owned(),
+        };
+        managers.owners.insert(owner.clone(), owned);
+    }
+    managers.drop_empty();
+    managers.cap();
+    managers
+}
+
+/// The outcome of an apply.
+#[derive(Debug)]
+pub(crate) struct Applied {
+    pub(crate) object: Value,
+    pub(crate) managers: Managers,
+}
+
+/// Why an apply is refused.
+#[derive(Debug)]
+pub(crate) enum ApplyError {
+    /// It can't be taken apart.
+    Malformed(String),
+    /// Others own fields that it would change.
+    Conflicts(BTreeMap<Owner, FieldSet>),
+}
+
+impl ApplyError {
+    /// `subject` is as in `(ns/name; group/version, Kind=Kind)`.
+    pub(crate) fn into_status(self, subject: &str) -> Status {
+        match self {
+            Self::Malformed(why) => Status::new(
+                500,
+                "",
+                format!("failed to create typed patch object {subject}: {why}"),
+            ),
+            Self::Conflicts(conflicts) => conflict_status(&conflicts),
+        }
+    }
+}
+
+fn conflict_status(conflicts: &BTreeMap<Owner, FieldSet>) -> Status {
+    let mut causes = Vec::new();
+    let mut lines = Vec::new();
+    let mut first = String::new();
+    for (owner, set) in conflicts {
+        let who = owner.show();
+        lines.push(format!("conflicts with {who}:"));
+        for path in set.paths() {
+            first = format!("{who}: {path}");
+            lines.push(format!("- {path}"));
+            causes.push(json!({"reason": "FieldManagerConflict", "message": format!("conflict with {who}"), "field": path}));
+        }
+    }
+    let message = if causes.len() == 1 {
+        format!("Apply failed with 1 conflict: conflict with {first}")
+    } else {
+        format!(
+            "Apply failed with {} conflicts: {}",
+            causes.len(),
+            lines.join("\n")
+        )
+    };
+    Status::new(409, "Conflict", message).with_details(json!({"causes": causes}))
+}
+
+/// Who applies, and how.
+pub(crate) struct Request<'a> {
+    pub(crate) schema: &'a Schema,
+    pub(crate) owner: &'a Owner,
+    /// Whether to take what others own.
+    pub(crate) force: bool,
+    pub(crate) now: &'a str,
+    /// The top-level fields that cannot be changed this way.
+    pub(crate) reset: &'a [&'a str],
+}
+
+/// Applies `config` to `live`.
+pub(crate) fn apply(
+    live: &Value,
+    config: &Value,
+    mut managers: Managers,
+    request: &Request<'_>,
+) -> Result<Applied, ApplyError> {
+    let Request { schema, owner, .. } = *request;
+    if let Some(why) = malformed(config, schema) {
+        return Err(ApplyError::Malformed(why));
+    }
+    let merged = merge(live, config, schema);
+    let last = managers.take(owner);
+    let owned = Owned {
+        set: owned_part(fields_of(config, schema), request.reset),
+        time: last.as_ref().map_or_else(String::new, |o| o.time.clone()),
+    };
+    managers.owners.insert(owner.clone(), owned);
+    let object = match last.filter(|last| !last.set.is_empty()) {
+        Some(last) => drop_abandoned(merged, &last.set, &managers, schema),
+        None => merged,
+    };
+    // An apply that changes no value keeps the time of the last one; the first one then has none.
+    if object != *live
+        && let Some(owned) = managers.owners.get_mut(owner)
+    {
+        request.now.clone_into(&mut owned.time);
+    }
+    let conflicts = take_changes(
+        live,
+        &object,
+        schema,
+        &mut managers,
+        Some(owner),
+        request.reset,
+    )
+    .conflicts;
+    if !request.force && !conflicts.is_empty() {
+        return Err(ApplyError::Conflicts(conflicts));
+    }
+    managers.drop_empty();
+    Ok(Applied { object, managers })
+}
+
+/// Drops what the owner applied last time and nobody owns now.
+fn drop_abandoned(merged: Value, last: &FieldSet, managers: &Managers, schema: &Schema) -> Value {
+    let last = with_parents(last, schema);
+    let mut left = last.clone();
+    for one in managers.owners.values() {
+        left = left.difference(&with_parents(&one.set, schema));
+    }
+    if left.is_empty() {
+        return merged;
+    }
+    let merged = &merged;
+    let all = with_parents(&fields_of(merged, schema), schema);
+    let mut owned = FieldSet::default();
+    for one in managers.owners.values() {
+        owned = owned.union(&one.set);
+    }
+    let owned = with_parents(&owned, schema);
+    let kept = |value: &Value| with_parents(&fields_of(value, schema), schema);
+    // Without everything it had; then with what others, or it again, own; then with what it never had.
+    let bare = without(merged, &last, schema);
+    let with_owned = without(merged, &all.difference(&kept(&bare).union(&owned)), schema);
+    let gone = all.difference(&kept(&with_owned)).intersection(&last);
+    without(merged, &gone, schema)
+}

@@ -1,0 +1,85 @@
+//! HTTP responses.
+
+use bytes::Bytes;
+use http::{Response, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use serde_json::Value;
+
+use super::Body;
+use crate::call::ApiResponse;
+use crate::status::{NO_SUCH_PAGE, Status};
+
+fn whole(bytes: Bytes) -> Body {
+    Full::new(bytes)
+        .map_err(|never| match never {})
+        .boxed_unsync()
+}
+
+pub(super) fn json(code: u16, value: &Value) -> Response<Body> {
+    let bytes = serde_json::to_vec(value).unwrap_or_default();
+    with(code, "application/json", whole(bytes.into()))
+}
+
+/// JSON that is written already.
+pub(super) fn document(bytes: Bytes) -> Response<Body> {
+    with(200, "application/json", whole(bytes))
+}
+
+pub(super) fn text(text: &'static str) -> Response<Body> {
+    with(200, "text/plain; charset=utf-8", whole(text.into()))
+}
+
+pub(super) fn stream(body: Body) -> Response<Body> {
+    with(200, "application/json", body)
+}
+
+pub(super) fn answer(answer: &ApiResponse) -> Response<Body> {
+    if answer.code == 404 && answer.body["message"] == NO_SUCH_PAGE {
+        return page();
+    }
+    let mut response = json(answer.code, &answer.body);
+    let seconds = answer.body["details"]["retryAfterSeconds"].as_u64();
+    if let Some(seconds) = seconds.filter(|_| answer.code >= 400) {
+        response
+            .headers_mut()
+            .insert(header::RETRY_AFTER, seconds.into());
+    }
+    for warning in &answer.warnings {
+        let text = format!("299 - {}", serde_json::Value::from(warning.as_str()));
+        if let Ok(value) = header::HeaderValue::from_str(&text) {
+            response.headers_mut().append(header::WARNING, value);
+        }
+    }
+    response
+}
+
+/// What Go's own server says to a path that nothing serves.
+fn page() -> Response<Body> {
+    let text = format!("{NO_SUCH_PAGE}\n");
+    with(404, "text/plain; charset=utf-8", whole(text.into()))
+}
+
+/// A refusal, with the header that says when to come again.
+pub(super) fn status(status: &Status, retry_after: Option<u64>) -> Response<Body> {
+    if status.message == NO_SUCH_PAGE {
+        return page();
+    }
+    let mut response = json(status.code, &status.to_value());
+    if let Some(seconds) = retry_after.or_else(|| status.retry_after()) {
+        response
+            .headers_mut()
+            .insert(header::RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+fn with(code: u16, content_type: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() =
+        StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        header::HeaderValue::from_static(content_type),
+    );
+    response
+}

@@ -1,0 +1,182 @@
+//! Routes: from a URL to a request.
+
+use bytes::Bytes;
+use http::Method;
+use serde_json::Value;
+
+use super::accept::{Form, accept};
+use super::body;
+use super::stream::is_true;
+use crate::Core;
+use crate::call::{ApiRequest, Resource, Verb};
+use crate::kinds::{self, Kind, Registry};
+use crate::status::Status;
+use crate::verbs::{method_not_allowed, no_such_resource};
+
+/// What a request asks.
+pub(super) enum Route {
+    /// Something about objects.
+    Call(ApiRequest, Form),
+    /// A watch; the call is the list that it belongs to.
+    Watch(ApiRequest, Form),
+    /// JSON about the server itself.
+    Json(Bytes),
+    /// A text.
+    Text(&'static str),
+}
+
+/// A request without its transport.
+pub(super) struct Incoming<'a> {
+    pub(crate) method: &'a Method,
+    pub(crate) path: &'a str,
+    pub(crate) query: &'a str,
+    pub(crate) content_type: &'a str,
+    pub(crate) accept: &'a str,
+    pub(crate) body: &'a [u8],
+    pub(crate) agent: &'a str,
+}
+
+/// What is asked.
+pub(super) fn route(core: &Core, incoming: &Incoming<'_>) -> Result<Route, Status> {
+    let parts: Vec<String> = incoming
+        .path
+        .split('/')
+        .filter(|p| !p.is_empty())
+        .map(decode)
+        .collect();
+    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    let about = |make: &dyn Fn(&Registry) -> Option<Value>| {
+        let registry = core.offered();
+        let document = registry.document(incoming.path, make);
+        document.map(Route::Json).ok_or_else(Status::no_such_page)
+    };
+    match parts.as_slice() {
+        ["readyz" | "livez" | "healthz", ..] => Ok(Route::Text("ok")),
+        ["version"] => about(&|_| Some(version())),
+        ["api"] => about(&|_| Some(kinds::versions())),
+        ["apis"] => about(&|all| Some(kinds::groups(all))),
+        ["api", version] => about(&|all| kinds::resources(all, "", version)),
+        ["apis", group] => about(&|all| kinds::group(all, group)),
+        ["apis", group, version] => about(&|all| kinds::resources(all, group, version)),
+        ["openapi", "v3"] => about(&|all| Some(kinds::index(all))),
+        ["openapi", "v3", "api", version] => about(&|all| kinds::document(all, "", version)),
+        ["openapi", "v3", "apis", group, version] => {
+            about(&|all| kinds::document(all, group, version))
+        }
+        ["api", version, rest @ ..] => objects(core, incoming, ("", version), rest),
+        ["apis", group, version, rest @ ..] => objects(core, incoming, (group, version), rest),
+        _ => Err(Status::no_such_page()),
+    }
+}
+
+fn version() -> Value {
+    serde_json::json!({
+        "major": "1", "minor": "36", "gitVersion": "v1.36.3", "gitCommit": "", "gitTreeState": "", "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "", "compiler": "", "platform": "",
+    })
+}
+
+fn objects(
+    core: &Core,
+    incoming: &Incoming<'_>,
+    (group, version): (&str, &str),
+    rest: &[&str],
+) -> Result<Route, Status> {
+    let (namespace, rest) = match rest {
+        ["namespaces", namespace, rest @ ..] if !rest.is_empty() && !is_part(rest[0]) => {
+            (Some((*namespace).to_owned()), rest)
+        }
+        _ => (None, rest),
+    };
+    let resource = Resource::new(group, version, rest.first().copied().unwrap_or_default());
+    let kind = core.offered().get(&resource);
+    let Some(kind) = kind else {
+        return Err(no_such_resource(core, &resource));
+    };
+    let (name, subresource) = match rest {
+        [_] => (None, None),
+        [_, name] => (Some(*name), None),
+        [_, name, subresource] => (Some(*name), Some(*subresource)),
+        [_, name, ..] if kind.custom => return Err(Status::not_found(&resource, name)),
+        _ => return Err(Status::no_such_path()),
+    };
+    let query = pairs(incoming.query);
+    let watches = query.iter().any(|(k, v)| k == "watch" && is_true(v));
+    let call = ApiRequest {
+        verb: verb(incoming, &kind, name.is_some())?,
+        resource,
+        namespace,
+        name: name.map(str::to_owned),
+        subresource: subresource.map(str::to_owned),
+        query,
+        body: Value::Null,
+        agent: incoming.agent.to_owned(),
+    };
+    let form = accept(incoming.accept, kind.custom, call.verb == Verb::List)?;
+    if watches && incoming.method == Method::GET {
+        return Ok(Route::Watch(call, form));
+    }
+    let body = body::read(incoming.body, incoming.content_type, &call, &kind)?;
+    Ok(Route::Call(ApiRequest { body, ..call }, form))
+}
+
+/// `/api/v1/namespaces/NAME/status` is about the Namespace itself.
+fn is_part(word: &str) -> bool {
+    matches!(word, "status" | "finalize")
+}
+
+fn verb(incoming: &Incoming<'_>, kind: &Kind, named: bool) -> Result<Verb, Status> {
+    let verb = match (incoming.method, named) {
+        (&Method::GET, true) => Verb::Get,
+        (&Method::GET, false) => Verb::List,
+        (&Method::POST, false) => Verb::Create,
+        (&Method::PUT, true) => Verb::Update,
+        (&Method::DELETE, true) => Verb::Delete,
+        (&Method::DELETE, false) => Verb::DeleteCollection,
+        (&Method::PATCH, true) => Verb::Patch(body::patch(incoming.content_type, kind.custom)?),
+        // The status of a custom kind says itself that it cannot be made.
+        (&Method::POST, true) if kind.custom => Verb::Create,
+        (&Method::PUT | &Method::PATCH, false) if kind.custom => {
+            return Err(Status::bad_request("name must be provided"));
+        }
+        _ => return Err(method_not_allowed()),
+    };
+    Ok(verb)
+}
+
+/// The parameters of a query, in order.
+fn pairs(query: &str) -> Vec<(String, String)> {
+    let parts = query.split('&').filter(|p| !p.is_empty());
+    parts
+        .map(|part| {
+            let (key, value) = part.split_once('=').unwrap_or((part, ""));
+            (
+                decode(&key.replace('+', " ")),
+                decode(&value.replace('+', " ")),
+            )
+        })
+        .collect()
+}
+
+/// Without percent signs.
+fn decode(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let digits = text
+            .get(at + 1..at + 3)
+            .and_then(|d| u8::from_str_radix(d, 16).ok());
+        match (bytes[at], digits) {
+            (b'%', Some(byte)) => {
+                out.push(byte);
+                at += 3;
+            }
+            (byte, _) => {
+                out.push(byte);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}

@@ -1,0 +1,295 @@
+//! The handle.
+
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde_json::Value;
+
+use super::Core;
+use super::call::{ApiRequest, ApiResponse, Resource, Verb};
+use super::hooks::{Admission, Faults};
+use super::kinds::{Registry, builtin, custom_kinds, table_of};
+use super::notifications::ChangeReceiver;
+use super::status::Status;
+use super::store::{Backup, Change};
+use super::watch::{Watch, WatchOptions};
+
+/// The wall clock of a server: the machine's, or a test's own.
+///
+/// ```
+/// use kueue_check_apiserver::{ApiServer, TimeSource, system_time};
+///
+/// let fixed = "2026-11-21T09:00:00Z".parse()?;
+/// let nine: TimeSource = std::sync::Arc::new(move || fixed);
+/// assert_eq!(ApiServer::new(nine).now(), fixed);
+/// assert_ne!(ApiServer::new(system_time()).now(), fixed);
+/// # Ok::<(), jiff::Error>(())
+/// ```
+pub type TimeSource = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// The machine's clock.
+#[expect(clippy::disallowed_methods, reason = "it is what the caller asks for")]
+pub fn system_time() -> TimeSource {
+    Arc::new(Timestamp::now)
+}
+
+/// An API server in memory. Clones are handles of the same server.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kube::Api;
+/// use kueue_check_apiserver::{ApiServer, Resource, system_time};
+///
+/// let server = ApiServer::new(system_time());
+/// let limits: Api<ConfigMap> = Api::namespaced(server.client_as("admin/1.0"), "default");
+/// limits.create(&Default::default(), &serde_json::from_value(serde_json::json!({"metadata": {"name": "limits"}}))?).await?;
+///
+/// assert!(server.get(&Resource::new("", "v1", "configmaps"), "default", "limits").is_some());
+/// let missing = limits.get("limit").await.unwrap_err();
+/// assert!(missing.to_string().contains("configmaps \"limit\" not found"));
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct ApiServer {
+    pub(crate) core: Arc<Core>,
+}
+
+impl fmt::Debug for ApiServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiServer")
+            .field("resource_version", &self.resource_version())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Kinds read once, for many servers: reading large definitions takes longer than a small test.
+///
+/// ```
+/// # let pool = serde_json::from_value(serde_json::json!({
+/// #     "metadata": {"name": "pools.example.com"},
+/// #     "spec": {"group": "example.com", "scope": "Cluster", "names": {"plural": "pools", "kind": "Pool"},
+/// #         "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]},
+/// # }))?;
+/// use kueue_check_apiserver::{ApiServer, ApiRequest, CompiledDefinitions, Resource, Verb, system_time};
+///
+/// let prepared = CompiledDefinitions::new(vec![pool]); // a CustomResourceDefinition
+/// let list = ApiRequest::new(Verb::List, &Resource::new("example.com", "v1", "pools"));
+/// assert_eq!(ApiServer::with_definitions(system_time(), &prepared).call(&list).code, 200);
+/// // A new server has the built-in kinds only.
+/// assert_eq!(ApiServer::new(system_time()).call(&list).code, 404);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct CompiledDefinitions {
+    registry: Registry,
+}
+
+impl CompiledDefinitions {
+    /// The built-in kinds and those of `definitions`.
+    pub fn new(definitions: Vec<CustomResourceDefinition>) -> Self {
+        let mut registry = builtin().0.clone();
+        add(&mut registry, definitions);
+        Self { registry }
+    }
+
+    /// The same kinds without one version of a group.
+    ///
+    /// ```
+    /// use kueue_check_apiserver::{ApiServer, ApiRequest, CompiledDefinitions, Resource, Verb, system_time};
+    ///
+    /// let list = ApiRequest::new(Verb::List, &Resource::new("batch", "v1", "jobs"));
+    /// let without_jobs = CompiledDefinitions::new(Vec::new()).without("batch", "v1");
+    /// assert_eq!(ApiServer::with_definitions(system_time(), &without_jobs).call(&list).code, 404);
+    /// ```
+    #[must_use]
+    pub fn without(&self, group: &str, version: &str) -> Self {
+        let registry = self.registry.without(group, version);
+        Self { registry }
+    }
+}
+
+fn add(registry: &mut Registry, definitions: Vec<CustomResourceDefinition>) {
+    for mut definition in definitions {
+        // Nobody answers the webhook here: versions that it would make are not served at all.
+        let converts = definition
+            .spec
+            .conversion
+            .take()
+            .is_some_and(|c| c.strategy == "Webhook");
+        if converts {
+            definition.spec.versions.retain(|version| version.storage);
+        }
+        let value = serde_json::to_value(&definition).unwrap_or_default();
+        if let Some((group, plural, kinds)) = custom_kinds(&value) {
+            registry.set(&group, &plural, kinds);
+        }
+    }
+}
+
+impl ApiServer {
+    /// A server with the built-in kinds and the four Namespaces that every cluster has.
+    pub fn new(clock: impl Into<TimeSource>) -> Self {
+        Self {
+            core: Arc::new(Core::new(clock.into())),
+        }
+    }
+
+    /// A server with kinds that are read already.
+    pub fn with_definitions(clock: impl Into<TimeSource>, prepared: &CompiledDefinitions) -> Self {
+        let server = Self::new(clock);
+        server.core.store().registry = prepared.registry.clone();
+        server
+    }
+
+    /// Serves the kinds of these definitions, without making objects of the definitions. Of a definition whose versions a webhook converts, only the
+    /// stored version is served.
+    pub fn install(&self, definitions: Vec<CustomResourceDefinition>) {
+        add(&mut self.core.store().registry, definitions);
+    }
+
+    /// Offers clients these kinds only, from now on; calls in process still reach all. `None`
+    /// offers all again. A watch that runs goes on to its end.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kube::Api;
+    /// use kueue_check_apiserver::{ApiServer, CompiledDefinitions, system_time};
+    ///
+    /// let server = ApiServer::new(system_time());
+    /// let maps: Api<ConfigMap> = Api::namespaced(server.client(), "default");
+    /// server.offer(Some(&CompiledDefinitions::new(Vec::new()).without("", "v1")));
+    /// assert!(maps.list(&Default::default()).await.is_err());
+    /// server.offer(None);
+    /// assert!(maps.list(&Default::default()).await.is_ok());
+    /// # }
+    /// ```
+    pub fn offer(&self, kinds: Option<&CompiledDefinitions>) {
+        self.core.offer(kinds.map(|kinds| kinds.registry.clone()));
+    }
+
+    /// Answers a call: the whole server, without HTTP, faults or waiting.
+    pub fn call(&self, call: &ApiRequest) -> ApiResponse {
+        self.core.answer(call)
+    }
+
+    /// An object, or `None`. Shared, not copied: for actors that look often.
+    pub fn object(&self, resource: &Resource, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        let store = self.core.store();
+        let table = table_of(resource);
+        store.get(&table, &super::store::key(namespace, name))
+    }
+
+    /// All objects of a kind, in the order of namespace and name; of one namespace if it is not empty. Shared, not copied.
+    pub fn objects(&self, resource: &Resource, namespace: &str) -> Vec<Arc<Value>> {
+        let prefix = if namespace.is_empty() {
+            String::new()
+        } else {
+            format!("{namespace}/")
+        };
+        let store = self.core.store();
+        let table = table_of(resource);
+        let found = store.list(&table, &prefix).into_iter();
+        found.map(|(_, object)| object).collect()
+    }
+
+    /// Starts a watch, without HTTP or faults.
+    pub fn watch(&self, options: WatchOptions) -> Result<Watch, Status> {
+        Watch::start(Arc::clone(&self.core), options)
+    }
+
+    /// All changes so far, oldest first, as many as are [kept](Self::keep_changes). The Namespaces of the start are not among them.
+    pub fn history(&self) -> Vec<Arc<Change>> {
+        self.core.store().history()
+    }
+
+    /// Returns the time of the server's clock.
+    pub fn now(&self) -> Timestamp {
+        self.core.now()
+    }
+
+    /// The newest version.
+    pub fn resource_version(&self) -> u64 {
+        self.core.store().version()
+    }
+
+    /// Returns a receiver of changes, for a controller that waits until anything happens.
+    pub fn changes(&self) -> ChangeReceiver {
+        self.core.store().changed()
+    }
+
+    /// Keeps only so many changes; lists and watches of older versions then get 410. Without this all are kept.
+    pub fn keep_changes(&self, changes: usize) {
+        self.core.store().keep(changes);
+    }
+
+    /// Lists and watches from this version or an older one get 410 from now on.
+    pub fn compact(&self, version: u64) {
+        self.core.store().compact(version);
+    }
+
+    /// Everything that is stored now, as a backup of etcd.
+    pub fn backup(&self) -> Backup {
+        self.core.store().backup()
+    }
+
+    /// Puts everything back as it was, with the versions of then, as a restore of etcd does: versions
+    /// go back, watches end, and a watch from a later version shows nothing until that version is
+    /// reached again. UIDs that were given since are not given again.
+    ///
+    /// ```
+    /// # use serde_json::json;
+    /// use kueue_check_apiserver::{ApiRequest, ApiServer, Resource, Verb, system_time};
+    ///
+    /// let server = ApiServer::new(system_time());
+    /// let maps = Resource::new("", "v1", "configmaps");
+    /// let backup = server.backup();
+    /// server.call(&ApiRequest::new(Verb::Create, &maps).namespace("default").body(json!({"metadata": {"name": "limits"}})));
+    /// server.restore(&backup);
+    /// assert!(server.get(&maps, "default", "limits").is_none());
+    /// ```
+    pub fn restore(&self, backup: &Backup) {
+        let now = self.core.now();
+        self.core.store().restore(backup, now);
+    }
+
+    /// Who reviews writes.
+    pub fn set_admission(&self, admission: Arc<dyn Admission>) {
+        self.core.set_admission(Some(admission));
+    }
+
+    /// Nobody reviews writes.
+    pub fn clear_admission(&self) {
+        self.core.set_admission(None);
+    }
+
+    /// What goes wrong at the edge.
+    pub fn set_faults(&self, faults: Arc<dyn Faults>) {
+        self.core.set_faults(Some(faults));
+    }
+
+    /// Nothing goes wrong any more.
+    pub fn clear_faults(&self) {
+        self.core.set_faults(None);
+    }
+
+    /// Whether garbage is collected (owned objects go with their owners, Namespaces are emptied), at once. Off at first, as on a cluster without a
+    /// controller manager.
+    pub fn collect_garbage(&self, collects: bool) {
+        self.core.set_collects(collects);
+    }
+
+    /// Reads one object, for short. `None` if it is not there.
+    pub fn get(&self, resource: &Resource, namespace: &str, name: &str) -> Option<Value> {
+        let call = ApiRequest::new(Verb::Get, resource)
+            .namespace(namespace)
+            .name(name);
+        let answer = self.call(&call);
+        (answer.code == 200).then_some(answer.body)
+    }
+}

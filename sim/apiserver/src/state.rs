@@ -1,0 +1,203 @@
+//! The state that all handles of a server share.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::call::{ApiRequest, ApiResponse, Verb};
+use super::hooks::{Admission, Faults};
+use super::kinds::{Kind, Registry, TableKey, custom_kinds};
+use super::server::TimeSource;
+use super::store::{ChangeVerb, Store, Write};
+use super::verbs;
+
+/// The state of a server.
+pub(crate) struct Core {
+    clock: TimeSource,
+    store: Mutex<Store>,
+    admission: Mutex<Option<Arc<dyn Admission>>>,
+    faults: Mutex<Option<Arc<dyn Faults>>>,
+    counters: Mutex<BTreeMap<String, Counters>>,
+    collects: AtomicBool,
+    /// The kinds that clients are offered, if these are not all.
+    offered: Mutex<Option<Registry>>,
+}
+
+/// How many requests and events an agent has had.
+#[derive(Clone, Copy, Default)]
+struct Counters {
+    requests: u64,
+    events: u64,
+}
+
+/// A panic elsewhere does not make the state wrong: writes are put in place whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Core {
+    pub(crate) fn new(clock: TimeSource) -> Self {
+        let mut store = Store::new();
+        seed_namespaces(&mut store, &verbs::seconds(clock()));
+        Self {
+            clock,
+            store: Mutex::new(store),
+            admission: Mutex::new(None),
+            faults: Mutex::new(None),
+            counters: Mutex::new(BTreeMap::new()),
+            collects: AtomicBool::new(false),
+            offered: Mutex::new(None),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
+        lock(&self.store)
+    }
+
+    pub(crate) fn admission(&self) -> Option<Arc<dyn Admission>> {
+        lock(&self.admission).clone()
+    }
+
+    pub(crate) fn set_admission(&self, admission: Option<Arc<dyn Admission>>) {
+        *lock(&self.admission) = admission;
+    }
+
+    pub(crate) fn faults(&self) -> Option<Arc<dyn Faults>> {
+        lock(&self.faults).clone()
+    }
+
+    pub(crate) fn set_faults(&self, faults: Option<Arc<dyn Faults>>) {
+        *lock(&self.faults) = faults;
+    }
+
+    /// The kinds as clients see them.
+    pub(crate) fn offered(&self) -> Registry {
+        let offered = lock(&self.offered).clone();
+        offered.unwrap_or_else(|| self.store().registry.clone())
+    }
+
+    pub(crate) fn offer(&self, registry: Option<Registry>) {
+        *lock(&self.offered) = registry;
+    }
+
+    pub(crate) fn set_collects(&self, collects: bool) {
+        self.collects.store(collects, Ordering::Relaxed);
+    }
+
+    /// The number of the next request of an agent.
+    pub(crate) fn count_request(&self, agent: &str) -> u64 {
+        let mut counters = lock(&self.counters);
+        let counter = &mut counters.entry(agent.to_owned()).or_default().requests;
+        *counter += 1;
+        *counter - 1
+    }
+
+    /// The number of the next event to an agent.
+    pub(crate) fn count_event(&self, agent: &str) -> u64 {
+        let mut counters = lock(&self.counters);
+        let counter = &mut counters.entry(agent.to_owned()).or_default().events;
+        *counter += 1;
+        *counter - 1
+    }
+
+    /// Answers a call. One without a version that loses a race is tried again, as the real server does.
+    pub(crate) fn answer(&self, call: &ApiRequest) -> ApiResponse {
+        self.answer_from(call, None)
+    }
+
+    /// The same; a list is answered as it would have been at the version `view`.
+    pub(crate) fn answer_from(&self, call: &ApiRequest, view: Option<u64>) -> ApiResponse {
+        for _ in 0..4 {
+            let answer = verbs::answer(self, call, view);
+            let retries = answer.code == 409
+                && matches!(call.verb, Verb::Patch(_))
+                && call.body.pointer("/metadata/resourceVersion").is_none()
+                && answer.body["message"]
+                    .as_str()
+                    .is_some_and(|m| m.contains("the object has been modified"));
+            if !retries {
+                return answer;
+            }
+        }
+        verbs::answer(self, call, view)
+    }
+
+    /// What follows from a write.
+    pub(crate) fn after_write(&self, kind: &Kind, object: &Arc<Value>, gone: bool) {
+        if kind.is("apiextensions.k8s.io", "customresourcedefinitions") {
+            self.serve_definition(object, gone);
+        }
+        if !self.collects.load(Ordering::Relaxed) {
+            return;
+        }
+        verbs::collect(self, kind, object, gone);
+        let namespace = object
+            .pointer("/metadata/namespace")
+            .and_then(Value::as_str);
+        if let Some(namespace) = namespace.filter(|_| gone) {
+            self.end_namespace(namespace);
+        }
+    }
+
+    fn serve_definition(&self, definition: &Value, gone: bool) {
+        if let Some((group, plural, kinds)) = custom_kinds(definition) {
+            let kinds = if gone { Vec::new() } else { kinds };
+            self.store().registry.set(&group, &plural, kinds);
+        }
+    }
+
+    /// Whether an object with this uid is there.
+    pub(crate) fn exists(&self, uid: &str) -> bool {
+        self.find(uid).is_some()
+    }
+
+    pub(crate) fn find(&self, uid: &str) -> Option<(TableKey, Arc<Value>)> {
+        self.store().find(uid)
+    }
+
+    /// Lets a Namespace that is being deleted go, if nothing is left in it.
+    pub(crate) fn end_namespace(&self, name: &str) {
+        let resource = verbs::namespace_resource();
+        let mut store = self.store();
+        let Some(kind) = store.registry.get(&resource) else {
+            return;
+        };
+        let Some(found) = store.get(&kind.table(), name) else {
+            return;
+        };
+        let deleting = found.pointer("/metadata/deletionTimestamp").is_some();
+        if !deleting || !store.contents(name).is_empty() {
+            return;
+        }
+        store.commit(Write {
+            kind,
+            key: name.to_owned(),
+            verb: ChangeVerb::Deleted,
+            object: (*found).clone(),
+            agent: "namespace-controller".to_owned(),
+            at: self.now(),
+        });
+    }
+}
+
+/// The Namespaces that every cluster has.
+fn seed_namespaces(store: &mut Store, now: &str) {
+    let table = (String::new(), "namespaces".to_owned());
+    for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
+        let uid = store.next_uid();
+        let object = json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": {
+                "name": name, "uid": uid, "resourceVersion": "1", "creationTimestamp": now, "labels": {"kubernetes.io/metadata.name": name},
+            },
+            "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"},
+        });
+        store.seed(&table, name.to_owned(), object);
+    }
+}

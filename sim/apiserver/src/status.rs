@@ -1,0 +1,235 @@
+//! Refusals, with the words of the real server.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use super::call::{ApiResponse, Resource};
+
+pub use kueue_check_schema::FieldError;
+
+/// What is said to a path that nothing serves.
+pub(crate) const NO_SUCH_PAGE: &str = "404 page not found";
+
+/// Why a request is refused; the `Status` object of the API.
+///
+/// ```
+/// use kueue_check_apiserver::{Resource, Status};
+///
+/// // What a fault may answer, in the words of the real server: somebody else was faster.
+/// let status = Status::stale(&Resource::new("batch", "v1", "jobs"), "train");
+/// assert_eq!((status.code, status.reason.as_str()), (409, "Conflict"));
+/// assert!(status.message.starts_with("Operation cannot be fulfilled on jobs.batch \"train\": the object has been modified"));
+/// assert_eq!(status.to_value()["details"]["group"], "batch");
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Status {
+    /// The HTTP status code.
+    pub code: u16,
+    /// The word for programs, such as `Conflict`; may be empty.
+    pub reason: String,
+    /// The sentence for people.
+    pub message: String,
+    /// `name`, `group`, `kind`, `uid`, `causes`, `retryAfterSeconds`.
+    pub details: Option<Value>,
+    /// Where a list that expired can go on.
+    pub continue_token: Option<String>,
+}
+
+/// What it says, with its code.
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.code)
+    }
+}
+
+impl std::error::Error for Status {}
+
+impl Status {
+    /// A refusal.
+    pub fn new(code: u16, reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason: reason.into(),
+            message: message.into(),
+            details: None,
+            continue_token: None,
+        }
+    }
+
+    /// The same with details.
+    #[must_use]
+    pub fn with_details(mut self, details: Value) -> Self {
+        self.details = Some(details);
+        self
+    }
+
+    /// What a validating or mutating webhook's refusal looks like to the client.
+    pub fn denied(webhook: &str, message: &str) -> Self {
+        Self::new(
+            403,
+            "Forbidden",
+            format!("admission webhook \"{webhook}\" denied the request: {message}"),
+        )
+    }
+
+    /// 400.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    /// 404 for an object.
+    pub fn not_found(resource: &Resource, name: &str) -> Self {
+        Self::new(
+            404,
+            "NotFound",
+            format!("{} \"{name}\" not found", resource.qualified()),
+        )
+        .with_details(names(resource, name))
+    }
+
+    /// 404 for a path that nothing serves: a text, not a `Status`.
+    pub fn no_such_page() -> Self {
+        Self::new(404, "NotFound", NO_SUCH_PAGE)
+    }
+
+    /// 404 for a path.
+    pub fn no_such_path() -> Self {
+        Self::new(
+            404,
+            "NotFound",
+            "the server could not find the requested resource",
+        )
+        .with_details(json!({}))
+    }
+
+    /// 409 for a name that is taken.
+    pub fn already_exists(resource: &Resource, name: &str) -> Self {
+        Self::new(
+            409,
+            "AlreadyExists",
+            format!("{} \"{name}\" already exists", resource.qualified()),
+        )
+        .with_details(names(resource, name))
+    }
+
+    /// 409 for a write that is too late.
+    pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
+        Self::new(
+            409,
+            "Conflict",
+            format!(
+                "Operation cannot be fulfilled on {} \"{name}\": {why}",
+                resource.qualified()
+            ),
+        )
+        .with_details(names(resource, name))
+    }
+
+    /// 409 for a version that is not the newest.
+    pub fn stale(resource: &Resource, name: &str) -> Self {
+        Self::conflict(
+            resource,
+            name,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+    }
+
+    /// 403.
+    pub fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
+        let quoted = if name.is_empty() {
+            String::new()
+        } else {
+            format!(" \"{name}\"")
+        };
+        Self::new(
+            403,
+            "Forbidden",
+            format!("{}{quoted} is forbidden: {why}", resource.qualified()),
+        )
+        .with_details(names(resource, name))
+    }
+
+    /// 410 for a version that is compacted.
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::new(410, "Expired", message)
+    }
+
+    /// 415.
+    pub fn unsupported_media_type(message: impl Into<String>) -> Self {
+        Self::new(415, "UnsupportedMediaType", message)
+    }
+
+    /// 422 with a cause per field.
+    pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
+        let mut texts: Vec<String> = Vec::new();
+        for error in errors {
+            let text = format!("{}: {}", error.field, error.message);
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        let all = match texts.as_slice() {
+            [one] => one.clone(),
+            several => format!("[{}]", several.join(", ")),
+        };
+        let qualified = if group.is_empty() || kind.is_empty() {
+            kind.to_owned()
+        } else {
+            format!("{kind}.{group}")
+        };
+        let causes: Vec<Value> = errors
+            .iter()
+            .map(|e| json!({"reason": e.reason, "message": e.message, "field": e.field}))
+            .collect();
+        let mut details = json!({"causes": causes});
+        put(&mut details, "kind", kind);
+        put(&mut details, "group", group);
+        put(&mut details, "name", name);
+        Self::new(
+            422,
+            "Invalid",
+            format!("{qualified} \"{name}\" is invalid: {all}"),
+        )
+        .with_details(details)
+    }
+
+    /// How long to wait before asking again, if it says so.
+    pub fn retry_after(&self) -> Option<u64> {
+        self.details.as_ref()?.get("retryAfterSeconds")?.as_u64()
+    }
+
+    /// The object that goes over the wire.
+    pub fn to_value(&self) -> Value {
+        let mut value = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": self.message, "code": self.code,
+        });
+        put(&mut value, "reason", &self.reason);
+        if let Some(token) = &self.continue_token {
+            value["metadata"]["continue"] = token.clone().into();
+        }
+        if let Some(details) = &self.details {
+            value["details"] = details.clone();
+        }
+        value
+    }
+}
+
+impl From<Status> for ApiResponse {
+    fn from(status: Status) -> Self {
+        Self::new(status.code, status.to_value())
+    }
+}
+
+fn put(value: &mut Value, field: &str, text: &str) {
+    if !text.is_empty() {
+        value[field] = text.into();
+    }
+}
+
+fn names(resource: &Resource, name: &str) -> Value {
+    let mut details = json!({"kind": resource.plural});
+    put(&mut details, "name", name);
+    put(&mut details, "group", &resource.group);
+    details
+}

@@ -1,0 +1,47 @@
+//! What the server does to objects of particular built-in kinds.
+
+mod check;
+mod create;
+mod defaults;
+mod zero;
+
+use crate::kinds::Kind;
+
+pub(crate) use check::check;
+pub(crate) use create::{on_create, on_update};
+pub(crate) use defaults::default_object;
+pub(crate) use zero::zero;
+
+/// Whether objects of this kind count their generations.
+pub(crate) fn has_generation(kind: &Kind) -> bool {
+    kind.is("", "pods")
+        || kind.is("batch", "jobs")
+        || kind.is("", "podtemplates")
+        || kind.is("scheduling.k8s.io", "priorityclasses")
+        || kind.is("apiextensions.k8s.io", "customresourcedefinitions")
+}
+
+/// Whether deleting answers with the object.
+pub(crate) fn returns_deleted(kind: &Kind) -> bool {
+    kind.resource.group.is_empty()
+        && matches!(
+            kind.resource.plural.as_str(),
+            "pods" | "podtemplates" | "serviceaccounts" | "resourcequotas"
+        )
+}
+
+/// What becomes of dependents when nothing is said.
+pub(crate) fn default_policy(kind: &Kind) -> &'static str {
+    if kind.is("batch", "jobs") {
+        "Orphan"
+    } else {
+        "Background"
+    }
+}
+
+/// Whether replacing an object that is not there makes it.
+pub(crate) fn creates_on_update(kind: &Kind) -> bool {
+    kind.is("coordination.k8s.io", "leases")
+        || kind.resource.plural == "events"
+        || kind.resource.group == "rbac.authorization.k8s.io"
+}

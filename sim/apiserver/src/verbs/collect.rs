@@ -1,0 +1,185 @@
+//! The garbage collector and the namespace controller: what happens to others when an object goes.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::meta::{finalizers, is_deleting, text};
+use crate::Core;
+use crate::call::{ApiRequest, Patch, Resource, Verb};
+use crate::kinds::{Kind, TableKey};
+use crate::store::owners;
+
+const COLLECTOR: &str = "generic-garbage-collector";
+
+/// Does what follows from `object` being new or changed, being marked to go, or being gone.
+pub(crate) fn collect(core: &Core, kind: &Kind, object: &Value, gone: bool) {
+    if kind.is("", "namespaces") && is_deleting(object) && !gone {
+        empty_namespace(core, object);
+        return;
+    }
+    if gone {
+        for (table, dependent) in dependents(core, object) {
+            settle(core, &table, &dependent);
+        }
+        end_foreground(core, object);
+    } else if finalizers(object).contains(&"orphan") {
+        for (table, dependent) in dependents(core, object) {
+            remove_owners(core, &table, &dependent, &[text(object, "uid")]);
+        }
+        remove_finalizer(core, &kind.table(), object, "orphan");
+    } else if waits_for_dependents(object) {
+        for (table, dependent) in dependents(core, object) {
+            settle(core, &table, &dependent);
+        }
+        end_wait(core, &kind.table(), object);
+    } else if owners(object).any(|uid| !core.exists(uid)) {
+        settle(core, &kind.table(), object);
+    }
+}
+
+/// Those that this object owns. The store is free again when this returns: what follows writes to it.
+fn dependents(core: &Core, owner: &Value) -> Vec<(TableKey, Arc<Value>)> {
+    core.store().dependents(text(owner, "uid"))
+}
+
+/// Whether an object goes only after those that it owns.
+fn waits_for_dependents(object: &Value) -> bool {
+    is_deleting(object) && finalizers(object).contains(&"foregroundDeletion")
+}
+
+/// What an owner is to one of its dependents.
+enum Owner {
+    /// It is there and stays.
+    Solid,
+    /// It is gone.
+    Gone,
+    /// It waits for this dependent to go.
+    Waiting,
+}
+
+fn owner_of(core: &Core, reference: &Value) -> Owner {
+    let uid = reference["uid"].as_str().unwrap_or_default();
+    match core.find(uid) {
+        None => Owner::Gone,
+        Some((_, owner)) if waits_for_dependents(&owner) && blocks(reference) => Owner::Waiting,
+        Some(_) => Owner::Solid,
+    }
+}
+
+/// Whether a reference keeps its owner from going first.
+fn blocks(reference: &Value) -> bool {
+    reference.get("blockOwnerDeletion") == Some(&Value::Bool(true))
+}
+
+fn references(object: &Value) -> &[Value] {
+    let list = object.pointer("/metadata/ownerReferences");
+    list.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// A dependent with a solid owner forgets the others; one without goes.
+fn settle(core: &Core, table: &TableKey, dependent: &Value) {
+    let (mut solid, mut waiting, mut others) = (false, false, Vec::new());
+    for reference in references(dependent) {
+        match owner_of(core, reference) {
+            Owner::Solid => solid = true,
+            Owner::Gone => others.push(reference),
+            Owner::Waiting => {
+                waiting = true;
+                others.push(reference);
+            }
+        }
+    }
+    if others.is_empty() {
+        return;
+    }
+    if solid {
+        let uids: Vec<&str> = others.iter().filter_map(|o| o["uid"].as_str()).collect();
+        remove_owners(core, table, dependent, &uids);
+        return;
+    }
+    let has_dependents = !dependents(core, dependent).is_empty();
+    let asked = finalizers(dependent);
+    let policy = if (waiting && has_dependents) || asked.contains(&"foregroundDeletion") {
+        "Foreground"
+    } else if asked.contains(&"orphan") {
+        "Orphan"
+    } else {
+        "Background"
+    };
+    delete(core, table, dependent, policy);
+}
+
+/// Owners of what is gone may have waited for it.
+fn end_foreground(core: &Core, gone: &Value) {
+    for uid in owners(gone) {
+        if let Some((table, owner)) = core.find(uid)
+            && waits_for_dependents(&owner)
+        {
+            end_wait(core, &table, &owner);
+        }
+    }
+}
+
+/// Lets an owner go that no dependent keeps.
+fn end_wait(core: &Core, table: &TableKey, owner: &Value) {
+    let uid = text(owner, "uid");
+    let kept = dependents(core, owner).iter().any(|(_, dependent)| {
+        let mut own = references(dependent).iter();
+        own.any(|reference| reference["uid"] == uid && blocks(reference))
+    });
+    if !kept {
+        remove_finalizer(core, table, owner, "foregroundDeletion");
+    }
+}
+
+fn call(core: &Core, verb: Verb, table: &TableKey, object: &Value) -> Option<ApiRequest> {
+    let resource = core.store().stored_as(table)?;
+    let call = ApiRequest::new(verb, &resource)
+        .namespace(text(object, "namespace"))
+        .name(text(object, "name"));
+    Some(call.agent(COLLECTOR))
+}
+
+fn delete(core: &Core, table: &TableKey, object: &Value, policy: &str) {
+    let options =
+        json!({"propagationPolicy": policy, "preconditions": {"uid": text(object, "uid")}});
+    if let Some(call) = call(core, Verb::Delete, table, object) {
+        core.answer(&call.body(options));
+    }
+}
+
+fn patch_metadata(core: &Core, table: &TableKey, object: &Value, metadata: Value) {
+    if let Some(call) = call(core, Verb::Patch(Patch::Merge), table, object) {
+        core.answer(&call.body(json!({"metadata": metadata})));
+    }
+}
+
+fn remove_owners(core: &Core, table: &TableKey, dependent: &Value, uids: &[&str]) {
+    let mut list = references(dependent).to_vec();
+    list.retain(|owner| owner["uid"].as_str().is_none_or(|uid| !uids.contains(&uid)));
+    patch_metadata(core, table, dependent, json!({"ownerReferences": list}));
+}
+
+fn remove_finalizer(core: &Core, table: &TableKey, object: &Value, finalizer: &str) {
+    let left: Vec<&str> = finalizers(object)
+        .into_iter()
+        .filter(|f| *f != finalizer)
+        .collect();
+    patch_metadata(core, table, object, json!({"finalizers": left}));
+}
+
+/// Deletes what is in a Namespace, then lets it go. What has finalizers keeps it waiting.
+fn empty_namespace(core: &Core, namespace: &Value) {
+    let name = text(namespace, "name");
+    let contents = core.store().contents(name);
+    for (table, object) in contents {
+        delete(core, &table, &object, "Background");
+    }
+    core.end_namespace(name);
+}
+
+/// Lets a Namespace go if nothing is left in it.
+pub(crate) fn namespace_resource() -> Resource {
+    Resource::new("", "v1", "namespaces")
+}

@@ -1,0 +1,320 @@
+//! Deleting objects.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::list::{item, list_metadata, matching};
+use super::meta::{finalizers, is_deleting, text};
+use super::{Context, builtin};
+use crate::call::{ApiResponse, Resource};
+use crate::hooks::{Operation, Phase, Review};
+use crate::kinds::Kind;
+use crate::status::{FieldError, Status};
+use crate::store::{ChangeVerb, Write, key};
+
+pub(super) fn delete(context: &Context<'_>) -> Result<ApiResponse, Status> {
+    let table = context.kind.table();
+    let old = context.core.store().get(&table, &context.key());
+    let old = old.ok_or_else(|| context.not_found())?;
+    let outcome = delete_object(context, &old)?;
+    let whole = outcome.pending || builtin::returns_deleted(&context.kind);
+    let body = if whole {
+        context.show(&outcome.object)
+    } else {
+        success(context, &outcome.object)
+    };
+    let mut answer = ApiResponse::new(200, body);
+    answer.warnings.extend(orphan_warning(context));
+    Ok(answer)
+}
+
+/// Who deletes a Job and says nothing leaves its Pods.
+fn orphan_warning(context: &Context<'_>) -> Option<String> {
+    let said = ["propagationPolicy", "orphanDependents"]
+        .iter()
+        .any(|name| option(context, name).is_some() || context.call.parameter(name).is_some());
+    (context.kind.is("batch", "jobs") && !said).then(|| {
+        "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning".to_owned()
+    })
+}
+
+/// What is wrong with the options of a deletion, as they stand in the query or in the body.
+pub(super) fn check_options(context: &Context<'_>) -> Result<(), Status> {
+    let body = &context.call.body;
+    if !body.is_null() && !body.is_object() {
+        return Err(Status::bad_request(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+            super::patch::go_type(body)
+        )));
+    }
+    let word = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default();
+    if !matches!(word("kind"), "" | "DeleteOptions") {
+        return Err(Status::bad_request(format!(
+            "no kind {:?} is registered for version {:?} in scheme \"pkg/runtime/scheme.go:111\"",
+            word("kind"),
+            word("apiVersion")
+        )));
+    }
+    if let Some(text) = context.call.parameter("gracePeriodSeconds")
+        && text.parse::<i64>().is_err()
+    {
+        return Err(Status::bad_request(format!(
+            "strconv.ParseInt: parsing {text:?}: invalid syntax"
+        )));
+    }
+    let mut errors = Vec::new();
+    let policy = option(context, "propagationPolicy").and_then(Value::as_str);
+    let policy = policy.or_else(|| context.call.parameter("propagationPolicy"));
+    if let Some(policy) = policy {
+        let allowed = ["Foreground", "Background", "Orphan", "nil"];
+        let shown = policy.into();
+        if option(context, "orphanDependents").is_some() {
+            let why = "orphanDependents and deletionPropagation cannot be both set";
+            errors.push(FieldError::invalid("propagationPolicy", &shown, why));
+        } else if !allowed[..3].contains(&policy) {
+            let allowed = allowed.map(Value::from);
+            let error = FieldError::not_supported("propagationPolicy", &shown, &allowed);
+            errors.push(error);
+        }
+    }
+    let dry = option(context, "dryRun").and_then(Value::as_array);
+    if let Some(dry) = dry.filter(|dry| dry.iter().any(|word| word != "All")) {
+        let given = Value::Array(dry.clone());
+        errors.push(FieldError::not_supported("dryRun", &given, &["All".into()]));
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid("meta.k8s.io", "DeleteOptions", "", &errors))
+}
+
+pub(super) fn delete_collection(context: &Context<'_>) -> Result<ApiResponse, Status> {
+    let found = matching(context)?;
+    let version = context.core.store().version();
+    for object in &found {
+        delete_object(context, object)?;
+    }
+    // As they were before they went.
+    let items: Vec<Value> = found.iter().map(|o| item(context, o)).collect();
+    let metadata = list_metadata(context, version);
+    let kind = &context.kind;
+    Ok(ApiResponse::new(
+        200,
+        json!({"apiVersion": kind.api_version(), "kind": kind.list_kind, "metadata": metadata, "items": items}),
+    ))
+}
+
+fn success(context: &Context<'_>, object: &Value) -> Value {
+    let resource = &context.kind.resource;
+    let mut details =
+        json!({"name": text(object, "name"), "kind": resource.plural, "uid": text(object, "uid")});
+    if !resource.group.is_empty() {
+        details["group"] = resource.group.clone().into();
+    }
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+}
+
+struct Outcome {
+    object: Arc<Value>,
+    /// It is still there, with finalizers or a grace period.
+    pending: bool,
+}
+
+/// Whether nothing is to be stored: said in the query or in the body.
+fn dry_run(context: &Context<'_>) -> bool {
+    let said = option(context, "dryRun").and_then(Value::as_array);
+    context.dry_run || said.is_some_and(|list| list.iter().any(|word| word == "All"))
+}
+
+fn option<'a>(context: &'a Context<'_>, name: &str) -> Option<&'a Value> {
+    context.call.body.get(name).filter(|v| !v.is_null())
+}
+
+fn delete_object(context: &Context<'_>, old: &Arc<Value>) -> Result<Outcome, Status> {
+    check_preconditions(context, old)?;
+    review(context, old)?;
+    let mut new = (**old).clone();
+    add_policy_finalizer(context, &mut new);
+    let grace = grace_seconds(context, old);
+    let pending =
+        !finalizers(&new).is_empty() || grace > 0 || has_spec_finalizers(&context.kind, &new);
+    if pending
+        && is_deleting(old)
+        && *new.pointer("/metadata/finalizers").unwrap_or(&Value::Null)
+            == *old.pointer("/metadata/finalizers").unwrap_or(&Value::Null)
+    {
+        return Ok(Outcome {
+            object: Arc::clone(old),
+            pending,
+        });
+    }
+    // A Pod has a time to end, even if it is none.
+    if (pending || context.kind.is("", "pods")) && !is_deleting(old) {
+        mark(context, &mut new, grace);
+    }
+    if dry_run(context) {
+        return Ok(Outcome {
+            object: Arc::new(new),
+            pending,
+        });
+    }
+    let write = Write {
+        kind: Arc::clone(&context.kind),
+        key: key(text(old, "namespace"), text(old, "name")),
+        verb: if pending {
+            ChangeVerb::Modified
+        } else {
+            ChangeVerb::Deleted
+        },
+        object: new,
+        agent: context.call.agent.clone(),
+        at: context.at,
+    };
+    let stored = context.core.store().commit(write);
+    context.core.after_write(&context.kind, &stored, !pending);
+    Ok(Outcome {
+        object: stored,
+        pending,
+    })
+}
+
+fn mark(context: &Context<'_>, new: &mut Value, grace: i64) {
+    let when = context
+        .at
+        .checked_add(jiff::SignedDuration::from_secs(grace))
+        .unwrap_or(context.at);
+    let metadata = &mut new["metadata"];
+    metadata["deletionTimestamp"] = super::seconds(when).into();
+    if !context.kind.is("", "namespaces") {
+        metadata["deletionGracePeriodSeconds"] = grace.into();
+    }
+    if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
+        metadata["generation"] = (generation + 1).into();
+    }
+    if context.kind.is("", "namespaces") {
+        new["status"]["phase"] = "Terminating".into();
+    }
+}
+
+/// A Pod on a node has time to end.
+fn grace_seconds(context: &Context<'_>, old: &Value) -> i64 {
+    if !context.kind.is("", "pods") {
+        return 0;
+    }
+    let given = option(context, "gracePeriodSeconds")
+        .and_then(Value::as_i64)
+        .or_else(|| {
+            context
+                .call
+                .parameter("gracePeriodSeconds")
+                .and_then(|s| s.parse().ok())
+        });
+    let default = old
+        .pointer("/spec/terminationGracePeriodSeconds")
+        .and_then(Value::as_i64);
+    let scheduled = old
+        .pointer("/spec/nodeName")
+        .and_then(Value::as_str)
+        .is_some_and(|n| !n.is_empty());
+    let phase = old
+        .pointer("/status/phase")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    if !scheduled || matches!(phase, "Succeeded" | "Failed") {
+        return 0;
+    }
+    given.or(default).unwrap_or(30).max(0)
+}
+
+fn policy<'a>(context: &'a Context<'_>) -> &'a str {
+    let orphan = option(context, "orphanDependents").and_then(Value::as_bool);
+    option(context, "propagationPolicy")
+        .and_then(Value::as_str)
+        .or_else(|| context.call.parameter("propagationPolicy"))
+        .or(match orphan {
+            Some(true) => Some("Orphan"),
+            Some(false) => Some("Background"),
+            None => None,
+        })
+        .unwrap_or_else(|| builtin::default_policy(&context.kind))
+}
+
+/// The garbage collector knows from a finalizer what it is to do.
+fn add_policy_finalizer(context: &Context<'_>, new: &mut Value) {
+    let wanted = match policy(context) {
+        "Orphan" => "orphan",
+        "Foreground" => "foregroundDeletion",
+        _ => "",
+    };
+    let mut list: Vec<String> = finalizers(new)
+        .into_iter()
+        .filter(|f| !matches!(*f, "orphan" | "foregroundDeletion"))
+        .map(str::to_owned)
+        .collect();
+    if !wanted.is_empty() {
+        list.push(wanted.to_owned());
+    }
+    if let Some(metadata) = new.get_mut("metadata").and_then(Value::as_object_mut) {
+        if list.is_empty() {
+            metadata.remove("finalizers");
+        } else {
+            metadata.insert("finalizers".to_owned(), list.into());
+        }
+    }
+}
+
+/// A Namespace waits for whoever empties it.
+fn has_spec_finalizers(kind: &Kind, namespace: &Value) -> bool {
+    kind.is("", "namespaces")
+        && namespace
+            .pointer("/spec/finalizers")
+            .and_then(Value::as_array)
+            .is_some_and(|list| !list.is_empty())
+}
+
+fn check_preconditions(context: &Context<'_>, old: &Value) -> Result<(), Status> {
+    let Some(wanted) = option(context, "preconditions").and_then(Value::as_object) else {
+        return Ok(());
+    };
+    let given = |name: &str| wanted.get(name).and_then(Value::as_str);
+    let kind = &context.kind;
+    // The real server names the kind here, not the resource.
+    let named = Resource::new(&kind.resource.group, &kind.resource.version, &kind.kind);
+    let conflict = |why: String| Err(Status::conflict(&named, text(old, "name"), &why));
+    if let Some(uid) = given("uid").filter(|uid| *uid != text(old, "uid")) {
+        return conflict(format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
+            text(old, "uid")
+        ));
+    }
+    let version = text(old, "resourceVersion");
+    if let Some(wanted) = given("resourceVersion").filter(|wanted| *wanted != version) {
+        return conflict(format!(
+            "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({version}). The object might have been modified"
+        ));
+    }
+    Ok(())
+}
+
+fn review(context: &Context<'_>, old: &Value) -> Result<(), Status> {
+    let Some(admission) = context.core.admission() else {
+        return Ok(());
+    };
+    let shown = context.shown(old);
+    for phase in [Phase::Mutating, Phase::Validating] {
+        admission.review(&Review {
+            phase,
+            operation: Operation::Delete,
+            resource: &context.kind.resource,
+            subresource: None,
+            namespace: text(old, "namespace"),
+            name: text(old, "name"),
+            object: &Value::Null,
+            old: &shown,
+            dry_run: dry_run(context),
+            agent: &context.call.agent,
+        })?;
+    }
+    Ok(())
+}

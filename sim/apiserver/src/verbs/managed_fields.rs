@@ -1,0 +1,85 @@
+//! Who owns what a write changed.
+
+use serde_json::{Map, Value};
+
+use super::prepared::Prepared;
+use super::{Context, builtin};
+use crate::apply::{self, Managers, Owner};
+
+/// Who owns what this request writes.
+pub(super) fn owner(context: &Context<'_>, applies: bool) -> Owner {
+    Owner {
+        manager: context.manager(),
+        applies,
+        api_version: context.kind.api_version(),
+        subresource: context.subresource().to_owned(),
+    }
+}
+
+/// Gives the writer the fields that it changed.
+pub(super) fn own(context: &Context<'_>, prepared: &mut Prepared) {
+    let kind = &context.kind;
+    let sent = prepared
+        .new
+        .pointer("/metadata/managedFields")
+        .and_then(Value::as_array);
+    // One empty entry clears all owners; clients that know nothing of owners send none, and mean no change.
+    let cleared = sent.is_some_and(|s| s.len() == 1 && s[0].as_object().is_some_and(Map::is_empty));
+    let managers = match (&prepared.old, sent) {
+        (Some(_), _) if cleared => Managers::default(),
+        (Some(old), _) => Managers::of(old),
+        (None, Some(_)) => Managers::of(&prepared.new),
+        _ => Managers::default(),
+    };
+    // Owners that were cleared stay so until somebody applies.
+    if prepared.old.is_some() && managers.owners.is_empty() {
+        managers.write_to(&mut prepared.new);
+        return;
+    }
+    let empty;
+    let old = if let Some(old) = prepared.old.as_deref() {
+        old
+    } else {
+        empty = builtin::zero(kind);
+        &empty
+    };
+    let next = apply::update(
+        old,
+        &prepared.new,
+        &kind.schema,
+        &managers,
+        &owner(context, false),
+        &context.now,
+        apply::reset_fields(kind.status, context.subresource()),
+    );
+    next.write_to(&mut prepared.new);
+}
+
+/// If only the times of the owners differ, nothing was written: they keep their times.
+pub(super) fn keep_times(old: &Value, new: &mut Value) {
+    fn entries(object: &Value) -> &[Value] {
+        let list = object.pointer("/metadata/managedFields");
+        list.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+    let timeless = |a: &Value, b: &Value| {
+        let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else {
+            return false;
+        };
+        let has = |map: &Map<String, Value>| usize::from(map.contains_key("time"));
+        a.len() - has(a) == b.len() - has(b)
+            && a.iter()
+                .all(|(name, value)| name == "time" || b.get(name) == Some(value))
+    };
+    let (before, after) = (entries(old), entries(new));
+    let same = before.len() == after.len()
+        // The order of entries depends on their times.
+        && before.iter().all(|entry| after.iter().any(|other| timeless(entry, other)));
+    if !same || before == after {
+        return;
+    }
+    let with = Value::Array(before.to_vec());
+    let taken = std::mem::replace(&mut new["metadata"]["managedFields"], with);
+    if new != old {
+        new["metadata"]["managedFields"] = taken;
+    }
+}

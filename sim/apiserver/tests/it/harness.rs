@@ -1,0 +1,549 @@
+//! Running rows and comparing what was said.
+
+use std::fmt::Write as _;
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use futures::StreamExt;
+use http::{HeaderValue, Method, Request};
+use http_body_util::BodyExt;
+use jiff::Timestamp;
+use kube::Client;
+use kube::Config;
+use kube::client::Body;
+use kueue_check_apiserver::{ApiServer, system_time};
+use kueue_check_testenv::{Cluster, KueueVersion, crds};
+use regex::Regex;
+use serde_json::{Value, json};
+
+use super::definitions;
+
+/// One row: requests in order, in a Namespace of their own.
+pub(super) struct Row {
+    name: &'static str,
+    steps: Vec<Step>,
+}
+
+/// One request. In paths, bodies and parameters, `{ns}` is the row's Namespace, `{rv}` and `{uid}` are those of the last object that was answered, `{first}`
+/// is the first version that was answered in the row, and `{token}` is the last `continue`.
+pub(super) struct Step {
+    method: Method,
+    path: String,
+    content_type: &'static str,
+    body: Option<String>,
+    accept: &'static str,
+    code: u16,
+    says: Option<&'static str>,
+}
+
+pub(super) fn row<const N: usize>(name: &'static str, steps: [Step; N]) -> Row {
+    Row {
+        name,
+        steps: steps.into(),
+    }
+}
+
+impl Step {
+    fn new(method: Method, code: u16, path: impl Into<String>, body: Option<Value>) -> Self {
+        Self {
+            method,
+            code,
+            path: path.into(),
+            body: body.map(|body| body.to_string()),
+            accept: "",
+            content_type: "application/json",
+            says: None,
+        }
+    }
+
+    /// The form in which the answer is wanted.
+    pub(super) fn accepting(mut self, accept: &'static str) -> Self {
+        self.accept = accept;
+        self
+    }
+
+    /// How the body says that it is written.
+    pub(super) fn typed(mut self, content_type: &'static str) -> Self {
+        self.content_type = content_type;
+        self
+    }
+
+    /// With this body, which may be none.
+    pub(super) fn raw(mut self, body: impl Into<String>) -> Self {
+        self.body = Some(body.into());
+        self
+    }
+
+    /// The text that the message of the answer must contain.
+    pub(super) fn says(mut self, text: &'static str) -> Self {
+        self.says = Some(text);
+        self
+    }
+}
+
+/// The server forgets all versions but the newest.
+pub(super) fn compact() -> Step {
+    Step::new(Method::TRACE, 200, "", None)
+}
+
+pub(super) fn call(code: u16, method: Method, path: impl Into<String>) -> Step {
+    Step::new(method, code, path, None)
+}
+
+pub(super) fn get(code: u16, path: impl Into<String>) -> Step {
+    Step::new(Method::GET, code, path, None)
+}
+
+pub(super) fn post(code: u16, path: impl Into<String>, body: Value) -> Step {
+    Step::new(Method::POST, code, path, Some(body))
+}
+
+pub(super) fn put(code: u16, path: impl Into<String>, body: Value) -> Step {
+    Step::new(Method::PUT, code, path, Some(body))
+}
+
+pub(super) fn delete(code: u16, path: impl Into<String>) -> Step {
+    Step::new(Method::DELETE, code, path, None)
+}
+
+pub(super) fn delete_with(code: u16, path: impl Into<String>, body: Value) -> Step {
+    Step::new(Method::DELETE, code, path, Some(body))
+}
+
+fn patch(kind: &'static str, code: u16, path: impl Into<String>, body: Value) -> Step {
+    Step {
+        content_type: kind,
+        ..Step::new(Method::PATCH, code, path, Some(body))
+    }
+}
+
+pub(super) fn merge(code: u16, path: impl Into<String>, body: Value) -> Step {
+    patch("application/merge-patch+json", code, path, body)
+}
+
+pub(super) fn jsonpatch(code: u16, path: impl Into<String>, body: Value) -> Step {
+    patch("application/json-patch+json", code, path, body)
+}
+
+pub(super) fn strategic(code: u16, path: impl Into<String>, body: Value) -> Step {
+    patch("application/strategic-merge-patch+json", code, path, body)
+}
+
+pub(super) fn ssa(code: u16, path: impl Into<String>, body: Value) -> Step {
+    patch("application/apply-patch+yaml", code, path, body)
+}
+
+/// What one server said to a row.
+pub(super) struct Said(Vec<Reply>);
+
+/// What one server said to a step, without what differs from run to run.
+struct Reply {
+    code: u16,
+    body: Value,
+}
+
+/// A server under test.
+pub(super) struct Side {
+    client: Client,
+    cluster: Option<Cluster>,
+    server: Option<ApiServer>,
+}
+
+pub(super) async fn simulated() -> Side {
+    let server = ApiServer::new(system_time());
+    server.install(definitions::all());
+    server.install(crds(KueueVersion::V0_19_2).expect("definitions"));
+    Side {
+        client: server.client_as("table/1"),
+        cluster: None,
+        server: Some(server),
+    }
+}
+
+pub(super) async fn real() -> Option<Side> {
+    let cluster = Cluster::start_or_skip("the comparison with a real kube-apiserver").await?;
+    let client = cluster.client().expect("client");
+    let mut all = definitions::all();
+    all.extend(crds(KueueVersion::V0_19_2).expect("definitions"));
+    cluster.install(&client, all).await.expect("installed");
+    Some(Side {
+        client,
+        cluster: Some(cluster),
+        server: None,
+    })
+}
+
+impl Side {
+    /// Runs the first rows, as many as `together`, at the same time, and the others after them, one by one.
+    pub(super) async fn run(&self, rows: &[Row], together: usize) -> Vec<Said> {
+        let runs = rows.iter().enumerate().map(|(n, row)| self.row(n, row));
+        let mut runs: Vec<_> = runs.collect();
+        let alone = runs.split_off(together);
+        let mut said: Vec<Said> = futures::stream::iter(runs).buffered(16).collect().await;
+        for run in alone {
+            said.push(run.await);
+        }
+        said
+    }
+
+    /// Forgets all versions but the newest.
+    async fn compact(&self) {
+        let Some(cluster) = &self.cluster else {
+            let server = self.server.as_ref().expect("a server");
+            server.compact(server.resource_version() - 1);
+            return;
+        };
+        let etcd = Config::new(cluster.etcd().parse().expect("address"));
+        let etcd = Client::try_from(etcd).expect("client");
+        let ask = async |path: &str, body: Value| {
+            let request = Request::post(path)
+                .body(body.to_string().into_bytes())
+                .expect("request");
+            etcd.request::<Value>(request).await.expect("etcd")
+        };
+        // A version that nobody can read any more, once the API server has noticed: it looks every half minute.
+        let revision =
+            ask("/v3/kv/range", json!({"key": base64("/")})).await["header"]["revision"].clone();
+        ask("/v3/kv/compaction", json!({"revision": revision})).await;
+        let noted = revision.as_str().expect("revision");
+        let note = json!({"key": base64("compact_rev_key"), "value": base64(noted)});
+        ask("/v3/kv/put", note).await;
+        let before = noted.parse::<u64>().expect("number") - 1;
+        let gone = get(
+            410,
+            format!("/apis/test.example.com/v1/widgets?limit=1&resourceVersion={before}"),
+        );
+        for _ in 0..240 {
+            if self.send_once(&gone, &Memory::default()).await.0 == 410 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        panic!("version {before} is still there after two minutes");
+    }
+
+    async fn row(&self, number: usize, row: &Row) -> Said {
+        let namespace = format!("row-{number}");
+        let body =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        let mut memory = Memory {
+            namespace,
+            ..Memory::default()
+        };
+        self.send(&post(201, "/api/v1/namespaces", body), &mut memory)
+            .await;
+        memory = Memory {
+            namespace: memory.namespace,
+            ..Memory::default()
+        };
+        let mut said = Vec::new();
+        for step in &row.steps {
+            let (code, mut body) = self.send(step, &mut memory).await;
+            memory.learn(&body["body"]);
+            body = normal(&body);
+            said.push(Reply { code, body });
+        }
+        Said(said)
+    }
+
+    /// A kind that is new to the real server is not ready at once.
+    async fn send(&self, step: &Step, memory: &mut Memory) -> (u16, Value) {
+        if step.method == Method::TRACE {
+            self.compact().await;
+            return (step.code, json!({"body": null}));
+        }
+        for _ in 0..20 {
+            let (code, answer) = self.send_once(step, memory).await;
+            if code != 429 {
+                return (code, answer);
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        panic!("{} {}: 429 for ten seconds", step.method, step.path);
+    }
+
+    /// The code, and the answer with the headers that matter.
+    async fn send_once(&self, step: &Step, memory: &Memory) -> (u16, Value) {
+        let body = step.body.as_ref().map(|body| memory.fill(body));
+        let mut request = Request::builder()
+            .method(step.method.clone())
+            .uri(memory.fill(&step.path))
+            .header("user-agent", "table/1")
+            .body(Body::from(body.unwrap_or_default().into_bytes()))
+            .expect("request");
+        for (name, value) in [("content-type", step.content_type), ("accept", step.accept)] {
+            if !value.is_empty() {
+                let value = HeaderValue::from_static(value);
+                request.headers_mut().insert(name, value);
+            }
+        }
+        let response = self.client.send(request).await.expect("answer");
+        let code = response.status().as_u16();
+        let mut answer = json!({});
+        for name in ["warning", "retry-after"] {
+            let values = response.headers().get_all(name).iter();
+            let texts: Vec<Value> = values
+                .map(|value| {
+                    String::from_utf8_lossy(value.as_bytes())
+                        .into_owned()
+                        .into()
+                })
+                .collect();
+            if !texts.is_empty() {
+                answer[name] = texts.into();
+            }
+        }
+        let bytes = response
+            .into_body()
+            .collect()
+            .await
+            .expect("body")
+            .to_bytes();
+        let text = String::from_utf8_lossy(&bytes);
+        answer["body"] = if step.path.contains("watch=") && code == 200 {
+            let events = text
+                .lines()
+                .map(|l| serde_json::from_str::<Value>(l).expect("event"));
+            events.filter(is_certain).collect()
+        } else {
+            serde_json::from_str(&text).unwrap_or_else(|_| text.clone().into())
+        };
+        (code, answer)
+    }
+}
+
+fn base64(text: &str) -> Value {
+    let bytes = k8s_openapi::ByteString(text.as_bytes().to_vec());
+    serde_json::to_value(bytes).expect("text")
+}
+
+/// Bookmarks come when they come, but for the one that ends what is there at first.
+fn is_certain(event: &Value) -> bool {
+    event["type"] != "BOOKMARK" || event.pointer("/object/metadata/annotations").is_some()
+}
+
+#[derive(Default)]
+struct Memory {
+    namespace: String,
+    version: String,
+    first: String,
+    uid: String,
+    token: String,
+}
+
+impl Memory {
+    fn fill(&self, text: &str) -> String {
+        text.replace("{ns}", &self.namespace)
+            .replace("{rv}", &self.version)
+            .replace("{first}", &self.first)
+            .replace("{uid}", &self.uid)
+            .replace("{token}", &self.token)
+    }
+
+    fn learn(&mut self, body: &Value) {
+        let text = |name: &str| body["metadata"][name].as_str().map(str::to_owned);
+        if let Some(version) = text("resourceVersion") {
+            if self.first.is_empty() {
+                self.first.clone_from(&version);
+            }
+            self.version = version;
+        }
+        self.uid = text("uid").unwrap_or_else(|| self.uid.clone());
+        self.token = text("continue").unwrap_or_else(|| self.token.clone());
+    }
+}
+
+/// Without what differs from run to run.
+fn normal(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut out: serde_json::Map<String, Value> = map
+                .iter()
+                .map(|(name, child)| {
+                    let plain = match (name.as_str(), child) {
+                        ("resourceVersion", Value::String(text)) if text != "0" => json!("VERSION"),
+                        ("uid", Value::String(_)) => json!("UID"),
+                        ("creationTimestamp" | "deletionTimestamp" | "time", Value::String(_)) => {
+                            json!("TIME")
+                        }
+                        ("continue", Value::String(text)) if !text.is_empty() => json!("TOKEN"),
+                        ("cells", Value::Array(cells)) => cells.iter().map(without_age).collect(),
+                        // Prose of the API's documentation is not carried here.
+                        ("description", Value::String(_)) => json!(""),
+                        _ => normal(child),
+                    };
+                    (name.clone(), plain)
+                })
+                .collect();
+            // Entries of one second are ordered by name: whether two writes fall into one second is chance.
+            if let Some(Value::Array(entries)) = out.get_mut("managedFields") {
+                let text =
+                    |entry: &Value, name: &str| entry[name].as_str().unwrap_or_default().to_owned();
+                entries.sort_by_key(|e| {
+                    ["operation", "manager", "apiVersion", "subresource"].map(|n| text(e, n))
+                });
+            }
+            let several = out
+                .get("causes")
+                .and_then(Value::as_array)
+                .is_some_and(|c| c.len() > 1);
+            if several && let Some(Value::Array(causes)) = out.get_mut("causes") {
+                causes.sort_by_key(ToString::to_string);
+            }
+            let many = out
+                .get("details")
+                .and_then(|d| d.get("causes")?.as_array())
+                .is_some_and(|c| c.len() > 1);
+            if many
+                && out.get("reason") == Some(&json!("Invalid"))
+                && let Some(message) = out.get("message").and_then(Value::as_str)
+                && let Some((head, _)) = message.split_once(" is invalid: ")
+            {
+                // The real server's order is that of a map.
+                out.insert("message".to_owned(), format!("{head} is invalid").into());
+            }
+            Value::Object(out)
+        }
+        Value::Array(list) => Value::Array(list.iter().map(normal).collect()),
+        Value::String(text) => json!(plain_text(text)),
+        other => other.clone(),
+    }
+}
+
+/// How old something is depends on when it is asked.
+fn without_age(cell: &Value) -> Value {
+    static AGE: LazyLock<Regex> = LazyLock::new(|| Regex::new("^[0-9]+s$").expect("pattern"));
+    match cell {
+        Value::String(text) if AGE.is_match(text) => json!("AGE"),
+        other => normal(other),
+    }
+}
+
+/// Without uids, the times of the run, and versions where they are called so.
+fn plain_text(text: &str) -> String {
+    static PATTERNS: LazyLock<[(Regex, &str); 5]> = LazyLock::new(|| {
+        let pattern = |text: &str| Regex::new(text).expect("pattern");
+        [
+            (pattern("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UID"),
+            (
+                pattern(
+                    r"(?i)(version: |current: |version in precondition: |resource version: |resourceVersion\W*:\W*|the precondition \(|in record \()[0-9]+",
+                ),
+                "${1}VERSION",
+            ),
+            (pattern(r"\([0-9]+\)$"), "(VERSION)"),
+            (pattern("^(gen-|a{58})[a-z0-9]{5}$"), "${1}MADE"),
+            (pattern("row-[0-9]+"), "ROW"),
+        ]
+    });
+    static TIME: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z").expect("pattern"));
+    let now = system_time()();
+    let recent = |found: &regex::Captures<'_>| {
+        let time: Option<Timestamp> = found[0].parse().ok();
+        let near = time.is_some_and(|time| now.duration_since(time).abs().as_mins() < 60);
+        if near {
+            "TIME".to_owned()
+        } else {
+            found[0].to_owned()
+        }
+    };
+    let mut text = TIME.replace_all(text, recent).into_owned();
+    for (pattern, with) in PATTERNS.iter() {
+        text = pattern.replace_all(&text, *with).into_owned();
+    }
+    text
+}
+
+impl Row {
+    /// What is written in the table about codes and texts.
+    pub(super) fn check_literals(&self, who: &str, said: &Said) {
+        let mut wrong = String::new();
+        self.literals(who, said, &mut wrong);
+        assert!(wrong.is_empty(), "{wrong}");
+    }
+
+    fn literals(&self, who: &str, said: &Said, wrong: &mut String) {
+        for (number, (step, reply)) in self.steps.iter().zip(&said.0).enumerate() {
+            let (code, body) = (reply.code, &reply.body["body"]);
+            let text = body.to_string();
+            if code != step.code {
+                let _ = writeln!(
+                    wrong,
+                    "{}, step {number}: {who}: {code}, not {}: {text:.300}",
+                    self.name, step.code
+                );
+            }
+            let mut message = body["message"].as_str().map_or(text, str::to_owned);
+            // Of several causes, the message is not compared.
+            for cause in body["details"]["causes"].as_array().into_iter().flatten() {
+                for name in ["field", "message"] {
+                    let _ = write!(message, " {}", cause[name].as_str().unwrap_or_default());
+                }
+            }
+            if let Some(says) = step.says.filter(|says| !message.contains(says)) {
+                let _ = writeln!(
+                    wrong,
+                    "{}, step {number}: {who}: not {says:?} but {message:?}",
+                    self.name
+                );
+            }
+        }
+    }
+}
+
+/// Both must agree with each other and with the table.
+pub(super) fn compare(rows: &[Row], ours: &[Said], theirs: &[Said]) {
+    let (mut wrong, mut bad) = (String::new(), 0);
+    for ((row, ours), theirs) in rows.iter().zip(ours).zip(theirs) {
+        let before = wrong.len();
+        row.literals("real", theirs, &mut wrong);
+        row.literals("in memory", ours, &mut wrong);
+        for (number, (a, b)) in ours.0.iter().zip(&theirs.0).enumerate() {
+            let (a, b) = (&a.body, &b.body);
+            if a != b {
+                let _ = writeln!(wrong, "{}, step {number}:", row.name);
+                differences("", a, b, &mut wrong);
+            }
+        }
+        bad += usize::from(wrong.len() > before);
+    }
+    assert!(
+        wrong.is_empty(),
+        "{bad} of {} rows differ (- in memory, + real):\n{wrong}",
+        rows.len()
+    );
+    eprintln!("{} rows agree", rows.len());
+}
+
+fn differences(path: &str, a: &Value, b: &Value, out: &mut String) {
+    match (a, b) {
+        (Value::Object(x), Value::Object(y)) => {
+            let names: std::collections::BTreeSet<&String> = x.keys().chain(y.keys()).collect();
+            for name in names {
+                let (x, y) = (x.get(name), y.get(name));
+                if x != y {
+                    match (x, y) {
+                        (Some(x), Some(y)) => differences(&format!("{path}.{name}"), x, y, out),
+                        _ => show(&format!("{path}.{name}"), x, y, out),
+                    }
+                }
+            }
+        }
+        (Value::Array(x), Value::Array(y)) if x.len() == y.len() => {
+            for (index, (x, y)) in x.iter().zip(y).enumerate() {
+                if x != y {
+                    differences(&format!("{path}[{index}]"), x, y, out);
+                }
+            }
+        }
+        _ => show(path, Some(a), Some(b), out),
+    }
+}
+
+fn show(path: &str, a: Option<&Value>, b: Option<&Value>, out: &mut String) {
+    let text =
+        |v: Option<&Value>| v.map_or("nothing".to_owned(), |v| format!("{:.700}", v.to_string()));
+    let _ = writeln!(out, "  {path}\n    - {}\n    + {}", text(a), text(b));
+}

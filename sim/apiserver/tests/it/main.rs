@@ -1,0 +1,69 @@
+//! One table of requests, run on the server in memory and on a real kube-apiserver: both must say the same.
+
+#![expect(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on ends"
+)]
+
+mod apply;
+mod builtin;
+mod contract;
+mod crud;
+mod definitions;
+mod deletes;
+mod expiry;
+mod forms;
+mod garbage;
+mod harness;
+mod kubectl;
+mod kueue;
+mod lists;
+mod options;
+mod patches;
+mod rejections;
+mod rules;
+mod selectors;
+mod validation;
+mod watches;
+
+use harness::{Row, compare, real, simulated};
+
+fn table() -> Vec<Row> {
+    let rooms = [
+        crud::rows(),
+        patches::rows(),
+        apply::rows(),
+        validation::rows(),
+        rules::rows(),
+        builtin::rows(),
+        forms::rows(),
+        options::rows(),
+        rejections::rows(),
+        selectors::rows(),
+        lists::rows(),
+        watches::rows(),
+        deletes::rows(),
+        kueue::rows(),
+        contract::rows(),
+    ];
+    rooms.into_iter().flatten().collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn both_servers_say_the_same() {
+    let mut rows = table();
+    let together = rows.len();
+    rows.extend(expiry::rows());
+    assert!(rows.len() >= 400, "only {} rows", rows.len());
+    let sim = simulated().await;
+    let ours = sim.run(&rows, together).await;
+    let Some(cluster) = real().await else {
+        for (row, said) in rows.iter().zip(&ours) {
+            row.check_literals("in memory", said);
+        }
+        return;
+    };
+    let theirs = cluster.run(&rows, together).await;
+    compare(&rows, &ours, &theirs);
+}

@@ -1,0 +1,210 @@
+//! The command line of the simulator.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use kueue_check_sim::apiserver::CompiledDefinitions;
+use kueue_check_sim::explore::Progress;
+use kueue_check_sim::scenarios::{self, Scenario};
+use kueue_check_sim::{Exploration, definitions};
+use kueue_check_sim_cli::demo::Demo;
+use kueue_check_sim_cli::replay;
+
+/// A simulated cluster for Kueue admission checks.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Plays recorded traces to the model and prints what differs.
+    Replay {
+        /// A directory of CustomResourceDefinitions to use instead of Kueue 0.19.2's and the autoscaler's; may be given more than once.
+        #[arg(long)]
+        crds: Vec<PathBuf>,
+        /// Trace files, and directories of them.
+        #[arg(required = true)]
+        traces: Vec<PathBuf>,
+    },
+    /// Runs a scenario with each single fault at each point, and prints what fails and how to see it again.
+    Explore {
+        /// Which scenario; without one all are run. `list` lists them.
+        scenario: Option<String>,
+        /// Where random numbers begin.
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+        /// Instead of each single fault, so many runs with two to four faults at random.
+        #[arg(long, value_name = "RUNS", conflicts_with = "pairs")]
+        random: Option<usize>,
+        /// Instead of each single fault, each pair of them, at up to three points of a kind.
+        #[arg(long)]
+        pairs: bool,
+        /// So many pairs at most, chosen by the seed.
+        #[arg(long, value_name = "RUNS", default_value_t = 5000, requires = "pairs")]
+        limit: usize,
+        /// Where the timeline of the first run that fails is written as a page.
+        #[arg(long, value_name = "FILE")]
+        html: Option<PathBuf>,
+    },
+    /// Plays a scenario, and keeps its cluster running on a port for kubectl.
+    Serve {
+        /// Which scenario.
+        #[arg(default_value = "approve")]
+        scenario: String,
+        #[command(flatten)]
+        demo: Demo,
+    },
+}
+
+fn main() -> ExitCode {
+    match Arguments::parse().command {
+        Command::Replay { crds, traces } => replay_all(&crds, &traces),
+        Command::Explore {
+            scenario: Some(name),
+            ..
+        } if name == "list" => list(),
+        Command::Explore {
+            scenario,
+            seed,
+            random,
+            pairs,
+            limit,
+            html,
+        } => {
+            let how = match random {
+                Some(runs) => How::Random(runs),
+                None if pairs => How::Pairs(limit),
+                None => How::Single,
+            };
+            explore(scenario.as_deref(), seed, how, html.as_deref())
+        }
+        Command::Serve { scenario, demo } => serve(&scenario, demo),
+    }
+}
+
+fn list() -> ExitCode {
+    for scenario in scenarios::all() {
+        println!("{:<15} {}", scenario.name, scenario.about);
+    }
+    ExitCode::SUCCESS
+}
+
+fn unknown(name: &str) -> ExitCode {
+    eprintln!("there is no scenario `{name}`; `explore list` lists them");
+    ExitCode::from(2)
+}
+
+/// With which faults a scenario is explored.
+#[derive(Clone, Copy)]
+enum How {
+    Single,
+    Random(usize),
+    Pairs(usize),
+}
+
+/// Says on the standard error how far it has come, every hundred runs.
+fn progress(name: &str) -> impl FnMut(Progress) {
+    move |Progress { done, of, failed }| {
+        if done.is_multiple_of(100) || done == of {
+            eprintln!("{name:<15} {done} of {of} pairs, {failed} failed");
+        }
+    }
+}
+
+fn explore(name: Option<&str>, seed: u64, how: How, html: Option<&Path>) -> ExitCode {
+    let all = match name {
+        None => scenarios::all(),
+        Some(name) => match Scenario::named(name) {
+            Some(scenario) => vec![scenario],
+            None => return unknown(name),
+        },
+    };
+    let mut failed = 0;
+    for scenario in all {
+        let explored: Exploration = match how {
+            How::Single => scenario.explore(seed),
+            How::Random(runs) => scenario.explore_at_random(seed, runs),
+            How::Pairs(limit) => scenario.explore_pairs(seed, limit, progress(scenario.name)),
+        };
+        println!("{:<15} {explored}", scenario.name);
+        for run in &explored.failed {
+            println!("\n{run}");
+        }
+        if let (Some(path), Some(run)) = (html, explored.failed.first())
+            && let Err(error) = std::fs::write(path, run.timeline().html(scenario.name))
+        {
+            eprintln!("{}: {error}", path.display());
+            return ExitCode::FAILURE;
+        }
+        failed += explored.failed.len();
+    }
+    if failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn serve(name: &str, mut demo: Demo) -> ExitCode {
+    let Some(scenario) = Scenario::named(name) else {
+        return unknown(name);
+    };
+    demo.serve.get_or_insert(0);
+    match demo.run_scenario(&scenario) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn replay_all(crds: &[PathBuf], traces: &[PathBuf]) -> ExitCode {
+    let mut all = Vec::new();
+    for directory in crds {
+        match definitions::read(directory) {
+            Ok(found) => all.extend(found),
+            Err(error) => {
+                eprintln!("{error}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    let kinds = (!all.is_empty()).then(|| CompiledDefinitions::new(all));
+    let traces: Vec<PathBuf> = traces.iter().flat_map(|path| files(path)).collect();
+    let mut equal = 0;
+    for trace in &traces {
+        match replay::run(trace, kinds.as_ref()) {
+            Ok(differences) if differences.is_empty() => equal += 1,
+            Ok(differences) => {
+                println!("== {}", trace.display());
+                for difference in differences {
+                    println!("{difference}");
+                }
+            }
+            Err(error) => println!("== {}\n{error}", trace.display()),
+        }
+    }
+    println!("{equal} of {} traces reproduced", traces.len());
+    if equal == traces.len() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// A file itself; the `.json` files of a directory, by name.
+fn files(path: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(path) else {
+        return vec![path.to_owned()];
+    };
+    let paths = entries.flatten().map(|entry| entry.path());
+    let is_trace = |path: &PathBuf| path.extension().is_some_and(|e| e == "json");
+    let mut found: Vec<PathBuf> = paths.filter(is_trace).collect();
+    found.sort();
+    found
+}

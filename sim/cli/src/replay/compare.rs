@@ -1,0 +1,358 @@
+//! Comparison of a replay with its recording.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::family::{is_about_replacement, without_nodes, without_who_replaced};
+use super::names::{has_generated_name, normal};
+use super::play::ReplayResult;
+use super::project::{Form, comparable, kind_of, project};
+use super::trace::{Step, Trace};
+use super::{Difference, IgnoreRule};
+use kueue_check_sim::apiserver::ChangeVerb;
+
+/// The distinct states of each object, in order.
+type States = BTreeMap<(String, String), Vec<Value>>;
+/// The events of each step.
+type Events = Vec<BTreeSet<String>>;
+
+/// All differences: answers, then states, then events.
+pub(super) fn compare(
+    trace: &Trace,
+    played: &ReplayResult,
+    overlook: Option<&IgnoreRule>,
+) -> Vec<Difference> {
+    let mut differences = answers(trace, played);
+    differences.extend(played.looks.iter().cloned());
+    let (recorded, recorded_events) = overlooked(recorded(trace), overlook);
+    let (simulated, simulated_events) = overlooked(simulated(played, trace), overlook);
+    let kinds: BTreeSet<&str> = recorded.keys().map(|(kind, _)| kind.as_str()).collect();
+    let objects: BTreeSet<&(String, String)> = recorded.keys().chain(simulated.keys()).collect();
+    for object in objects
+        .into_iter()
+        .filter(|(kind, _)| kinds.contains(kind.as_str()))
+    {
+        let none = Vec::new();
+        let then = states(recorded.get(object).unwrap_or(&none));
+        let now = states(simulated.get(object).unwrap_or(&none));
+        differences.extend(first_difference(
+            &format!("{}/{}", object.0, object.1),
+            &then,
+            &now,
+        ));
+    }
+    for (at, step) in trace.steps.iter().enumerate() {
+        differences.extend(event_difference(
+            step,
+            &recorded_events[at],
+            &simulated_events[at],
+        ));
+    }
+    differences
+}
+
+/// Without what is not to be compared.
+fn overlooked(
+    (mut states, mut events): (States, Events),
+    overlook: Option<&IgnoreRule>,
+) -> (States, Events) {
+    let Some(overlook) = overlook else {
+        return (states, events);
+    };
+    for ((kind, _), states) in &mut states {
+        for state in states.iter_mut() {
+            overlook(kind, state);
+        }
+    }
+    for step in &mut events {
+        step.retain(|line| {
+            let mut line = Value::String(line.clone());
+            overlook("Event", &mut line);
+            !line.is_null()
+        });
+    }
+    (states, events)
+}
+
+fn answers(trace: &Trace, played: &ReplayResult) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    let mut made: BTreeSet<String> = BTreeSet::new();
+    for (step, (_, answers)) in trace.steps.iter().zip(&played.steps) {
+        let calls = step.calls.iter().filter(|call| !call.is_look());
+        for (at, (call, answer)) in calls.zip(answers).enumerate() {
+            let name = format!("{} {}", call.path, call.body["metadata"]["name"]);
+            // The recording cluster had objects of earlier recordings.
+            let left_over = call.method == "POST" && call.code == 409 && !made.contains(&name);
+            made.insert(name);
+            if left_over && answer.code == 201 {
+                continue;
+            }
+            let mut then = call.code.to_string();
+            let mut now = answer.code.to_string();
+            let last = at + 1 == step.calls.len();
+            if let Some(response) = step.response.as_ref().filter(|r| last && r.code >= 400) {
+                then = format!(
+                    "{then} {}",
+                    normal(&response.message, &trace.workload_names)
+                );
+                let message = answer.body["message"].as_str().unwrap_or_default();
+                now = format!("{now} {}", normal(message, &played.names));
+            }
+            if then != now {
+                differences.push(Difference {
+                    at: format!("answer to {:?}", step.name),
+                    recorded: then,
+                    simulated: now,
+                });
+            }
+        }
+    }
+    differences
+}
+
+fn recorded(trace: &Trace) -> (States, Events) {
+    let names = &trace.workload_names;
+    let mut states = States::new();
+    let mut events = Vec::new();
+    let mut known: BTreeSet<String> = BTreeSet::new();
+    let mut told = BTreeSet::new();
+    for step in &trace.steps {
+        let mut of_step = BTreeSet::new();
+        for observed in &step.observed {
+            if observed.kind == "Event" {
+                continue;
+            }
+            let name = normal(&observed.name, names);
+            known.insert(format!("{}/{name}", observed.kind));
+            let state = match observed.change.as_str() {
+                "DELETED" => Value::Null,
+                _ => normal_value(&observed.state, names),
+            };
+            let state = without_who_replaced(without_nodes(&observed.kind, state));
+            states
+                .entry((observed.kind.clone(), name))
+                .or_default()
+                .push(state);
+        }
+        for event in step.observed.iter().filter(|o| o.kind == "Event") {
+            let event = &event.state;
+            let regarding = normal(event["regarding"].as_str().unwrap_or_default(), names);
+            let note = normal(event["note"].as_str().unwrap_or_default(), names);
+            if known.contains(&regarding) && !has_generated_name(&note) {
+                tell(&mut of_step, &mut told, event, &note, &regarding);
+            }
+        }
+        events.push(of_step);
+    }
+    (states, events)
+}
+
+fn simulated(played: &ReplayResult, trace: &Trace) -> (States, Events) {
+    let form = if trace.is_of_families() {
+        Form::Families
+    } else {
+        Form::Plain
+    };
+    let steps = trace.steps.len();
+    let mut states = States::new();
+    let mut events: Events = vec![BTreeSet::new(); steps];
+    let mut told = BTreeSet::new();
+    for change in &played.history {
+        let Some(kind) = kind_of(change) else {
+            continue;
+        };
+        let before = played
+            .steps
+            .iter()
+            .take_while(|(v, _)| *v < change.resource_version);
+        let step = before.count().saturating_sub(1);
+        let object = &change.object;
+        if kind == "Event" {
+            if change.verb != ChangeVerb::Added {
+                continue;
+            }
+            let text = |field: &str| object["regarding"][field].as_str().unwrap_or_default();
+            let regarding = normal(&format!("{}/{}", text("kind"), text("name")), &played.names);
+            let note = normal(object["note"].as_str().unwrap_or_default(), &played.names);
+            if let Some(events) = events.get_mut(step) {
+                tell(events, &mut told, object, &note, &regarding);
+            }
+            continue;
+        }
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let state = normal_value(&project(kind, change, form), &played.names);
+        let state = without_who_replaced(state);
+        let key = (kind.to_owned(), normal(name, &played.names));
+        states.entry(key).or_default().push(state);
+    }
+    (states, events)
+}
+
+/// Takes an event into a step, unless it says once more that something is pending.
+fn tell(
+    step: &mut BTreeSet<String>,
+    told: &mut BTreeSet<String>,
+    event: &Value,
+    note: &str,
+    regarding: &str,
+) {
+    if is_about_replacement(event) {
+        return;
+    }
+    let text = |field: &str| event[field].as_str().unwrap_or_default();
+    let line = format!("{} {} {note} ({regarding})", text("type"), text("reason"));
+    let again = !told.insert(line.clone());
+    if !(again && text("reason") == "Pending") {
+        step.insert(line);
+    }
+}
+
+fn normal_value(value: &Value, names: &BTreeMap<String, String>) -> Value {
+    let text = normal(&value.to_string(), names);
+    serde_json::from_str(&text).unwrap_or_else(|_| value.clone())
+}
+
+/// Distinct states in order. The first check entries count as there from the start: they come just before or just after the quota.
+fn states(all: &[Value]) -> Vec<Value> {
+    let mut states: Vec<Value> = all.iter().map(comparable).collect();
+    states.dedup();
+    let has_checks = |state: &Value| state["checks"].as_array().is_some_and(|c| !c.is_empty());
+    let are_fresh = |state: &Value| {
+        let mut entries = state["checks"].as_array().into_iter().flatten();
+        entries.all(|e| e["state"] == "Pending" && e["message"] == "")
+    };
+    let first = states.iter().position(has_checks);
+    // Those that are for its flavors come right after the quota, if there are any.
+    let quota = states
+        .iter()
+        .position(|state| !state["admission"].is_null());
+    let after = quota.map(|quota| match states.get(quota + 1) {
+        Some(next) if same_but_checks(next, &states[quota]) => quota + 1,
+        _ => quota,
+    });
+    let with_quota = after
+        .filter(|at| states[..=*at].iter().all(are_fresh))
+        .filter(|at| has_checks(&states[*at]));
+    if let Some(at) = with_quota.or(first).filter(|at| are_fresh(&states[*at])) {
+        let entries = states[at]["checks"].clone();
+        for state in &mut states[..at] {
+            state["checks"] = entries.clone();
+        }
+    }
+    states.dedup();
+    without_flapping(states)
+}
+
+fn same_but_checks(one: &Value, other: &Value) -> bool {
+    let mut one = one.clone();
+    one["checks"] = other["checks"].clone();
+    one == *other
+}
+
+/// While the Retry of a Workload that is not active has a delay, Kueue sets requeueAt and clears it
+/// again in turn, as often as it can. How often that is says nothing.
+fn without_flapping(states: Vec<Value>) -> Vec<Value> {
+    let without_delay = |state: &Value| {
+        let mut state = state.clone();
+        if let Some(map) = state.as_object_mut() {
+            map.remove("requeueState");
+        }
+        state
+    };
+    let mut kept: Vec<Value> = Vec::new();
+    for state in states {
+        let flaps = match kept.as_slice() {
+            [.., before, last] => {
+                state == *before
+                    && state["active"] == false
+                    && without_delay(last) == without_delay(&state)
+            }
+            _ => false,
+        };
+        // Two controllers, of which one activates a variant and the other deactivates it, do so in
+        // turn until the eviction has been written.
+        let returns = match kept.as_slice() {
+            [.., before, last] => state == *before && differs_in_active(last, &state),
+            _ => false,
+        };
+        if returns {
+            kept.pop();
+            continue;
+        }
+        if flaps && kept.iter().filter(|k| **k == state).count() > 1 {
+            kept.pop();
+        } else {
+            kept.push(state);
+        }
+    }
+    kept.dedup();
+    kept
+}
+
+fn differs_in_active(one: &Value, other: &Value) -> bool {
+    let mut same = one.clone();
+    same["active"] = other["active"].clone();
+    let is_variant = !other["preemptionGates"].is_null();
+    is_variant && *one != *other && same == *other
+}
+
+fn first_difference(object: &str, then: &[Value], now: &[Value]) -> Option<Difference> {
+    let longest = then.len().max(now.len());
+    let at = (0..longest).find(|at| then.get(*at) != now.get(*at))?;
+    let before = at.checked_sub(1).and_then(|at| then.get(at));
+    let show =
+        |state: Option<&Value>| state.map_or("nothing more".to_owned(), |s| changes(before, s));
+    Some(Difference {
+        at: format!("{object}, state {}", at + 1),
+        recorded: show(then.get(at)),
+        simulated: show(now.get(at)),
+    })
+}
+
+/// What of a state is new, field by field.
+fn changes(before: Option<&Value>, state: &Value) -> String {
+    let (Some(old @ Value::Object(_)), Value::Object(fields)) = (before, state) else {
+        return state.to_string();
+    };
+    let mut parts: Vec<String> = Vec::new();
+    for (field, value) in fields.iter().filter(|(field, _)| *field != "conditions") {
+        if old[field] != *value {
+            parts.push(format!("{field}={value}"));
+        }
+    }
+    let fields_of = |of: &Value| of.as_object().cloned().unwrap_or_default();
+    for (kind, condition) in fields_of(&state["conditions"]) {
+        if old["conditions"][&kind] != condition {
+            parts.push(condition.to_string());
+        }
+    }
+    let gone = fields_of(old)
+        .into_iter()
+        .filter(|(field, _)| state[field].is_null());
+    parts.extend(gone.map(|(field, _)| format!("no {field}")));
+    let gone = fields_of(&old["conditions"]).into_iter();
+    let gone = gone.filter(|(kind, _)| state["conditions"][kind].is_null());
+    parts.extend(gone.map(|(kind, _)| format!("no condition {kind}")));
+    parts.join("; ")
+}
+
+fn event_difference(
+    step: &Step,
+    then: &BTreeSet<String>,
+    now: &BTreeSet<String>,
+) -> Option<Difference> {
+    let join = |a: &BTreeSet<String>, b: &BTreeSet<String>| {
+        let only: Vec<&str> = a.difference(b).map(String::as_str).collect();
+        if only.is_empty() {
+            "-".to_owned()
+        } else {
+            only.join(" | ")
+        }
+    };
+    (then != now).then(|| Difference {
+        at: format!("events of {:?}", step.name),
+        recorded: join(then, now),
+        simulated: join(now, then),
+    })
+}

@@ -1,0 +1,262 @@
+//! Recorded traces of a real Kueue, played to the model and compared.
+//!
+//! A trace is a list of requests with times, and what a real Kueue 0.19.2 did after each. [`Replay`] sends the requests to a server with the model of Kueue and of
+//! its job integrations, in virtual time, and tells every [`Difference`].
+//!
+//! What is model and what is not: Kueue's scheduler, its core reconcilers, its webhooks and its job integrations are the model. The requests of the
+//! recording (users, check controllers, the end of Jobs, Cluster Autoscaler) are sent as they were. Kueue's built-in provisioning check is neither: its
+//! writes are not among the recorded requests, and this crate has no model of it. What it wrote (each `ProvisioningRequest` and `PodTemplate`, the
+//! condition Active of its AdmissionChecks, its entries in Workloads, its events) is taken from what was observed and [played back](Replay::with), at
+//! the recorded time. The same holds for the Pods of Jobs in the recordings of families (`replay/stand_in.rs`): a
+//! stand-in for Job controller and nodes made them. So with a `pr-*` trace the model is tried on what Kueue itself does around that check, not on the check.
+
+mod compare;
+mod family;
+mod looks;
+mod names;
+mod play;
+mod playback;
+mod project;
+mod request;
+mod scope;
+mod stand_in;
+mod trace;
+
+use std::fmt;
+use std::path::Path;
+
+use kueue_check::Clock;
+
+pub use project::projection;
+pub use trace::Trace;
+
+use kueue_check_sim::apiserver::{ApiServer, CompiledDefinitions};
+use kueue_check_sim::kueue::KueueVersion;
+
+/// Where the model did something else than the recording.
+///
+/// ```
+/// use kueue_check_sim_cli::replay::{Replay, Trace};
+/// use serde_json::json;
+///
+/// // The recording cluster had a flavor of which the trace does not know.
+/// let trace: Trace = serde_json::from_value(json!({"scenario": "clean-up", "steps": [{"step": "delete the flavor", "t": 0.0, "calls": [
+///     {"method": "DELETE", "path": "/apis/kueue.x-k8s.io/v1beta2/resourceflavors/spot", "code": 200},
+/// ]}]}))?;
+/// let differences = Replay::new(trace).run()?;
+/// assert_eq!(differences[0].to_string(), "answer to \"delete the flavor\"\n  recorded:  200\n  simulated: 404");
+/// # Ok::<(), kueue_check_sim_cli::replay::ReplayError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The object or the step.
+    pub at: String,
+    /// What was recorded.
+    pub recorded: String,
+    /// What the model did.
+    pub simulated: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.at)?;
+        writeln!(f, "  recorded:  {}", self.recorded)?;
+        write!(f, "  simulated: {}", self.simulated)
+    }
+}
+
+/// Why a trace could not be played.
+///
+/// ```
+/// use kueue_check_sim_cli::replay::{Replay, Trace};
+/// use serde_json::json;
+///
+/// let error = Trace::read("Cargo.toml".as_ref()).unwrap_err();
+/// assert_eq!(error.to_string(), "the file is not a trace: expected value at line 1 column 2");
+///
+/// let trace: Trace = serde_json::from_value(json!({"scenario": "logs", "steps": [{"step": "read the log", "t": 0.0, "calls": [
+///     {"method": "GET", "path": "/logs/kubelet.log", "code": 200},
+/// ]}]}))?;
+/// let error = Replay::new(trace).run().unwrap_err();
+/// assert_eq!(error.to_string(), "the trace has a request that the model does not know: GET /logs/kubelet.log");
+/// # Ok::<(), kueue_check_sim_cli::replay::ReplayError>(())
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// The file.
+    #[error("the trace could not be read: {0}")]
+    Io(#[from] std::io::Error),
+    /// What is in it.
+    #[error("the file is not a trace: {0}")]
+    Json(#[from] serde_json::Error),
+    /// A request in it.
+    #[error("the trace has a request that the model does not know: {0}")]
+    Request(String),
+    /// What it is about.
+    #[error("the model has no {0}, which the trace uses")]
+    NotModelled(&'static str),
+}
+
+/// Starts something beside the model.
+type Start = Box<dyn FnOnce(&ApiServer, &Clock)>;
+
+/// Takes out of a state what is not to be compared.
+pub(super) type IgnoreRule = Box<dyn Fn(&str, &mut serde_json::Value)>;
+
+/// A trace to be played.
+///
+/// ```no_run
+/// use kueue_check_sim_cli::replay::{Replay, Trace};
+///
+/// let trace = Trace::read("check-ready.json".as_ref())?;
+/// let differences = Replay::new(trace).run()?;
+/// assert!(differences.is_empty(), "{differences:?}");
+/// # Ok::<(), kueue_check_sim_cli::replay::ReplayError>(())
+/// ```
+#[must_use]
+pub struct Replay {
+    trace: Trace,
+    kinds: Option<CompiledDefinitions>,
+    version: KueueVersion,
+    beside: Vec<Start>,
+    overlook: Option<IgnoreRule>,
+}
+
+impl fmt::Debug for Replay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replay")
+            .field("scenario", &self.trace.scenario)
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Replay {
+    /// A replay against the model of Kueue 0.19.2, on a server with [Kueue's kinds](kueue_check_sim::definitions::kueue).
+    pub fn new(trace: Trace) -> Self {
+        let version = KueueVersion {
+            // Recordings with such a policy were made with the gate, and without it there are none.
+            concurrent_admission: trace.has_variants(),
+            ..KueueVersion::V0_19
+        };
+        Self {
+            trace,
+            kinds: None,
+            version,
+            beside: Vec::new(),
+            overlook: None,
+        }
+    }
+
+    /// A server with other kinds.
+    pub fn kinds(mut self, kinds: CompiledDefinitions) -> Self {
+        self.kinds = Some(kinds);
+        self
+    }
+
+    /// Another Kueue. What it does differently is then told as differences.
+    pub fn version(mut self, version: KueueVersion) -> Self {
+        self.version = version;
+        self
+    }
+
+    /// A controller of the caller's own instead of Kueue's built-in provisioning check: nothing is played back then. `start` is called once, before the first
+    /// request, within the replay's tokio runtime, whose time is virtual: it may spawn tasks, which end with the replay.
+    pub fn with(mut self, start: impl FnOnce(&ApiServer, &Clock) + 'static) -> Self {
+        self.beside.push(Box::new(start));
+        self
+    }
+
+    /// Overlooks differences that are meant: `overlook` is given the kind and each state, recorded and simulated, and takes out what is not to be compared. An
+    /// event is of kind `Event` and one line; made null, it is not compared at all.
+    pub fn ignore(mut self, overlook: impl Fn(&str, &mut serde_json::Value) + 'static) -> Self {
+        self.overlook = Some(Box::new(overlook));
+        self
+    }
+
+    /// Plays the trace in virtual time. Empty: everything that has to be equal is.
+    ///
+    /// Kueue has races whose outcome varies from run to run of the same requests
+    /// ([`KueueVersion::misses_stop`], [`KueueVersion::slow_scheduler`],
+    /// [`KueueVersion::hasty_variants`]). If a trace differs, it is played again with their other outcomes; any of them is as good. What is told then is how the
+    /// first differs.
+    ///
+    /// # Errors
+    /// If the trace has a request that can't be understood, or is about what the model does not
+    /// have.
+    pub fn run(mut self) -> Result<Vec<Difference>, ReplayError> {
+        scope::check(&self.trace)?;
+        let overlook = self.overlook.take();
+        let others: Vec<Self> = if self.beside.is_empty() {
+            self.other_outcomes()
+        } else {
+            Vec::new()
+        };
+        let first = self.play(overlook.as_ref())?;
+        if first.is_empty() {
+            return Ok(first);
+        }
+        for other in others {
+            if other.play(overlook.as_ref())?.is_empty() {
+                return Ok(Vec::new());
+            }
+        }
+        Ok(first)
+    }
+
+    /// The same with each other outcome of Kueue's races.
+    fn other_outcomes(&self) -> Vec<Self> {
+        let known = self.version;
+        let variants = if known.concurrent_admission { 2 } else { 1 };
+        let each = (1..4 * variants).map(|outcome: u8| Self {
+            trace: self.trace.clone(),
+            kinds: self.kinds.clone(),
+            version: KueueVersion {
+                misses_stop: (outcome & 1 != 0) ^ known.misses_stop,
+                slow_scheduler: (outcome & 2 != 0) ^ known.slow_scheduler,
+                hasty_variants: (outcome & 4 != 0) ^ known.hasty_variants,
+                ..known
+            },
+            beside: Vec::new(),
+            overlook: None,
+        });
+        each.collect()
+    }
+
+    fn play(self, overlook: Option<&IgnoreRule>) -> Result<Vec<Difference>, ReplayError> {
+        let trace = self.trace.clone();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()?;
+        let played = runtime.block_on(play::play(self))?;
+        Ok(compare::compare(&trace, &played, overlook))
+    }
+}
+
+/// Plays a trace file.
+///
+/// # Errors
+/// If it can't be read, or has a request that can't be understood.
+///
+/// ```
+/// use kueue_check_sim_cli::replay;
+///
+/// # let file = std::env::temp_dir().join(format!("kueue-check-trace-{}.json", std::process::id()));
+/// std::fs::write(&file, r#"{"scenario": "a-flavor", "steps": [{"step": "make a flavor", "t": 0, "calls": [{
+///     "method": "POST", "path": "/apis/kueue.x-k8s.io/v1beta2/resourceflavors", "code": 201,
+///     "body": {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "spot"}}
+/// }]}]}"#)?;
+/// assert_eq!(replay::run(&file, None)?, []); // the model does what was recorded
+/// # std::fs::remove_file(&file)?;
+/// # Ok::<(), replay::ReplayError>(())
+/// ```
+pub fn run(
+    path: &Path,
+    kinds: Option<&CompiledDefinitions>,
+) -> Result<Vec<Difference>, ReplayError> {
+    let mut replay = Replay::new(Trace::read(path)?);
+    replay.kinds = kinds.cloned();
+    replay.run()
+}

@@ -1,0 +1,106 @@
+//! What differs from run to run: generated names, UIDs, waiting times.
+
+use std::collections::BTreeMap;
+
+use kueue_check_sim::apiserver::ApiServer;
+use kueue_check_sim::kueue;
+use serde_json::Value;
+
+/// The annotation of a variant, with its flavor.
+const FLAVOR: &str = "kueue.x-k8s.io/workload-allowed-resource-flavors";
+/// The annotation of a slice.
+const SLICE: &str = "kueue.x-k8s.io/elastic-job";
+
+/// The Workloads of jobs, by generated name: `el` is that of Job `el`, `el#2` the second of an
+/// elastic one, `j@spot` a variant of `j`.
+pub(super) fn short(server: &ApiServer) -> BTreeMap<String, String> {
+    let mut names: BTreeMap<String, String> = BTreeMap::new();
+    let mut made: BTreeMap<String, usize> = BTreeMap::new();
+    let changes = server.history().into_iter();
+    for change in changes.filter(|change| change.resource == kueue::resource("workloads")) {
+        let metadata = &change.object["metadata"];
+        let Some(owner) = metadata
+            .pointer("/ownerReferences/0/name")
+            .and_then(Value::as_str)
+        else {
+            continue;
+        };
+        let name = metadata["name"].as_str().unwrap_or_default();
+        if names.contains_key(name) {
+            continue;
+        }
+        let short = if let Some(flavor) = metadata["annotations"][FLAVOR].as_str() {
+            let parent = names.get(owner).map_or(owner, String::as_str).to_owned();
+            let job = parent.split('#').next().unwrap_or_default();
+            *made.entry(job.to_owned()).or_default() += 1;
+            format!("{parent}@{flavor}")
+        } else {
+            let number = made.entry(owner.to_owned()).or_default();
+            *number += 1;
+            if metadata["annotations"][SLICE].is_null() {
+                owner.to_owned()
+            } else {
+                format!("{owner}#{number}")
+            }
+        };
+        names.insert(name.to_owned(), short);
+    }
+    names
+}
+
+/// Text in which generated names are the short ones, and UIDs and waiting times are not told.
+pub(super) fn normal(text: &str, names: &BTreeMap<String, String>) -> String {
+    let mut text = text.to_owned();
+    for (generated, short) in names {
+        text = text.replace(generated.as_str(), short);
+    }
+    without_waits(&without_uids(&text))
+}
+
+fn without_uids(text: &str) -> String {
+    const LENGTH: usize = 36;
+    let is_uid = |part: &str| {
+        part.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+    };
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        match rest.get(..LENGTH) {
+            Some(part) if is_uid(part) => {
+                out.push_str("<uid>");
+                rest = &rest[LENGTH..];
+            }
+            _ => {
+                out.push(first);
+                rest = &rest[first.len_utf8()..];
+            }
+        }
+    }
+    out
+}
+
+/// `wait time since queued was 3s` without the number.
+fn without_waits(text: &str) -> String {
+    let Some((before, after)) = text.split_once("wait time since ") else {
+        return text.to_owned();
+    };
+    let Some((what, number)) = after.split_once(" was ") else {
+        return text.to_owned();
+    };
+    let rest = number.trim_start_matches(|c: char| c.is_ascii_digit());
+    format!("{before}wait time since {what} was N{rest}")
+}
+
+/// Whether text has a name such as `job-wl-b841f` that nobody knows: it is left over from an earlier recording.
+pub(super) fn has_generated_name(text: &str) -> bool {
+    let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
+    words.into_iter().any(|word| {
+        let hash = word
+            .strip_prefix("job-")
+            .and_then(|rest| rest.rsplit_once('-'));
+        hash.is_some_and(|(_, hash)| hash.len() == 5 && hash.bytes().all(|b| b.is_ascii_hexdigit()))
+    })
+}

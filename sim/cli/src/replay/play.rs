@@ -1,0 +1,109 @@
+//! A trace, played in virtual time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kueue_check::Clock;
+use serde_json::json;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::trace::Trace;
+use super::{Difference, Replay, ReplayError, looks, names, playback, request, stand_in};
+use kueue_check_sim::apiserver::{ApiRequest, ApiResponse, ApiServer, Change, Resource, Verb};
+use kueue_check_sim::jobs::Jobs;
+use kueue_check_sim::kueue::{Kueue, Webhook, run};
+
+/// What the model did.
+pub(super) struct ReplayResult {
+    /// For each step its answers, and the version before it.
+    pub(super) steps: Vec<(u64, Vec<ApiResponse>)>,
+    /// All changes.
+    pub(super) history: Vec<Arc<Change>>,
+    /// Generated names of Workloads and the short ones.
+    pub(super) names: BTreeMap<String, String>,
+    /// Figures of the ClusterQueue that are others than those recorded.
+    pub(super) looks: Vec<Difference>,
+}
+
+/// How long a recording went on after the last change.
+const REST: Duration = Duration::from_millis(1500);
+
+/// How long after the one before it a later request of a step was sent: the recorder had seen what
+/// came of that.
+const BETWEEN: Duration = Duration::from_millis(50);
+
+/// Plays the steps at their times, for as long as was recorded.
+pub(super) async fn play(replay: Replay) -> Result<ReplayResult, ReplayError> {
+    let trace = Arc::new(replay.trace);
+    let clock = Clock::following_tokio(trace.start());
+    let zero = Instant::now();
+    let kinds = replay.kinds.as_ref();
+    let kinds = kinds.unwrap_or_else(|| kueue_check_sim::definitions::kueue());
+    let server = ApiServer::with_definitions(clock.clone(), kinds);
+    server.set_admission(Arc::new(Webhook));
+    namespace(&server);
+    let kueue = Kueue::new(&server, &clock, replay.version);
+    let jobs = Jobs::of_version(&server, &clock, replay.version);
+    tokio::spawn(run(kueue, server.clone(), clock.clone()));
+    tokio::spawn(run(jobs, server.clone(), clock.clone()));
+    if replay.beside.is_empty() {
+        playback::play_back(&trace, &server, zero);
+    }
+    stand_in::play_back(&trace, &server, zero);
+    for start in replay.beside {
+        start(&server, &clock);
+    }
+    let mut steps = Vec::new();
+    let mut looks = Vec::new();
+    for step in &trace.steps {
+        sleep_until(at(zero, step.t)).await;
+        let before = server.resource_version();
+        let mut answers = Vec::new();
+        let requests = step.calls.iter().filter(|call| !call.is_look());
+        for look in step.calls.iter().filter(|call| call.is_look()) {
+            looks.extend(looks::difference(&step.name, &look.look, &server));
+        }
+        for (at, recorded) in requests.enumerate() {
+            if at > 0 {
+                sleep(BETWEEN).await;
+            }
+            let call = request::call(recorded, &server, &present_names(&trace, &server))?;
+            answers.push(server.call(&call));
+        }
+        steps.push((before, answers));
+    }
+    sleep_until(at(zero, trace.end()) + REST).await;
+    Ok(ReplayResult {
+        steps,
+        history: server.history(),
+        names: names::short(&server),
+        looks,
+    })
+}
+
+/// The moment so many seconds after the start.
+pub(super) fn at(zero: Instant, seconds: f64) -> Instant {
+    zero + Duration::try_from_secs_f64(seconds).unwrap_or_default()
+}
+
+fn namespace(server: &ApiServer) {
+    let resource = Resource::new("", "v1", "namespaces");
+    let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "t"}});
+    server.call(&ApiRequest::new(Verb::Create, &resource).body(body));
+}
+
+/// Recorded generated names, and those of the same Workloads here.
+pub(super) fn present_names(trace: &Trace, server: &ApiServer) -> BTreeMap<String, String> {
+    if trace.workload_names.is_empty() {
+        return BTreeMap::new();
+    }
+    let here = names::short(server);
+    let names = trace.workload_names.iter();
+    names
+        .filter_map(|(then, short)| {
+            let now = here.iter().rfind(|(_, s)| *s == short)?.0;
+            Some((then.clone(), now.clone()))
+        })
+        .collect()
+}

@@ -1,0 +1,200 @@
+//! Recorded writes as requests to this server.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{CONTROLLER, REPORTER, Recorded, Write};
+use kueue_check_sim::apiserver::{ApiRequest, ApiResponse, ApiServer, Patch, Resource, Verb};
+use kueue_check_sim::kueue;
+
+/// The namespace of all recordings.
+const NAMESPACE: &str = "t";
+
+/// Writes under present names what was written under recorded ones.
+pub(super) struct Player<'a> {
+    pub(super) server: &'a ApiServer,
+    /// Recorded generated names of Workloads to those here.
+    pub(super) names: &'a BTreeMap<String, String>,
+    /// Recorded generated names to the short ones that stand for them in a trace.
+    pub(super) recorded: &'a BTreeMap<String, String>,
+}
+
+impl Player<'_> {
+    /// Whether what the write changed is there as it was.
+    pub(super) fn is_due(&self, recorded: &Recorded) -> bool {
+        match &recorded.write {
+            Write::Entry { before, .. } => self
+                .entries(&recorded.name)
+                .iter()
+                .any(|entry| without_time(entry) == self.present(before)),
+            Write::Create { state, .. } | Write::Own { state } => self.owner(state).is_some(),
+            _ => true,
+        }
+    }
+
+    pub(super) fn write(&self, recorded: &Recorded) {
+        let name = self.text(&recorded.name);
+        let answer = match &recorded.write {
+            Write::Active(condition) => self.active(&name, condition),
+            Write::Entry { after, .. } => self.entry(&recorded.name, &self.present(after)),
+            Write::Create { kind, state } => self.create(kind, &name, &self.present(state)),
+            Write::Own { state } => self.own(&name, &self.present(state)),
+            Write::Delete { kind } => {
+                let call = ApiRequest::new(Verb::Delete, &resource(kind));
+                Some(self.call(call.namespace(NAMESPACE).name(&name)))
+            }
+            Write::Event(event) => self.event(&self.present(event)),
+        };
+        if let Some(answer) = answer.filter(|answer| answer.code >= 300) {
+            tracing::warn!(code = answer.code, body = %answer.body, name, "what was recorded is refused here");
+        }
+    }
+
+    fn call(&self, call: ApiRequest) -> ApiResponse {
+        self.server.call(&call.agent(CONTROLLER))
+    }
+
+    /// Text with the names of this server.
+    fn text(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for (then, now) in self.names {
+            text = text.replace(then.as_str(), now);
+        }
+        text
+    }
+
+    fn present(&self, value: &Value) -> Value {
+        let text = self.text(&value.to_string());
+        serde_json::from_str(&text).unwrap_or_else(|_| value.clone())
+    }
+
+    /// The Workload for which a trace has a short name.
+    fn workload(&self, short: &str) -> Option<std::sync::Arc<Value>> {
+        let generated = self.recorded.iter().find(|(_, s)| *s == short);
+        let name = generated.and_then(|(then, _)| self.names.get(then));
+        let name = name.map_or(short, String::as_str);
+        self.server
+            .object(&kueue::resource("workloads"), NAMESPACE, name)
+    }
+
+    fn entries(&self, short: &str) -> Vec<Value> {
+        let workload = self.workload(short);
+        let list = workload.and_then(|w| w["status"]["admissionChecks"].as_array().cloned());
+        list.unwrap_or_default()
+    }
+
+    fn active(&self, check: &str, condition: &Value) -> Option<ApiResponse> {
+        let object = self
+            .server
+            .object(&kueue::resource("admissionchecks"), "", check)?;
+        let mut condition = condition.clone();
+        condition["observedGeneration"] = object["metadata"]["generation"].clone();
+        condition["lastTransitionTime"] = json!(self.now());
+        let patch = json!({"status": {"conditions": [condition]}});
+        let call = ApiRequest::new(
+            Verb::Patch(Patch::Merge),
+            &kueue::resource("admissionchecks"),
+        );
+        Some(self.call(call.name(check).subresource("status").body(patch)))
+    }
+
+    /// As the check does: all entries by force, the transition time of its own as it was before, whatever the state becomes.
+    fn entry(&self, short: &str, after: &Value) -> Option<ApiResponse> {
+        let workload = self.workload(short)?;
+        let mut entries = self.entries(short);
+        let entry = entries
+            .iter_mut()
+            .find(|entry| entry["name"] == after["name"])?;
+        let since = entry["lastTransitionTime"].take();
+        *entry = after.clone();
+        entry["lastTransitionTime"] = since;
+        let metadata = &workload["metadata"];
+        let body = json!({
+            "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload",
+            "metadata": {"name": metadata["name"], "namespace": NAMESPACE, "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]},
+            "status": {"admissionChecks": entries},
+        });
+        let call = ApiRequest::new(Verb::Patch(Patch::Apply), &kueue::resource("workloads"))
+            .namespace(NAMESPACE)
+            .name(metadata["name"].as_str()?)
+            .subresource("status")
+            .query("fieldManager", CONTROLLER)
+            .query("force", "true");
+        Some(self.call(call.body(body)))
+    }
+
+    /// The reference to the first owner that a projection names.
+    fn owner(&self, state: &Value) -> Option<Value> {
+        let state = self.present(state);
+        let (kind, name) = state["owners"][0].as_str()?.split_once('/')?;
+        let resource = resource(kind);
+        let owner = self.server.object(&resource, NAMESPACE, name)?;
+        Some(json!({
+            "apiVersion": resource.api_version(), "kind": kind, "name": name, "uid": owner["metadata"]["uid"],
+            "controller": true, "blockOwnerDeletion": true,
+        }))
+    }
+
+    fn create(&self, kind: &str, name: &str, state: &Value) -> Option<ApiResponse> {
+        let resource = resource(kind);
+        let mut object = json!({
+            "apiVersion": resource.api_version(), "kind": kind,
+            "metadata": {"name": name, "namespace": NAMESPACE, "labels": state["labels"], "ownerReferences": [self.owner(state)?]},
+        });
+        let field = if kind == "PodTemplate" {
+            "template"
+        } else {
+            "spec"
+        };
+        object[field] = state[field].clone();
+        let call = ApiRequest::new(Verb::Create, &resource).namespace(NAMESPACE);
+        Some(self.call(call.body(object)))
+    }
+
+    fn own(&self, name: &str, state: &Value) -> Option<ApiResponse> {
+        let patch = json!({"metadata": {"ownerReferences": [self.owner(state)?]}});
+        let call = ApiRequest::new(Verb::Patch(Patch::Merge), &resource("PodTemplate"));
+        Some(self.call(call.namespace(NAMESPACE).name(name).body(patch)))
+    }
+
+    fn event(&self, event: &Value) -> Option<ApiResponse> {
+        let (kind, name) = event["regarding"].as_str()?.split_once('/')?;
+        let number = self.server.resource_version();
+        let resource = resource(kind);
+        let object = json!({
+            "apiVersion": "events.k8s.io/v1", "kind": "Event",
+            "metadata": {"namespace": NAMESPACE, "name": format!("{name}.{number}")},
+            "eventTime": format!("{:.6}", self.server.now()),
+            "reportingController": REPORTER, "reportingInstance": format!("{REPORTER}-0"),
+            "type": event["type"], "reason": event["reason"], "action": event["action"], "note": event["note"],
+            "regarding": {"apiVersion": resource.api_version(), "kind": kind, "namespace": NAMESPACE, "name": name},
+        });
+        let events = Resource::new("events.k8s.io", "v1", "events");
+        let call = ApiRequest::new(Verb::Create, &events).namespace(NAMESPACE);
+        Some(self.call(call.body(object)))
+    }
+
+    fn now(&self) -> String {
+        format!("{:.0}", self.server.now())
+    }
+}
+
+fn resource(kind: &str) -> Resource {
+    match kind {
+        "ProvisioningRequest" => {
+            Resource::new("autoscaling.x-k8s.io", "v1", "provisioningrequests")
+        }
+        "PodTemplate" => Resource::new("", "v1", "podtemplates"),
+        "AdmissionCheck" => kueue::resource("admissionchecks"),
+        _ => kueue::resource("workloads"),
+    }
+}
+
+fn without_time(entry: &Value) -> Value {
+    let mut entry = entry.clone();
+    if let Some(map) = entry.as_object_mut() {
+        map.remove("lastTransitionTime");
+    }
+    entry
+}

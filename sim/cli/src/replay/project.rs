@@ -1,0 +1,178 @@
+//! What of an object is compared.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::family;
+use kueue_check_sim::apiserver::{Change, ChangeVerb};
+
+/// A kind that is compared.
+pub(super) fn kind_of(change: &Change) -> Option<&'static str> {
+    Some(match change.resource.plural.as_str() {
+        "workloads" => "Workload",
+        "admissionchecks" => "AdmissionCheck",
+        "clusterqueues" => "ClusterQueue",
+        "jobs" => "Job",
+        "provisioningrequests" => "ProvisioningRequest",
+        "podtemplates" => "PodTemplate",
+        "events" => "Event",
+        "pods" => "Pod",
+        _ => return None,
+    })
+}
+
+/// How much of an object a trace has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// What [`projection`] has.
+    Plain,
+    /// Also what tells the Workloads of a job apart.
+    Families,
+}
+
+/// The state of an object, in the traces' own form.
+pub(super) fn project(kind: &str, change: &Change, form: Form) -> Value {
+    if change.verb == ChangeVerb::Deleted {
+        return Value::Null;
+    }
+    let state = projection(kind, &change.object);
+    match form {
+        Form::Plain => state,
+        Form::Families => family::with_more(kind, &change.object, state),
+    }
+}
+
+/// What a trace has of an object of this kind (`observed[].state`).
+///
+/// ```
+/// use kueue_check_sim_cli::replay::projection;
+/// use serde_json::json;
+///
+/// let workload = json!({"spec": {"active": false}, "status": {"admissionChecks": [
+///     {"name": "licence", "state": "Ready", "message": "", "lastTransitionTime": "2026-11-21T09:00:00Z"},
+/// ]}});
+/// assert_eq!(projection("Workload", &workload), json!({
+///     "active": false, "conditions": [], "admission": null,
+///     "checks": [{"name": "licence", "state": "Ready", "message": ""}],
+/// }));
+/// ```
+pub fn projection(kind: &str, object: &Value) -> Value {
+    match kind {
+        "Event" => event(object),
+        "Workload" => workload(object),
+        "Job" => job(object),
+        "ProvisioningRequest" => json!({
+            "labels": object["metadata"]["labels"], "owners": owners(object), "spec": object["spec"], "conditions": conditions(object),
+        }),
+        "PodTemplate" => json!({
+            "labels": object["metadata"]["labels"], "owners": owners(object), "template": object["template"],
+        }),
+        _ => json!({"conditions": conditions(object)}),
+    }
+}
+
+fn event(object: &Value) -> Value {
+    let text = |of: &Value, field: &str| of[field].as_str().unwrap_or_default().to_owned();
+    let mut state = only(object, &["type", "reason", "action", "note"]);
+    let regarding = &object["regarding"];
+    state["controller"] = object["reportingController"].clone();
+    state["regarding"] = json!(format!(
+        "{}/{}",
+        text(regarding, "kind"),
+        text(regarding, "name")
+    ));
+    state
+}
+
+pub(super) fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn only(value: &Value, fields: &[&str]) -> Value {
+    let present = fields.iter().filter(|f| !value[**f].is_null());
+    let map: Map<String, Value> = present
+        .map(|f| ((*f).to_owned(), value[*f].clone()))
+        .collect();
+    Value::Object(map)
+}
+
+fn conditions(object: &Value) -> Value {
+    let fields = ["type", "status", "reason", "message"];
+    list(&object["status"]["conditions"])
+        .map(|c| only(c, &fields))
+        .collect()
+}
+
+pub(super) fn owners(object: &Value) -> Value {
+    let text = |owner: &Value, field: &str| owner[field].as_str().unwrap_or_default().to_owned();
+    let owners = list(&object["metadata"]["ownerReferences"]);
+    owners
+        .map(|o| format!("{}/{}", text(o, "kind"), text(o, "name")))
+        .collect()
+}
+
+fn workload(object: &Value) -> Value {
+    let status = &object["status"];
+    let checks: Value = list(&status["admissionChecks"])
+        .map(|check| {
+            let mut check = check.clone();
+            if let Some(map) = check.as_object_mut() {
+                map.remove("lastTransitionTime");
+            }
+            check
+        })
+        .collect();
+    let sets: Value = list(&status["admission"]["podSetAssignments"])
+        .map(|set| only(set, &["name", "flavors", "count"]))
+        .collect();
+    let admission = &status["admission"];
+    let mut state = json!({
+        "active": object["spec"]["active"].as_bool().unwrap_or(true),
+        "conditions": conditions(object),
+        "checks": checks,
+        "admission": if admission.is_null() { Value::Null } else { json!({"clusterQueue": admission["clusterQueue"], "podSetAssignments": sets}) },
+    });
+    let requeue = &status["requeueState"];
+    if requeue.as_object().is_some_and(|r| !r.is_empty()) {
+        state["requeueState"] =
+            json!({"count": requeue["count"], "requeueAtSet": !requeue["requeueAt"].is_null()});
+    }
+    let finalizers = &object["metadata"]["finalizers"];
+    if list(finalizers).next().is_some() {
+        state["finalizers"] = finalizers.clone();
+    }
+    state
+}
+
+fn job(object: &Value) -> Value {
+    let template = &object["spec"]["template"];
+    let mut shown = only(&template["metadata"], &["labels", "annotations"]);
+    for field in ["nodeSelector", "tolerations"] {
+        let value = &template["spec"][field];
+        if !value.is_null() {
+            shown[field] = value.clone();
+        }
+    }
+    json!({"suspend": object["spec"]["suspend"], "template": shown})
+}
+
+/// A state as it is compared: conditions by type, without `PodsReady`, which has no fixed place; no empty fields.
+pub(super) fn comparable(state: &Value) -> Value {
+    let Value::Object(map) = state else {
+        return state.clone();
+    };
+    let mut out = map.clone();
+    if map.contains_key("conditions") {
+        let by_type: BTreeMap<String, Value> = list(&state["conditions"])
+            .filter(|c| c["type"] != "PodsReady")
+            .map(|c| (c["type"].as_str().unwrap_or_default().to_owned(), c.clone()))
+            .collect();
+        out.insert("conditions".to_owned(), json!(by_type));
+    }
+    out.retain(|_, value| !value.is_null());
+    if let Some(template) = out.get_mut("template").and_then(Value::as_object_mut) {
+        template.retain(|_, value| value.as_object().is_none_or(|map| !map.is_empty()));
+    }
+    Value::Object(out)
+}

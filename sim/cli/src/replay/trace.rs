@@ -1,0 +1,197 @@
+//! The file format of a trace.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
+use serde_json::Value;
+
+use kueue_check_sim::kueue::QueueUsage;
+
+use super::ReplayError;
+
+/// A recorded scenario.
+///
+/// ```
+/// use kueue_check_sim_cli::replay::{Replay, Trace};
+///
+/// let trace: Trace = serde_json::from_str(r#"{"scenario": "new-check", "steps": [
+///     {"step": "make the check", "t": 0.5, "calls": [{
+///         "method": "POST", "path": "/apis/kueue.x-k8s.io/v1beta2/admissionchecks", "code": 201,
+///         "body": {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck",
+///                  "metadata": {"name": "licence"}, "spec": {"controllerName": "example.com/licences"}}
+///     }], "observed": [{"t": 0.5, "kind": "AdmissionCheck", "name": "licence", "type": "ADDED", "state": {"conditions": []}}]}
+/// ]}"#)?;
+/// // Kueue says nothing about a check that is another controller's; neither does the model.
+/// assert_eq!(Replay::new(trace).run()?, []);
+/// # Ok::<(), kueue_check_sim_cli::replay::ReplayError>(())
+/// ```
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Trace {
+    /// Its name.
+    pub scenario: String,
+    /// Generated names of Workloads, and the short ones that stand for them.
+    #[serde(default)]
+    pub workload_names: BTreeMap<String, String>,
+    /// When the recording began, if the recorder says so.
+    #[serde(default)]
+    pub(super) began: Option<Timestamp>,
+    /// What was done, one after the other.
+    pub(super) steps: Vec<Step>,
+}
+
+/// One thing that was done, and what came of it.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Step {
+    /// What it is.
+    #[serde(rename = "step")]
+    pub(super) name: String,
+    /// Seconds from the start.
+    pub(super) t: f64,
+    /// The answer to its last request.
+    #[serde(default)]
+    pub(super) response: Option<Response>,
+    /// Its requests.
+    #[serde(default)]
+    pub(super) calls: Vec<RecordedCall>,
+    /// What changed.
+    #[serde(default)]
+    pub(super) observed: Vec<Observed>,
+}
+
+/// An answer.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Response {
+    /// The HTTP status code.
+    pub(super) code: u16,
+    /// Of a refusal.
+    pub(super) message: String,
+}
+
+/// A request.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RecordedCall {
+    /// The HTTP method.
+    pub(super) method: String,
+    /// The path, with its query.
+    #[serde(default)]
+    pub(super) path: String,
+    /// What the body is.
+    #[serde(default)]
+    pub(super) content_type: String,
+    /// The body.
+    #[serde(default)]
+    pub(super) body: Value,
+    /// The answer's code.
+    #[serde(default)]
+    pub(super) code: u16,
+    /// What the status of the ClusterQueue said, if this is no request but a look at it.
+    #[serde(flatten)]
+    pub(super) look: QueueUsage,
+}
+
+impl RecordedCall {
+    /// The method of a look at the figures of the ClusterQueue.
+    const LOOK: &'static str = "LOOK";
+
+    /// Whether this is a look at the figures of the ClusterQueue, not a request.
+    pub(super) fn is_look(&self) -> bool {
+        self.method == Self::LOOK
+    }
+}
+
+/// A change of an object.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Observed {
+    /// Seconds from the start.
+    #[serde(default)]
+    pub(super) t: f64,
+    /// The kind of object.
+    pub(super) kind: String,
+    /// Its name, short if it was generated.
+    pub(super) name: String,
+    /// `ADDED`, `MODIFIED`, `DELETED`.
+    #[serde(rename = "type")]
+    pub(super) change: String,
+    /// What of it is compared.
+    #[serde(default)]
+    pub(super) state: Value,
+}
+
+impl Trace {
+    /// Reads a trace file.
+    ///
+    /// # Errors
+    /// If it can't be read, or is not a trace.
+    pub fn read(path: &Path) -> Result<Self, ReplayError> {
+        Ok(serde_json::from_slice(&std::fs::read(path)?)?)
+    }
+
+    /// Whether states have what tells the Workloads of a job apart, and Pods were watched.
+    pub(super) fn is_of_families(&self) -> bool {
+        let mut seen = self.steps.iter().flat_map(|step| &step.observed);
+        seen.any(|seen| seen.kind == "Workload" && !seen.state["counts"].is_null())
+    }
+
+    /// Whether Workloads have variants, one for each flavor.
+    pub(super) fn has_variants(&self) -> bool {
+        let mut calls = self.steps.iter().flat_map(|step| &step.calls);
+        calls.any(|call| !call.body["spec"]["concurrentAdmissionPolicy"].is_null())
+    }
+
+    /// When the last thing was done or seen, in seconds from the start.
+    pub(super) fn end(&self) -> f64 {
+        let seen = self.steps.iter().flat_map(|step| &step.observed);
+        let times = seen.map(|o| o.t).chain(self.steps.iter().map(|s| s.t));
+        times.fold(0.0, f64::max)
+    }
+
+    /// When the recording began, from the dates that were sent: none of them was in the future.
+    pub(super) fn start(&self) -> Timestamp {
+        if let Some(began) = self.began {
+            return began;
+        }
+        let mut start = Timestamp::UNIX_EPOCH;
+        for step in &self.steps {
+            for call in &step.calls {
+                dates(&call.body, &mut |date| {
+                    let began = date.saturating_sub(seconds(step.t)).unwrap_or(date);
+                    start = start.max(began);
+                });
+            }
+        }
+        if start == Timestamp::UNIX_EPOCH {
+            // A trace without dates may begin any time.
+            return Timestamp::from_second(1_795_000_000).unwrap_or(start);
+        }
+        start
+    }
+}
+
+/// Seconds with fractions.
+pub(super) fn seconds(t: f64) -> SignedDuration {
+    SignedDuration::try_from_secs_f64(t).unwrap_or_default()
+}
+
+fn dates(value: &Value, found: &mut impl FnMut(Timestamp)) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                match value {
+                    Value::String(text) if key == "lastTransitionTime" => {
+                        if let Ok(date) = text.parse() {
+                            found(date);
+                        }
+                    }
+                    _ => dates(value, found),
+                }
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|value| dates(value, found)),
+        _ => {}
+    }
+}

@@ -1,0 +1,5 @@
+//! The suite of replays.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+
+mod traces;

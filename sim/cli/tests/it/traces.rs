@@ -1,0 +1,122 @@
+//! What a real Kueue 0.19.2 did, and what the model does.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use kueue_check_sim_cli::replay::{Replay, ReplayError, Trace};
+
+fn recordings() -> Vec<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders = here.ancestors().map(|above| above.join("shared/traces"));
+    let Some(folder) = folders.into_iter().find(|folder| folder.is_dir()) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for kind in ["job", "workload", "families"] {
+        let files = std::fs::read_dir(folder.join(kind))
+            .into_iter()
+            .flatten()
+            .flatten();
+        found.extend(
+            files
+                .map(|file| file.path())
+                .filter(|path| path.extension().is_some_and(|e| e == "json")),
+        );
+    }
+    found.sort();
+    found
+}
+
+/// Histories that `cargo xtask twin --minimise` found, each of which the model once got wrong.
+fn histories() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/histories");
+    let files = std::fs::read_dir(&folder).unwrap();
+    let mut found: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
+    found.sort();
+    found
+}
+
+fn differences(traces: &[PathBuf]) -> String {
+    let mut report = String::new();
+    for path in traces {
+        let differences = match Replay::new(Trace::read(path).unwrap()).run() {
+            Err(ReplayError::NotModelled(what)) => {
+                println!("skipped: the model has no {what}: {}", path.display());
+                continue;
+            }
+            other => other.unwrap(),
+        };
+        for difference in &differences {
+            writeln!(report, "{}: {difference}", path.display()).unwrap();
+        }
+    }
+    report
+}
+
+#[test]
+fn every_history_that_once_differed_is_reproduced() {
+    let histories = histories();
+    assert!(!histories.is_empty());
+    let report = differences(&histories);
+    assert!(report.is_empty(), "{report}");
+}
+
+#[test]
+fn a_history_that_is_not_what_kueue_does_is_not_reproduced() {
+    for path in histories() {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let other = text.replace(r#""type": "QuotaReserved""#, r#""type": "Quota""#);
+        assert_ne!(text, other, "{}", path.display());
+        let trace: Trace = serde_json::from_str(&other).unwrap();
+        assert_ne!(Replay::new(trace).run().unwrap(), [], "{}", path.display());
+    }
+}
+
+/// What a change of any part of a family's trace has to show.
+#[test]
+fn a_family_that_is_not_what_kueue_does_is_not_reproduced() {
+    let families = |path: &PathBuf| path.parent().is_some_and(|p| p.ends_with("families"));
+    let recordings: Vec<PathBuf> = recordings().into_iter().filter(families).collect();
+    if recordings.is_empty() {
+        println!("skipped: no recordings in ../shared/traces/families");
+    }
+    let changes = [
+        (
+            r#""usage": {"main": {"cpu": "2"}}"#,
+            r#""usage": {"main": {"cpu": "3"}}"#,
+        ),
+        (
+            r#""reason": "WorkloadSliceReplaced""#,
+            r#""reason": "OutOfSync""#,
+        ),
+        (r#""gates": []"#, r#""gates": ["example.com/gate"]"#),
+        (r#""active": false,"#, r#""active": true,"#),
+        (r#""counts": {"main": 2}"#, r#""counts": {"main": 1}"#),
+    ];
+    for path in recordings {
+        let recorded: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let text = serde_json::to_string(&recorded).unwrap();
+        for (then, other) in changes {
+            let (then, other) = (then.replace("\": ", "\":"), other.replace("\": ", "\":"));
+            if !text.contains(&then) {
+                continue;
+            }
+            let trace: Trace = serde_json::from_str(&text.replace(&then, &other)).unwrap();
+            let differences = Replay::new(trace).run().unwrap();
+            assert_ne!(differences, [], "{}: {other}", path.display());
+        }
+    }
+}
+
+#[test]
+fn every_recorded_trace_is_reproduced() {
+    let recordings = recordings();
+    if recordings.is_empty() {
+        println!("skipped: no recordings in ../shared/traces");
+        return;
+    }
+    let report = differences(&recordings);
+    assert!(report.is_empty(), "{report}");
+    println!("{} traces reproduced", recordings.len());
+}

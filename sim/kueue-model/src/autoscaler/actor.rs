@@ -1,0 +1,318 @@
+//! The autoscaler at work on an API server.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kueue_check::Clock;
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use super::condition::after;
+use super::writer::{REQUESTS, Writer};
+use super::{
+    Action, ClusterSnapshot, Condition, ConditionType, Memory, Mode, Pod, Request, RequestKey,
+    Settings, Shape, Step, Write, step,
+};
+use kueue_check_apiserver::{ApiServer, Resource};
+
+static TEMPLATES: LazyLock<Resource> = LazyLock::new(|| Resource::new("", "v1", "podtemplates"));
+static PODS: LazyLock<Resource> = LazyLock::new(|| Resource::new("", "v1", "pods"));
+
+/// Names the request that a pod consumes; the second is the older form, which autoscalers still honour.
+const CONSUMES: [&str; 2] = [
+    "autoscaling.x-k8s.io/consume-provisioning-request",
+    "cluster-autoscaler.kubernetes.io/consume-provisioning-request",
+];
+
+/// An autoscaler beside an API server. Clones are handles of the same one.
+///
+/// It looks at the start of each scan in which something changed or became due, and sleeps through all others, so a quiet week costs nothing.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+/// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
+/// # use std::time::Duration;
+/// # use example::ask;
+/// use kueue_check_sim::Simulation;
+/// use kueue_check_sim::autoscaler::{Autoscaler, BEST_EFFORT_ATOMIC, NodePool, Profile, Settings};
+///
+/// Simulation::new(|| open).run(async |cluster| {
+///     let settings = Settings::new(Profile::Oss137, [NodePool::new("pool", &[("cpu", "8")], 1, 4)]);
+///     let autoscaler = Autoscaler::new(cluster.server().clone(), cluster.clock().clone(), settings);
+///     let running = autoscaler.clone();
+///     tokio::spawn(async move { running.run().await });
+///     ask(cluster.server(), "train", BEST_EFFORT_ATOMIC, 24); // a ProvisioningRequest for 24 pods of one CPU
+///     cluster.advance(Duration::from_secs(10)).await;
+///     assert_eq!(autoscaler.nodes("pool"), (3, 1)); // two more are on their way
+/// });
+/// ```
+#[derive(Clone)]
+pub struct Autoscaler {
+    server: ApiServer,
+    clock: Clock,
+    state: Arc<Mutex<State>>,
+    wake: Arc<Notify>,
+}
+
+struct State {
+    settings: Settings,
+    memory: Memory,
+}
+
+/// What a loop leaves to do.
+struct Left {
+    step: Step,
+    refused: bool,
+}
+
+impl Autoscaler {
+    /// An autoscaler that has not looked yet.
+    pub fn new(server: ApiServer, clock: Clock, settings: Settings) -> Self {
+        let memory = Memory::new(&settings);
+        Self {
+            server,
+            clock,
+            state: Arc::new(Mutex::new(State { settings, memory })),
+            wake: Arc::new(Notify::new()),
+        }
+    }
+
+    /// Works for ever; drop it to stop. Loops begin at whole multiples of the scan interval after the call.
+    pub async fn run(&self) {
+        let start = self.clock.now();
+        let mut changed = self.server.changes();
+        loop {
+            changed.mark_seen();
+            let left = self.turn();
+            let (interval, frequent) = self.pace();
+            if left.step.picked && frequent && !left.refused {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            let now = self.clock.now();
+            let next_scan = next_scan(start, interval, now, now);
+            let due = if left.refused || left.step.picked {
+                Some(next_scan)
+            } else {
+                left.step
+                    .again
+                    .map(|again| next_scan_after(start, interval, now, again))
+            };
+            tokio::select! {
+                biased;
+                () = self.sleep_until(due) => {}
+                () = self.wake.notified() => {}
+                () = changed.changed() => {
+                    let now_then = self.clock.now();
+                    self.sleep_until(Some(next_scan_after(start, interval, now, now_then))).await;
+                }
+            }
+        }
+    }
+
+    /// Changes the settings from now on. Nodes there are stay as they are.
+    pub fn change(&self, change: impl FnOnce(&mut Settings)) {
+        change(&mut self.state().settings);
+        self.wake.notify_one();
+    }
+
+    /// The autoscaler's process starts anew: it forgets its backoffs and the outcomes that were to come.
+    pub fn restart(&self) {
+        self.state().memory.restart();
+        self.wake.notify_one();
+    }
+
+    /// How many nodes of a pool there are, and how many of them are ready.
+    pub fn nodes(&self, pool: &str) -> (usize, usize) {
+        self.state().memory.nodes().count(pool, self.clock.now())
+    }
+
+    /// Writes a condition now, whatever the settings say: to provision, fail, expire or revoke by hand. Says whether the server took it.
+    pub fn set(
+        &self,
+        request: &RequestKey,
+        kind: ConditionType,
+        status: bool,
+        reason: &str,
+        message: &str,
+    ) -> bool {
+        let write = Write {
+            request: request.clone(),
+            action: Action::Write {
+                mode: Mode::Update,
+                conditions: vec![Condition::new(
+                    kind,
+                    status,
+                    reason,
+                    message,
+                    self.clock.now(),
+                )],
+                details: Vec::new(),
+                conflict: false,
+            },
+        };
+        let agent = self.state().settings.agent.clone();
+        self.writer(&agent, self.objects()).write(&write)
+    }
+
+    fn turn(&self) -> Left {
+        let objects = self.objects();
+        let world = self.look(&objects);
+        let mut state = self.state();
+        let State { settings, memory } = &mut *state;
+        let step = step(settings, &world, memory, self.clock.now());
+        let agent = settings.agent.clone();
+        // Whoever reviews the writes may ask for the nodes.
+        drop(state);
+        let mut writer = self.writer(&agent, objects);
+        let refused = step
+            .writes
+            .iter()
+            .filter(|write| !writer.write(write))
+            .count();
+        Left {
+            step,
+            refused: refused > 0,
+        }
+    }
+
+    fn objects(&self) -> BTreeMap<RequestKey, Arc<Value>> {
+        let objects = self.server.objects(&REQUESTS, "").into_iter();
+        objects
+            .map(|object| (Request::read(&object).key, object))
+            .collect()
+    }
+
+    fn look(&self, objects: &BTreeMap<RequestKey, Arc<Value>>) -> ClusterSnapshot {
+        let requests: Vec<_> = objects
+            .values()
+            .map(|object| Request::read(object))
+            .collect();
+        if requests.is_empty() {
+            return ClusterSnapshot::default();
+        }
+        let mut templates = BTreeMap::new();
+        for request in &requests {
+            for set in &request.pod_sets {
+                let namespace = &request.key.namespace;
+                if let Some(object) = self.server.object(&TEMPLATES, namespace, &set.template) {
+                    let shape = Shape::of_pod_spec(&object["template"]["spec"]);
+                    templates.insert((namespace.clone(), set.template.clone()), shape);
+                }
+            }
+        }
+        let pods = self.server.objects(&PODS, "");
+        let pods = pods.iter().filter(|pod| !has_ended(pod));
+        ClusterSnapshot {
+            requests,
+            templates,
+            pods: pods.map(|pod| read_pod(pod)).collect(),
+        }
+    }
+
+    fn writer<'a>(&'a self, agent: &'a str, read: BTreeMap<RequestKey, Arc<Value>>) -> Writer<'a> {
+        Writer {
+            server: &self.server,
+            agent,
+            read,
+        }
+    }
+
+    fn pace(&self) -> (Duration, bool) {
+        let settings = &self.state().settings;
+        // A scan without length would never let time pass.
+        let interval = settings.scan_interval.max(Duration::from_millis(1));
+        (interval, settings.frequent_loops)
+    }
+
+    async fn sleep_until(&self, moment: Option<Timestamp>) {
+        match moment {
+            Some(moment) => {
+                let wait = moment.duration_since(self.clock.now());
+                tokio::time::sleep(Duration::try_from(wait).unwrap_or_default()).await;
+            }
+            None => std::future::pending().await,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The first start of a scan at or after `moment` and later than `last`, the loop before.
+fn next_scan_after(
+    start: Timestamp,
+    interval: Duration,
+    last: Timestamp,
+    moment: Timestamp,
+) -> Timestamp {
+    let next = next_scan(start, interval, last, moment);
+    let before = next.checked_sub(interval).unwrap_or(next);
+    if before >= moment && before > last {
+        before
+    } else {
+        next
+    }
+}
+
+/// The first start of a scan later than `last` and than `moment`.
+fn next_scan(
+    start: Timestamp,
+    interval: Duration,
+    last: Timestamp,
+    moment: Timestamp,
+) -> Timestamp {
+    let passed = moment.max(last).duration_since(start);
+    let passed = Duration::try_from(passed).unwrap_or_default().as_nanos();
+    let scans = u32::try_from(passed / interval.as_nanos() + 1).unwrap_or(u32::MAX);
+    after(start, interval.saturating_mul(scans))
+}
+
+fn has_ended(pod: &Value) -> bool {
+    let phase = &pod["status"]["phase"];
+    phase == "Succeeded" || phase == "Failed"
+}
+
+fn read_pod(pod: &Value) -> Pod {
+    let annotations = &pod["metadata"]["annotations"];
+    let consumes = CONSUMES.iter().find_map(|key| annotations[key].as_str());
+    let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+    Pod {
+        namespace: pod["metadata"]["namespace"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned(),
+        consumes: consumes.map(str::to_owned),
+        scheduled: !node.is_empty(),
+        shape: Shape::of_pod_spec(&pod["spec"]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scans_begin_at_multiples_of_the_interval() {
+        let start: Timestamp = "2026-11-21T09:00:00Z".parse().unwrap();
+        let second = |seconds: u64| after(start, Duration::from_secs(seconds));
+        let ten = Duration::from_secs(10);
+        // The last loop, the moment, the next scan.
+        let table = [
+            (0, 0, 10),
+            (0, 3, 10),
+            (0, 10, 10),
+            (0, 11, 20),
+            (10, 10, 20),
+            (10, 60, 60),
+        ];
+        for (last, moment, expected) in table {
+            let next = next_scan_after(start, ten, second(last), second(moment));
+            assert_eq!(next, second(expected), "{last} {moment}");
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! All job integrations as one actor.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use kueue_check::Clock;
+use serde_json::Value;
+
+use super::integration::Integration;
+use super::slices::is_elastic;
+use super::step::{Owned, Step, key_of};
+use super::ungater::Ungater;
+use crate::kueue::api::{Api, Recorder, kueue};
+use crate::kueue::objects::{Metadata, Workload, read};
+use crate::kueue::{Actor, KueueVersion};
+use kueue_check_apiserver::{ApiServer, Watch, WatchOptions};
+
+/// Kueue's job integrations: what makes a Workload for a job, starts it, and stops it. Jobs are batch/v1 Jobs with a queue, and Pods that the
+/// [webhook](crate::kueue::Webhook) has put behind a gate.
+///
+/// It does not run anything: see [`Nodes`](super::Nodes) for that.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// # use kueue_check::Clock;
+/// # use serde_json::json;
+/// # use std::time::Duration;
+/// # let clock = Clock::following_tokio("2026-11-21T09:00:00Z".parse().unwrap());
+/// use kueue_check_sim::apiserver::{ApiServer, ApiRequest, Resource, Verb};
+/// use kueue_check_sim::definitions;
+/// use kueue_check_sim::jobs::Jobs;
+/// use kueue_check_sim::kueue::run;
+///
+/// let server = ApiServer::with_definitions(clock.clone(), definitions::kueue());
+/// tokio::spawn(run(Jobs::new(&server, &clock), server.clone(), clock));
+/// # let pod = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "job"}]}});
+/// let job = json!({
+///     "apiVersion": "batch/v1", "kind": "Job",
+///     "metadata": {"name": "train", "labels": {"kueue.x-k8s.io/queue-name": "queue"}},
+///     "spec": {"suspend": true, "parallelism": 4, "template": pod},
+/// });
+/// server.call(&ApiRequest::new(Verb::Create, &Resource::new("batch", "v1", "jobs")).namespace("default").body(job));
+/// tokio::time::sleep(Duration::from_secs(1)).await;
+/// let workloads = server.objects(&Resource::new("kueue.x-k8s.io", "v1beta2", "workloads"), "default");
+/// assert!(workloads[0]["metadata"]["name"].as_str().is_some_and(|name| name.starts_with("job-train-")));
+/// assert_eq!(workloads[0]["spec"]["podSets"][0]["count"], 4);
+/// # }
+/// ```
+pub struct Jobs {
+    api: Api,
+    version: KueueVersion,
+    recorder: Recorder,
+    watches: Vec<(Integration, Watch)>,
+    workloads_watch: Option<Watch>,
+    objects: BTreeMap<(Integration, String), Arc<Value>>,
+    /// By the UID of the owner, then by name.
+    workloads: BTreeMap<String, BTreeMap<String, Arc<Value>>>,
+    todo: VecDeque<Task>,
+    queued: BTreeSet<Task>,
+    ungater: Ungater,
+    /// From when on the slices of which job that others have replaced are finished, if that is late.
+    replacements: BTreeMap<Task, Timestamp>,
+}
+
+/// How much later than the scheduler the job reconciler is at most, where it matters who is first.
+const LATE: SignedDuration = SignedDuration::from_millis(200);
+
+/// A job to be looked at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Task {
+    integration: Integration,
+    key: String,
+    uid: String,
+}
+
+impl std::fmt::Debug for Jobs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Jobs")
+            .field("objects", &self.objects.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Jobs {
+    /// The integrations of Kueue 0.19.2.
+    pub fn new(server: &ApiServer, clock: &Clock) -> Self {
+        Self::of_version(server, clock, KueueVersion::default())
+    }
+
+    /// Those of another Kueue.
+    pub fn of_version(server: &ApiServer, clock: &Clock, version: KueueVersion) -> Self {
+        let watches = Integration::ALL.into_iter().filter_map(|integration| {
+            let options = WatchOptions::all(&integration.resource());
+            Some((integration, server.watch(options).ok()?))
+        });
+        Self {
+            api: Api::new(server, clock, "kueue"),
+            version,
+            recorder: Recorder::default(),
+            watches: watches.collect(),
+            workloads_watch: server.watch(WatchOptions::all(&kueue("workloads"))).ok(),
+            objects: BTreeMap::new(),
+            workloads: BTreeMap::new(),
+            todo: VecDeque::new(),
+            queued: BTreeSet::new(),
+            ungater: Ungater::new(server, clock),
+            replacements: BTreeMap::new(),
+        }
+    }
+
+    fn observe(&mut self) {
+        let mut seen = Vec::new();
+        for (integration, watch) in &mut self.watches {
+            while let Some(event) = watch.ready() {
+                seen.push((*integration, event));
+            }
+        }
+        for (integration, event) in seen {
+            let key = key_of(&event.object);
+            let uid = event.object["metadata"]["uid"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
+            let place = (integration, key.clone());
+            if event.kind == "DELETED" {
+                self.objects.remove(&place);
+            } else {
+                self.objects.insert(place, event.object);
+            }
+            self.enqueue(Task {
+                integration,
+                key,
+                uid,
+            });
+        }
+        while let Some(event) = self.workloads_watch.as_mut().and_then(Watch::ready) {
+            self.workload_changed(event.kind, event.object);
+        }
+    }
+
+    fn workload_changed(&mut self, kind: &str, object: Arc<Value>) {
+        let metadata: Metadata = read(&object["metadata"]);
+        let Some(owner) = metadata.controller() else {
+            return;
+        };
+        let mut integrations = Integration::ALL.into_iter();
+        let Some(integration) = integrations.find(|i| i.owner().kind == owner.kind) else {
+            return;
+        };
+        let owned = self.workloads.entry(owner.uid.clone()).or_default();
+        if kind == "DELETED" {
+            owned.remove(&metadata.name);
+            if owned.is_empty() {
+                self.workloads.remove(&owner.uid);
+            }
+        } else {
+            owned.insert(metadata.name.clone(), object);
+        }
+        self.enqueue(Task {
+            integration,
+            key: format!("{}/{}", metadata.namespace, owner.name),
+            uid: owner.uid.clone(),
+        });
+    }
+
+    fn enqueue(&mut self, task: Task) {
+        if self.queued.insert(task.clone()) {
+            self.todo.push_back(task);
+        }
+    }
+
+    /// The Workloads of a job, the oldest first.
+    fn owned_by(&self, uid: &str) -> Vec<(Workload, Arc<Value>)> {
+        let owned = self.workloads.get(uid).into_iter();
+        let owned = owned.flat_map(BTreeMap::values);
+        let mut all: Vec<_> = owned
+            .map(|raw| (read::<Workload>(raw), Arc::clone(raw)))
+            .collect();
+        all.sort_by_key(|(workload, _)| workload.age());
+        all
+    }
+
+    /// Whether a slice is to be finished, but not yet.
+    fn is_too_early(&mut self, task: &Task, all: &[(Workload, Arc<Value>)]) -> bool {
+        let holds =
+            |(workload, _): &&(Workload, _)| workload.has_quota() && !workload.is_finished();
+        if !self.version.late_replacement || all.iter().filter(holds).count() < 2 {
+            self.replacements.remove(task);
+            return false;
+        }
+        let now = self.api.now();
+        let due = now.saturating_add(LATE).unwrap_or_default();
+        let at = *self.replacements.entry(task.clone()).or_insert(due);
+        if at <= now {
+            self.replacements.remove(task);
+        }
+        at > now
+    }
+
+    fn reconcile(&mut self, task: &Task) {
+        let place = (task.integration, task.key.clone());
+        let object = self.objects.get(&place);
+        let object = object
+            .filter(|o| o["metadata"]["uid"] == task.uid.as_str())
+            .cloned();
+        let all = self.owned_by(&task.uid);
+        let early = object.as_deref().is_some_and(is_elastic) && self.is_too_early(task, &all);
+        let mut step = Step {
+            api: &self.api,
+            version: self.version,
+            recorder: &mut self.recorder,
+            integration: task.integration,
+        };
+        match object {
+            Some(object) if !Integration::is_deleted(&object) => {
+                if task.integration.manages(&object) && !early {
+                    step.reconcile(&object, &all);
+                }
+            }
+            gone => {
+                self.replacements.remove(task);
+                for (workload, raw) in &all {
+                    step.abandon(Owned { workload, raw });
+                }
+                if let Some(object) = gone {
+                    step.let_job_go(&object);
+                }
+            }
+        }
+    }
+}
+
+impl Actor for Jobs {
+    fn step(&mut self) -> bool {
+        self.observe();
+        if self.ungater.step() {
+            return true;
+        }
+        let now = self.api.now();
+        let due = self.replacements.iter().filter(|(_, at)| **at <= now);
+        let due: Vec<Task> = due.map(|(task, _)| task.clone()).collect();
+        for task in due {
+            self.enqueue(task);
+        }
+        let Some(task) = self.todo.pop_front() else {
+            return false;
+        };
+        self.queued.remove(&task);
+        self.reconcile(&task);
+        true
+    }
+
+    fn wakes_at(&self) -> Option<Timestamp> {
+        let replacements = self.replacements.values().copied();
+        replacements.chain(self.ungater.wakes_at()).min()
+    }
+}

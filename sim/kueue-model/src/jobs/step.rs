@@ -1,0 +1,335 @@
+//! One move of the job reconciler, carried out.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::construct::{as_slice, workload_of};
+use super::decide::{JobAction, PodsReady, decide};
+use super::integration::{Integration, label, priority_class};
+use super::slices::{self, Next, is_elastic};
+use super::{job, pod};
+use crate::kueue::KueueVersion;
+use crate::kueue::api::{Api, Recorder, Regarding, kueue};
+use crate::kueue::objects::{Condition, Metadata, True, Workload, read};
+use crate::kueue::patch::{Guard, write_admission};
+use crate::kueue::reconcile::{EventRecord, unset_quota};
+use kueue_check_apiserver::Resource;
+
+const FINALIZER: &str = "kueue.x-k8s.io/resource-in-use";
+
+/// What a move needs.
+pub(super) struct Step<'a> {
+    pub(super) api: &'a Api,
+    pub(super) version: KueueVersion,
+    pub(super) recorder: &'a mut Recorder,
+    pub(super) integration: Integration,
+}
+
+/// A Workload, and its object as the server has it.
+#[derive(Clone, Copy)]
+pub(super) struct Owned<'a> {
+    pub(super) workload: &'a Workload,
+    pub(super) raw: &'a Value,
+}
+
+pub(super) fn key_of(object: &Value) -> String {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+    format!("{}/{}", text("namespace"), text("name"))
+}
+
+impl Step<'_> {
+    /// Does the next thing about a job. `all`: its Workloads, the oldest first.
+    pub(super) fn reconcile(&mut self, object: &Value, all: &[(Workload, Arc<Value>)]) {
+        if is_elastic(object) {
+            self.reconcile_slices(object, all);
+            return;
+        }
+        let owned = all.first().map(|(workload, raw)| Owned { workload, raw });
+        self.go_on(object, owned);
+    }
+
+    fn go_on(&mut self, object: &Value, owned: Option<Owned<'_>>) {
+        let workload = owned.map(|owned| owned.workload);
+        let view = self.integration.view(object, workload);
+        if let Some(next) = decide(&view, workload) {
+            self.carry_out(next, object, owned);
+        }
+    }
+
+    fn reconcile_slices(&mut self, object: &Value, all: &[(Workload, Arc<Value>)]) {
+        let open = all.iter().filter(|(workload, _)| !workload.is_finished());
+        let open: Vec<&Workload> = open.map(|(workload, _)| workload).collect();
+        let owned = |slice: &Workload| {
+            let mut all = all.iter();
+            let found = all.find(|(known, _)| known.metadata.name == slice.metadata.name);
+            found.map(|(workload, raw)| Owned { workload, raw })
+        };
+        match slices::next(&open, self.integration.count(object).pods) {
+            Next::New(replaces) => {
+                let view = self.integration.view(object, None);
+                if decide(&view, None) == Some(JobAction::Create) {
+                    self.create(object, replaces);
+                }
+            }
+            Next::Current(slice) => self.go_on(object, owned(slice)),
+            Next::Rescale(slice) => {
+                if let Some(owned) = owned(slice) {
+                    self.rescale(object, owned);
+                }
+            }
+            Next::Finish(slice, reason, message) => {
+                self.finish(slice, reason, message);
+            }
+        }
+    }
+
+    pub(super) fn carry_out(&mut self, next: JobAction, object: &Value, owned: Option<Owned<'_>>) {
+        match (next, owned) {
+            (JobAction::Create, _) => self.create(object, None),
+            (JobAction::LetJobGo, _) => pod::let_go(self, object),
+            (JobAction::Suspend { message }, owned) => self.suspend(object, owned, &message),
+            (JobAction::ReleaseChecks(text), _) => {
+                self.tell(object, "UpdatedAdmissionCheck", &text);
+            }
+            (_, None) => {}
+            (JobAction::Rewrite, Some(owned)) => self.rewrite(object, owned),
+            (JobAction::Replace, Some(owned)) => self.replace(object, owned),
+            (JobAction::Prioritise, Some(owned)) => self.prioritise(object, owned),
+            (JobAction::ChangeQueue, Some(owned)) => self.change_queue(object, owned),
+            (JobAction::Release, Some(owned)) => {
+                self.report_finished(object, owned.workload);
+                self.drop_finalizer(owned);
+            }
+            (JobAction::DropFinalizer, Some(owned)) => self.drop_finalizer(owned),
+            (JobAction::Finish { reason, message }, Some(owned)) => {
+                if self.finish(owned.workload, reason, &message) {
+                    self.report_finished(object, owned.workload);
+                }
+            }
+            (JobAction::Reclaim(done), Some(owned)) => self.reclaim(owned.workload, done),
+            (JobAction::PodsReady(ready), Some(owned)) => self.pods_ready(owned.workload, ready),
+            (JobAction::Restore { message }, Some(owned)) => {
+                if let Some(stopped) = job::restore(self, object, owned.workload) {
+                    self.tell(&stopped, "Stopped", &message);
+                }
+            }
+            (
+                JobAction::Unreserve {
+                    reason,
+                    message,
+                    requeue,
+                },
+                Some(owned),
+            ) => {
+                self.unreserve(owned.workload, (&reason, &message), requeue);
+            }
+            (JobAction::Start, Some(owned)) => self.start(object, owned.workload),
+        }
+    }
+
+    /// The job is gone: its Workload is finished and let go.
+    pub(super) fn abandon(&mut self, owned: Owned<'_>) {
+        if owned.workload.metadata.finalizers.is_empty() {
+            return;
+        }
+        if owned.workload.is_finished() {
+            self.drop_finalizer(owned);
+        } else {
+            let message = "The workload's owner no longer exists";
+            self.finish(owned.workload, "OwnerNotFound", message);
+        }
+    }
+
+    /// Takes Kueue's finalizer off a Pod that is going.
+    pub(super) fn let_job_go(&mut self, object: &Value) {
+        if self.integration == Integration::Pod && pod::view(object).held {
+            pod::let_go(self, object);
+        }
+    }
+
+    pub(super) fn tell(&mut self, object: &Value, reason: &str, text: &str) {
+        let metadata: Metadata = read(&object["metadata"]);
+        let owner = self.integration.owner();
+        let regarding = Regarding {
+            api_version: owner.api_version,
+            kind: owner.kind,
+            metadata: &metadata,
+        };
+        let note = EventRecord::normal(reason, text, self.integration.reporter());
+        self.recorder.record_event(self.api, &note, regarding);
+    }
+
+    fn report_finished(&mut self, object: &Value, workload: &Workload) {
+        let text = format!(
+            "Workload '{}' is declared finished",
+            workload.metadata.key()
+        );
+        self.tell(object, "FinishedWorkload", &text);
+    }
+
+    pub(super) fn merge(&self, resource: &Resource, object: &Value, sub: &str, patch: &Value) {
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+        let name = (text("namespace"), text("name"));
+        self.api.merge(resource, name, sub, patch);
+    }
+
+    /// The Workload that the job should have.
+    fn construct(&self, object: &Value) -> Value {
+        let class = priority_class(object);
+        let found = class.and_then(|c| self.api.get(&kueue("workloadpriorityclasses"), "", c));
+        let value = found.and_then(|class| class["value"].as_i64());
+        let template = self.integration.template(object);
+        let count = self.integration.count(object);
+        workload_of(
+            self.integration.owner(),
+            object,
+            &template,
+            count,
+            class.zip(value),
+        )
+    }
+
+    /// Makes the Workload of a job, or its slice that is to replace another.
+    pub(super) fn create(&mut self, object: &Value, replaces: Option<&Workload>) {
+        let mut workload = self.construct(object);
+        if is_elastic(object) {
+            as_slice(&mut workload, replaces);
+        }
+        let answer = self.api.create(&kueue("workloads"), &workload);
+        if answer.code == 201 {
+            let text = format!("Created Workload: {}", key_of(&workload));
+            self.tell(object, "CreatedWorkload", &text);
+        } else {
+            tracing::warn!(code = answer.code, body = %answer.body, "the Workload of a job was refused");
+        }
+    }
+
+    /// Gives a slice as many Pods as its job wants.
+    pub(super) fn rescale(&self, object: &Value, owned: Owned<'_>) {
+        let mut workload = owned.raw.clone();
+        workload["spec"]["podSets"][0]["count"] = json!(self.integration.count(object).pods);
+        self.api.update(&kueue("workloads"), &workload, "");
+    }
+
+    fn reclaim(&self, workload: &Workload, done: i64) {
+        let metadata = &workload.metadata;
+        let name = workload.spec.pod_sets.first().map(|set| set.name.clone());
+        let pods = if done == 0 {
+            json!([])
+        } else {
+            json!([{"name": name, "count": done}])
+        };
+        let body = json!({
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "Workload",
+            "metadata": {"name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid, "resourceVersion": metadata.resource_version},
+            "status": {"reclaimablePods": pods},
+        });
+        let manager = "kueue-reclaimable-pods";
+        self.api
+            .apply(&kueue("workloads"), &body, "status", manager);
+    }
+
+    fn rewrite(&mut self, object: &Value, owned: Owned<'_>) {
+        let mut workload = owned.raw.clone();
+        workload["spec"] = self.construct(object)["spec"].clone();
+        if self.api.update(&kueue("workloads"), &workload, "").code == 200 {
+            let key = owned.workload.metadata.key();
+            let text = format!("Updated not matching Workload for suspended job: {key}");
+            self.tell(object, "UpdatedWorkload", &text);
+        }
+    }
+
+    fn replace(&mut self, object: &Value, owned: Owned<'_>) {
+        self.drop_finalizer(owned);
+        let metadata = &owned.workload.metadata;
+        let answer = self
+            .api
+            .delete(&kueue("workloads"), &metadata.namespace, &metadata.name);
+        if answer.code == 200 {
+            let text = format!("Deleted not matching Workload: {}", metadata.key());
+            self.tell(object, "DeletedWorkload", &text);
+        }
+    }
+
+    fn prioritise(&mut self, object: &Value, owned: Owned<'_>) {
+        let wanted = self.construct(object);
+        if wanted["spec"]["priorityClassRef"].is_null() {
+            // The class is not there. Kueue tries again and again.
+            return;
+        }
+        let mut workload = owned.raw.clone();
+        for field in ["priority", "priorityClassRef"] {
+            workload["spec"][field] = wanted["spec"][field].clone();
+        }
+        if self.api.update(&kueue("workloads"), &workload, "").code == 200 {
+            let key = owned.workload.metadata.key();
+            let text = format!("Updated workload priority class: {key}");
+            self.tell(object, "UpdatedWorkload", &text);
+        }
+    }
+
+    fn change_queue(&self, object: &Value, owned: Owned<'_>) {
+        let mut workload = owned.raw.clone();
+        workload["spec"]["queueName"] = json!(label(object, super::integration::QUEUE));
+        self.api.update(&kueue("workloads"), &workload, "");
+    }
+
+    fn drop_finalizer(&self, owned: Owned<'_>) {
+        let finalizers = owned.workload.metadata.finalizers.iter();
+        let others: Vec<&String> = finalizers.filter(|f| *f != FINALIZER).collect();
+        let mut object = owned.raw.clone();
+        object["metadata"]["finalizers"] = json!(others);
+        self.api.update(&kueue("workloads"), &object, "");
+    }
+
+    pub(super) fn finish(&self, workload: &Workload, reason: &str, message: &str) -> bool {
+        let now = self.api.now();
+        let mut new = workload.clone();
+        let over = Condition::new("Finished", True(true), reason, message, now);
+        new.status.conditions.set(over);
+        write_admission(self.api, workload, &new, Guard::Strict, self.version).code == 200
+    }
+
+    fn pods_ready(&self, workload: &Workload, ready: PodsReady) {
+        let (reason, message) = (ready.reason(), ready.message());
+        let status = True(ready.is_true());
+        let now = self.api.now();
+        self.condition(
+            workload,
+            Condition::new("PodsReady", status, reason, message, now),
+        );
+    }
+
+    /// Writes one condition, as its own field manager.
+    fn condition(&self, workload: &Workload, mut condition: Condition) -> bool {
+        let metadata = &workload.metadata;
+        condition.observed_generation = Some(metadata.generation);
+        let known = workload.status.conditions.get(&condition.kind);
+        if let Some(known) = known.filter(|known| known.status == condition.status) {
+            condition.last_transition_time = known.last_transition_time;
+        }
+        let manager = format!("kueue-job-controller-{}", condition.kind);
+        let body = json!({
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "Workload",
+            "metadata": {"name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid, "resourceVersion": metadata.resource_version},
+            "status": {"conditions": [condition]},
+        });
+        let answer = self
+            .api
+            .apply(&kueue("workloads"), &body, "status", &manager);
+        answer.code == 200
+    }
+
+    fn unreserve(&self, workload: &Workload, (reason, message): (&str, &str), requeue: bool) {
+        let now = self.api.now();
+        let mut new = workload.clone();
+        let requeued = Condition::new("Requeued", True(requeue), reason, message, now);
+        new.status.conditions.set(requeued);
+        let why = self.version.reason_while_pending();
+        unset_quota(&mut new, why, message, self.version, now);
+        write_admission(self.api, workload, &new, Guard::Strict, self.version);
+    }
+}

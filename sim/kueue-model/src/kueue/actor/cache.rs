@@ -1,0 +1,248 @@
+//! What Kueue knows of the cluster, with the indexes it needs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::requests::resource as requests;
+use crate::kueue::api::kueue;
+use crate::kueue::objects::{
+    AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload, read,
+};
+use crate::kueue::scheduler::{Usage, usage_of};
+use kueue_check_apiserver::{ApiServer, Watch, WatchOptions};
+
+/// A Workload as it was last seen.
+#[derive(Clone, Debug)]
+pub(super) struct CachedWorkload {
+    pub(super) workload: Arc<Workload>,
+    pub(super) raw: Arc<Value>,
+    /// In which order it came.
+    pub(super) arrival: u64,
+}
+
+/// A change of an object.
+pub(super) enum Change<T> {
+    Now { old: Option<T>, new: T },
+    Gone(T),
+}
+
+/// What Kueue knows of the cluster.
+pub(super) struct Cache {
+    watches: Watches,
+    pub(super) workloads: BTreeMap<String, CachedWorkload>,
+    pub(super) local_queues: BTreeMap<String, LocalQueue>,
+    pub(super) cluster_queues: BTreeMap<String, ClusterQueue>,
+    pub(super) cohorts: BTreeMap<String, Cohort>,
+    pub(super) checks: BTreeMap<String, AdmissionCheck>,
+    pub(super) flavors: BTreeMap<String, ResourceFlavor>,
+    /// By LocalQueue, `namespace/name`.
+    pub(super) of_queue: BTreeMap<String, BTreeSet<String>>,
+    /// By ClusterQueue.
+    pub(super) holders: BTreeMap<String, BTreeSet<String>>,
+    pub(super) usage: BTreeMap<String, Usage>,
+    arrivals: u64,
+}
+
+impl std::fmt::Debug for Cache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cache")
+            .field("workloads", &self.workloads.len())
+            .finish_non_exhaustive()
+    }
+}
+
+struct Watches {
+    checks: Option<Watch>,
+    flavors: Option<Watch>,
+    cohorts: Option<Watch>,
+    cluster_queues: Option<Watch>,
+    local_queues: Option<Watch>,
+    workloads: Option<Watch>,
+    requests: Option<Watch>,
+}
+
+impl Cache {
+    pub(super) fn new(server: &ApiServer) -> Self {
+        let watch = |plural: &str| server.watch(WatchOptions::all(&kueue(plural))).ok();
+        Self {
+            watches: Watches {
+                checks: watch("admissionchecks"),
+                flavors: watch("resourceflavors"),
+                cohorts: watch("cohorts"),
+                cluster_queues: watch("clusterqueues"),
+                local_queues: watch("localqueues"),
+                workloads: watch("workloads"),
+                requests: server.watch(WatchOptions::all(&requests())).ok(),
+            },
+            workloads: BTreeMap::new(),
+            local_queues: BTreeMap::new(),
+            cluster_queues: BTreeMap::new(),
+            cohorts: BTreeMap::new(),
+            checks: BTreeMap::new(),
+            flavors: BTreeMap::new(),
+            of_queue: BTreeMap::new(),
+            holders: BTreeMap::new(),
+            usage: BTreeMap::new(),
+            arrivals: 0,
+        }
+    }
+
+    /// The LocalQueue of a Workload.
+    pub(super) fn local_queue(&self, workload: &Workload) -> Option<&LocalQueue> {
+        self.local_queues.get(&queue_key(workload))
+    }
+
+    /// The ClusterQueue behind the LocalQueue of a Workload.
+    pub(super) fn cluster_queue(&self, workload: &Workload) -> Option<&ClusterQueue> {
+        let local = self.local_queue(workload)?;
+        self.cluster_queues.get(&local.spec.cluster_queue)
+    }
+
+    pub(super) fn next_check(&mut self) -> Option<Change<AdmissionCheck>> {
+        next(&mut self.watches.checks, &mut self.checks)
+    }
+
+    pub(super) fn next_flavor(&mut self) -> Option<Change<ResourceFlavor>> {
+        next(&mut self.watches.flavors, &mut self.flavors)
+    }
+
+    pub(super) fn next_cohort(&mut self) -> Option<Change<Cohort>> {
+        next(&mut self.watches.cohorts, &mut self.cohorts)
+    }
+
+    pub(super) fn next_cluster_queue(&mut self) -> Option<Change<ClusterQueue>> {
+        next(&mut self.watches.cluster_queues, &mut self.cluster_queues)
+    }
+
+    pub(super) fn next_local_queue(&mut self) -> Option<Change<LocalQueue>> {
+        next(&mut self.watches.local_queues, &mut self.local_queues)
+    }
+
+    pub(super) fn next_workload(&mut self) -> Option<Change<CachedWorkload>> {
+        let event = self.watches.workloads.as_mut()?.ready()?;
+        let workload: Workload = read(&event.object);
+        let key = workload.metadata.key();
+        let old = self.workloads.remove(&key);
+        if let Some(old) = &old {
+            self.unindex(&key, &old.workload);
+        }
+        let arrival = old.as_ref().map_or_else(
+            || {
+                self.arrivals += 1;
+                self.arrivals
+            },
+            |old| old.arrival,
+        );
+        let known = CachedWorkload {
+            workload: Arc::new(workload),
+            raw: event.object,
+            arrival,
+        };
+        if event.kind == "DELETED" {
+            return Some(Change::Gone(known));
+        }
+        self.index(&key, &known.workload);
+        self.workloads.insert(key, known.clone());
+        Some(Change::Now { old, new: known })
+    }
+
+    /// A ProvisioningRequest that has changed or is gone.
+    pub(super) fn next_request(&mut self) -> Option<Arc<Value>> {
+        Some(self.watches.requests.as_mut()?.ready()?.object)
+    }
+
+    fn index(&mut self, key: &str, workload: &Workload) {
+        let queue = self.of_queue.entry(queue_key(workload)).or_default();
+        queue.insert(key.to_owned());
+        if let Some(name) = holds(workload) {
+            self.holders
+                .entry(name.to_owned())
+                .or_default()
+                .insert(key.to_owned());
+            self.usage
+                .entry(name.to_owned())
+                .or_default()
+                .add_all(&usage_of(workload));
+        }
+    }
+
+    fn unindex(&mut self, key: &str, workload: &Workload) {
+        if let Some(queue) = self.of_queue.get_mut(&queue_key(workload)) {
+            queue.remove(key);
+        }
+        let Some(name) = holds(workload) else {
+            return;
+        };
+        if let Some(holders) = self.holders.get_mut(name) {
+            holders.remove(key);
+        }
+        if let Some(usage) = self.usage.get_mut(name) {
+            usage.remove_all(&usage_of(workload));
+        }
+    }
+
+    /// The Workloads of all LocalQueues before a ClusterQueue.
+    pub(super) fn workloads_of(&self, cluster_queue: &str) -> Vec<String> {
+        let locals = self.local_queues.iter();
+        locals
+            .filter(|(_, local)| local.spec.cluster_queue == cluster_queue)
+            .filter_map(|(key, _)| self.of_queue.get(key))
+            .flatten()
+            .cloned()
+            .collect()
+    }
+}
+
+/// The LocalQueue of a Workload, as a key.
+pub(super) fn queue_key(workload: &Workload) -> String {
+    format!(
+        "{}/{}",
+        workload.metadata.namespace, workload.spec.queue_name
+    )
+}
+
+/// The ClusterQueue whose quota a Workload holds. One that is not active holds none, whatever its
+/// status says (Kueue 0.19.2, `Update` in `pkg/controller/core/workload_controller.go`).
+pub(super) fn holds(workload: &Workload) -> Option<&str> {
+    let admission = workload.status.admission.as_ref()?;
+    let counts = workload.is_active() && !workload.is_finished() && !workload.is_parent();
+    counts.then_some(admission.cluster_queue.as_str())
+}
+
+fn next<T: DeserializeOwned + Default + Clone + HasKey>(
+    watch: &mut Option<Watch>,
+    known: &mut BTreeMap<String, T>,
+) -> Option<Change<T>> {
+    let event = watch.as_mut()?.ready()?;
+    let object: T = read(&event.object);
+    let key = object.key();
+    if event.kind == "DELETED" {
+        known.remove(&key);
+        return Some(Change::Gone(object));
+    }
+    let old = known.insert(key, object.clone());
+    Some(Change::Now { old, new: object })
+}
+
+trait HasKey {
+    fn key(&self) -> String;
+}
+
+macro_rules! has_key {
+    ($($kind:ty),*) => {$(impl HasKey for $kind {
+        fn key(&self) -> String {
+            self.metadata.key()
+        }
+    })*};
+}
+
+has_key!(
+    AdmissionCheck,
+    ResourceFlavor,
+    Cohort,
+    ClusterQueue,
+    LocalQueue
+);

@@ -1,0 +1,163 @@
+//! Workloads: what their changes wake, and the reconciler's writes.
+
+use serde_json::json;
+
+use super::cache::{CachedWorkload, Change, holds};
+use super::{Kueue, Task};
+use crate::kueue::api::{Regarding, kueue};
+use crate::kueue::objects::{Metadata, StopPolicy, Workload, read};
+use crate::kueue::patch::{Guard, write_admission};
+use crate::kueue::reconcile::{EventRecord, Outcome, ReconcileInput, Write, reconcile};
+use crate::kueue::variants::PARENT;
+use kueue_check_apiserver::ApiResponse;
+
+const FINALIZER: &str = "kueue.x-k8s.io/resource-in-use";
+
+impl Kueue {
+    pub(super) fn workload_changed(&mut self, change: Change<CachedWorkload>) {
+        let (old, new) = match change {
+            Change::Now { old, new } => (old, Some(new)),
+            Change::Gone(gone) => (Some(gone), None),
+        };
+        let held = old
+            .as_ref()
+            .and_then(|old| holds(&old.workload))
+            .map(str::to_owned);
+        let holds = new
+            .as_ref()
+            .and_then(|new| holds(&new.workload))
+            .map(str::to_owned);
+        let priority =
+            |known: &Option<CachedWorkload>| known.as_ref().map(|k| k.workload.spec.priority);
+        let changed = held != holds || priority(&old) != priority(&new);
+        if let Some(name) = held.as_ref().filter(|_| changed) {
+            self.quota_freed(name);
+        }
+        // Whoever is out of the queue, with quota or without, makes those that did not fit be tried
+        // again (Kueue 0.19.2, `Update` and `Delete` in `pkg/controller/core/workload_controller.go`).
+        let out =
+            |known: &CachedWorkload| !known.workload.is_active() || known.workload.is_finished();
+        if new.as_ref().is_none_or(out)
+            && let Some(known) = new.as_ref().or(old.as_ref())
+            && let Some(queue) = self.cache.local_queue(&known.workload)
+        {
+            let name = queue.spec.cluster_queue.clone();
+            self.quota_changed(&name);
+        }
+        if let Some(known) = new.as_ref().or(old.as_ref()) {
+            self.family_changed(&known.workload.clone());
+        }
+        let Some(new) = new else {
+            if let Some(gone) = old {
+                let key = gone.workload.metadata.key();
+                for (name, queue) in &mut self.queues {
+                    queue.remove(&key);
+                    self.ready.insert(name.clone());
+                }
+            }
+            return;
+        };
+        let key = new.workload.metadata.key();
+        self.place(&key);
+        if self.version.kep993
+            && let Some(name) = holds
+        {
+            self.ready.insert(name);
+        }
+        self.enqueue(Task::Workload(key));
+    }
+
+    pub(super) fn reconcile_workload(&mut self, key: &str) {
+        self.discard_requests(key);
+        let Some(known) = self.cache.workloads.get(key).cloned() else {
+            return;
+        };
+        let now = self.api.now();
+        // A stopped LocalQueue is not among those that Kueue knows the ClusterQueues of (0.19.2,
+        // `pkg/controller/core/localqueue_controller.go`).
+        let local_queue = self.cache.local_queue(&known.workload);
+        let stopped = local_queue.is_some_and(|q| q.spec.stop_policy != StopPolicy::None);
+        let queue = self.cache.cluster_queue(&known.workload);
+        let queue = queue.filter(|_| !stopped);
+        let situation = ReconcileInput {
+            has_variants: self.has_variants(&known.workload),
+            now,
+            version: self.version,
+            local_queue,
+            cluster_queue: queue,
+            delay_written: self.delays_written.get(key).copied(),
+            cluster_queue_active: queue.is_some_and(|q| self.is_active(&q.metadata.name)),
+        };
+        let outcome = reconcile(&known.workload, &situation);
+        if let Some(at) = outcome.again {
+            self.later(at, Task::Workload(key.to_owned()));
+        }
+        self.carry_out(&known, outcome);
+    }
+
+    fn carry_out(&mut self, known: &CachedWorkload, outcome: Outcome) {
+        let Some(write) = outcome.write else {
+            return;
+        };
+        if let Write::Admission(new) = &write
+            && let Some(end) = new.requeue_at().filter(|_| !new.is_active())
+        {
+            self.delays_written.insert(new.metadata.key(), end);
+        }
+        let answer = match write {
+            Write::Admission(new) => write_admission(
+                &self.api,
+                &known.workload,
+                &new,
+                Guard::Strict,
+                self.version,
+            ),
+            Write::Checks(entries) => {
+                let mut object = (*known.raw).clone();
+                object["status"]["admissionChecks"] = json!(entries);
+                self.api.update(&kueue("workloads"), &object, "status")
+            }
+            Write::LabelParent => {
+                let mut object = (*known.raw).clone();
+                object["metadata"]["labels"][PARENT] = json!("true");
+                self.api.update(&kueue("workloads"), &object, "")
+            }
+            Write::Deactivate => {
+                let mut object = (*known.raw).clone();
+                object["spec"]["active"] = json!(false);
+                self.api.update(&kueue("workloads"), &object, "")
+            }
+            Write::DropFinalizer => {
+                let mut object = (*known.raw).clone();
+                let mut finalizers = known.workload.metadata.finalizers.clone();
+                finalizers.retain(|f| f != FINALIZER);
+                object["metadata"]["finalizers"] = json!(finalizers);
+                self.api.update(&kueue("workloads"), &object, "")
+            }
+        };
+        self.settle(&known.workload, &answer, &outcome.notes);
+    }
+
+    /// Tells what was done; what was refused for being stale comes again with the change that made it so.
+    pub(super) fn settle(
+        &mut self,
+        workload: &Workload,
+        answer: &ApiResponse,
+        notes: &[EventRecord],
+    ) -> bool {
+        if answer.code >= 300 {
+            tracing::debug!(workload = workload.metadata.key(), code = answer.code, body = %answer.body, "write refused");
+            return false;
+        }
+        let metadata: Metadata = read(&answer.body["metadata"]);
+        for note in notes {
+            self.tell(note, &metadata);
+        }
+        true
+    }
+
+    pub(super) fn tell(&mut self, note: &EventRecord, metadata: &Metadata) {
+        self.recorder
+            .record_event(&self.api, note, Regarding::workload(metadata));
+    }
+}

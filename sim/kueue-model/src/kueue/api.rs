@@ -1,0 +1,230 @@
+//! How controllers of the model reach the API server.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kueue_check::Clock;
+use serde_json::{Value, json};
+
+use super::event_series::EventSeriesCache;
+use super::objects::Metadata;
+use super::reconcile::EventRecord;
+use kueue_check_apiserver::{ApiRequest, ApiResponse, ApiServer, Patch, Resource, Verb};
+
+const KUEUE: &str = "kueue.x-k8s.io";
+
+/// Returns a kind of Kueue's own API, such as `workloads`, in the version that is stored.
+pub fn kueue(plural: &str) -> Resource {
+    Resource::new(KUEUE, "v1beta2", plural)
+}
+
+/// `batch/v1` Jobs.
+pub(crate) fn jobs() -> Resource {
+    Resource::new("batch", "v1", "jobs")
+}
+
+/// The server, as one controller sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Api {
+    server: ApiServer,
+    clock: Clock,
+    agent: &'static str,
+}
+
+impl Api {
+    pub(crate) fn new(server: &ApiServer, clock: &Clock, agent: &'static str) -> Self {
+        Self {
+            server: server.clone(),
+            clock: clock.clone(),
+            agent,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn call(&self, call: ApiRequest) -> ApiResponse {
+        self.server.call(&call.agent(self.agent))
+    }
+
+    /// Replaces an object, or its status.
+    pub(crate) fn update(
+        &self,
+        resource: &Resource,
+        object: &Value,
+        subresource: &str,
+    ) -> ApiResponse {
+        let call = on(Verb::Update, resource, object).body(object.clone());
+        self.call(with_subresource(call, subresource))
+    }
+
+    pub(crate) fn create(&self, resource: &Resource, object: &Value) -> ApiResponse {
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        let call = ApiRequest::new(Verb::Create, resource).namespace(namespace);
+        self.call(call.body(object.clone()))
+    }
+
+    pub(crate) fn delete(&self, resource: &Resource, namespace: &str, name: &str) -> ApiResponse {
+        self.call(
+            ApiRequest::new(Verb::Delete, resource)
+                .namespace(namespace)
+                .name(name),
+        )
+    }
+
+    /// Changes an object, or its status, by a merge patch.
+    pub(crate) fn merge(
+        &self,
+        resource: &Resource,
+        (namespace, name): (&str, &str),
+        subresource: &str,
+        patch: &Value,
+    ) -> ApiResponse {
+        let call = ApiRequest::new(Verb::Patch(Patch::Merge), resource);
+        let call = call.namespace(namespace).name(name).body(patch.clone());
+        self.call(with_subresource(call, subresource))
+    }
+
+    /// Applies by force.
+    pub(crate) fn apply(
+        &self,
+        resource: &Resource,
+        object: &Value,
+        subresource: &str,
+        manager: &str,
+    ) -> ApiResponse {
+        let call = on(Verb::Patch(Patch::Apply), resource, object)
+            .query("fieldManager", manager)
+            .query("force", "true")
+            .body(object.clone());
+        self.call(with_subresource(call, subresource))
+    }
+
+    pub(crate) fn list(&self, resource: &Resource, namespace: &str) -> Vec<Arc<Value>> {
+        self.server.objects(resource, namespace)
+    }
+
+    pub(crate) fn get(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+    ) -> Option<Arc<Value>> {
+        self.server.object(resource, namespace, name)
+    }
+}
+
+fn on(verb: Verb, resource: &Resource, object: &Value) -> ApiRequest {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+    ApiRequest::new(verb, resource)
+        .namespace(text("namespace"))
+        .name(text("name"))
+}
+
+fn with_subresource(call: ApiRequest, subresource: &str) -> ApiRequest {
+    if subresource.is_empty() {
+        call
+    } else {
+        call.subresource(subresource)
+    }
+}
+
+/// What an event is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Regarding<'a> {
+    pub(crate) api_version: &'a str,
+    pub(crate) kind: &'a str,
+    pub(crate) metadata: &'a Metadata,
+}
+
+impl<'a> Regarding<'a> {
+    pub(crate) fn workload(metadata: &'a Metadata) -> Self {
+        Self {
+            api_version: "kueue.x-k8s.io/v1beta2",
+            kind: "Workload",
+            metadata,
+        }
+    }
+}
+
+/// Writes events as client-go's recorder does: what is told again of the same version of an object within six minutes becomes a series of the first event.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Recorder {
+    told: EventSeriesCache,
+    count: u64,
+}
+
+impl Recorder {
+    pub(crate) fn record_event(&mut self, api: &Api, note: &EventRecord, regarding: Regarding<'_>) {
+        let metadata = regarding.metadata;
+        let now = api.now();
+        let key = format!(
+            "{}/{}/{}/{}/{}",
+            note.kind.as_str(),
+            note.reason,
+            note.reporter,
+            metadata.uid,
+            metadata.resource_version
+        );
+        let events = Resource::new("events.k8s.io", "v1", "events");
+        let namespace = if metadata.namespace.is_empty() {
+            "default"
+        } else {
+            &metadata.namespace
+        };
+        if let Some((name, count)) = self.told.again(&key, now) {
+            if count == 2 {
+                let series = json!({"series": {"count": 2, "lastObservedTime": micros(now)}});
+                api.merge(&events, (namespace, name), "", &series);
+            }
+            return;
+        }
+        self.count += 1;
+        let name = format!(
+            "{}.{:x}.{}",
+            metadata.name,
+            now.as_microsecond(),
+            self.count
+        );
+        let event = json!({
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"namespace": namespace, "name": name},
+            "eventTime": micros(now),
+            "reportingController": note.reporter,
+            "reportingInstance": format!("{}-0", note.reporter.replace('/', "-")),
+            "type": note.kind.as_str(),
+            "reason": note.reason,
+            "action": note.reason,
+            "note": truncated(&note.text),
+            "regarding": {
+                "apiVersion": regarding.api_version,
+                "kind": regarding.kind,
+                "namespace": metadata.namespace,
+                "name": metadata.name,
+                "uid": metadata.uid,
+                "resourceVersion": metadata.resource_version,
+            },
+        });
+        api.create(&events, &event);
+        self.told.remember(key, name, now);
+    }
+}
+
+fn micros(at: Timestamp) -> String {
+    format!("{at:.6}")
+}
+
+/// Kueue cuts the text of events.
+fn truncated(text: &str) -> String {
+    const LONGEST: usize = 1024;
+    if text.len() <= LONGEST {
+        return text.to_owned();
+    }
+    let mut end = LONGEST - 4;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{} ...", &text[..end])
+}

@@ -1,0 +1,112 @@
+//! How Kueue writes the status of a Workload.
+
+use serde_json::{Map, Value, json};
+
+use super::KueueVersion;
+use super::api::{Api, kueue};
+use super::objects::Workload;
+use kueue_check_apiserver::ApiResponse;
+
+/// The field manager of quota, admission and evictions.
+pub(crate) const ADMISSION_MANAGER: &str = "kueue-admission";
+
+/// The conditions that this manager keeps.
+const CONDITIONS: [&str; 7] = [
+    "QuotaReserved",
+    "Finished",
+    "Evicted",
+    "Admitted",
+    "Preempted",
+    "Requeued",
+    "DeactivationTarget",
+];
+
+/// Whether a write stands under the version that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Guard {
+    /// A Workload that has changed since is refused with 409.
+    Strict,
+    /// Whatever it is now: the scheduler's writes. They carry the check states that the scheduler has seen, and force them.
+    Loose,
+}
+
+/// Writes everything that manager `kueue-admission` keeps: conditions, admission, requeue state, and all check entries as they are in this copy.
+pub(crate) fn write_admission(
+    api: &Api,
+    old: &Workload,
+    new: &Workload,
+    guard: Guard,
+    version: KueueVersion,
+) -> ApiResponse {
+    if version.merge_patches {
+        let patch = merge_patch(old, new, guard);
+        let name = (new.metadata.namespace.as_str(), new.metadata.name.as_str());
+        api.merge(&kueue("workloads"), name, "status", &patch)
+    } else {
+        let body = apply_body(new, guard);
+        api.apply(&kueue("workloads"), &body, "status", ADMISSION_MANAGER)
+    }
+}
+
+/// The body of the apply.
+pub(crate) fn apply_body(workload: &Workload, guard: Guard) -> Value {
+    let metadata = &workload.metadata;
+    let status = &workload.status;
+    let kept = status.conditions.0.iter();
+    let conditions: Vec<Value> = kept
+        .filter(|c| CONDITIONS.contains(&c.kind.as_str()))
+        .map(|c| {
+            let mut condition = json!(c);
+            condition["observedGeneration"] = json!(metadata.generation);
+            condition
+        })
+        .collect();
+    let mut fields = Map::new();
+    let mut put = |name: &str, value: Value| {
+        let empty = value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+        if !empty {
+            fields.insert(name.to_owned(), value);
+        }
+    };
+    put("conditions", conditions.into());
+    put("admissionChecks", json!(status.admission_checks));
+    put("admission", json!(status.admission));
+    put("requeueState", json!(status.requeue_state));
+    put("schedulingStats", json!(status.scheduling_stats));
+    put(
+        "accumulatedPastExecutionTimeSeconds",
+        json!(status.accumulated_past_execution_time_seconds),
+    );
+    let mut body = json!({
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {"name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid, "generation": metadata.generation},
+        "status": fields,
+    });
+    if guard == Guard::Strict {
+        body["metadata"]["resourceVersion"] = json!(metadata.resource_version);
+    }
+    body
+}
+
+/// The body of the merge patch that the gate `WorkloadRequestUseMergePatch` sends instead: what differs, lists as a whole.
+fn merge_patch(old: &Workload, new: &Workload, guard: Guard) -> Value {
+    let (old, fields) = (json!(old.status), json!(new.status));
+    let names = [
+        "conditions",
+        "admissionChecks",
+        "admission",
+        "requeueState",
+        "schedulingStats",
+        "accumulatedPastExecutionTimeSeconds",
+    ];
+    let changed = names.into_iter().filter(|name| old[name] != fields[name]);
+    let status: Map<String, Value> = changed
+        .map(|name| (name.to_owned(), fields[name].clone()))
+        .collect();
+    let mut patch = json!({"status": status});
+    if guard == Guard::Strict {
+        patch["metadata"]["resourceVersion"] = json!(new.metadata.resource_version);
+    }
+    patch
+}

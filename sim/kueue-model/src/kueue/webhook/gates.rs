@@ -1,0 +1,54 @@
+//! The annotation that keeps a Workload from being tried.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use kueue_check_apiserver::FieldError;
+
+const PATH: &str = "metadata.annotations[kueue.x-k8s.io/admission-gated-by]";
+
+fn gates(object: &Value) -> Vec<&str> {
+    let value = &object["metadata"]["annotations"]["kueue.x-k8s.io/admission-gated-by"];
+    let text = value.as_str().filter(|text| !text.is_empty());
+    text.into_iter()
+        .flat_map(|text| text.split(','))
+        .map(str::trim)
+        .collect()
+}
+
+/// What is wrong with the gates of an object.
+pub(super) fn errors(object: &Value) -> Vec<FieldError> {
+    let all = gates(object);
+    let mut seen = BTreeSet::new();
+    let mut errors = Vec::new();
+    for gate in &all {
+        let text = json!(all.join(","));
+        if gate.is_empty() {
+            errors.push(FieldError::invalid(
+                PATH,
+                &text,
+                "cannot contain empty gate names",
+            ));
+        } else if !seen.insert(gate) {
+            let why = format!("duplicate gate name: {gate}");
+            errors.push(FieldError::invalid(PATH, &text, why));
+        }
+    }
+    errors
+}
+
+/// Gates are given at creation, and later only taken away.
+pub(super) fn changed(new: &Value, old: &Value) -> Vec<FieldError> {
+    let (now, before) = (gates(new), gates(old));
+    let mut errors = Vec::new();
+    if before.is_empty() && !now.is_empty() {
+        let why = "cannot add admission gate after creation";
+        errors.push(FieldError::forbidden(PATH, why));
+    } else if now.iter().any(|gate| !before.contains(gate)) {
+        let why = "can only remove gates, not add new ones";
+        errors.push(FieldError::forbidden(PATH, why));
+    }
+    errors.extend(self::errors(new));
+    errors
+}

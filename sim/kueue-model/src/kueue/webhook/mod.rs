@@ -1,0 +1,121 @@
+//! What Kueue's webhooks refuse and fill in.
+
+mod cluster_queue;
+mod gates;
+mod labels;
+mod workload;
+
+use serde_json::{Value, json};
+
+use crate::jobs::{ELASTIC_GATE, is_elastic};
+use kueue_check_apiserver::{Admission, FieldError, Operation, Phase, Review, Status};
+
+/// Kueue's webhooks for Workloads, Jobs and Pods; and what the API server itself refuses in the update of a Pod, which Kueue's Pod integration relies on.
+///
+/// ```
+/// # use kueue_check::Clock;
+/// # use serde_json::json;
+/// # let pod = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "job"}]}});
+/// use kueue_check_sim::apiserver::{ApiServer, ApiRequest, Resource, Verb};
+/// use kueue_check_sim::kueue::Webhook;
+///
+/// let server = ApiServer::new(Clock::system());
+/// server.set_admission(std::sync::Arc::new(Webhook));
+/// let job = json!({
+///     "apiVersion": "batch/v1", "kind": "Job",
+///     "metadata": {"name": "train", "labels": {"kueue.x-k8s.io/queue-name": "queue"}},
+///     "spec": {"suspend": false, "template": pod},
+/// });
+/// let made = server.call(&ApiRequest::new(Verb::Create, &Resource::new("batch", "v1", "jobs")).namespace("default").body(job));
+/// assert_eq!(made.body["spec"]["suspend"], true, "a Job of a queue waits");
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Webhook;
+
+impl Admission for Webhook {
+    fn review(&self, review: &Review<'_>) -> Result<Option<Value>, Status> {
+        let resource = &review.resource;
+        let place = (resource.group.as_str(), resource.plural.as_str());
+        let of_object = review.subresource.is_none();
+        match (review.phase, review.operation, place) {
+            (_, Operation::Delete, _) => Ok(None),
+            (Phase::Validating, _, ("kueue.x-k8s.io", "workloads")) => {
+                let errors = workload::errors(review.object, review.old);
+                refuse("vworkload.kb.io", &errors)?;
+                Ok(None)
+            }
+            (Phase::Validating, _, ("kueue.x-k8s.io", "clusterqueues")) if of_object => {
+                let errors = cluster_queue::errors(review.object);
+                refuse("vclusterqueue.kb.io", &errors)?;
+                Ok(None)
+            }
+            (Phase::Validating, Operation::Update, ("batch", "jobs")) if of_object => {
+                let errors = moved(review.object, review.old);
+                refuse("vjob.kb.io", &errors)?;
+                Ok(None)
+            }
+            (Phase::Mutating, Operation::Create, ("batch", "jobs")) => Ok(suspended(review.object)),
+            (Phase::Mutating, Operation::Create, ("", "pods")) => {
+                Ok(crate::jobs::gated(review.object))
+            }
+            (Phase::Validating, Operation::Update, ("", "pods")) if of_object => {
+                let errors = crate::jobs::refused_directives(review.old, review.object);
+                if errors.is_empty() {
+                    return Ok(None);
+                }
+                Err(Status::invalid("", "Pod", review.name, &errors))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+fn refuse(webhook: &str, errors: &[FieldError]) -> Result<(), Status> {
+    let texts: Vec<String> = errors
+        .iter()
+        .map(|e| format!("{}: {}", e.field, e.message))
+        .collect();
+    match texts.as_slice() {
+        [] => Ok(()),
+        [one] => Err(Status::denied(webhook, one)),
+        many => Err(Status::denied(webhook, &format!("[{}]", many.join(", ")))),
+    }
+}
+
+/// A new Job of a queue starts suspended, and the Pods of an elastic one behind a gate.
+fn suspended(job: &Value) -> Option<Value> {
+    let queued = job.pointer("/metadata/labels/kueue.x-k8s.io~1queue-name");
+    let suspends = queued.is_some() && job["spec"]["suspend"] != json!(true);
+    let elastic = is_elastic(job);
+    if !suspends && !elastic {
+        return None;
+    }
+    let mut job = job.clone();
+    if suspends {
+        job["spec"]["suspend"] = json!(true);
+    }
+    if elastic {
+        gate(&mut job["spec"]["template"]["spec"]["schedulingGates"]);
+    }
+    Some(job)
+}
+
+/// Pods of an elastic job wait until a slice that is admitted has room for them.
+fn gate(gates: &mut Value) {
+    let gate = json!({"name": ELASTIC_GATE});
+    match gates.as_array_mut() {
+        Some(gates) if gates.contains(&gate) => {}
+        Some(gates) => gates.push(gate),
+        None => *gates = json!([gate]),
+    }
+}
+
+/// A running Job stays in its queue.
+fn moved(new: &Value, old: &Value) -> Vec<FieldError> {
+    let queue = |job: &Value| job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"].clone();
+    let runs = new["spec"]["suspend"] != json!(true);
+    let field = "metadata.labels[kueue.x-k8s.io/queue-name]";
+    let error = FieldError::invalid(field, &queue(new), "field is immutable");
+    let moves = runs && queue(new) != queue(old);
+    moves.then_some(error).into_iter().collect()
+}

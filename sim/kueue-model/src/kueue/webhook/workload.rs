@@ -1,0 +1,118 @@
+//! What is refused in a Workload, its status included.
+
+mod admission;
+mod updates;
+
+use serde_json::{Value, json};
+
+use kueue_check_apiserver::FieldError;
+
+const IMMUTABLE: &str = "field is immutable";
+
+/// What is wrong with a Workload; `old` is null for a new one.
+pub(super) fn errors(new: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = pod_sets(new);
+    errors.extend(admission::errors(new));
+    errors.extend(reclaimable(new));
+    errors.extend(updates::errors(new));
+    if old.is_null() {
+        errors.extend(super::gates::errors(new));
+    } else {
+        errors.extend(changed_pod_sets(new, old));
+        errors.extend(admission::changed(new, old));
+        errors.extend(updates::changed_while_ready(new, old));
+        errors.extend(super::gates::changed(new, old));
+        errors.extend(cluster_name(new));
+    }
+    errors
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+/// Whether it has quota.
+fn reserved(workload: &Value) -> bool {
+    list(&workload["status"]["conditions"])
+        .any(|c| c["type"] == "QuotaReserved" && c["status"] == "True")
+}
+
+fn pod_sets(workload: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let sets = &workload["spec"]["podSets"];
+    for (at, set) in list(sets).enumerate() {
+        for kind in ["initContainers", "containers"] {
+            for (nth, container) in list(&set["template"]["spec"][kind]).enumerate() {
+                if container["resources"]["requests"]["pods"].is_null() {
+                    continue;
+                }
+                let path = format!(
+                    "spec.podSets[{at}].template.spec.{kind}[{nth}].resources.requests[pods]"
+                );
+                let why = "the key is reserved for internal kueue use";
+                errors.push(FieldError::invalid(path, &json!("pods"), why));
+            }
+        }
+    }
+    let variable = list(sets).filter(|set| !set["minCount"].is_null()).count();
+    if variable > 1 {
+        let why = "at most one podSet can use minCount";
+        errors.push(FieldError::invalid("spec.podSets", &json!(variable), why));
+    }
+    errors
+}
+
+/// Whether pod sets are the same, or have fewer Pods: elastic jobs shrink so.
+fn is_less(now: &Value, before: &Value) -> bool {
+    let same_size = list(now).count() == list(before).count();
+    let mut pairs = list(now).zip(list(before));
+    let shrinks = pairs.all(|(now, before)| {
+        let mut now = now.clone();
+        if now["count"].as_i64() < before["count"].as_i64() {
+            now["count"] = before["count"].clone();
+        }
+        now == *before
+    });
+    same_size && shrinks
+}
+
+fn changed_pod_sets(new: &Value, old: &Value) -> Option<FieldError> {
+    let (now, before) = (&new["spec"]["podSets"], &old["spec"]["podSets"]);
+    (reserved(old) && !is_less(now, before))
+        .then(|| FieldError::invalid("spec.podSets", now, IMMUTABLE))
+}
+
+/// Pods that are done are Pods of a pod set, and not more than it has.
+fn reclaimable(workload: &Value) -> Vec<FieldError> {
+    let sets = &workload["spec"]["podSets"];
+    let names: Vec<Value> = list(sets).map(|set| set["name"].clone()).collect();
+    let entries = list(&workload["status"]["reclaimablePods"]);
+    entries
+        .filter_map(|entry| {
+            let name = entry["name"].as_str().unwrap_or_default();
+            let path = format!("status.reclaimablePods[{name}]");
+            let Some(set) = list(sets).find(|set| set["name"] == name) else {
+                let field = format!("{path}.name");
+                return Some(FieldError::not_supported(field, &entry["name"], &names));
+            };
+            let count = |of: &Value| of["count"].as_i64().unwrap_or_default();
+            (count(entry) > count(set)).then(|| {
+                let why = format!("should be less or equal to {}", count(set));
+                FieldError::invalid(format!("{path}.count"), &entry["count"], why)
+            })
+        })
+        .collect()
+}
+
+/// Only a nominated cluster may be chosen.
+fn cluster_name(workload: &Value) -> Option<FieldError> {
+    let status = &workload["status"];
+    let (name, nominated) = (&status["clusterName"], &status["nominatedClusterNames"]);
+    let known = nominated
+        .as_array()
+        .is_none_or(|names| names.is_empty() || names.contains(name));
+    (!name.is_null() && !known).then(|| {
+        let why = "must be one of the nominatedClusterNames";
+        FieldError::invalid("status.clusterName", name, why)
+    })
+}

@@ -1,0 +1,108 @@
+//! Pod set updates of checks.
+
+use serde_json::{Value, json};
+
+use super::super::labels::{is_key, is_value};
+use super::{IMMUTABLE, list};
+use kueue_check_apiserver::FieldError;
+
+const KEY: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
+/// What is wrong with the updates of a Workload's checks.
+pub(super) fn errors(workload: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (at, check) in list(&workload["status"]["admissionChecks"]).enumerate() {
+        for (nth, update) in list(&check["podSetUpdates"]).enumerate() {
+            let path = format!("status.admissionChecks[{at}].podSetUpdates[{nth}]");
+            one(workload, update, &path, &mut errors);
+        }
+    }
+    errors
+}
+
+fn one(workload: &Value, update: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let sets = list(&workload["spec"]["podSets"]);
+    let names: Vec<Value> = sets.map(|set| set["name"].clone()).collect();
+    if !names.contains(&update["name"]) {
+        let field = format!("{path}.name");
+        errors.push(FieldError::not_supported(field, &update["name"], &names));
+    }
+    for (nth, toleration) in list(&update["tolerations"]).enumerate() {
+        let key = toleration["key"].as_str().unwrap_or_default();
+        if !key.is_empty() && !is_key(key) {
+            let field = format!("{path}.tolerations[{nth}].key");
+            errors.push(FieldError::invalid(field, &json!(key), KEY));
+        }
+    }
+    for (field, values_too) in [
+        ("annotations", false),
+        ("nodeSelector", true),
+        ("labels", true),
+    ] {
+        for (key, value) in update[field].as_object().into_iter().flatten() {
+            let field = format!("{path}.{field}");
+            if !is_key(key) {
+                errors.push(FieldError::invalid(field, &json!(key), KEY));
+            } else if values_too && !value.as_str().is_some_and(is_value) {
+                errors.push(FieldError::invalid(field, value, VALUE));
+            }
+        }
+    }
+}
+
+/// While a check stays Ready, what it gives the Pods stays too.
+pub(super) fn changed_while_ready(new: &Value, old: &Value) -> Vec<FieldError> {
+    let updates = |of: &Value| list(&of["podSetUpdates"]).cloned().collect::<Vec<Value>>();
+    let mut errors = Vec::new();
+    for (at, before) in list(&old["status"]["admissionChecks"]).enumerate() {
+        let mut now = list(&new["status"]["admissionChecks"]);
+        let Some(check) = now.find(|check| check["name"] == before["name"]) else {
+            continue;
+        };
+        let stays_ready = check["state"] == "Ready" && before["state"] == "Ready";
+        if stays_ready && updates(check) != updates(before) {
+            let shown: Vec<String> = updates(check).iter().map(in_order).collect();
+            // An absent list is a nil slice in Kueue.
+            let shown = if check["podSetUpdates"].is_array() {
+                format!("[{}]", shown.join(","))
+            } else {
+                "null".to_owned()
+            };
+            errors.push(FieldError {
+                field: format!("status.admissionChecks[{at}].podSetUpdates"),
+                reason: "FieldValueInvalid",
+                message: format!("Invalid value: {shown}: {IMMUTABLE}"),
+            });
+        }
+    }
+    errors
+}
+
+/// The fields in the order in which Kueue's type has them.
+fn in_order(update: &Value) -> String {
+    let fields = [
+        "name",
+        "labels",
+        "annotations",
+        "nodeSelector",
+        "tolerations",
+    ];
+    ordered(update, &fields, &|field, value| match field {
+        "tolerations" => {
+            let fields = ["key", "operator", "value", "effect", "tolerationSeconds"];
+            let each = list(value).map(|t| ordered(t, &fields, &|_, value| value.to_string()));
+            format!("[{}]", each.collect::<Vec<_>>().join(","))
+        }
+        _ => value.to_string(),
+    })
+}
+
+/// An object with its fields in this order.
+fn ordered(object: &Value, fields: &[&str], show: &dyn Fn(&str, &Value) -> String) -> String {
+    let present = fields.iter().filter(|f| !object[**f].is_null());
+    let parts: Vec<String> = present
+        .map(|f| format!("{}:{}", json!(f), show(f, &object[*f])))
+        .collect();
+    format!("{{{}}}", parts.join(","))
+}

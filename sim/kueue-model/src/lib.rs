@@ -1,0 +1,6 @@
+#![doc = include_str!("../README.md")]
+
+pub mod autoscaler;
+pub mod definitions;
+pub mod jobs;
+pub mod kueue;

@@ -1,0 +1,203 @@
+//! Plain Pods: behind a gate, started, stopped, and gone.
+
+use kueue_check_apiserver::Resource;
+use kueue_check_kueue_model::jobs::{GATE, Jobs};
+use kueue_check_kueue_model::kueue::KueueVersion;
+use serde_json::{Value, json};
+
+use crate::kueue::cluster::{Cluster, in_virtual_time, pod_set};
+
+fn pods() -> Resource {
+    Resource::new("", "v1", "pods")
+}
+
+fn pod(name: &str, more: &Value) -> Value {
+    let mut spec = pod_set("main", 1, "1")["template"]["spec"].clone();
+    for (field, value) in more.as_object().unwrap() {
+        spec[field] = value.clone();
+    }
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "t", "labels": {"kueue.x-k8s.io/queue-name": "lq"}}, "spec": spec})
+}
+
+/// A queue with check `c`, nodes, and a Pod `p`.
+async fn cluster(more: &Value) -> Cluster {
+    let cluster = Cluster::new(KueueVersion::V0_19).with_nodes();
+    cluster.queue("4", &["c"], &json!({}));
+    cluster.create(&pod("p", more));
+    cluster.pass(1.0).await;
+    cluster
+}
+
+fn get(cluster: &Cluster) -> Value {
+    cluster.server.get(&pods(), "t", "p").unwrap_or_default()
+}
+
+fn ready_with(cluster: &Cluster, update: &Value) {
+    use kueue_check_apiserver::{ApiRequest, Patch, Verb};
+    let name = cluster.name_of("p");
+    let mut update = update.clone();
+    update["name"] = json!("main");
+    let entry = json!({"name": "c", "state": "Ready", "message": "", "lastTransitionTime": cluster.now(), "podSetUpdates": [update]});
+    let body = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": name, "namespace": "t"}, "status": {"admissionChecks": [entry]}});
+    let workloads = Resource::new("kueue.x-k8s.io", "v1beta2", "workloads");
+    let call = ApiRequest::new(Verb::Patch(Patch::Apply), &workloads)
+        .namespace("t")
+        .name(&name);
+    let call = call
+        .subresource("status")
+        .query("fieldManager", "c")
+        .query("force", "true");
+    let answer = cluster.server.call(&call.body(body));
+    assert_eq!(answer.code, 200, "{}", answer.body);
+}
+
+#[test]
+fn a_pod_of_a_queue_waits_behind_a_gate() {
+    in_virtual_time(async {
+        let cluster = cluster(&json!({})).await;
+        let pod = get(&cluster);
+        assert_eq!(pod["spec"]["schedulingGates"], json!([{"name": GATE}]));
+        assert_eq!(pod["metadata"]["labels"]["kueue.x-k8s.io/managed"], "true");
+        assert_eq!(
+            pod["metadata"]["finalizers"],
+            json!(["kueue.x-k8s.io/managed"])
+        );
+        assert_eq!(pod["status"]["phase"], "Pending");
+        assert_eq!(cluster.line(), "p:R(c=Pending)");
+        assert!(cluster.name_of("p").starts_with("pod-p-"));
+        let mut alien = self::pod("alien", &json!({}));
+        alien["metadata"]["labels"] = json!({});
+        cluster.create(&alien);
+        let alien = cluster.server.get(&pods(), "t", "alien").unwrap();
+        assert_eq!(alien["spec"]["schedulingGates"], Value::Null);
+    });
+}
+
+#[test]
+fn it_gets_its_directives_and_loses_its_gate_in_one_update() {
+    in_virtual_time(async {
+        let cluster = cluster(&json!({"nodeSelector": {"own": "1"}})).await;
+        let toleration = json!({"key": "spot", "operator": "Exists", "effect": "NoSchedule"});
+        ready_with(
+            &cluster,
+            &json!({"nodeSelector": {"zone": "a"}, "labels": {"l": "1"}, "annotations": {"n": "1"}, "tolerations": [toleration]}),
+        );
+        cluster.pass(1.0).await;
+        assert_eq!(cluster.line(), "p:RA(c=Ready)");
+        let changes = cluster.server.history().into_iter();
+        let mut updates = changes.filter(|c| c.resource == pods() && c.agent == "kueue");
+        let start = &updates.next().unwrap().object;
+        assert!(updates.next().is_none(), "more than one update");
+        assert_eq!(start["spec"]["schedulingGates"], json!([]));
+        assert_eq!(
+            start["spec"]["nodeSelector"],
+            json!({"own": "1", "zone": "a"})
+        );
+        assert!(
+            start["spec"]["tolerations"]
+                .as_array()
+                .unwrap()
+                .contains(&toleration)
+        );
+        assert_eq!(start["metadata"]["labels"]["l"], "1");
+        assert_eq!(
+            start["metadata"]["labels"]["kueue.x-k8s.io/queue-name"],
+            "lq"
+        );
+        assert_eq!(start["metadata"]["annotations"]["n"], "1");
+        assert_eq!(get(&cluster)["status"]["phase"], "Running");
+        assert_eq!(cluster.condition("p", "PodsReady")["reason"], "Started");
+    });
+}
+
+#[test]
+fn an_update_that_contradicts_the_pod_ends_it() {
+    in_virtual_time(async {
+        let cluster = cluster(&json!({"nodeSelector": {"zone": "b"}})).await;
+        ready_with(&cluster, &json!({"nodeSelector": {"zone": "a"}}));
+        cluster.pass(1.0).await;
+        let finished = cluster.condition("p", "Finished");
+        assert_eq!(finished["reason"], "FailedToStart");
+        assert_eq!(
+            finished["message"],
+            "conflict for nodeSelector: conflict for key=zone, value1=b, value2=a"
+        );
+        assert_eq!(get(&cluster)["spec"]["nodeSelector"], json!({"zone": "b"}));
+    });
+}
+
+#[test]
+fn evicted_behind_its_gate_it_waits_again() {
+    in_virtual_time(async {
+        let cluster = cluster(&json!({})).await;
+        cluster.verdict("p", "c", "Retry", 0);
+        cluster.pass(1.0).await;
+        assert_eq!(cluster.line(), "p:R(c=Pending1)");
+        assert_eq!(get(&cluster)["status"]["phase"], "Pending");
+    });
+}
+
+#[test]
+fn evicted_while_it_runs_it_is_told_why_and_deleted() {
+    in_virtual_time(async {
+        let cluster = cluster(&json!({})).await;
+        ready_with(&cluster, &json!({}));
+        cluster.pass(1.0).await;
+        cluster.verdict("p", "c", "Retry", 0);
+        cluster.pass(1.0).await;
+        assert_eq!(get(&cluster), Value::Null);
+        let changes = cluster.server.history().into_iter();
+        let told = changes.filter(|c| c.resource == pods()).find_map(|c| {
+            let conditions = c.object["status"]["conditions"].as_array()?.clone();
+            conditions
+                .into_iter()
+                .find(|c| c["type"] == "TerminationTarget")
+        });
+        assert_eq!(
+            told.unwrap()["reason"],
+            "WorkloadEvictedDueToAdmissionCheck"
+        );
+        assert_eq!(cluster.line(), "", "the Workload goes with its Pod");
+        assert_eq!(cluster.notes("Stopped").len(), 1);
+    });
+}
+
+#[test]
+fn finished_it_is_let_go() {
+    in_virtual_time(async {
+        let cluster = cluster(&json!({})).await;
+        ready_with(&cluster, &json!({}));
+        cluster.pass(1.0).await;
+        cluster.merge(
+            "pods",
+            "t",
+            "p",
+            "status",
+            &json!({"status": {"phase": "Succeeded"}}),
+        );
+        cluster.pass(1.0).await;
+        assert_eq!(cluster.line(), "p:RAF(c=Ready)");
+        assert_eq!(get(&cluster)["metadata"]["finalizers"], Value::Null);
+        assert_eq!(cluster.get("p")["metadata"]["finalizers"], Value::Null);
+    });
+}
+
+#[test]
+fn deleted_it_takes_its_workload_with_it() {
+    in_virtual_time(async {
+        let cluster = cluster(&json!({})).await;
+        assert_eq!(cluster.delete("pods", "p").code, 200);
+        cluster.pass(1.0).await;
+        assert_eq!(get(&cluster), Value::Null);
+        assert_eq!(cluster.line(), "");
+    });
+}
+
+#[test]
+fn the_actor_can_be_made_without_a_version() {
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19);
+        let jobs = Jobs::new(&cluster.server, &cluster.clock);
+        assert!(format!("{jobs:?}").starts_with("Jobs"));
+    });
+}

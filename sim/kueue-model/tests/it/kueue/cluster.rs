@@ -1,0 +1,316 @@
+//! A cluster for scenarios: the server, Kueue, the job integrations, and short words for what is done and what comes of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kueue_check::Clock;
+use kueue_check_apiserver::{ApiRequest, ApiResponse, ApiServer, Patch, Resource, Verb};
+use kueue_check_kueue_model::jobs::{Jobs, Nodes};
+use kueue_check_kueue_model::kueue::{Kueue, KueueVersion, Webhook, run};
+use kueue_check_kueue_model::{definitions, jobs};
+use serde_json::{Value, json};
+
+pub(crate) const KUEUE: &str = "kueue.x-k8s.io/v1beta2";
+
+pub(crate) fn kueue(plural: &str) -> Resource {
+    Resource::new("kueue.x-k8s.io", "v1beta2", plural)
+}
+
+pub(crate) fn in_virtual_time<T>(scenario: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    runtime.block_on(scenario)
+}
+
+/// A running cluster with a Namespace `t`, a flavor `default`, and a LocalQueue `lq` of a ClusterQueue `cq`, which is still to be made.
+pub(crate) struct Cluster {
+    pub(crate) server: ApiServer,
+    pub(crate) clock: Clock,
+}
+
+impl Cluster {
+    pub(crate) fn new(version: KueueVersion) -> Self {
+        let clock = Clock::following_tokio("2026-11-21T09:00:00.5Z".parse().unwrap());
+        let server = ApiServer::with_definitions(clock.clone(), definitions::kueue());
+        server.set_admission(Arc::new(Webhook));
+        server.collect_garbage(true);
+        let cluster = Self { server, clock };
+        cluster
+            .create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "t"}}));
+        cluster.create(&json!({"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "default"}, "spec": {}}));
+        cluster.create(&json!({"apiVersion": KUEUE, "kind": "LocalQueue", "metadata": {"name": "lq", "namespace": "t"}, "spec": {"clusterQueue": "cq"}}));
+        let (server, clock) = (&cluster.server, &cluster.clock);
+        tokio::spawn(run(
+            Kueue::new(server, clock, version),
+            server.clone(),
+            clock.clone(),
+        ));
+        let integrations = Jobs::of_version(server, clock, version);
+        tokio::spawn(run(integrations, server.clone(), clock.clone()));
+        cluster
+    }
+
+    /// Started Jobs run.
+    pub(crate) fn with_nodes(self) -> Self {
+        let nodes = Nodes::new(&self.server, &self.clock);
+        tokio::spawn(run(nodes, self.server.clone(), self.clock.clone()));
+        self
+    }
+
+    /// The ClusterQueue `cq` of so many CPUs of flavor `default`, with active checks and more in its spec.
+    pub(crate) fn queue(&self, cpus: &str, checks: &[&str], more: &Value) {
+        for check in checks {
+            self.check(check);
+        }
+        let rules: Vec<Value> = checks.iter().map(|name| json!({"name": name})).collect();
+        let quota =
+            json!({"name": "default", "resources": [{"name": "cpu", "nominalQuota": cpus}]});
+        let mut spec = json!({
+            "namespaceSelector": {},
+            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota]}],
+        });
+        if !rules.is_empty() {
+            spec["admissionChecksStrategy"] = json!({"admissionChecks": rules});
+        }
+        for (field, value) in more.as_object().unwrap() {
+            spec[field] = value.clone();
+        }
+        self.create(&json!({"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": "cq"}, "spec": spec}));
+    }
+
+    /// An AdmissionCheck that is active.
+    pub(crate) fn check(&self, name: &str) {
+        self.create(&json!({"apiVersion": KUEUE, "kind": "AdmissionCheck", "metadata": {"name": name}, "spec": {"controllerName": "example.com/test"}}));
+        let active = json!({"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": self.now()});
+        let patch = json!({"status": {"conditions": [active]}});
+        self.merge("admissionchecks", "", name, "status", &patch);
+    }
+
+    pub(crate) fn now(&self) -> String {
+        format!("{:.0}", self.clock.now())
+    }
+
+    pub(crate) fn create(&self, object: &Value) {
+        let answer = self.try_create(object);
+        assert_eq!(answer.code, 201, "{object}: {}", answer.body["message"]);
+    }
+
+    pub(crate) fn try_create(&self, object: &Value) -> ApiResponse {
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        let call = ApiRequest::new(Verb::Create, &resource_of(object)).namespace(namespace);
+        self.server.call(&call.body(object.clone()).agent("user"))
+    }
+
+    pub(crate) fn merge(
+        &self,
+        plural: &str,
+        namespace: &str,
+        name: &str,
+        sub: &str,
+        patch: &Value,
+    ) -> ApiResponse {
+        let resource = match plural {
+            "jobs" => Resource::new("batch", "v1", "jobs"),
+            "pods" => Resource::new("", "v1", "pods"),
+            _ => kueue(plural),
+        };
+        let mut call = ApiRequest::new(Verb::Patch(Patch::Merge), &resource);
+        call = call.namespace(namespace).name(name).body(patch.clone());
+        if !sub.is_empty() {
+            call = call.subresource(sub);
+        }
+        self.server.call(&call.agent("user"))
+    }
+
+    /// A bare Workload.
+    pub(crate) fn workload(&self, name: &str, cpus: &str, priority: i64) {
+        self.create(&json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": name, "namespace": "t"}, "spec": {
+            "queueName": "lq", "priority": priority, "podSets": [pod_set("main", 1, cpus)],
+        }}));
+    }
+
+    /// A Job of one Pod.
+    pub(crate) fn job(&self, name: &str, cpus: &str, class: Option<&str>) {
+        let mut labels = json!({"kueue.x-k8s.io/queue-name": "lq"});
+        if let Some(class) = class {
+            labels["kueue.x-k8s.io/priority-class"] = json!(class);
+        }
+        let template = pod_set("main", 1, cpus)["template"].clone();
+        self.create(&json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "t", "labels": labels}, "spec": {"suspend": true, "template": template}}));
+    }
+
+    /// A check's verdict on a Workload, as a controller applies it.
+    pub(crate) fn verdict(
+        &self,
+        workload: &str,
+        check: &str,
+        state: &str,
+        after: i64,
+    ) -> ApiResponse {
+        let name = self.name_of(workload);
+        let mut entry = json!({"name": check, "state": state, "message": state.to_lowercase(), "lastTransitionTime": self.now(), "podSetUpdates": []});
+        if state == "Retry" {
+            entry["requeueAfterSeconds"] = json!(after);
+        }
+        let body = json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": name, "namespace": "t"}, "status": {"admissionChecks": [entry]}});
+        let call = ApiRequest::new(Verb::Patch(Patch::Apply), &kueue("workloads"));
+        let call = call.namespace("t").name(&name).subresource("status");
+        let call = call
+            .query("fieldManager", &format!("check-{check}"))
+            .query("force", "true");
+        self.server.call(&call.body(body).agent("check"))
+    }
+
+    /// Ends a Job, or a bare Workload as its owner would.
+    pub(crate) fn finish(&self, name: &str) {
+        if jobs::finish(&self.server, "t", name).code == 200 {
+            return;
+        }
+        let condition = json!({"type": "Finished", "status": "True", "reason": "Succeeded", "message": "", "lastTransitionTime": self.now()});
+        let body = json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": name, "namespace": "t"}, "status": {"conditions": [condition]}});
+        let call = ApiRequest::new(Verb::Patch(Patch::Apply), &kueue("workloads"));
+        let call = call.namespace("t").name(name).subresource("status");
+        self.server.call(
+            &call
+                .query("fieldManager", "owner")
+                .query("force", "true")
+                .body(body),
+        );
+    }
+
+    pub(crate) fn delete(&self, plural: &str, name: &str) -> ApiResponse {
+        let resource = match plural {
+            "jobs" => Resource::new("batch", "v1", "jobs"),
+            "pods" => Resource::new("", "v1", "pods"),
+            _ => kueue(plural),
+        };
+        let namespaced = !matches!(plural, "clusterqueues" | "admissionchecks");
+        let call = ApiRequest::new(Verb::Delete, &resource).name(name);
+        let call = call.namespace(if namespaced { "t" } else { "" });
+        self.server
+            .call(&call.query("propagationPolicy", "Background").agent("user"))
+    }
+
+    pub(crate) async fn pass(&self, seconds: f64) {
+        tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
+    }
+
+    /// The generated name behind a job's name, or the name itself.
+    pub(crate) fn name_of(&self, short: &str) -> String {
+        let workloads = self.server.objects(&kueue("workloads"), "t");
+        let owned = workloads
+            .iter()
+            .find(|w| w["metadata"]["ownerReferences"][0]["name"] == short);
+        owned.map_or_else(
+            || short.to_owned(),
+            |w| w["metadata"]["name"].as_str().unwrap().to_owned(),
+        )
+    }
+
+    pub(crate) fn get(&self, short: &str) -> Value {
+        let name = self.name_of(short);
+        let found = self.server.get(&kueue("workloads"), "t", &name);
+        found.unwrap_or(Value::Null)
+    }
+
+    pub(crate) fn condition(&self, short: &str, kind: &str) -> Value {
+        let workload = self.get(short);
+        let conditions = workload["status"]["conditions"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        let mut of_kind = conditions.filter(|c| c["type"] == kind);
+        of_kind.next().cloned().unwrap_or(Value::Null)
+    }
+
+    /// All Workloads in a line: `a:RA(c=Ready)`. R has quota, A is admitted, E is being evicted, W is not to be tried, F is finished, I is inactive, D is being
+    /// deleted; retryCount stands behind the state.
+    pub(crate) fn line(&self) -> String {
+        let workloads = self.server.objects(&kueue("workloads"), "t");
+        let mut all: BTreeMap<String, String> = BTreeMap::new();
+        for workload in workloads {
+            let metadata = &workload["metadata"];
+            let owner = metadata["ownerReferences"][0]["name"].as_str();
+            let name = owner.or(metadata["name"].as_str()).unwrap();
+            all.insert(name.to_owned(), line_of(&workload));
+        }
+        let all: Vec<String> = all
+            .into_iter()
+            .map(|(name, line)| format!("{name}:{line}"))
+            .collect();
+        all.join(" ")
+    }
+
+    /// The notes of the events with one reason, in order.
+    pub(crate) fn notes(&self, reason: &str) -> Vec<String> {
+        let events = Resource::new("events.k8s.io", "v1", "events");
+        let changes = self.server.history().into_iter();
+        let events = changes.filter(|c| c.resource == events && c.previous.is_none());
+        let of_reason = events.filter(|c| c.object["reason"] == reason);
+        of_reason
+            .map(|c| c.object["note"].as_str().unwrap().to_owned())
+            .collect()
+    }
+}
+
+fn line_of(workload: &Value) -> String {
+    let status = &workload["status"];
+    let conditions = || status["conditions"].as_array().into_iter().flatten();
+    let is =
+        |kind: &str, value: &str| conditions().any(|c| c["type"] == kind && c["status"] == value);
+    let letters = [
+        ("R", is("QuotaReserved", "True")),
+        ("A", is("Admitted", "True")),
+        ("E", is("Evicted", "True")),
+        ("W", is("Requeued", "False")),
+        ("F", is("Finished", "True")),
+        ("I", workload["spec"]["active"] == false),
+        ("D", !workload["metadata"]["deletionTimestamp"].is_null()),
+    ];
+    let mut line: String = letters
+        .iter()
+        .filter(|(_, on)| *on)
+        .map(|(letter, _)| *letter)
+        .collect();
+    let checks = status["admissionChecks"].as_array().into_iter().flatten();
+    let checks: Vec<String> = checks
+        .map(|check| {
+            let retries = check["retryCount"]
+                .as_i64()
+                .map(|n| n.to_string())
+                .unwrap_or_default();
+            format!(
+                "{}={}{retries}",
+                check["name"].as_str().unwrap(),
+                check["state"].as_str().unwrap()
+            )
+        })
+        .collect();
+    if !checks.is_empty() {
+        line = format!("{line}({})", checks.join(","));
+    }
+    line
+}
+
+pub(crate) fn pod_set(name: &str, count: i64, cpus: &str) -> Value {
+    json!({"name": name, "count": count, "template": {"spec": {"restartPolicy": "Never", "containers": [
+        {"name": "c", "image": "pause", "resources": {"requests": {"cpu": cpus}}}
+    ]}}})
+}
+
+fn resource_of(object: &Value) -> Resource {
+    let (version, kind) = (
+        object["apiVersion"].as_str().unwrap(),
+        object["kind"].as_str().unwrap(),
+    );
+    let (group, version) = version.split_once('/').unwrap_or(("", version));
+    let plural = match kind {
+        "WorkloadPriorityClass" => "workloadpriorityclasses".to_owned(),
+        _ => format!("{}s", kind.to_lowercase()),
+    };
+    Resource::new(group, version, plural)
+}

@@ -1,0 +1,263 @@
+//! What Kueue's webhooks refuse, as a table.
+
+use kueue_check_kueue_model::kueue::KueueVersion;
+use serde_json::{Value, json};
+
+use super::cluster::{Cluster, KUEUE, in_virtual_time, pod_set};
+
+/// A Workload with quota, whose check `c` is Ready with a label.
+async fn cluster() -> Cluster {
+    let cluster = Cluster::new(KueueVersion::V0_19);
+    cluster.queue("4", &["c", "d"], &json!({}));
+    cluster.workload("a", "1", 0);
+    cluster.pass(1.0).await;
+    let entry = json!({"name": "c", "state": "Ready", "message": "", "lastTransitionTime": cluster.now(), "podSetUpdates": [{"name": "main", "labels": {"l": "1"}}]});
+    let answer = entries(&cluster, &[entry]);
+    assert_eq!(answer.0, 200, "{}", answer.1);
+    cluster.pass(1.0).await;
+    cluster
+}
+
+/// The answer to a merge patch that sets entries, the others as they are.
+fn entries(cluster: &Cluster, wanted: &[Value]) -> (u16, String) {
+    let mut all = cluster.get("a")["status"]["admissionChecks"]
+        .as_array()
+        .unwrap()
+        .clone();
+    for entry in wanted {
+        all.retain(|known| known["name"] != entry["name"]);
+        all.push(entry.clone());
+    }
+    all.sort_by_key(|entry| entry["name"].as_str().unwrap().to_owned());
+    patch(
+        cluster,
+        "status",
+        &json!({"status": {"admissionChecks": all}}),
+    )
+}
+
+fn patch(cluster: &Cluster, sub: &str, patch: &Value) -> (u16, String) {
+    let answer = cluster.merge("workloads", "t", "a", sub, patch);
+    (
+        answer.code,
+        answer.body["message"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned(),
+    )
+}
+
+fn update(fields: &Value) -> Value {
+    let mut update = json!({"name": "main"});
+    for (field, value) in fields.as_object().unwrap() {
+        update[field] = value.clone();
+    }
+    json!({"name": "d", "state": "Pending", "message": "", "lastTransitionTime": "2026-11-21T09:00:00Z", "podSetUpdates": [update]})
+}
+
+#[test]
+fn pod_set_updates() {
+    let ready = |label: &str| json!({"name": "c", "state": "Ready", "message": "new", "lastTransitionTime": "2026-11-21T09:00:00Z", "podSetUpdates": [{"name": "main", "labels": {"l": label}}]});
+    let rows = [
+        (update(&json!({"labels": {"good": "yes"}})), ""),
+        (
+            update(&json!({"name": "other"})),
+            "status.admissionChecks[1].podSetUpdates[0].name: Unsupported value: \"other\": supported values: \"main\"",
+        ),
+        (
+            update(&json!({"labels": {"not good": "x"}})),
+            "podSetUpdates[0].labels: Invalid value: \"not good\": name part must consist of",
+        ),
+        (
+            update(&json!({"labels": {"a": "not good"}})),
+            "podSetUpdates[0].labels: Invalid value: \"not good\": a valid label must be",
+        ),
+        (
+            update(&json!({"annotations": {"not good": "x"}})),
+            "podSetUpdates[0].annotations: Invalid value: \"not good\"",
+        ),
+        (
+            update(&json!({"annotations": {"good": "any text at all"}})),
+            "",
+        ),
+        (
+            update(&json!({"nodeSelector": {"-a": "x"}})),
+            "podSetUpdates[0].nodeSelector: Invalid value: \"-a\"",
+        ),
+        (
+            update(&json!({"tolerations": [{"key": "a b", "operator": "Exists"}]})),
+            "podSetUpdates[0].tolerations[0].key: Invalid value: \"a b\"",
+        ),
+        (ready("1"), ""),
+        (
+            ready("2"),
+            "admission webhook \"vworkload.kb.io\" denied the request: status.admissionChecks[0].podSetUpdates: Invalid value: [{\"name\":\"main\",\"labels\":{\"l\":\"2\"}}]: field is immutable",
+        ),
+    ];
+    in_virtual_time(async {
+        let cluster = cluster().await;
+        for (entry, says) in rows {
+            let (code, message) = entries(&cluster, std::slice::from_ref(&entry));
+            let wanted = if says.is_empty() { 200 } else { 403 };
+            assert_eq!(code, wanted, "{entry}: {message}");
+            assert!(message.contains(says), "{entry}: {message}");
+        }
+    });
+}
+
+#[test]
+fn updates_of_a_ready_check_change_by_way_of_another_state() {
+    in_virtual_time(async {
+        let cluster = cluster().await;
+        for (state, label) in [("Pending", "1"), ("Ready", "2")] {
+            let entry = json!({"name": "c", "state": state, "message": "", "lastTransitionTime": cluster.now(), "podSetUpdates": [{"name": "main", "labels": {"l": label}}]});
+            assert_eq!(entries(&cluster, &[entry]).0, 200);
+        }
+    });
+}
+
+/// A change of a Workload with quota, of its status or not, and what is said.
+#[test]
+fn workloads() {
+    let set = pod_set("main", 1, "1");
+    let assignment = |fields: Value| {
+        let mut assignment = json!({"name": "main", "count": 1, "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": "1"}});
+        for (field, value) in fields.as_object().unwrap() {
+            assignment[field] = value.clone();
+        }
+        json!({"status": {"admission": {"clusterQueue": "cq", "podSetAssignments": [assignment]}}})
+    };
+    let rows = [
+        (
+            "status",
+            json!({"status": {"admission": null}}),
+            "status.admission: Required value: must be set when the quota is reserved",
+        ),
+        (
+            "status",
+            assignment(json!({"flavors": {"cpu": "other"}})),
+            "field is immutable",
+        ),
+        (
+            "status",
+            assignment(json!({"name": "other"})),
+            "status.admission.podSetAssignments[0].name: Not found: \"other\"",
+        ),
+        (
+            "status",
+            assignment(json!({"count": 2, "resourceUsage": {"cpu": "1001m"}})),
+            "resourceUsage[cpu]: Invalid value: \"1001m\": is not a multiple of 2",
+        ),
+        (
+            "",
+            json!({"spec": {"podSets": [pod_set("main", 2, "1")]}}),
+            "spec.podSets: Invalid value",
+        ),
+        (
+            "status",
+            json!({"status": {"reclaimablePods": [{"name": "other", "count": 1}]}}),
+            "status.reclaimablePods[other].name: Unsupported value: \"other\"",
+        ),
+        (
+            "status",
+            json!({"status": {"reclaimablePods": [{"name": "main", "count": 2}]}}),
+            "status.reclaimablePods[main].count: Invalid value: 2: should be less or equal to 1",
+        ),
+        (
+            "status",
+            json!({"status": {"nominatedClusterNames": ["x"], "clusterName": "y"}}),
+            "status",
+        ),
+        (
+            "",
+            json!({"metadata": {"annotations": {"kueue.x-k8s.io/admission-gated-by": "example.com/late"}}}),
+            "cannot add admission gate after creation",
+        ),
+    ];
+    in_virtual_time(async {
+        let cluster = cluster().await;
+        for (sub, change, says) in rows {
+            let (code, message) = patch(&cluster, sub, &change);
+            assert!(matches!(code, 403 | 422), "{change}: {code} {message}");
+            assert!(message.contains(says), "{change}: {message}");
+        }
+        let new = |name: &str, more: Value| {
+            let mut spec = json!({"queueName": "lq", "podSets": [set]});
+            for (field, value) in more.as_object().unwrap() {
+                spec[field] = value.clone();
+            }
+            json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": name, "namespace": "t"}, "spec": spec})
+        };
+        let mut counted = pod_set("main", 1, "1");
+        counted["template"]["spec"]["containers"][0]["resources"]["requests"]["pods"] = json!("1");
+        let mut variable = [pod_set("one", 2, "1"), pod_set("two", 2, "1")];
+        for set in &mut variable {
+            set["minCount"] = json!(1);
+        }
+        for (object, says) in [
+            (
+                new("x", json!({"podSets": [counted]})),
+                "requests[pods]: Invalid value: \"pods\": the key is reserved for internal kueue use",
+            ),
+            (
+                new("y", json!({"podSets": variable})),
+                "at most one podSet can use minCount",
+            ),
+        ] {
+            let answer = cluster.try_create(&object);
+            let message = answer.body["message"].as_str().unwrap_or_default();
+            assert_eq!(answer.code, 403, "{object}: {message}");
+            assert!(message.contains(says), "{object}: {message}");
+        }
+    });
+}
+
+#[test]
+fn gates_are_only_taken_away() {
+    in_virtual_time(async {
+        let cluster = cluster().await;
+        let annotated = |gates: Option<&str>| json!({"metadata": {"annotations": {"kueue.x-k8s.io/admission-gated-by": gates}}});
+        let mut object = json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": "gated", "namespace": "t"}, "spec": {"queueName": "lq", "podSets": [pod_set("main", 1, "1")]}});
+        object["metadata"]["annotations"] =
+            annotated(Some("a.b/c,a.b/c"))["metadata"]["annotations"].clone();
+        assert_eq!(cluster.try_create(&object).code, 403);
+        object["metadata"]["annotations"] =
+            annotated(Some("a.b/c,a.b/d"))["metadata"]["annotations"].clone();
+        cluster.create(&object);
+        for (gates, code) in [
+            (Some("a.b/c,a.b/x"), 403),
+            (Some("a.b/c"), 200),
+            (Some("a.b/c,a.b/d"), 403),
+            (None, 200),
+        ] {
+            let answer = cluster.merge("workloads", "t", "gated", "", &annotated(gates));
+            assert_eq!(answer.code, code, "{gates:?}: {}", answer.body);
+        }
+    });
+}
+
+#[test]
+fn a_check_is_for_flavors_of_its_queue() {
+    in_virtual_time(async {
+        let cluster = cluster().await;
+        let rules = json!({"spec": {"admissionChecksStrategy": {"admissionChecks": [{"name": "c", "onFlavors": ["elsewhere"]}]}}});
+        let answer = cluster.merge("clusterqueues", "", "cq", "", &rules);
+        assert_eq!(answer.code, 403, "{}", answer.body);
+    });
+}
+
+#[test]
+fn a_job_starts_suspended_and_stays_in_its_queue_while_it_runs() {
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19);
+        cluster.queue("4", &[], &json!({}));
+        let template = pod_set("main", 1, "1")["template"].clone();
+        cluster.create(&json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "eager", "namespace": "t", "labels": {"kueue.x-k8s.io/queue-name": "lq"}}, "spec": {"template": template}}));
+        assert_eq!(cluster.line(), "");
+        cluster.pass(1.0).await;
+        assert_eq!(cluster.line(), "eager:RA");
+        let label = json!({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "other"}}});
+        let answer = cluster.merge("jobs", "t", "eager", "", &label);
+        assert_eq!(answer.code, 403, "{}", answer.body);
+    });
+}
