@@ -101,6 +101,7 @@ fn bounds(kinds: &'static [Move]) -> Bounds {
         faults: 1,
         ticks: 2,
         kinds,
+        concurrency: 10,
         reserved: false,
         updates: false,
         parameters: false,
@@ -214,7 +215,8 @@ async fn two_of_everything() {
             checks: 2,
             replicas: 2,
             reserved: true,
-            moves: if large() { 1 } else { 0 },
+            concurrency: 1,
+            moves: usize::from(large()),
             ticks: 1,
             ..bounds(&[Reserve, Evict, ReleaseQuota, LoseQuota, Delete])
         },

@@ -33,6 +33,8 @@ pub(super) struct Bounds {
     pub(super) ticks: usize,
     /// Which changes there are.
     pub(super) kinds: &'static [Move],
+    /// How many Workloads a check evaluates at once.
+    pub(super) concurrency: usize,
     /// Whether the Workloads get quota before anything else happens, which is no move.
     pub(super) reserved: bool,
     /// Whether the checks set contradicting updates.

@@ -121,7 +121,7 @@ impl AdmissionCheckController for Configured {
 impl World {
     pub(super) fn process(&self) -> Replica {
         let limits = Limits {
-            concurrency: 10,
+            concurrency: self.bounds.concurrency,
             backoff: Backoff::new(Duration::from_secs(1), Duration::from_mins(5), 0),
         };
         let served = ServedApi {
