@@ -3,6 +3,7 @@
 mod apply;
 mod call;
 pub mod definitions;
+mod history;
 mod hooks;
 mod http;
 mod kinds;
@@ -14,6 +15,7 @@ mod server;
 mod state;
 mod status;
 mod store;
+mod strategic_merge;
 mod verbs;
 mod watch;
 

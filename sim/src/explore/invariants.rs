@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 
 use self::lease::Leases;
 use crate::apiserver::{Change, ChangeVerb};
+use crate::faults::PausedReplica;
 use crate::simulation::{AuthorCall, LEASE, RecordedVerdict};
 
 /// What a run left behind.
@@ -65,34 +66,6 @@ pub struct RunRecord<'a> {
     /// How many faults there were: each may make what is allowed to take a minute take a minute
     /// longer.
     pub faults: usize,
-}
-
-/// A time in which a replica stood still.
-///
-/// ```
-/// # use kueue_check::{Verdict, admission_check};
-/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
-///
-/// use kueue_check_sim::explore::{RunRecord, PausedReplica, violations};
-/// use kueue_check_sim::{Job, Simulation};
-///
-/// Simulation::new(|| open).run(async |cluster| {
-///     cluster.submit(Job::new("train"));
-///     cluster.expect_admitted("train").await;
-///     let still = PausedReplica { agent: "check-0".to_owned(), from: cluster.now(), until: cluster.now() };
-///     let (history, answers) = (cluster.server().history(), cluster.verdicts().all());
-///     let evidence = RunRecord { checks: &["check"], history: &history, answers: &answers, pauses: &[still], replicas: 1, ..RunRecord::default() };
-///     assert!(violations(&evidence).is_empty());
-/// });
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PausedReplica {
-    /// Which replica.
-    pub agent: String,
-    /// From when.
-    pub from: Timestamp,
-    /// Until when.
-    pub until: Timestamp,
 }
 
 impl RunRecord<'_> {

@@ -3,11 +3,10 @@
 //! The runs are compared with the one without faults: they must end in the same states, and break no invariant on the way ([`violations`]). A failing run names
 //! its fault as a [`FaultPlan`], which `KUEUE_CHECK_PLAN=…` in the environment runs alone.
 
-mod fault;
-mod injector;
+mod finish;
 mod invariants;
+mod methods;
 mod pairs;
-mod plan;
 mod random;
 mod run;
 
@@ -17,15 +16,10 @@ use std::time::{Duration, Instant};
 
 use crate::simulation::{Cluster, Simulation};
 
-pub use fault::Fault;
-pub(crate) use fault::PAUSE;
-pub(crate) use injector::Injector;
-pub use invariants::{PausedReplica, RunRecord, violations};
+pub use crate::faults::{Fault, FaultPlan, InjectionPoint, PausedReplica, PlanError};
+pub use invariants::{RunRecord, violations};
 pub use pairs::Progress;
 use pairs::chosen;
-pub(crate) use pairs::explore_pairs;
-pub use plan::{FaultPlan, InjectionPoint, PlanError};
-pub(crate) use random::explore_random;
 pub use run::{JobOutcome, Outcome, Run};
 
 /// The variable that names the one plan to run.
@@ -47,9 +41,6 @@ pub(crate) fn sample_limit() -> Option<usize> {
     );
     number.ok()
 }
-
-/// So many points of one kind of request or event are tried; the later ones repeat the earlier.
-pub(crate) const MAX_POINTS_PER_KIND: usize = 12;
 
 /// What came of an exploration.
 ///

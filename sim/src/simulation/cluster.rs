@@ -15,11 +15,11 @@ use tokio::time::sleep;
 
 use super::external::ExternalServices;
 use super::failure::{fail, json, time};
-use super::replica::{Replica, ReplicaFault, agent, depose, lease_holder};
+use super::replica::{Replica, agent, depose, lease_holder};
 use super::{CHECK, Job, QUEUE, Simulation, VerdictLog, objects};
 use crate::apiserver::{ApiResponse, ApiServer, Backup, Resource};
 use crate::definitions::{self, KueueApi};
-use crate::explore::{FaultPlan, Injector};
+use crate::faults::{FaultPlan, Injector, ReplicaFault};
 use crate::kueue::{Kueue, Webhook};
 use crate::timeline::Timeline;
 
@@ -45,17 +45,17 @@ use crate::timeline::Timeline;
 /// ```
 #[derive(Debug)]
 pub struct Cluster {
-    pub(super) server: ApiServer,
-    pub(super) clock: Clock,
-    pub(super) simulation: Simulation,
-    pub(super) plan: FaultPlan,
-    pub(super) answers: VerdictLog,
+    pub(crate) server: ApiServer,
+    pub(crate) clock: Clock,
+    pub(crate) simulation: Simulation,
+    pub(crate) plan: FaultPlan,
+    pub(crate) answers: VerdictLog,
     outside: ExternalServices,
-    pub(super) injector: Arc<Injector>,
+    pub(crate) injector: Arc<Injector>,
     /// Of each replica.
-    pub(super) fates: Vec<Arc<ReplicaFault>>,
+    pub(crate) fates: Vec<Arc<ReplicaFault>>,
     /// The version after everything that is there from the beginning.
-    pub(super) prepared: u64,
+    pub(crate) prepared: u64,
     deposed: AtomicBool,
     /// Who works here beside the checks.
     others: Mutex<Vec<JoinHandle<()>>>,
@@ -417,7 +417,7 @@ impl Cluster {
     }
 
     /// Whether the scenario has taken the Lease from its holder.
-    pub(super) fn deposed(&self) -> bool {
+    pub(crate) fn deposed(&self) -> bool {
         self.deposed.load(Ordering::Relaxed)
     }
 
@@ -517,7 +517,7 @@ fn ended(job: &str, how: &str, answer: &ApiResponse) {
 
 /// The Workloads that stand for their jobs: not the slices that others are to replace or have
 /// replaced, and not variants, for which their parent stands.
-pub(super) fn current(mut all: Vec<Arc<Value>>) -> Vec<Arc<Value>> {
+pub(crate) fn current(mut all: Vec<Arc<Value>>) -> Vec<Arc<Value>> {
     const REPLACES: &str = "/metadata/annotations/kueue.x-k8s.io~1workload-slice-replacement-for";
     let replaced = all.iter().filter_map(|w| w.pointer(REPLACES)?.as_str());
     let replaced: Vec<String> = replaced.map(str::to_owned).collect();

@@ -35,7 +35,7 @@ pub(super) fn fail(why: impl Into<String>) -> ! {
 }
 
 /// Does what comes before the scenario. Nobody listens for failures there, so they are panics.
-pub(super) fn or_panic<T>(prepare: impl FnOnce() -> T) -> T {
+pub(crate) fn or_panic<T>(prepare: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(prepare)).unwrap_or_else(|panic| {
         match panic.downcast::<Failure>() {
             Ok(failure) => panic!("{}", failure.0),
@@ -61,7 +61,7 @@ fn reason(panic: &(dyn Any + Send)) -> Failure {
 }
 
 /// One thread, and time that stands still while anybody has something to do.
-pub(super) fn runtime() -> tokio::runtime::Runtime {
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
     let built = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)

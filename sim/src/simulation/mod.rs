@@ -34,8 +34,7 @@
 mod cluster;
 mod expect;
 mod external;
-mod failure;
-mod finish;
+pub(crate) mod failure;
 mod job;
 mod objects;
 mod replica;
@@ -55,19 +54,16 @@ use tokio::task::JoinHandle;
 
 use crate::apiserver::{ApiRequest, ApiServer};
 use crate::definitions::KueueApi;
-use crate::explore::{
-    Exploration, Fault, FaultPlan, MAX_POINTS_PER_KIND, Progress, Run, explore, explore_pairs,
-    explore_random, sample_limit,
-};
+use crate::faults::{Fault, FaultPlan};
 use crate::kueue::{Actor, KueueVersion};
 
 pub use cluster::Cluster;
-pub(crate) use cluster::{is_true, workloads};
+pub(crate) use cluster::{current, is_true, workloads};
 pub use expect::EXPECT_TIMEOUT;
 pub use failure::Failure;
 pub use job::Job;
 pub(crate) use objects::{CHECK, QUEUE};
-pub(crate) use replica::{LEASE, ReplicaFault};
+pub(crate) use replica::LEASE;
 pub use verdict_log::{AuthorCall, CallKind, RecordedVerdict, VerdictLog};
 
 /// What a check may be made of.
@@ -115,6 +111,9 @@ impl fmt::Debug for CheckContext {
             .finish_non_exhaustive()
     }
 }
+
+/// So many points of one kind of request or event are tried; the later ones repeat the earlier.
+const MAX_POINTS_PER_KIND: usize = 12;
 
 type MakeCheck = Arc<dyn Fn(&CheckContext, &VerdictLog) -> DynCheck + Send + Sync>;
 type StartActor = Arc<dyn Fn(&ApiServer, &Clock) -> JoinHandle<()> + Send + Sync>;
@@ -362,73 +361,6 @@ impl Simulation {
         self
     }
 
-    /// Runs `scenario` once.
-    ///
-    /// # Panics
-    /// If an expectation fails or an invariant is broken, with the timeline; if an object that is there from the beginning is refused; if two checks have one
-    /// controller name.
-    pub fn run(&self, scenario: impl AsyncFn(&Cluster)) -> Run {
-        let mut run = self.run_with(&scenario, &FaultPlan::none());
-        run.loops();
-        run.or_panic();
-        run
-    }
-
-    /// Runs `scenario` without a fault, and then once with each single fault at each point.
-    ///
-    /// ```
-    /// # use kueue_check::{Verdict, admission_check};
-    /// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
-    /// # use kueue_check_sim::{Job, Simulation};
-    /// let explored = Simulation::new(|| open).run_with_each_fault(async |cluster| {
-    ///     cluster.submit(Job::new("train"));
-    ///     cluster.expect_admitted("train").await;
-    /// });
-    /// println!("{explored}"); // how many runs, with which faults
-    /// ```
-    ///
-    /// # Panics
-    /// If an expectation fails or an invariant is broken, with the fault and the timeline.
-    pub fn run_with_each_fault(&self, scenario: impl AsyncFn(&Cluster)) -> Exploration {
-        let mut simulation = self.clone();
-        simulation.sample = simulation.sample.or_else(sample_limit);
-        let explored = simulation.explore(scenario);
-        explored.or_panic();
-        explored
-    }
-
-    /// As [`run_with_each_fault`](Self::run_with_each_fault), but what failed is told, not thrown.
-    #[must_use = "runs may have failed"]
-    pub fn explore(&self, scenario: impl AsyncFn(&Cluster)) -> Exploration {
-        explore(self, &scenario, false)
-    }
-
-    /// As [`explore`](Self::explore), but it ends at the first run that fails.
-    #[must_use = "runs may have failed"]
-    pub fn explore_until_failure(&self, scenario: impl AsyncFn(&Cluster)) -> Exploration {
-        explore(self, &scenario, true)
-    }
-
-    /// Runs `scenario` without a fault, and then `runs` times with two to four faults at random points, chosen by the [seed](Self::seed). A plan that fails is
-    /// shrunk to the fewest faults that still fail.
-    #[must_use = "runs may have failed"]
-    pub fn explore_at_random(&self, runs: usize, scenario: impl AsyncFn(&Cluster)) -> Exploration {
-        explore_random(self, &scenario, runs)
-    }
-
-    /// Runs `scenario` without a fault, and then with each pair of single faults, at up to three
-    /// points of a kind. If there are more than `limit` pairs, it tries so many of them, chosen by
-    /// the [seed](Self::seed). `progress` hears of each run.
-    #[must_use = "runs may have failed"]
-    pub fn explore_pairs(
-        &self,
-        limit: usize,
-        progress: impl FnMut(Progress),
-        scenario: impl AsyncFn(&Cluster),
-    ) -> Exploration {
-        explore_pairs(self, &scenario, limit, progress)
-    }
-
     /// Runs `scenario` once in the caller's tokio runtime, whose time must be paused, and returns the
     /// cluster, which goes on. `started` receives the cluster before the scenario begins. An error is
     /// the expectation that failed.
@@ -465,22 +397,5 @@ impl Simulation {
         })
         .await;
         (cluster, failed.map_or(Ok(()), Err))
-    }
-
-    /// Runs `scenario` once with the faults of `plan`.
-    #[must_use = "the run may have failed"]
-    pub fn run_with(&self, scenario: &impl AsyncFn(&Cluster), plan: &FaultPlan) -> Run {
-        let runtime = failure::runtime();
-        let run = runtime.block_on(async {
-            let cluster = failure::or_panic(|| Cluster::start(self, plan));
-            let failed = failure::caught(async {
-                cluster.begin().await;
-                scenario(&cluster).await;
-            })
-            .await;
-            cluster.finish(failed).await
-        });
-        runtime.shutdown_background();
-        run
     }
 }

@@ -1,16 +1,15 @@
 //! One process of a check, which starts again after it dies.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::FutureExt;
 use jiff::SignedDuration;
-use kueue_check::runtime::{LeaseConfig, LeaseTimes, Runtime, RuntimeHandle};
+use kueue_check::runtime::{LeaseConfig, LeaseTimes, Runtime};
 use kueue_check::{Clock, DynCheck};
 use serde_json::json;
-use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -18,7 +17,7 @@ use super::external::ExternalServices;
 use super::verdict_log::Process;
 use super::{CheckContext, Simulation, VerdictLog};
 use crate::apiserver::{ApiRequest, ApiServer, Patch, Resource, Verb};
-use crate::explore::PAUSE;
+use crate::faults::{PAUSE, ReplicaFault};
 
 /// How long until a process that died is back, as a kubelet does it the first time.
 const RESTART: Duration = Duration::from_secs(1);
@@ -33,35 +32,6 @@ const DEPOSED_FOR: Duration = Duration::from_secs(120);
 /// The name of a replica, by which its requests are known.
 pub(crate) fn agent(number: usize) -> String {
     format!("check-{number}")
-}
-
-/// How a replica is told what becomes of it.
-#[derive(Debug, Default)]
-pub(crate) struct ReplicaFault {
-    /// Its process dies.
-    pub(crate) dies: Notify,
-    /// Another acts beside it.
-    pub(crate) rivalled: Notify,
-    /// Its process stands still.
-    pub(crate) paused: Notify,
-    /// The Lease is taken from its holder, who gets it back later.
-    pub(crate) deposed: Notify,
-    /// How many seconds the wall clock is off where the process starts next.
-    pub(crate) skew: AtomicI64,
-    /// The newest process.
-    handle: Mutex<Option<RuntimeHandle>>,
-}
-
-impl ReplicaFault {
-    /// The newest process, as an administrator sees it.
-    pub(crate) fn handle(&self) -> Option<RuntimeHandle> {
-        let handle = self.handle.lock();
-        handle.unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(super) fn set_handle(&self, handle: Option<RuntimeHandle>) {
-        *self.handle.lock().unwrap_or_else(PoisonError::into_inner) = handle;
-    }
 }
 
 /// What each process is made of.

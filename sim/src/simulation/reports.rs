@@ -16,7 +16,7 @@ const RELEASES: &str = "kueue_check_pending_cleanups";
 
 impl Cluster {
     /// Where diagnostics and gauges differ from the state of the cluster.
-    pub(super) async fn misreported(&self) -> Vec<String> {
+    pub(crate) async fn misreported(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         for (number, fate) in self.fates.iter().enumerate() {
             let Some(handle) = fate.handle() else {

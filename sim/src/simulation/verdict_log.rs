@@ -11,7 +11,7 @@ use kueue_check::{
     Inactive, Parameters, Preview, ReleaseOutcome, ReleaseReason, Reservation, Verdict,
 };
 
-use crate::explore::Injector;
+use crate::faults::Injector;
 
 /// A verdict, as the check gave it.
 ///
@@ -191,7 +191,7 @@ impl VerdictLog {
     }
 
     /// What the checks say about themselves, by controller name.
-    pub(super) fn traits(&self) -> BTreeMap<String, Traits> {
+    pub(crate) fn traits(&self) -> BTreeMap<String, Traits> {
         lock(&self.traits).clone()
     }
 

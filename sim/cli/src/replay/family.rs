@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::project::{list, owners};
+use super::object::{list, owners};
 
 /// The prefix of Kueue's own labels and annotations.
 const KUEUE: &str = "kueue.x-k8s.io/";

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::trace::Trace;
 use kueue_check_sim::apiserver::ApiServer;
 use kueue_check_sim::kueue;
 use serde_json::Value;
@@ -46,6 +47,21 @@ pub(super) fn short(server: &ApiServer) -> BTreeMap<String, String> {
         names.insert(name.to_owned(), short);
     }
     names
+}
+
+/// Recorded generated names, and those of the same Workloads here.
+pub(super) fn present(trace: &Trace, server: &ApiServer) -> BTreeMap<String, String> {
+    if trace.workload_names.is_empty() {
+        return BTreeMap::new();
+    }
+    let here = short(server);
+    let names = trace.workload_names.iter();
+    names
+        .filter_map(|(then, short)| {
+            let now = here.iter().rfind(|(_, s)| *s == short)?.0;
+            Some((then.clone(), now.clone()))
+        })
+        .collect()
 }
 
 /// Text in which generated names are the short ones, and UIDs and waiting times are not told.

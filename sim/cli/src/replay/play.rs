@@ -8,7 +8,7 @@ use kueue_check::Clock;
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::trace::Trace;
+use super::trace::at;
 use super::{Difference, Replay, ReplayError, looks, names, playback, request, stand_in};
 use kueue_check_sim::apiserver::{ApiRequest, ApiResponse, ApiServer, Change, Resource, Verb};
 use kueue_check_sim::jobs::Jobs;
@@ -68,7 +68,7 @@ pub(super) async fn play(replay: Replay) -> Result<ReplayResult, ReplayError> {
             if at > 0 {
                 sleep(BETWEEN).await;
             }
-            let call = request::call(recorded, &server, &present_names(&trace, &server))?;
+            let call = request::call(recorded, &server, &names::present(&trace, &server))?;
             answers.push(server.call(&call));
         }
         steps.push((before, answers));
@@ -82,28 +82,8 @@ pub(super) async fn play(replay: Replay) -> Result<ReplayResult, ReplayError> {
     })
 }
 
-/// The moment so many seconds after the start.
-pub(super) fn at(zero: Instant, seconds: f64) -> Instant {
-    zero + Duration::try_from_secs_f64(seconds).unwrap_or_default()
-}
-
 fn namespace(server: &ApiServer) {
     let resource = Resource::new("", "v1", "namespaces");
     let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "t"}});
     server.call(&ApiRequest::new(Verb::Create, &resource).body(body));
-}
-
-/// Recorded generated names, and those of the same Workloads here.
-pub(super) fn present_names(trace: &Trace, server: &ApiServer) -> BTreeMap<String, String> {
-    if trace.workload_names.is_empty() {
-        return BTreeMap::new();
-    }
-    let here = names::short(server);
-    let names = trace.workload_names.iter();
-    names
-        .filter_map(|(then, short)| {
-            let now = here.iter().rfind(|(_, s)| *s == short)?.0;
-            Some((then.clone(), now.clone()))
-        })
-        .collect()
 }

@@ -1,49 +1,15 @@
 //! What Kueue's built-in provisioning check did in a recording, done again.
 
-mod write;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::time::{Duration, Instant, sleep, sleep_until};
 
-use super::play::{at, present_names};
-use super::trace::{Observed, Trace};
+use super::names;
+use super::player::{CONTROLLER, Player, REPORTER, Recorded, Write};
+use super::trace::{Observed, Trace, at};
 use kueue_check_sim::apiserver::ApiServer;
-
-/// The controller name of the built-in check.
-const CONTROLLER: &str = "kueue.x-k8s.io/provisioning-request";
-/// The reporter of its events.
-const REPORTER: &str = "kueue-provisioning-request-controller";
-
-/// Something that the check wrote.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Recorded {
-    /// When its effect was seen, in seconds from the start.
-    t: f64,
-    /// The object's name, as recorded.
-    name: String,
-    /// What.
-    write: Write,
-}
-
-/// A write of the check; values are the trace's projections.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Write {
-    /// The condition Active of an AdmissionCheck.
-    Active(Value),
-    /// One entry of a Workload, after what it was.
-    Entry { before: Value, after: Value },
-    /// A ProvisioningRequest or PodTemplate is made.
-    Create { kind: String, state: Value },
-    /// A PodTemplate gets another owner.
-    Own { state: Value },
-    /// One of both is deleted.
-    Delete { kind: String },
-    /// An event.
-    Event(Value),
-}
 
 /// What the check wrote, in order: everything that was observed of its own kinds, of its AdmissionChecks, and of its entries that neither a recorded request nor
 /// Kueue's eviction explains.
@@ -159,8 +125,8 @@ async fn play_one(recorded: Vec<Recorded>, server: ApiServer, trace: Arc<Trace>,
     for one in recorded {
         sleep_until(at(zero, one.t)).await;
         for _ in 0..ROUNDS {
-            let names = present_names(&trace, &server);
-            let player = write::Player {
+            let names = names::present(&trace, &server);
+            let player = Player {
                 server: &server,
                 names: &names,
                 recorded: &trace.workload_names,
@@ -170,8 +136,8 @@ async fn play_one(recorded: Vec<Recorded>, server: ApiServer, trace: Arc<Trace>,
             }
             sleep(PAUSE).await;
         }
-        let names = present_names(&trace, &server);
-        let player = write::Player {
+        let names = names::present(&trace, &server);
+        let player = Player {
             server: &server,
             names: &names,
             recorded: &trace.workload_names,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::family;
+use super::object::{list, owners};
 use kueue_check_sim::apiserver::{Change, ChangeVerb};
 
 /// A kind that is compared.
@@ -85,10 +86,6 @@ fn event(object: &Value) -> Value {
     state
 }
 
-pub(super) fn list(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
-}
-
 fn only(value: &Value, fields: &[&str]) -> Value {
     let present = fields.iter().filter(|f| !value[**f].is_null());
     let map: Map<String, Value> = present
@@ -101,14 +98,6 @@ fn conditions(object: &Value) -> Value {
     let fields = ["type", "status", "reason", "message"];
     list(&object["status"]["conditions"])
         .map(|c| only(c, &fields))
-        .collect()
-}
-
-pub(super) fn owners(object: &Value) -> Value {
-    let text = |owner: &Value, field: &str| owner[field].as_str().unwrap_or_default().to_owned();
-    let owners = list(&object["metadata"]["ownerReferences"]);
-    owners
-        .map(|o| format!("{}/{}", text(o, "kind"), text(o, "name")))
         .collect()
 }
 

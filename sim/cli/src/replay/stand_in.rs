@@ -11,8 +11,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep, sleep_until};
 
-use super::play::at;
-use super::trace::{Observed, Trace};
+use super::trace::{Observed, Trace, at};
 use kueue_check_sim::apiserver::{ApiRequest, ApiServer, Patch, Resource, Verb};
 
 /// The namespace of all recordings.

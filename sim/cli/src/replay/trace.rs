@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use kueue_check_sim::kueue::QueueUsage;
 
@@ -194,4 +196,9 @@ fn dates(value: &Value, found: &mut impl FnMut(Timestamp)) {
         Value::Array(list) => list.iter().for_each(|value| dates(value, found)),
         _ => {}
     }
+}
+
+/// The moment so many seconds after the start.
+pub(super) fn at(zero: Instant, seconds: f64) -> Instant {
+    zero + Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }

@@ -2,10 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::sha1;
 use super::slices::{ELASTIC, REPLACES, SLICE_NAME, is_elastic};
 use crate::kueue::objects::Workload;
-
-mod sha1;
 
 /// What a job is, for its Workload.
 #[derive(Clone, Copy, Debug)]

@@ -4,13 +4,10 @@ use serde_json::Value;
 
 use super::construct::{Count, JOB, Owner, POD};
 use super::decide::JobView;
+use super::labels::{QUEUE, label, priority_class};
 use super::{job, pod};
 use crate::kueue::objects::{PodSet, Workload};
 use kueue_check_apiserver::Resource;
-
-/// The annotation and label keys of Kueue.
-pub(super) const QUEUE: &str = "kueue.x-k8s.io/queue-name";
-const PRIORITY_CLASS: &str = "kueue.x-k8s.io/priority-class";
 
 /// A kind of job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,7 +29,7 @@ impl Integration {
     pub(super) fn resource(self) -> Resource {
         match self {
             Self::Job => crate::kueue::api::jobs(),
-            Self::Pod => Resource::new("", "v1", "pods"),
+            Self::Pod => pod::pods(),
         }
     }
 
@@ -115,12 +112,4 @@ fn running_count(workload: &Workload, set: &PodSet) -> Option<i64> {
     let assigned = assigned.find(|assigned| assigned.name == set.name)?;
     let partly = workload.may_be_partially_admitted() && set.min_count.is_some();
     Some(assigned.count.filter(|_| partly).unwrap_or(set.count))
-}
-
-pub(super) fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
-    object["metadata"]["labels"][key].as_str()
-}
-
-pub(super) fn priority_class(object: &Value) -> Option<&str> {
-    label(object, PRIORITY_CLASS)
 }

@@ -6,8 +6,7 @@ use super::construct::{Count, restored};
 use super::decide::JobView;
 use super::pod_set_info::{Conflict, PodSetInfo, with_info};
 use super::slices::is_elastic;
-use super::step::Step;
-use crate::kueue::api::jobs;
+use crate::kueue::api::{Api, jobs};
 use crate::kueue::objects::Workload;
 
 /// The annotation of a Job that is being stopped.
@@ -88,17 +87,23 @@ pub(super) fn view(job: &Value, workload: Option<&Workload>) -> JobView {
     }
 }
 
+/// Namespace and name.
+fn place(job: &Value) -> (&str, &str) {
+    let text = |field: &str| job["metadata"][field].as_str().unwrap_or_default();
+    (text("namespace"), text("name"))
+}
+
 /// The template comes back in a second write.
-pub(super) fn suspend(step: &Step<'_>, job: &Value) {
+pub(super) fn suspend(api: &Api, job: &Value) {
     let patch = json!({"metadata": {"annotations": {STOPPING: "true"}}, "spec": {"suspend": true}});
-    step.merge(&jobs(), job, "", &patch);
+    api.merge(&jobs(), place(job), "", &patch);
 }
 
 /// A Job's scheduling directives may only change while it has no start time. True once all is as before.
-pub(super) fn restore(step: &Step<'_>, job: &Value, workload: &Workload) -> Option<Value> {
+pub(super) fn restore(api: &Api, job: &Value, workload: &Workload) -> Option<Value> {
     if !job["status"]["startTime"].is_null() {
         let patch = json!({"status": {"startTime": null}});
-        step.merge(&jobs(), job, "status", &patch);
+        api.merge(&jobs(), place(job), "status", &patch);
         return None;
     }
     let set = workload.spec.pod_sets.first();
@@ -109,7 +114,7 @@ pub(super) fn restore(step: &Step<'_>, job: &Value, workload: &Workload) -> Opti
     if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
         annotations.remove(STOPPING);
     }
-    let answer = step.api.update(&jobs(), &object, "");
+    let answer = api.update(&jobs(), &object, "");
     (answer.code == 200 && is_stopping(job)).then_some(answer.body)
 }
 

@@ -1,16 +1,21 @@
 //! Plain Pods, which wait behind a scheduling gate.
 
+use kueue_check_apiserver::Resource;
 use serde_json::{Value, json};
 
 use super::decide::JobView;
-use super::integration::{Integration, QUEUE, label};
+use super::labels::{QUEUE, label};
 use super::pod_set_info::{Conflict, PodSetInfo, with_info};
-use super::step::Step;
+use crate::kueue::api::Api;
 
 /// The gate behind which a Pod waits for admission.
 pub const GATE: &str = "kueue.x-k8s.io/admission";
 /// The label and the finalizer of Pods that Kueue manages.
 const MANAGED: &str = "kueue.x-k8s.io/managed";
+
+pub(super) fn pods() -> Resource {
+    Resource::new("", "v1", "pods")
+}
 
 /// A new Pod of a queue, gated; `None` if Kueue leaves it alone. Pods of other objects belong to those.
 pub(crate) fn gated(pod: &Value) -> Option<Value> {
@@ -65,8 +70,8 @@ pub(super) fn view(pod: &Value) -> JobView {
 }
 
 /// A Pod can't be suspended: it is told why and deleted.
-pub(super) fn stop(step: &Step<'_>, pod: &Value, reason: &str, message: &str) {
-    let now = format!("{:.0}", step.api.now());
+pub(super) fn stop(api: &Api, pod: &Value, reason: &str, message: &str) {
+    let now = format!("{:.0}", api.now());
     let metadata = &pod["metadata"];
     let condition = json!({"type": "TerminationTarget", "status": "True", "reason": reason, "message": message, "lastTransitionTime": now});
     let body = json!({
@@ -74,18 +79,18 @@ pub(super) fn stop(step: &Step<'_>, pod: &Value, reason: &str, message: &str) {
         "metadata": {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]},
         "status": {"conditions": [condition]},
     });
-    let pods = Integration::Pod.resource();
-    step.api.apply(&pods, &body, "status", "kueue");
+    let pods = pods();
+    api.apply(&pods, &body, "status", "kueue");
     let text = |field: &str| metadata[field].as_str().unwrap_or_default();
-    step.api.delete(&pods, text("namespace"), text("name"));
+    api.delete(&pods, text("namespace"), text("name"));
 }
 
 /// Takes Kueue's finalizer off.
-pub(super) fn let_go(step: &Step<'_>, pod: &Value) {
+pub(super) fn let_go(api: &Api, pod: &Value) {
     let others = list(&pod["metadata"]["finalizers"]).filter(|f| *f != MANAGED);
     let mut object = pod.clone();
     object["metadata"]["finalizers"] = others.cloned().collect();
-    step.api.update(&Integration::Pod.resource(), &object, "");
+    api.update(&pods(), &object, "");
 }
 
 /// The Pod without its gate and with what admission gives it: one update for both, as KEP-3838 allows.

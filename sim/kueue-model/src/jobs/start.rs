@@ -57,7 +57,7 @@ impl Step<'_> {
     /// A Job says `Stopped` once its template is back; a Pod at once.
     pub(super) fn suspend(&mut self, object: &Value, owned: Option<Owned<'_>>, message: &str) {
         if self.integration == Integration::Job {
-            job::suspend(self, object);
+            job::suspend(self.api, object);
             return;
         }
         let eviction = owned.and_then(|owned| owned.workload.eviction());
@@ -65,7 +65,7 @@ impl Step<'_> {
             || "NotAdmitted".to_owned(),
             |evicted| format!("WorkloadEvictedDueTo{}", evicted.reason),
         );
-        pod::stop(self, object, &reason, message);
+        pod::stop(self.api, object, &reason, message);
         self.tell(object, "Stopped", message);
     }
 }

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::construct::{as_slice, workload_of};
 use super::decide::{JobAction, PodsReady, decide};
-use super::integration::{Integration, label, priority_class};
+use super::integration::Integration;
+use super::labels::{QUEUE, label, priority_class};
 use super::slices::{self, Next, is_elastic};
 use super::{job, pod};
 use crate::kueue::KueueVersion;
@@ -14,7 +15,6 @@ use crate::kueue::api::{Api, Recorder, Regarding, kueue};
 use crate::kueue::objects::{Condition, Metadata, True, Workload, read};
 use crate::kueue::patch::{Guard, write_admission};
 use crate::kueue::reconcile::{EventRecord, unset_quota};
-use kueue_check_apiserver::Resource;
 
 const FINALIZER: &str = "kueue.x-k8s.io/resource-in-use";
 
@@ -87,7 +87,7 @@ impl Step<'_> {
     pub(super) fn carry_out(&mut self, next: JobAction, object: &Value, owned: Option<Owned<'_>>) {
         match (next, owned) {
             (JobAction::Create, _) => self.create(object, None),
-            (JobAction::LetJobGo, _) => pod::let_go(self, object),
+            (JobAction::LetJobGo, _) => pod::let_go(self.api, object),
             (JobAction::Suspend { message }, owned) => self.suspend(object, owned, &message),
             (JobAction::ReleaseChecks(text), _) => {
                 self.tell(object, "UpdatedAdmissionCheck", &text);
@@ -110,7 +110,7 @@ impl Step<'_> {
             (JobAction::Reclaim(done), Some(owned)) => self.reclaim(owned.workload, done),
             (JobAction::PodsReady(ready), Some(owned)) => self.pods_ready(owned.workload, ready),
             (JobAction::Restore { message }, Some(owned)) => {
-                if let Some(stopped) = job::restore(self, object, owned.workload) {
+                if let Some(stopped) = job::restore(self.api, object, owned.workload) {
                     self.tell(&stopped, "Stopped", &message);
                 }
             }
@@ -144,7 +144,7 @@ impl Step<'_> {
     /// Takes Kueue's finalizer off a Pod that is going.
     pub(super) fn let_job_go(&mut self, object: &Value) {
         if self.integration == Integration::Pod && pod::view(object).held {
-            pod::let_go(self, object);
+            pod::let_go(self.api, object);
         }
     }
 
@@ -166,12 +166,6 @@ impl Step<'_> {
             workload.metadata.key()
         );
         self.tell(object, "FinishedWorkload", &text);
-    }
-
-    pub(super) fn merge(&self, resource: &Resource, object: &Value, sub: &str, patch: &Value) {
-        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
-        let name = (text("namespace"), text("name"));
-        self.api.merge(resource, name, sub, patch);
     }
 
     /// The Workload that the job should have.
@@ -272,7 +266,7 @@ impl Step<'_> {
 
     fn change_queue(&self, object: &Value, owned: Owned<'_>) {
         let mut workload = owned.raw.clone();
-        workload["spec"]["queueName"] = json!(label(object, super::integration::QUEUE));
+        workload["spec"]["queueName"] = json!(label(object, QUEUE));
         self.api.update(&kueue("workloads"), &workload, "");
     }
 

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::amount::show;
+use super::fit::Fit;
 use super::node_affinity::{Flavors, unsuitable};
 use super::rejected_flavors::RejectedFlavors;
 use super::tree::{NodeId, Tree};
@@ -13,21 +14,6 @@ use crate::kueue::objects::{
     Admission, ClusterQueue, FlavorFungibility, FlavorQuota, PodSet, PodSetAssignment,
     PreemptionPolicy, Requests, ResourceGroup, Workload, pod_requests,
 };
-
-/// Whether there is room. The best is first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Fit {
-    /// There is.
-    Fits,
-    /// There would be if others left that take more than their own.
-    Reclaim,
-    /// There would be if others left, some of the same ClusterQueue.
-    Preempt,
-    /// There would be if others left, but none can be made to.
-    NoCandidates,
-    /// There never is.
-    No,
-}
 
 /// The last flavor that was tried for a resource of a pod set, if there are more.
 pub(crate) type LastTried = BTreeMap<(usize, String), usize>;
@@ -182,12 +168,12 @@ impl Capacity {
 }
 
 /// What came of one flavor.
-pub(super) struct FlavorAttempt<'a> {
-    pub(super) flavor: &'a FlavorQuota,
-    pub(super) room: Capacity,
+struct FlavorAttempt<'a> {
+    flavor: &'a FlavorQuota,
+    room: Capacity,
     /// The largest of its resources.
-    pub(super) borrowing: usize,
-    pub(super) reasons: Vec<String>,
+    borrowing: usize,
+    reasons: Vec<String>,
     capacities: Vec<Capacity>,
 }
 
@@ -276,7 +262,8 @@ impl Trial<'_> {
             }
             let tried = self.try_flavor(set, flavor, &asked);
             reasons.extend(tried.reasons.iter().cloned());
-            considered.tried(&tried);
+            let (name, fit) = (&tried.flavor.name, tried.room.fit);
+            considered.tried(name, fit, tried.borrowing, &tried.reasons);
             let room = tried.room;
             if !room.goes_on(rules) {
                 best = Some(tried);

@@ -2,6 +2,7 @@
 
 mod amount;
 mod assign;
+mod fit;
 mod node_affinity;
 mod preempt;
 mod reduce;
@@ -14,7 +15,8 @@ mod usage;
 mod tests;
 
 pub(crate) use amount::show;
-pub(crate) use assign::{Assignment, AssignmentInput, Fit, LastTried, assign};
+pub(crate) use assign::{Assignment, AssignmentInput, LastTried, assign};
+pub(crate) use fit::Fit;
 pub(crate) use preempt::{Candidate, Cause, Contest, victims};
 pub(crate) use reduce::largest_that_fits;
 pub(crate) use tree::{NodeId, Tree};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::assign::{Fit, FlavorAttempt};
+use super::fit::Fit;
 
 /// A list by pod set.
 #[derive(Clone, Debug, Default)]
@@ -17,9 +17,9 @@ impl RejectedFlavors {
     }
 
     /// One flavor was tried. That it fits without borrowing is not told.
-    pub(super) fn tried(&mut self, tried: &FlavorAttempt<'_>) {
-        let mode = match tried.room.fit {
-            Fit::Fits if tried.borrowing == 0 => return,
+    pub(super) fn tried(&mut self, name: &str, fit: Fit, borrowing: usize, reasons: &[String]) {
+        let mode = match fit {
+            Fit::Fits if borrowing == 0 => return,
             Fit::Fits => "Fit",
             Fit::Reclaim => "preemptionMode=Reclaim",
             Fit::Preempt => "preemptionMode=Preempt",
@@ -27,14 +27,13 @@ impl RejectedFlavors {
             Fit::No => "NoFit",
         };
         let mut parts = vec![mode.to_owned()];
-        if tried.borrowing > 0 {
-            parts.push(format!("borrow={}", tried.borrowing));
+        if borrowing > 0 {
+            parts.push(format!("borrow={borrowing}"));
         }
-        parts.extend(tried.reasons.iter().cloned());
-        let name = &tried.flavor.name;
+        parts.extend(reasons.iter().cloned());
         let text = format!("{name}({})", parts.join(";"));
         if let Some((_, flavors)) = self.sets.last_mut() {
-            flavors.insert(name.clone(), text);
+            flavors.insert(name.to_owned(), text);
         }
     }
 

@@ -7,10 +7,11 @@ use kueue_check::api::CheckState;
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::cluster::{Cluster, current, is_true, workloads};
-use super::failure::Failure;
-use crate::explore::{Fault, JobOutcome, Outcome, Run, RunRecord, violations};
+use super::invariants::{RunRecord, violations};
+use super::run::{JobOutcome, Outcome, Run};
+use crate::faults::Fault;
 use crate::kueue::resource;
+use crate::simulation::{Cluster, Failure, current, is_true, workloads};
 
 /// So long nothing may change until all is at rest.
 const REST: Duration = Duration::from_secs(30);

@@ -9,12 +9,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kueue_check::Clock;
 
-use super::fault::PAUSE;
-use super::{Fault, FaultPlan, InjectionPoint, PausedReplica};
+use super::fault::{Fault, PAUSE};
+use super::paused_replica::PausedReplica;
+use super::plan::{FaultPlan, InjectionPoint};
+use super::replica_fault::ReplicaFault;
 use crate::apiserver::{
     ApiRequest, EventFault, Faults, Patch, RequestFault, RequestInfo, Verb, WatchDelivery,
 };
-use crate::simulation::ReplicaFault;
 
 /// Lets things go wrong as planned, and writes down where they could have.
 pub(crate) struct Injector {

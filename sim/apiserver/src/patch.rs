@@ -1,13 +1,11 @@
 //! Patches other than apply.
 
-mod strategic;
-
 use json_patch::{AddOperation, PatchOperation};
 use serde_json::Value;
 
 use super::status::Status;
 
-pub(crate) use strategic::strategic_merge;
+pub(crate) use super::strategic_merge::strategic_merge;
 
 /// RFC 7386.
 pub(crate) fn merge(mut object: Value, patch: &Value) -> Value {

@@ -1,7 +1,5 @@
 //! Objects and their history.
 
-mod history;
-
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -13,7 +11,7 @@ use super::call::Resource;
 use super::kinds::{Kind, Registry, TableKey, builtin};
 use super::notifications::{ChangeNotifier, ChangeReceiver};
 
-pub use history::{Change, ChangeVerb};
+pub use super::history::{Change, ChangeVerb};
 
 /// Everything that the server holds.
 #[derive(Debug)]

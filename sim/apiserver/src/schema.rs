@@ -1,8 +1,12 @@
-//! Whether JSON fits the Go types behind the built-in schemas, in the words of Go's decoder.
+//! Schemas, and what only the built-in kinds need of them: whether JSON fits the Go types behind
+//! them, in the words of Go's decoder.
 
 use serde_json::Value;
 
-use super::{Schema, Type};
+pub(crate) use kueue_check_schema::{
+    Definitions, ListKind, Schema, Type, blocks_rules, compile, default_fields, drop_nulls,
+    duplicates, key_of, prune, validate, validate_status, violated_rules,
+};
 
 /// Why `value` cannot be decoded; `root` is the Go type that is decoded, such as `ConfigMap`. Only the first fault is told.
 pub(crate) fn undecodable(value: &Value, schema: &Schema, root: &str) -> Option<String> {

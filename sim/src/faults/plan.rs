@@ -38,7 +38,7 @@ pub struct InjectionPoint {
 
 impl InjectionPoint {
     /// What it has in common with others.
-    pub(super) fn kind(&self) -> String {
+    pub(crate) fn kind(&self) -> String {
         format!("{}{}{}", self.agent, self.event, self.what)
     }
 
@@ -91,7 +91,7 @@ impl FaultPlan {
         self.0.len()
     }
 
-    pub(super) fn without(&self, index: usize) -> Self {
+    pub(crate) fn without(&self, index: usize) -> Self {
         let mut rest = self.0.clone();
         rest.remove(index);
         Self(rest)
@@ -107,7 +107,7 @@ impl FaultPlan {
         self.0.is_empty()
     }
 
-    pub(super) fn at(&self, agent: &str, event: bool, number: u64) -> Option<Fault> {
+    pub(crate) fn at(&self, agent: &str, event: bool, number: u64) -> Option<Fault> {
         let here = self
             .0
             .iter()

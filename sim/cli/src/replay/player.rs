@@ -4,12 +4,44 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{CONTROLLER, REPORTER, Recorded, Write};
 use kueue_check_sim::apiserver::{ApiRequest, ApiResponse, ApiServer, Patch, Resource, Verb};
 use kueue_check_sim::kueue;
 
 /// The namespace of all recordings.
 const NAMESPACE: &str = "t";
+
+/// The controller name of the built-in check.
+pub(super) const CONTROLLER: &str = "kueue.x-k8s.io/provisioning-request";
+/// The reporter of its events.
+pub(super) const REPORTER: &str = "kueue-provisioning-request-controller";
+
+/// Something that the check wrote.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Recorded {
+    /// When its effect was seen, in seconds from the start.
+    pub(super) t: f64,
+    /// The object's name, as recorded.
+    pub(super) name: String,
+    /// What.
+    pub(super) write: Write,
+}
+
+/// A write of the check; values are the trace's projections.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Write {
+    /// The condition Active of an AdmissionCheck.
+    Active(Value),
+    /// One entry of a Workload, after what it was.
+    Entry { before: Value, after: Value },
+    /// A ProvisioningRequest or PodTemplate is made.
+    Create { kind: String, state: Value },
+    /// A PodTemplate gets another owner.
+    Own { state: Value },
+    /// One of both is deleted.
+    Delete { kind: String },
+    /// An event.
+    Event(Value),
+}
 
 /// Writes under present names what was written under recorded ones.
 pub(super) struct Player<'a> {

@@ -128,7 +128,7 @@ const RETRY_AFTER: u64 = 2;
 
 impl Fault {
     /// The faults that can happen at `point`, if there are so many `replicas`.
-    pub(super) fn at(point: &InjectionPoint, replicas: usize) -> Vec<Self> {
+    pub(crate) fn at(point: &InjectionPoint, replicas: usize) -> Vec<Self> {
         let writes = !point.event && !["get", "list", "watch"].contains(&point.verb());
         let told = point.event && point.verb() != "BOOKMARK";
         let possible = |fault: &Self| match fault {
@@ -171,14 +171,14 @@ impl Fault {
             .map_or("", |(_, name)| name)
     }
 
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Option<Self> {
         ALL.iter()
             .find(|(_, known)| *known == name)
             .map(|(fault, _)| *fault)
     }
 
     /// Whether the replica dies of it.
-    pub(super) fn crashes(self) -> bool {
+    pub(crate) fn crashes(self) -> bool {
         matches!(
             self,
             Self::CrashBefore
@@ -204,7 +204,7 @@ impl Fault {
     }
 
     /// As the API server's edge does it to a request.
-    pub(super) fn of_request(self) -> Option<RequestFault> {
+    pub(crate) fn of_request(self) -> Option<RequestFault> {
         let refuse = |code: u16, retry_after| RequestFault::Refuse {
             status: status(code),
             retry_after,
@@ -234,7 +234,7 @@ impl Fault {
     }
 
     /// As it does it to an event.
-    pub(super) fn of_event(self) -> Option<EventFault> {
+    pub(crate) fn of_event(self) -> Option<EventFault> {
         Some(match self {
             Self::Close => EventFault::Close,
             Self::Break | Self::CrashOnEvent | Self::ClockForward | Self::ClockBack => {

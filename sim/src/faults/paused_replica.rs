@@ -1,0 +1,31 @@
+//! A replica that stands still.
+
+use jiff::Timestamp;
+
+/// A time in which a replica stood still.
+///
+/// ```
+/// # use kueue_check::{Verdict, admission_check};
+/// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
+///
+/// use kueue_check_sim::explore::{RunRecord, PausedReplica, violations};
+/// use kueue_check_sim::{Job, Simulation};
+///
+/// Simulation::new(|| open).run(async |cluster| {
+///     cluster.submit(Job::new("train"));
+///     cluster.expect_admitted("train").await;
+///     let still = PausedReplica { agent: "check-0".to_owned(), from: cluster.now(), until: cluster.now() };
+///     let (history, answers) = (cluster.server().history(), cluster.verdicts().all());
+///     let evidence = RunRecord { checks: &["check"], history: &history, answers: &answers, pauses: &[still], replicas: 1, ..RunRecord::default() };
+///     assert!(violations(&evidence).is_empty());
+/// });
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PausedReplica {
+    /// Which replica.
+    pub agent: String,
+    /// From when.
+    pub from: Timestamp,
+    /// Until when.
+    pub until: Timestamp,
+}
