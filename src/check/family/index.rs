@@ -37,6 +37,11 @@ struct KnownSlice {
     phase: Phase,
     /// Whether it is finished because another slice has replaced it.
     replaced: bool,
+    /// Whether Kueue said so in words that it also has for slices without a successor.
+    out_of_sync: bool,
+    /// Whether it had been admitted when it was replaced and has lost its quota by that, as with
+    /// Kueue before 0.18 (measured on 0.15.0).
+    ran_until_replaced: bool,
     holds_quota: bool,
     pods: Box<[(Box<str>, u32)]>,
     /// How its pods ended, by a later slice that is no longer in the watch.
@@ -97,12 +102,17 @@ impl KnownSlice {
             Slice::Replaces(name) => Some(name.clone()),
         };
         let pod_sets = workload.pod_sets().iter();
+        let conditions = workload.conditions();
         Some(Self {
             member: Member::of(workload),
             is_variant: workload.variant().is_some(),
             replaces,
             phase: Phase::of(workload),
-            replaced: workload.conditions().replaced,
+            replaced: conditions.replaced,
+            out_of_sync: conditions.out_of_sync,
+            ran_until_replaced: conditions.replaced
+                && conditions.admitted().status.is_some()
+                && conditions.evicted().status.is_none(),
             holds_quota: workload.holds_quota() && !workload.conditions().finished().is_true(),
             pods: pod_sets
                 .map(|pod_set| (pod_set.name().into(), pod_set.count()))
@@ -270,6 +280,7 @@ impl Families {
             };
             match (slice.phase, &slice.replaces) {
                 (Phase::Runs, _) => return Baseline::Known(slice),
+                (Phase::Waits, _) if slice.ran_until_replaced => return Baseline::Known(slice),
                 (Phase::Stops | Phase::Evicted | Phase::Finished, _) | (Phase::Waits, None) => {
                     return Baseline::None;
                 }
@@ -306,6 +317,10 @@ fn group(workload: &Workload) -> Uid {
 fn fate(of_job: &[KnownSlice], slice: &KnownSlice) -> Fate {
     if let Some(ended) = &slice.ended {
         return ended.clone();
+    }
+    let replaces = |known: &KnownSlice| known.replaces.as_ref() == Some(&slice.member.name);
+    if slice.out_of_sync && !of_job.iter().any(replaces) {
+        return Fate::Finished;
     }
     let ran = slice.phase == Phase::Runs;
     let mut at = slice;

@@ -180,10 +180,9 @@ impl Story {
             let object = self.town.request_of(&format!("{name}-{check}-{attempt}"));
             let request = self.town.stage.get(&object).await;
             let asks = request["spec"]["podSets"][0]["count"] == pods;
-            (asks, (request, workload))
+            (asks, request)
         })
         .await
-        .0
     }
 }
 

@@ -147,8 +147,7 @@ impl Story {
         };
         eventually(&format!("{pods} pods of {job} run"), async || {
             let seen = self.node.pods.of(job);
-            let last = self.town.slices(job).await.pop();
-            (seen == wanted, (seen, last))
+            (seen == wanted, (seen, self.in_short(job).await))
         })
         .await;
     }
@@ -157,9 +156,18 @@ impl Story {
     pub(super) async fn runs_on(&self, job: &str, pods: usize) {
         for _ in 0..15 {
             let seen = self.node.pods.of(job);
-            assert_eq!((seen.running, seen.ending), (pods, 0), "pods of {job}");
+            if (seen.running, seen.ending) != (pods, 0) {
+                let slices = self.in_short(job).await;
+                panic!("{pods} pods of {job} should run, and there are {seen:?}: {slices:#?}");
+            }
             sleep(Duration::from_millis(200)).await;
         }
+    }
+
+    /// The Workloads of `job`, the newest last, each in a line.
+    async fn in_short(&self, job: &str) -> Vec<String> {
+        let slices = self.town.slices(job).await;
+        slices.iter().map(in_short).collect()
     }
 
     /// Waits until `holds` of the newest Workload of `job`.
@@ -168,16 +176,12 @@ impl Story {
         job: &str,
         what: &str,
         holds: impl Fn(&Value) -> bool,
-    ) -> Value {
+    ) {
         eventually(&format!("{job}: {what}"), async || {
-            let mut newest = self.town.slices(job).await.pop().unwrap_or_default();
-            let held = holds(&newest);
-            if let Some(metadata) = newest["metadata"].as_object_mut() {
-                metadata.remove("managedFields");
-            }
-            (held, newest)
+            let newest = self.town.slices(job).await.pop().unwrap_or_default();
+            (holds(&newest), self.in_short(job).await)
         })
-        .await
+        .await;
     }
 
     /// Waits until a check says `text` of the newest Workload of `job`, which asks for `pods` pods.
@@ -234,6 +238,34 @@ impl Story {
         }
         self.end();
     }
+}
+
+/// A Workload's name, its pods as asked for and as assigned, what is true of it and its checks.
+fn in_short(workload: &Value) -> String {
+    let status = &workload["status"];
+    let of = |list: &Value, line: &dyn Fn(&Value) -> Option<String>| {
+        let lines = list.as_array().into_iter().flatten().filter_map(line);
+        lines.collect::<Vec<String>>().join(", ")
+    };
+    let condition = |condition: &Value| {
+        let [kind, reason, message] = ["type", "reason", "message"]
+            .map(|key| condition[key].as_str().unwrap_or_default());
+        let not = if condition["status"] == "True" { "" } else { "not " };
+        let words = if kind == "Finished" { message } else { "" };
+        Some(format!("{not}{kind} ({reason}) {words}").trim_end().to_owned())
+    };
+    let entry = |entry: &Value| {
+        let [state, message] = ["state", "message"].map(|key| entry[key].as_str());
+        Some(format!("{}: {}", state.unwrap_or_default(), message.unwrap_or_default()))
+    };
+    format!(
+        "{} of {} pods, {} assigned; {}; {}",
+        workload["metadata"]["name"].as_str().unwrap_or_default(),
+        workload["spec"]["podSets"][0]["count"],
+        status["admission"]["podSetAssignments"][0]["count"],
+        of(&status["conditions"], &condition),
+        of(&status["admissionChecks"], &entry),
+    )
 }
 
 /// What is committed of a Budget.
