@@ -48,7 +48,10 @@ fn program() -> Result<PathBuf, Unavailable> {
     let lock = fs::File::create(bin.join(".job-controller.lock")).map_err(at(&bin))?;
     lock.lock().map_err(at(&bin))?;
     let wanted = read("go.sum")? + &read("job-controller/main.go")?;
-    let (program, stamp) = (bin.join("job-controller"), bin.join(".job-controller-built-from"));
+    let (program, stamp) = (
+        bin.join("job-controller"),
+        bin.join(".job-controller-built-from"),
+    );
     let built = fs::read_to_string(&stamp).is_ok_and(|built| built == wanted);
     if !built || !program.exists() {
         build(module, "./job-controller", "-s -w", &program)?;

@@ -184,7 +184,9 @@ async fn install_webhooks(
 ) -> Result<(), StartError> {
     let is_wanted = |hook: &Value| {
         let rules = hook["rules"].as_array().into_iter().flatten();
-        let mut of_hook = rules.filter_map(|rule| rule["apiGroups"].as_array()).flatten();
+        let mut of_hook = rules
+            .filter_map(|rule| rule["apiGroups"].as_array())
+            .flatten();
         of_hook.any(|group| groups.iter().any(|wanted| group == wanted))
     };
     let authority = serde_json::to_value(authority).map_err(io::Error::other)?;
@@ -261,7 +263,10 @@ fn other_version(version: &str, bin: &Path) -> Result<(PathBuf, PathBuf), Unavai
     let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     let Some(folder) = said["Dir"].as_str().map(PathBuf::from) else {
         let error = said["Error"].as_str().unwrap_or_default();
-        let reason = format!("{module}: {error}{}", String::from_utf8_lossy(&output.stderr));
+        let reason = format!(
+            "{module}: {error}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         return Err(Unavailable::Build {
             package: PACKAGE,
             reason,
@@ -269,7 +274,9 @@ fn other_version(version: &str, bin: &Path) -> Result<(PathBuf, PathBuf), Unavai
     };
     let program = bin.join(format!("kueue-{version}"));
     if !program.exists() {
-        eprintln!("building Kueue {version} from its Go module, once (about 10 minutes on 2 cores) ...");
+        eprintln!(
+            "building Kueue {version} from its Go module, once (about 10 minutes on 2 cores) ..."
+        );
         build(&folder, PACKAGE, "-s -w", &program)?;
     }
     Ok((program, folder))

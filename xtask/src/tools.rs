@@ -184,7 +184,13 @@ pub(crate) fn with_kueue(arguments: &[&str]) -> Result<(), Failure> {
         _ => return Err("usage: cargo xtask kueue [--kueue VERSION] [PART]".to_owned()),
     };
     // One story runs it as a program.
-    let licences = ["build", "--package", "kueue-check-examples", "--example", "licences"];
+    let licences = [
+        "build",
+        "--package",
+        "kueue-check-examples",
+        "--example",
+        "licences",
+    ];
     cargo(&licences, &[])?;
     let options = [&*filter, "--test-threads=1", "--nocapture"];
     let Some(version) = version else {

@@ -83,7 +83,9 @@ pub(super) fn follow(
     if !may_follow(facts, attempt, tally, failure.kind) {
         if facts.growth {
             let name = &request.name;
-            message = format!("{message} (attempt {attempt}, and no other follows: {EITHER_OR} \"{name}\")");
+            message = format!(
+                "{message} (attempt {attempt}, and no other follows: {EITHER_OR} \"{name}\")"
+            );
         }
         return answer(CheckResult::Rejected { message }, Some(request));
     }

@@ -246,10 +246,7 @@ fn each_condition_says_what_kueues_own_check_says() {
             "Ready: Provisioned",
         ),
         (Phase::Provisioned { message: said("") }, "Ready: "),
-        (
-            revoked(),
-            "Rejected: gone",
-        ),
+        (revoked(), "Rejected: gone"),
         (
             expired(),
             "Retry 60s: Retrying after booking expired: booking gone",

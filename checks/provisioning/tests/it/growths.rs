@@ -50,7 +50,9 @@ fn pods_of(cluster: &Cluster, request: &str) -> Value {
 async fn ends(cluster: &Cluster, again: &[&str]) {
     let stopped = cluster.server().history().into_iter().find(|change| {
         let (kind, spec) = (&change.object["kind"], &change.object["spec"]);
-        kind == "Job" && spec["suspend"] == true && change.verb == ChangeVerb::Modified
+        kind == "Job"
+            && spec["suspend"] == true
+            && change.verb == ChangeVerb::Modified
             && change.object["status"]["startTime"].is_string()
     });
     assert!(stopped.is_none(), "the job was stopped: {stopped:?}");
@@ -100,45 +102,50 @@ fn a_growth_that_fails_is_tried_again_until_the_limit() {
 #[test]
 fn a_growth_whose_capacity_is_revoked_or_expires_before_it_starts_is_tried_again() {
     for lost in ["CapacityRevoked", "BookingExpired"] {
-        trial(&retries(1)).nodes().signed_off().every_single_fault(async |cluster| {
-            sign(cluster);
-            started(cluster).await;
-            signs(cluster, false);
-            cluster.scale("train", 4);
-            let first = growth_requested(cluster, 4, 1).await;
-            says(cluster, &first, "Provisioned", "True", "Provisioned");
-            cluster.expect_state("train", CheckState::Ready).await;
-            says(cluster, &first, lost, "True", "gone");
-            let second = growth_requested(cluster, 4, 2).await;
-            assert_eq!(cluster.running_pods("train"), 2);
-            says(cluster, &second, "Provisioned", "True", "Provisioned");
-            sign(cluster);
-            expect_pods(cluster, 4).await;
-            ends(cluster, &[]).await;
-        });
+        trial(&retries(1))
+            .nodes()
+            .signed_off()
+            .every_single_fault(async |cluster| {
+                sign(cluster);
+                started(cluster).await;
+                signs(cluster, false);
+                cluster.scale("train", 4);
+                let first = growth_requested(cluster, 4, 1).await;
+                says(cluster, &first, "Provisioned", "True", "Provisioned");
+                cluster.expect_state("train", CheckState::Ready).await;
+                says(cluster, &first, lost, "True", "gone");
+                let second = growth_requested(cluster, 4, 2).await;
+                assert_eq!(cluster.running_pods("train"), 2);
+                says(cluster, &second, "Provisioned", "True", "Provisioned");
+                sign(cluster);
+                expect_pods(cluster, 4).await;
+                ends(cluster, &[]).await;
+            });
     }
 }
 
 #[test]
 fn a_growth_that_is_scaled_back_or_grown_on_leaves_no_request() {
-    trial(&retries(0)).nodes().every_single_fault(async |cluster| {
-        let running = started(cluster).await;
-        cluster.scale("train", 4);
-        let first = growth_requested(cluster, 4, 1).await;
-        says(cluster, &first, "Failed", "True", "no room");
-        cluster.expect_message("train", "no other follows").await;
-        // Grown on: another Workload, whose attempts begin anew.
-        cluster.scale("train", 7);
-        let on = growth_requested(cluster, 7, 1).await;
-        assert_eq!(pods_of(cluster, &on), json!(5));
-        let both = [running.clone(), on.clone()];
-        let only = |cluster: &Cluster| names(cluster).iter().all(|name| both.contains(name));
-        cluster.expect("the failed one is gone", only).await;
-        assert_eq!(cluster.running_pods("train"), 2);
-        // Scaled back: nothing is asked for any more.
-        cluster.scale("train", 2);
-        cluster.expect_admitted("train").await;
-        assert_eq!(cluster.running_pods("train"), 2);
-        ends(cluster, &[]).await;
-    });
+    trial(&retries(0))
+        .nodes()
+        .every_single_fault(async |cluster| {
+            let running = started(cluster).await;
+            cluster.scale("train", 4);
+            let first = growth_requested(cluster, 4, 1).await;
+            says(cluster, &first, "Failed", "True", "no room");
+            cluster.expect_message("train", "no other follows").await;
+            // Grown on: another Workload, whose attempts begin anew.
+            cluster.scale("train", 7);
+            let on = growth_requested(cluster, 7, 1).await;
+            assert_eq!(pods_of(cluster, &on), json!(5));
+            let both = [running.clone(), on.clone()];
+            let only = |cluster: &Cluster| names(cluster).iter().all(|name| both.contains(name));
+            cluster.expect("the failed one is gone", only).await;
+            assert_eq!(cluster.running_pods("train"), 2);
+            // Scaled back: nothing is asked for any more.
+            cluster.scale("train", 2);
+            cluster.expect_admitted("train").await;
+            assert_eq!(cluster.running_pods("train"), 2);
+            ends(cluster, &[]).await;
+        });
 }

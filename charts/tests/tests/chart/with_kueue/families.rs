@@ -54,7 +54,8 @@ async fn under_a_budget(name: &str, limit: &str, cpus: u32) -> Story {
 
 /// So many CPUs, which urgent jobs take from others.
 fn quota(flavor: &str, cpus: u32) -> Value {
-    let quota = json!({"name": flavor, "resources": [{"name": "cpu", "nominalQuota": cpus.to_string()}]});
+    let quota =
+        json!({"name": flavor, "resources": [{"name": "cpu", "nominalQuota": cpus.to_string()}]});
     json!({
         "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota]}],
         "preemption": {"withinClusterQueue": "LowerPriority"},
@@ -79,7 +80,9 @@ async fn an_elastic_job_grows_when_the_budget_has_room_and_runs_on_until_then() 
     story.submit("other", 4).await;
     story.waits("other", 4, "needs about 4.0").await;
     story.scale("el", 4).await;
-    story.newest("el", "it is admitted", |w| is_true(w, "Admitted")).await;
+    story
+        .newest("el", "it is admitted", |w| is_true(w, "Admitted"))
+        .await;
     story.runs_on("el", 4).await;
     story.scale("el", 3).await;
     story.runs("el", 3).await;
@@ -173,15 +176,18 @@ async fn one_licence_is_never_given_to_two_jobs_and_none_is_lost() {
 impl Story {
     /// Waits for attempt `attempt` for the newest Workload of `job`, and for its pods.
     async fn asked_for(&self, job: &str, attempt: u32, pods: u32) -> Value {
-        eventually(&format!("attempt {attempt} of {pods} pods for {job}"), async || {
-            let workload = self.town.slices(job).await.pop().unwrap_or_default();
-            let name = workload["metadata"]["name"].as_str().unwrap_or_default();
-            let check = &self.town.stage.namespace;
-            let object = self.town.request_of(&format!("{name}-{check}-{attempt}"));
-            let request = self.town.stage.get(&object).await;
-            let asks = request["spec"]["podSets"][0]["count"] == pods;
-            (asks, request)
-        })
+        eventually(
+            &format!("attempt {attempt} of {pods} pods for {job}"),
+            async || {
+                let workload = self.town.slices(job).await.pop().unwrap_or_default();
+                let name = workload["metadata"]["name"].as_str().unwrap_or_default();
+                let check = &self.town.stage.namespace;
+                let object = self.town.request_of(&format!("{name}-{check}-{attempt}"));
+                let request = self.town.stage.get(&object).await;
+                let asks = request["spec"]["podSets"][0]["count"] == pods;
+                (asks, request)
+            },
+        )
         .await
     }
 }
@@ -218,7 +224,9 @@ async fn capacity_is_asked_for_as_an_elastic_job_grows_and_its_pods_start() {
     story.scale("el", 5).await;
     story.asked_for("el", 1, 1).await;
     story.scale("el", 4).await;
-    story.newest("el", "it is admitted", |w| is_true(w, "Admitted")).await;
+    story
+        .newest("el", "it is admitted", |w| is_true(w, "Admitted"))
+        .await;
     story.runs_on("el", 4).await;
     // It fails as often as it may, and what runs goes on.
     story.scale("el", 9).await;
@@ -226,7 +234,9 @@ async fn capacity_is_asked_for_as_an_elastic_job_grows_and_its_pods_start() {
         let request = story.asked_for("el", attempt, 5).await;
         story.town.answer(&request, &["Accepted", "Failed"]).await;
     }
-    story.waits("el", 9, "attempt 2, and no other follows").await;
+    story
+        .waits("el", 9, "attempt 2, and no other follows")
+        .await;
     story.runs_on("el", 4).await;
     // Begun again by the deletion of the request.
     let failed = story.asked_for("el", 2, 5).await;
@@ -235,8 +245,19 @@ async fn capacity_is_asked_for_as_an_elastic_job_grows_and_its_pods_start() {
     story.town.answer(&again, &provisioned).await;
     story.runs("el", 9).await;
     for kept in [&first, &second, &again] {
-        let there = story.town.stage.get(&story.town.request_of(kept["metadata"]["name"].as_str().unwrap())).await;
-        assert_eq!(there["metadata"]["uid"], kept["metadata"]["uid"], "its pods run");
+        let there = story
+            .town
+            .stage
+            .get(
+                &story
+                    .town
+                    .request_of(kept["metadata"]["name"].as_str().unwrap()),
+            )
+            .await;
+        assert_eq!(
+            there["metadata"]["uid"], kept["metadata"]["uid"],
+            "its pods run"
+        );
     }
     story.complete("el").await;
     for request in [&first, &second, &again] {

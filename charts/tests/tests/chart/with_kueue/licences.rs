@@ -23,7 +23,10 @@ fn program() -> PathBuf {
     let own = std::env::current_exe().unwrap();
     let folder = own.ancestors().nth(2).unwrap();
     let program = folder.join("examples/licences");
-    assert!(program.exists(), "cargo build -p kueue-check-examples --example licences");
+    assert!(
+        program.exists(),
+        "cargo build -p kueue-check-examples --example licences"
+    );
     program
 }
 

@@ -118,7 +118,8 @@ async fn open(client: kube::Client, name: &str, setup: Setup<'_>) -> Option<Town
         let labels = json!({"nodeLabels": {"pool": flavor}});
         let flavor_object = kueue("ResourceFlavor", None, flavor, labels);
         stage.apply_when_taken(&flavor_object).await;
-        flavors.push(json!({"name": flavor, "resources": [{"name": "cpu", "nominalQuota": "100"}]}));
+        flavors
+            .push(json!({"name": flavor, "resources": [{"name": "cpu", "nominalQuota": "100"}]}));
     }
     let names: Vec<Value> = objects
         .iter()

@@ -59,7 +59,8 @@ impl Node {
     /// Runs the pods of the stage's namespace. They take `grace` to end.
     pub(super) fn start(stage: &Stage, grace: Duration) -> Self {
         let seen = Seen::default();
-        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": stage.namespace}});
+        let pod =
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": stage.namespace}});
         let mut kubelet = Kubelet {
             api: stage.api(&pod),
             seen: seen.clone(),

@@ -171,12 +171,7 @@ impl Story {
     }
 
     /// Waits until `holds` of the newest Workload of `job`.
-    pub(super) async fn newest(
-        &self,
-        job: &str,
-        what: &str,
-        holds: impl Fn(&Value) -> bool,
-    ) {
+    pub(super) async fn newest(&self, job: &str, what: &str, holds: impl Fn(&Value) -> bool) {
         eventually(&format!("{job}: {what}"), async || {
             let newest = self.town.slices(job).await.pop().unwrap_or_default();
             (holds(&newest), self.in_short(job).await)
@@ -248,15 +243,27 @@ fn in_short(workload: &Value) -> String {
         lines.collect::<Vec<String>>().join(", ")
     };
     let condition = |condition: &Value| {
-        let [kind, reason, message] = ["type", "reason", "message"]
-            .map(|key| condition[key].as_str().unwrap_or_default());
-        let not = if condition["status"] == "True" { "" } else { "not " };
+        let [kind, reason, message] =
+            ["type", "reason", "message"].map(|key| condition[key].as_str().unwrap_or_default());
+        let not = if condition["status"] == "True" {
+            ""
+        } else {
+            "not "
+        };
         let words = if kind == "Finished" { message } else { "" };
-        Some(format!("{not}{kind} ({reason}) {words}").trim_end().to_owned())
+        Some(
+            format!("{not}{kind} ({reason}) {words}")
+                .trim_end()
+                .to_owned(),
+        )
     };
     let entry = |entry: &Value| {
         let [state, message] = ["state", "message"].map(|key| entry[key].as_str());
-        Some(format!("{}: {}", state.unwrap_or_default(), message.unwrap_or_default()))
+        Some(format!(
+            "{}: {}",
+            state.unwrap_or_default(),
+            message.unwrap_or_default()
+        ))
     };
     format!(
         "{} of {} pods, {} assigned; {}; {}",
