@@ -6,14 +6,20 @@
 //!
 //! A job has one licence, whatever Workloads it has: an elastic job that grows has two for a while,
 //! and with concurrent admission a job has one for each flavor.
+//!
+//! The pods of a job that Kueue stops use the licence until they have ended. Kueue gives their quota
+//! back when the Job controller has asked them to end, so a licence is kept for the time that they
+//! may take (`terminationGracePeriodSeconds`) after that.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures::Stream;
 use kueue_check::api::Uid;
 use kueue_check::prelude::*;
 use kueue_check::tokio::sync::broadcast;
+use kueue_check::tokio::time::Instant;
 use kueue_check::{FamilyRole, WorkloadEvent};
 
 /// How many licences there are.
@@ -27,13 +33,41 @@ struct LicencePoolSpec {
 /// Who holds a licence.
 struct Licences {
     /// The reservations of the jobs that hold one, of all pools.
-    held: Mutex<BTreeSet<Reservation>>,
+    held: Mutex<BTreeMap<Reservation, Held>>,
     returned: broadcast::Sender<String>,
 }
 
+/// How a licence is held.
+#[derive(Clone, Copy, Default)]
+struct Held {
+    /// How long the pods take to end at most, if they were started.
+    grace: Option<Duration>,
+    /// When they have ended, if they are being stopped.
+    until: Option<Instant>,
+}
+
+/// What the kubelet may take beyond the grace period of a pod.
+const MARGIN: Duration = Duration::from_secs(2);
+
 impl Licences {
-    fn held(&self) -> MutexGuard<'_, BTreeSet<Reservation>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Those that are held now.
+    fn held(&self) -> MutexGuard<'_, BTreeMap<Reservation, Held>> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        held.retain(|_, held| held.until.is_none_or(|until| until > now));
+        held
+    }
+
+    /// The job of `reservation` has lost its quota. Its pods, if there are any, are about to end.
+    fn ends(&self, reservation: &Reservation) {
+        let mut held = self.held();
+        let Some(of_job) = held.get_mut(reservation) else {
+            return;
+        };
+        match of_job.grace {
+            Some(grace) => of_job.until = Some(Instant::now() + grace + MARGIN),
+            None => drop(held.remove(reservation)),
+        }
     }
 }
 
@@ -57,12 +91,17 @@ impl AdmissionCheckController for Licences {
         let mut held = self.held();
         let of_pool = held
             .iter()
-            .filter(|reservation| reservation.admission_check() == pool);
-        let jobs: BTreeSet<&Uid> = of_pool.map(Reservation::family_key).collect();
+            .filter(|(reservation, _)| reservation.admission_check() == pool);
+        let jobs: BTreeSet<&Uid> = of_pool.clone().map(|(own, _)| own.family_key()).collect();
         if !has_one && !jobs.contains(job.key()) && jobs.len() >= total {
-            return Ok(Verdict::pending(format!("all {total} licences are in use")));
+            let waits = Verdict::pending(format!("all {total} licences are in use"));
+            let next = of_pool.filter_map(|(_, held)| held.until).min();
+            return Ok(match next {
+                Some(next) => waits.recheck_in(next - Instant::now()),
+                None => waits,
+            });
         }
-        held.insert(request.reservation().clone());
+        held.entry(request.reservation().clone()).or_default();
         let names = request.workload().pod_sets().iter().map(PodSet::name);
         let licence = job.key().to_string();
         let updates = PodSetUpdates::builder()
@@ -78,11 +117,16 @@ impl AdmissionCheckController for Licences {
         reservation: &Reservation,
         why: ReleaseReason,
     ) -> Result<ReleaseOutcome, CheckError> {
-        let mut held = self.held();
-        held.remove(reservation);
-        if let ReleaseReason::Replaced { by } | ReleaseReason::SiblingWon { by } = why {
+        match why {
             // The job goes on by another Workload.
-            held.insert(by);
+            ReleaseReason::Replaced { by } | ReleaseReason::SiblingWon { by } => {
+                let mut held = self.held();
+                held.remove(reservation);
+                held.entry(by).or_default();
+            }
+            // All pods have ended.
+            ReleaseReason::Finished => drop(self.held().remove(reservation)),
+            _ => self.ends(reservation),
         }
         // Nobody listens while nothing waits.
         let _ = self.returned.send(reservation.admission_check().to_owned());
@@ -100,19 +144,25 @@ impl AdmissionCheckController for Licences {
 impl Licences {
     fn observe(&self, event: WorkloadEvent<'_>) {
         match event {
-            // Kueue stops it, and it uses its licence until its pods are gone. A check is not
-            // evaluated for such a job, so after a restart this is where it is counted.
-            WorkloadEvent::Applied(workload, _)
-                if workload.is_admitted() && workload.conditions().evicted().is_true() =>
-            {
-                let checks = workload.checks().iter();
-                let reservations =
-                    checks.filter_map(|entry| Reservation::of(workload, entry.name()));
-                self.held().extend(reservations);
+            // Its pods run, also while Kueue stops it. A check is not evaluated for such a job, so
+            // after a restart this is where it is counted.
+            WorkloadEvent::Applied(workload, _) if workload.is_admitted() => {
+                let graces = workload.pod_sets().iter().map(PodSet::termination_grace);
+                let grace = graces.max().unwrap_or_default();
+                let mut held = self.held();
+                for entry in workload.checks() {
+                    if let Some(reservation) = Reservation::of(workload, entry.name()) {
+                        let evicted = workload.conditions().evicted().is_true();
+                        if evicted || held.contains_key(&reservation) {
+                            held.entry(reservation).or_default().grace = Some(grace);
+                        }
+                    }
+                }
             }
             WorkloadEvent::Removed(workload) => {
-                let gone = workload.uid();
-                self.held().retain(|reservation| reservation.uid() != gone);
+                let held: Vec<Reservation> = self.held().keys().cloned().collect();
+                let of_workload = held.iter().filter(|own| own.uid() == workload.uid());
+                of_workload.for_each(|reservation| self.ends(reservation));
             }
             _ => {}
         }
@@ -224,14 +274,44 @@ mod tests {
         assert!(!gets_one(&licences, &other, &[]).await);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_stopped_job_uses_its_licence_until_its_pods_have_ended() {
+        let runs = workload("el", "el-1", None, &["Admitted"]);
+        let other = workload("other", "other-1", None, &[]);
+        let licences = licences();
+        assert!(gets_one(&licences, &runs, &[]).await);
+        licences.observe(WorkloadEvent::Applied(&runs, &Family::of(&runs, [])));
+        // Kueue gives the quota back while the pods end, which takes them 30 s at most.
+        licences.observe(WorkloadEvent::Removed(&runs));
+        let why = ReleaseReason::Evicted;
+        licences.release(&reservation(&runs), why).await.unwrap();
+        assert!(!gets_one(&licences, &other, &[]).await);
+        tokio::time::advance(Duration::from_secs(30)).await;
+        assert!(!gets_one(&licences, &other, &[]).await);
+        tokio::time::advance(MARGIN).await;
+        assert!(gets_one(&licences, &other, &[]).await);
+    }
+
     #[tokio::test]
-    async fn an_evicted_job_uses_its_licence_until_its_pods_are_gone_also_after_a_restart() {
+    async fn a_job_that_was_not_started_returns_its_licence_at_once() {
+        let waits = workload("waits", "waits-1", None, &[]);
+        let other = workload("other", "other-1", None, &[]);
+        let licences = licences();
+        assert!(gets_one(&licences, &waits, &[]).await);
+        licences.observe(WorkloadEvent::Removed(&waits));
+        assert!(gets_one(&licences, &other, &[]).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_evicted_job_uses_its_licence_until_its_pods_have_ended_also_after_a_restart() {
         let evicted = workload("el", "el-1", None, &["Admitted", "Evicted"]);
         let other = workload("other", "other-1", None, &[]);
         let licences = licences();
         licences.observe(WorkloadEvent::Applied(&evicted, &Family::of(&evicted, [])));
         assert!(!gets_one(&licences, &other, &[]).await);
         licences.observe(WorkloadEvent::Removed(&evicted));
+        assert!(!gets_one(&licences, &other, &[]).await);
+        tokio::time::advance(Duration::from_secs(32)).await;
         assert!(gets_one(&licences, &other, &[]).await);
     }
 }

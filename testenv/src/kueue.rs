@@ -26,26 +26,58 @@ pub struct Kueue {
     log: PathBuf,
 }
 
+/// What a [`Kueue`] is started with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KueueOptions<'a> {
+    /// The groups of API kinds whose webhooks are installed. Until Kueue serves them, the API server
+    /// refuses writes of those kinds. With `batch` Jobs are suspended, and pods of elastic ones get
+    /// their scheduling gate.
+    pub webhooks: &'a [&'a str],
+    /// Feature gates, as in `ConcurrentAdmission=true`.
+    pub gates: &'a [&'a str],
+}
+
+/// Where the version of Kueue is that is started: such as `0.18.3`. Default: the one that is pinned.
+const VERSION: &str = "KUEUE_CHECK_KUEUE_VERSION";
+
+/// The version that the Go module here pins.
+const PINNED: &str = "0.19.2";
+
 impl Kueue {
+    /// Returns the version that is started: 0.19.2, or what `KUEUE_CHECK_KUEUE_VERSION` says.
+    pub fn version() -> String {
+        std::env::var(VERSION).unwrap_or_else(|_| PINNED.to_owned())
+    }
+
     /// Starts Kueue 0.19.2 on `cluster`, with its own definitions: for batch/v1 Jobs and, if the autoscaler's definitions are there, with its own check. Builds it
     /// first if that has not been done: on two cores that takes about ten minutes.
     ///
     /// # Errors
     /// If it can't be built or started. It is not waited for: what it does shows that it works.
     pub async fn start(cluster: &Cluster) -> Result<Self, StartError> {
-        Self::start_as(cluster, false).await
+        Self::start_with(cluster, KueueOptions::default()).await
     }
 
-    /// As [`start`](Self::start), with the webhooks for the kinds of Kueue's own API. Until Kueue
-    /// serves them, the API server refuses writes of those kinds.
+    /// As [`start`](Self::start), with the webhooks for the kinds of Kueue's own API.
     ///
     /// # Errors
     /// As [`start`](Self::start).
     pub async fn start_with_webhooks(cluster: &Cluster) -> Result<Self, StartError> {
-        Self::start_as(cluster, true).await
+        let options = KueueOptions {
+            webhooks: &["kueue.x-k8s.io"],
+            ..KueueOptions::default()
+        };
+        Self::start_with(cluster, options).await
     }
 
-    async fn start_as(cluster: &Cluster, webhooks: bool) -> Result<Self, StartError> {
+    /// As [`start`](Self::start), with webhooks and feature gates.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_with(
+        cluster: &Cluster,
+        options: KueueOptions<'_>,
+    ) -> Result<Self, StartError> {
         let (program, module) = tokio::task::spawn_blocking(program)
             .await
             .map_err(io::Error::other)??;
@@ -64,8 +96,13 @@ impl Kueue {
         }
         let config = folder.join("kueue.json");
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let version = if has_v1beta2(&module) {
+            "v1beta2"
+        } else {
+            "v1beta1"
+        };
         let text = json!({
-            "apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration",
+            "apiVersion": format!("config.kueue.x-k8s.io/{version}"), "kind": "Configuration",
             "health": {"healthProbeBindAddress": "0"}, "metrics": {"bindAddress": "0"},
             "webhook": {"host": "127.0.0.1", "port": port, "certDir": certificates},
             "leaderElection": {"leaderElect": false}, "internalCertManagement": {"enable": false},
@@ -77,14 +114,20 @@ impl Kueue {
             format!("--config={}", config.display()),
             format!("--kubeconfig={}", access.kubeconfig()?.display()),
             // It would want to be an API server of its own.
-            "--feature-gates=VisibilityOnDemand=false".to_owned(),
+            format!(
+                "--feature-gates=VisibilityOnDemand=false,{}",
+                options.gates.join(",")
+            )
+            .trim_end_matches(',')
+            .to_owned(),
         ];
-        if webhooks {
+        if !options.webhooks.is_empty() {
             let authority = ByteString(fs::read(certificates.join("tls.crt"))?);
             let folder = module.join("config/components/webhook");
             let text = fs::read_to_string(folder.join("manifests.yaml"))?;
             let client = cluster.client()?;
-            install_webhooks(&client, &text, port, &authority).await?;
+            let groups = options.webhooks;
+            install_webhooks(&client, &text, groups, port, &authority).await?;
         }
         let log = folder.join("kueue.log");
         let (program, arguments) = with_metrics_certificate(&program, &arguments, &certificates)?;
@@ -131,17 +174,20 @@ fn with_metrics_certificate(
     Ok((PathBuf::from("unshare"), all))
 }
 
-/// Installs those of Kueue's webhooks that are for its own kinds, as served on a loopback port.
+/// Installs those of Kueue's webhooks that are for kinds of `groups`, as served on a loopback port.
 async fn install_webhooks(
     client: &Client,
     manifests: &str,
+    groups: &[&str],
     port: u16,
     authority: &ByteString,
 ) -> Result<(), StartError> {
-    let is_own = |hook: &Value| {
+    let is_wanted = |hook: &Value| {
         let rules = hook["rules"].as_array().into_iter().flatten();
-        let groups = rules.filter_map(|rule| rule["apiGroups"].as_array());
-        groups.flatten().any(|group| group == "kueue.x-k8s.io")
+        let mut of_hook = rules
+            .filter_map(|rule| rule["apiGroups"].as_array())
+            .flatten();
+        of_hook.any(|group| groups.iter().any(|wanted| group == wanted))
     };
     let authority = serde_json::to_value(authority).map_err(io::Error::other)?;
     let as_owner = PatchParams::apply("testenv").force();
@@ -152,7 +198,7 @@ async fn install_webhooks(
         let mut all: DynamicObject = serde_saphyr::from_str(document).map_err(io::Error::other)?;
         all.metadata.name = Some("kueue".to_owned());
         if let Some(hooks) = all.data["webhooks"].as_array_mut() {
-            hooks.retain(is_own);
+            hooks.retain(is_wanted);
             for hook in hooks {
                 let path = hook["clientConfig"]["service"]["path"].as_str();
                 let url = format!("https://127.0.0.1:{port}{}", path.unwrap_or_default());
@@ -179,6 +225,10 @@ fn program() -> Result<(PathBuf, PathBuf), Unavailable> {
         let path = path.to_owned();
         move |source| Unavailable::Io { path, source }
     };
+    let version = Kueue::version();
+    if version != PINNED {
+        return other_version(&version, &bin);
+    }
     if let Some(program) = std::env::var_os(PROGRAM) {
         return Ok((program.into(), folder_of(&module)?));
     }
@@ -193,6 +243,48 @@ fn program() -> Result<(PathBuf, PathBuf), Unavailable> {
         fs::write(&stamp, wanted).map_err(at(&stamp))?;
     }
     Ok((program, folder_of(&module)?))
+}
+
+/// Another version of Kueue, built from its Go module with the dependencies that it was released
+/// with; and the folder of that module.
+fn other_version(version: &str, bin: &Path) -> Result<(PathBuf, PathBuf), Unavailable> {
+    const PACKAGE: &str = "sigs.k8s.io/kueue/cmd/kueue";
+    let at = |path: &Path| {
+        let path = path.to_owned();
+        move |source| Unavailable::Io { path, source }
+    };
+    let lock = fs::File::create(bin.join(".kueue.lock")).map_err(at(bin))?;
+    lock.lock().map_err(at(bin))?;
+    let module = format!("sigs.k8s.io/kueue@v{version}");
+    let output = Command::new("go")
+        .args(["mod", "download", "-json", &module])
+        .output()
+        .map_err(at(Path::new("go")))?;
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let Some(folder) = said["Dir"].as_str().map(PathBuf::from) else {
+        let error = said["Error"].as_str().unwrap_or_default();
+        let reason = format!(
+            "{module}: {error}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        return Err(Unavailable::Build {
+            package: PACKAGE,
+            reason,
+        });
+    };
+    let program = bin.join(format!("kueue-{version}"));
+    if !program.exists() {
+        eprintln!(
+            "building Kueue {version} from its Go module, once (about 10 minutes on 2 cores) ..."
+        );
+        build(&folder, PACKAGE, "-s -w", &program)?;
+    }
+    Ok((program, folder))
+}
+
+/// Whether Kueue's module in `folder` has its API and configuration in version v1beta2.
+fn has_v1beta2(folder: &Path) -> bool {
+    folder.join("apis/config/v1beta2").is_dir()
 }
 
 /// The folder in which Go keeps Kueue's module.

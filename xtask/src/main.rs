@@ -21,7 +21,9 @@ usage: cargo xtask COMMAND
   test [STEP … | --all]   format, lints, documents, and the tests on the simulator with a sample of every single fault; it needs
                           nothing but crates; --all: all that must pass, also on a real API server; or these steps of it
   book                    write what is generated in the book, and build it into target/book
-  kueue                   the shipped checks beside a real Kueue, which is built first (10 minutes); not part of `test`
+  kueue [--kueue VERSION] [PART]
+                          the shipped checks beside a real Kueue, which is built first (10 minutes): the pinned one, or another
+                          VERSION such as 0.18.3; PART: only tests whose names begin with it, such as families; not part of `test`
   twin [--histories N] [--seed S] [--minimise]
                           random histories on a real Kueue and on the model, compared; --help has more; not part of `test`
   tutorials               the book's tutorials in an empty folder, by their own commands; not part of `test`
@@ -45,7 +47,7 @@ fn main() -> ExitCode {
         ["try", arguments @ ..] => try_example::run(arguments),
         ["test", steps @ ..] => test::run(steps),
         ["book"] => tools::write_book().and_then(|()| tools::book(&tools::mdbook()?)),
-        ["kueue"] => tools::with_kueue(),
+        ["kueue", arguments @ ..] => tools::with_kueue(arguments),
         ["twin", flags @ ..] => tools::twin(flags),
         ["tutorials"] => tools::tutorials(),
         ["release"] => release::check(None),

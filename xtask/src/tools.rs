@@ -189,10 +189,33 @@ pub(crate) fn crds(from: &Path) -> Result<(), Failure> {
     run(&testenv, &["crd-json", config, known], &[])
 }
 
-/// Tries the shipped checks beside a real Kueue.
-pub(crate) fn with_kueue() -> Result<(), Failure> {
-    let options = ["with_kueue::", "--test-threads=1"];
-    ignored_tests(&["chart", "it"], &options, &[])
+/// Tries the shipped checks beside a real Kueue, of another version than the pinned one if it is
+/// named.
+pub(crate) fn with_kueue(arguments: &[&str]) -> Result<(), Failure> {
+    let (version, filter) = match arguments {
+        ["--kueue", version, filter @ ..] => (Some(*version), filter),
+        filter => (None, filter),
+    };
+    let filter = match filter {
+        [] => "with_kueue::".to_owned(),
+        [part] if !part.starts_with('-') => format!("with_kueue::{part}"),
+        _ => return Err("usage: cargo xtask kueue [--kueue VERSION] [PART]".to_owned()),
+    };
+    // One story runs it as a program.
+    let licences = [
+        "build",
+        "--package",
+        "kueue-check-examples",
+        "--example",
+        "licences",
+    ];
+    cargo(&licences, &[])?;
+    let options = [&*filter, "--test-threads=1", "--nocapture"];
+    let Some(version) = version else {
+        return ignored_tests(&["chart", "it"], &options, &[]);
+    };
+    let environment = [("KUEUE_CHECK_KUEUE_VERSION", version)];
+    ignored_tests(&["chart"], &options, &environment)
 }
 
 /// Plays random histories on a real Kueue and on the model.

@@ -104,6 +104,8 @@ pub enum Phase {
     },
     /// The capacity was there and was taken away.
     Revoked {
+        /// When.
+        at: Timestamp,
         /// The provider's words.
         message: Box<str>,
     },
@@ -128,6 +130,16 @@ pub enum Phase {
     Accepted,
     /// Nobody has said anything.
     New,
+}
+
+impl Phase {
+    /// Whether pods may have been started by the request.
+    pub fn was_provisioned(&self) -> bool {
+        match self {
+            Self::Provisioned { .. } | Self::Revoked { .. } | Self::BookingExpired { .. } => true,
+            Self::Failed { .. } | Self::Waiting { .. } | Self::Accepted | Self::New => false,
+        }
+    }
 }
 
 impl CapacityRequest {

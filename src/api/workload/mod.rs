@@ -217,6 +217,9 @@ pub struct WorkloadConditions {
     pub(crate) finished: WorkloadCondition,
     /// Whether it is `Finished` because another slice of the elastic job has replaced it.
     pub(crate) replaced: bool,
+    /// Whether it is `Finished` as out of sync with its job: up to 0.18 Kueue says so of some slices
+    /// that it has replaced, and always of those that it drops without a successor.
+    pub(crate) out_of_sync: bool,
 }
 
 impl WorkloadConditions {

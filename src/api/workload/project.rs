@@ -33,6 +33,8 @@ const REPLACES: &str = "kueue.x-k8s.io/workload-slice-replacement-for";
 const ALLOWED_FLAVORS: &str = "kueue.x-k8s.io/workload-allowed-resource-flavors";
 /// The reason of `Finished` on a slice that another one has replaced.
 const REPLACED: &str = "WorkloadSliceReplaced";
+/// The same on some of them, up to Kueue 0.18 (measured on 0.18.3).
+const OUT_OF_SYNC: &str = "OutOfSync";
 
 /// Turns decoded objects into views that share their common strings.
 #[derive(Debug, Default)]
@@ -396,7 +398,9 @@ fn conditions(list: &[Lenient<Condition>]) -> WorkloadConditions {
     let mut conditions = WorkloadConditions::default();
     for Lenient(condition) in list {
         if condition.kind.0 == "Finished" {
-            conditions.replaced = condition.status.0 == "True" && condition.reason.0 == REPLACED;
+            let is = |reason| condition.status.0 == "True" && condition.reason.0 == reason;
+            conditions.out_of_sync = is(OUT_OF_SYNC);
+            conditions.replaced = is(REPLACED) || is(OUT_OF_SYNC);
         }
         let slot = match condition.kind.0.as_str() {
             "QuotaReserved" => &mut conditions.quota_reserved,

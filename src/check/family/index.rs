@@ -36,11 +36,20 @@ struct KnownSlice {
     replaces: Option<Box<str>>,
     phase: Phase,
     /// Whether it is finished because another slice has replaced it.
-    replaced: bool,
+    replaced: Option<Replaced>,
     holds_quota: bool,
     pods: Box<[(Box<str>, u32)]>,
     /// How its pods ended, by a later slice that is no longer in the watch.
     ended: Option<Fate>,
+}
+
+/// By which words Kueue has finished a slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Replaced {
+    /// Another one has replaced it.
+    Surely,
+    /// It is out of sync with its job: dropped, or up to Kueue 0.18 replaced.
+    IfThereIsASuccessor,
 }
 
 /// What became of the pods of a slice that another one has replaced.
@@ -61,6 +70,9 @@ pub(crate) enum Fate {
 enum Phase {
     /// It has been admitted, and its pods run, also when a growth has replaced it.
     Runs,
+    /// It had been admitted when it was replaced, and has lost its quota by that, as with Kueue
+    /// before 0.18 (measured on 0.15.0).
+    RanUntilReplaced,
     /// It has not been admitted: what runs is of an earlier slice.
     Waits,
     /// Its eviction stops the whole job: it holds quota until the pods are gone.
@@ -83,6 +95,8 @@ impl Phase {
         } else if conditions.evicted().status.is_some() {
             // Kueue sets the condition to False when quota is reserved again.
             Self::Evicted
+        } else if conditions.replaced && conditions.admitted().status.is_some() {
+            Self::RanUntilReplaced
         } else {
             Self::Waits
         }
@@ -97,12 +111,17 @@ impl KnownSlice {
             Slice::Replaces(name) => Some(name.clone()),
         };
         let pod_sets = workload.pod_sets().iter();
+        let conditions = workload.conditions();
         Some(Self {
             member: Member::of(workload),
             is_variant: workload.variant().is_some(),
             replaces,
             phase: Phase::of(workload),
-            replaced: workload.conditions().replaced,
+            replaced: match (conditions.replaced, conditions.out_of_sync) {
+                (false, _) => None,
+                (true, false) => Some(Replaced::Surely),
+                (true, true) => Some(Replaced::IfThereIsASuccessor),
+            },
             holds_quota: workload.holds_quota() && !workload.conditions().finished().is_true(),
             pods: pod_sets
                 .map(|pod_set| (pod_set.name().into(), pod_set.count()))
@@ -269,7 +288,7 @@ impl Families {
                 break;
             };
             match (slice.phase, &slice.replaces) {
-                (Phase::Runs, _) => return Baseline::Known(slice),
+                (Phase::Runs | Phase::RanUntilReplaced, _) => return Baseline::Known(slice),
                 (Phase::Stops | Phase::Evicted | Phase::Finished, _) | (Phase::Waits, None) => {
                     return Baseline::None;
                 }
@@ -307,6 +326,10 @@ fn fate(of_job: &[KnownSlice], slice: &KnownSlice) -> Fate {
     if let Some(ended) = &slice.ended {
         return ended.clone();
     }
+    let replaces = |known: &KnownSlice| known.replaces.as_ref() == Some(&slice.member.name);
+    if slice.replaced == Some(Replaced::IfThereIsASuccessor) && !of_job.iter().any(replaces) {
+        return Fate::Finished;
+    }
     let ran = slice.phase == Phase::Runs;
     let mut at = slice;
     // Bounded, whatever the annotations say.
@@ -320,8 +343,8 @@ fn fate(of_job: &[KnownSlice], slice: &KnownSlice) -> Fate {
             Phase::Runs => return Fate::Replaced(next.member.clone()),
             Phase::Evicted => return Fate::Evicted,
             Phase::Finished => return Fate::Finished,
-            Phase::Waits if next.replaced => at = next,
-            Phase::Waits | Phase::Stops => return Fate::Runs,
+            Phase::Waits | Phase::RanUntilReplaced if next.replaced.is_some() => at = next,
+            Phase::Waits | Phase::RanUntilReplaced | Phase::Stops => return Fate::Runs,
         }
     }
     if ran { Fate::Runs } else { Fate::Finished }
@@ -336,9 +359,9 @@ fn forget(of_job: &mut Vec<KnownSlice>, gone: impl Fn(&KnownSlice) -> bool) {
         .iter()
         .map(|known| match fate(of_job, known) {
             // The pods that an eviction stops are gone when its quota is.
-            Fate::Runs if stopped && known.replaced => Some(Fate::Evicted),
+            Fate::Runs if stopped && known.replaced.is_some() => Some(Fate::Evicted),
             Fate::Runs => None,
-            fate => known.replaced.then_some(fate),
+            fate => known.replaced.map(|_| fate),
         })
         .collect();
     for (known, fate) in of_job.iter_mut().zip(fates) {

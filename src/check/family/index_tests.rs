@@ -50,6 +50,7 @@ fn workload(object: &Value) -> Workload {
 
 const ADMITTED: (&str, &str, &str) = ("Admitted", "True", "Admitted");
 const REPLACED: (&str, &str, &str) = ("Finished", "True", "WorkloadSliceReplaced");
+const OUT_OF_SYNC: (&str, &str, &str) = ("Finished", "True", "OutOfSync");
 const SUCCEEDED: (&str, &str, &str) = ("Finished", "True", "Succeeded");
 const EVICTED: (&str, &str, &str) = ("Evicted", "True", "AdmissionCheck");
 const EVICTED_BEFORE: (&str, &str, &str) = ("Evicted", "False", "QuotaReserved");
@@ -63,6 +64,14 @@ fn what_runs_is_the_last_slice_that_was_admitted() {
     let third = |conditions: &[_]| slice("el-3", Some("el-2"), 6, conditions);
     let mut shrunk = first(&[ADMITTED]);
     shrunk["spec"]["podSets"][0]["count"] = json!(1);
+    let without_quota = |mut slice: Value| {
+        let status = slice["status"].as_object_mut().unwrap();
+        status.remove("admission");
+        let conditions = status["conditions"].as_array_mut().unwrap();
+        conditions.last_mut().unwrap()["status"] = json!("False");
+        slice
+    };
+    let not_admitted = ("Admitted", "False", "Finished");
     for (case, known, of, expected) in [
         (
             "replaced by the growth",
@@ -83,6 +92,27 @@ fn what_runs_is_the_last_slice_that_was_admitted() {
             runs(1),
         ),
         ("it is not known", vec![], growth(&[]), unknown),
+        (
+            "Kueue 0.18 calls the replaced one out of sync",
+            vec![first(&[ADMITTED, OUT_OF_SYNC])],
+            growth(&[]),
+            runs(2),
+        ),
+        (
+            "Kueue 0.15 takes the quota of the replaced one",
+            vec![without_quota(first(&[not_admitted, REPLACED]))],
+            growth(&[]),
+            runs(2),
+        ),
+        (
+            "Kueue 0.15, grown again while the growth waited",
+            vec![
+                without_quota(first(&[not_admitted, REPLACED])),
+                without_quota(growth(&[REPLACED])),
+            ],
+            third(&[]),
+            runs(2),
+        ),
         (
             "grown again while the growth waited",
             vec![first(&[ADMITTED, REPLACED]), growth(&[REPLACED])],
@@ -168,6 +198,17 @@ fn what_runs_is_the_last_slice_that_was_admitted() {
             "{case}, and nothing is remembered"
         );
     }
+}
+
+/// Kueue drops a slice without a successor with the words that Kueue 0.18 has for replaced ones.
+#[test]
+fn a_slice_that_is_out_of_sync_has_ended_unless_another_one_replaces_it() {
+    let dropped = workload(&slice("el-1", None, 2, &[ADMITTED, OUT_OF_SYNC]));
+    let mut families = Families::default();
+    families.apply(&dropped);
+    assert_eq!(families.fate(&dropped), Some(Fate::Finished));
+    families.apply(&workload(&slice("el-2", Some("el-1"), 4, &[])));
+    assert_eq!(families.fate(&dropped), Some(Fate::Runs));
 }
 
 #[test]

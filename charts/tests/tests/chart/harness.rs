@@ -9,7 +9,8 @@ use kube::api::{
 use kube::{Api, Client};
 use kueue_check_chart_tests::{Helm, chart};
 use kueue_check_testenv::{
-    Access, Cluster, Kueue, KueueVersion, crds, crds_of_autoscaler, or_skipped,
+    Access, Cluster, JobController, Kueue, KueueOptions, KueueVersion, crds, crds_of_autoscaler,
+    or_skipped,
 };
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -48,6 +49,13 @@ pub(crate) async fn stage(name: &str) -> Option<Stage> {
         client: cluster.client().unwrap(),
         namespace: name.to_owned(),
     };
+    // Webhooks of a Kueue that has ended would refuse every write.
+    for kind in ["Mutating", "Validating"] {
+        let kind = format!("{kind}WebhookConfiguration");
+        stage
+            .delete(&json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": "kueue"}}))
+            .await;
+    }
     let labels = json!({"pod-security.kubernetes.io/enforce": "restricted", "team": name});
     stage
         .apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}))
@@ -58,17 +66,30 @@ pub(crate) async fn stage(name: &str) -> Option<Stage> {
 async fn start() -> Option<Cluster> {
     let cluster = Cluster::start_or_skip("the chart on a real API server").await?;
     let client = cluster.client().unwrap();
-    let mut definitions = crds(KueueVersion::V0_19_2).unwrap();
-    definitions.extend(crds_of_autoscaler().unwrap());
+    let mut definitions = crds_of_autoscaler().unwrap();
+    if is_newest() {
+        definitions.extend(crds(KueueVersion::V0_19_2).unwrap());
+    }
     definitions.extend(prometheus_operator::definitions());
     cluster.install(&client, definitions).await.unwrap();
     Some(cluster)
 }
 
+/// Whether Kueue is of the version whose definitions are here.
+pub(crate) fn is_newest() -> bool {
+    Kueue::version() == "0.19.2"
+}
+
 /// A real Kueue on the cluster, which builds it if need be.
-pub(crate) async fn real_kueue() -> Option<Kueue> {
+pub(crate) async fn real_kueue(options: KueueOptions<'_>) -> Option<Kueue> {
     let cluster = CLUSTER.get_or_init(start).await.as_ref()?;
-    Some(Kueue::start(cluster).await.unwrap())
+    Some(Kueue::start_with(cluster, options).await.unwrap())
+}
+
+/// A real Job controller on the cluster, which builds it if need be.
+pub(crate) async fn job_controller() -> JobController {
+    let cluster = CLUSTER.get_or_init(start).await.as_ref().unwrap();
+    JobController::start(cluster).await.unwrap()
 }
 
 /// What the API calls a kind.
@@ -81,6 +102,7 @@ fn resource(object: &Value) -> ApiResource {
     let lower = kind.to_lowercase();
     let plural = match lower.strip_suffix('y') {
         Some(stem) => format!("{stem}ies"),
+        None if lower.ends_with('s') => format!("{lower}es"),
         None => format!("{lower}s"),
     };
     ApiResource {
@@ -119,6 +141,21 @@ impl Stage {
         self.try_apply(object)
             .await
             .unwrap_or_else(|error| panic!("{error}: {object:#}"));
+    }
+
+    /// Applies `object` as soon as Kueue's webhooks take it.
+    pub(crate) async fn apply_when_taken(&self, object: &Value) {
+        eventually("Kueue's webhooks are served", async || {
+            let refused = self.try_apply(object).await.err();
+            let served = refused
+                .as_ref()
+                .is_none_or(|error| !error.to_string().contains("failed calling webhook"));
+            if let Some(error) = refused.as_ref().filter(|_| served) {
+                panic!("{error}: {object:#}");
+            }
+            (refused.is_none(), refused)
+        })
+        .await;
     }
 
     /// Applies what the chart renders, and waits for its definitions.
@@ -235,7 +272,12 @@ pub(crate) async fn eventually<T: std::fmt::Debug, F: Future<Output = (bool, T)>
 
 /// An object of Kueue's.
 pub(crate) fn kueue(kind: &str, namespace: Option<&str>, name: &str, spec: Value) -> Value {
-    let mut object = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}, "spec": spec});
+    let version = if Kueue::version().starts_with("0.14.") {
+        "v1beta1"
+    } else {
+        "v1beta2"
+    };
+    let mut object = json!({"apiVersion": format!("kueue.x-k8s.io/{version}"), "kind": kind, "metadata": {"name": name}, "spec": spec});
     if let Some(namespace) = namespace {
         object["metadata"]["namespace"] = json!(namespace);
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kueue_check::api::{AdmissionCheckState, CheckState};
-use kueue_check::{CheckError, CheckRequest, Preview, Verdict};
+use kueue_check::{CheckError, CheckRequest, FamilyRole, Preview, Verdict};
 use serde_json::Value;
 
 use super::plan::{PlanError, plan};
@@ -38,6 +38,7 @@ impl<'a> DecisionInputs<'a> {
             retry_count: self.entry.retry_count().unwrap_or_default(),
             reserved: request.reservation().since(),
             admitted: workload.is_admitted(),
+            growth: *request.family().role() == FamilyRole::Growth,
             needed: self.needed,
             config: request.parameters(),
             parameters: &self.parameters,

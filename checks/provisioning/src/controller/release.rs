@@ -31,6 +31,7 @@ impl<B: Backend> CapacityCheck<B> {
     ) -> Result<ReleaseOutcome, CheckError> {
         self.index.ready().await;
         if let ReleaseReason::Replaced { .. } = why {
+            self.discard_unused(reservation).await?;
             // Its pods are those of the growth now, and were started by its request.
             let mut memory = self.cache();
             let replaced = memory.replaced.entry(of_family(reservation)).or_default();
@@ -49,6 +50,19 @@ impl<B: Backend> CapacityCheck<B> {
         Ok(ReleaseOutcome::Done)
     }
 
+    /// Deletes the requests of `reservation`, which another slice has replaced, that have started no
+    /// pods: their growth was replaced while it waited.
+    async fn discard_unused(&self, reservation: &Reservation) -> Result<(), CheckError> {
+        let (workload, check) = (reservation.name(), reservation.admission_check());
+        for request in self.index.requests(reservation.uid()) {
+            let is_ours = request.attempt_of(workload, check).is_some();
+            if is_ours && !request.deleting && !request.phase.was_provisioned() {
+                self.delete(&request).await?;
+            }
+        }
+        Ok(())
+    }
+
     async fn release_requests(
         &self,
         reservation: &Reservation,
@@ -57,14 +71,19 @@ impl<B: Backend> CapacityCheck<B> {
         let (uid, check) = (reservation.uid(), reservation.admission_check());
         let of_check =
             |request: &CapacityRequest| request.attempt_of(reservation.name(), check).is_some();
-        for request in self.index.requests(uid) {
+        let lost = *why == ReleaseReason::QuotaLost;
+        let all = self.index.requests(uid);
+        if !lost {
+            // While a request is there, a process that starts anew finds what is left.
+            self.delete_templates(reservation, &all).await?;
+        }
+        for request in all {
             if of_check(&request) && !request.deleting && !outlives(&request, why) {
                 self.delete(&request).await?;
             }
         }
         let kept = self.index.requests(uid).into_iter();
         let kept: Vec<_> = kept.filter(|request| !request.deleting).collect();
-        let lost = *why == ReleaseReason::QuotaLost;
         if !lost {
             self.delete_templates(reservation, &kept).await?;
         }

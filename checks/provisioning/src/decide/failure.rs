@@ -10,6 +10,9 @@ use super::{CheckResult, Facts, NewRequest, Step, after, answer, remaining};
 use crate::config::{AfterFailure, BackoffFrom, Limit};
 use crate::request::{CapacityRequest, FailureCounts, FailureKind, Phase};
 
+/// What is to be done about a growth whose attempts have all failed; the request's name follows.
+const EITHER_OR: &str = "scale the job back, or begin again by deleting the request";
+
 /// A failure.
 pub(super) struct Failure {
     kind: FailureKind,
@@ -32,6 +35,13 @@ pub(super) fn of(facts: &Facts<'_>, request: &CapacityRequest) -> Option<Failure
             kind: FailureKind::Error,
             at: *at,
             what: "booking expired",
+            message: message.to_string(),
+        }),
+        // The job runs on without the growth, so nothing has to be stopped.
+        Phase::Revoked { at, message } if facts.growth && !facts.admitted => Some(Failure {
+            kind: FailureKind::Error,
+            at: *at,
+            what: "capacity revoked",
             message: message.to_string(),
         }),
         Phase::New | Phase::Accepted | Phase::Waiting { .. } if !facts.admitted => {
@@ -69,14 +79,19 @@ pub(super) fn follow(
     failure: &Failure,
 ) -> Step {
     let tally = request.tally(attempt).plus(failure.kind);
-    let message = failure.message.clone();
+    let mut message = failure.message.clone();
     if !may_follow(facts, attempt, tally, failure.kind) {
+        if facts.growth {
+            let name = &request.name;
+            message = format!(
+                "{message} (attempt {attempt}, and no other follows: {EITHER_OR} \"{name}\")"
+            );
+        }
         return answer(CheckResult::Rejected { message }, Some(request));
     }
     let delay = facts.config.spec.retry_strategy.delay(attempt);
     let message = format!("Retrying after {}: {message}", failure.what);
-    let keeps = facts.config.options.after_failure == AfterFailure::KeepQuota && !facts.admitted;
-    let dealt_with = keeps || is_dealt_with(facts, attempt, failure.at);
+    let dealt_with = waits_itself(facts) || is_dealt_with(facts, attempt, failure.at);
     if !dealt_with {
         let delay = match facts.config.options.after_failure {
             AfterFailure::Requeue | AfterFailure::KeepQuota => delay,
@@ -102,6 +117,12 @@ pub(super) fn follow(
     })
 }
 
+/// Whether the check waits between two attempts itself, and Kueue hears of no failure.
+fn waits_itself(facts: &Facts<'_>) -> bool {
+    let keeps = facts.config.options.after_failure == AfterFailure::KeepQuota;
+    (keeps || facts.growth) && !facts.admitted
+}
+
 /// Whether Kueue has evicted because of this failure already, so that the next attempt is due, not another Retry.
 ///
 /// Kueue ≥ 0.15 counts. It forgets the count when it evicts for another reason; then a failure from before the reservation was dealt with.
@@ -114,6 +135,7 @@ fn is_dealt_with(facts: &Facts<'_>, attempt: u32, failed_at: Timestamp) -> bool 
 /// Whether this check waits for the backoff itself: until when, and how long that is.
 fn wait(facts: &Facts<'_>, failed_at: Timestamp, delay: Duration) -> Option<(Timestamp, Duration)> {
     let waits = match facts.config.options.after_failure {
+        _ if waits_itself(facts) => true,
         // Kueue has waited.
         AfterFailure::Requeue => facts.retry_count == 0,
         AfterFailure::ReleaseQuota | AfterFailure::KeepQuota => true,

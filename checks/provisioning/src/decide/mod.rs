@@ -43,6 +43,9 @@ pub struct Facts<'a> {
     pub reserved: Timestamp,
     /// Whether the job may run.
     pub admitted: bool,
+    /// Whether the Workload asks for more pods for an elastic job that runs. Kueue would stop the
+    /// job by a Retry, and counts no attempts of it.
+    pub growth: bool,
     /// Whether any capacity is needed.
     pub needed: bool,
     /// The check's parameters.
@@ -197,7 +200,7 @@ fn follow(facts: &Facts<'_>, request: &CapacityRequest, attempt: u32) -> Step {
         return failure::follow(facts, request, attempt, &failure);
     }
     match &request.phase {
-        Phase::Revoked { message } => say(CheckResult::Rejected {
+        Phase::Revoked { message, .. } => say(CheckResult::Rejected {
             message: message.to_string(),
         }),
         Phase::Provisioned { message } => say(CheckResult::Ready {

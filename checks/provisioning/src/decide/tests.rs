@@ -20,6 +20,7 @@ struct Case {
     state_since: &'static str,
     retry_count: u32,
     admitted: bool,
+    growth: bool,
     needed: bool,
     config: ProvisioningRequestConfig,
     annotations: Vec<(&'static str, &'static str)>,
@@ -35,6 +36,7 @@ fn case() -> Case {
         state_since: RESERVED,
         retry_count: 0,
         admitted: false,
+        growth: false,
         needed: true,
         config: config(&json!({}), &json!({})),
         annotations: Vec::new(),
@@ -103,6 +105,13 @@ fn expired() -> Phase {
     }
 }
 
+fn revoked() -> Phase {
+    Phase::Revoked {
+        at: at(FAILED),
+        message: "gone".into(),
+    }
+}
+
 impl Case {
     fn decide(&self) -> Decision {
         let annotations = self.annotations.iter().copied();
@@ -118,6 +127,7 @@ impl Case {
             retry_count: self.retry_count,
             reserved: at(RESERVED),
             admitted: self.admitted,
+            growth: self.growth,
             needed: self.needed,
             config: &self.config,
             parameters: &self.config.effective_parameters(annotations),
@@ -236,12 +246,7 @@ fn each_condition_says_what_kueues_own_check_says() {
             "Ready: Provisioned",
         ),
         (Phase::Provisioned { message: said("") }, "Ready: "),
-        (
-            Phase::Revoked {
-                message: said("gone"),
-            },
-            "Rejected: gone",
-        ),
+        (revoked(), "Rejected: gone"),
         (
             expired(),
             "Retry 60s: Retrying after booking expired: booking gone",
@@ -305,8 +310,7 @@ fn an_expired_booking_counts_only_before_admission() {
 #[test]
 fn revoked_capacity_rejects_before_and_after_admission() {
     for admitted in [true, false] {
-        let message = "gone".into();
-        let requests = vec![request(1, Phase::Revoked { message })];
+        let requests = vec![request(1, revoked())];
         let state = CheckState::Ready;
         assert_eq!(
             Case {
@@ -532,6 +536,47 @@ fn quota_may_be_kept_between_attempts() {
             .says()
             .starts_with("Pending: Retrying after booking expired")
     );
+}
+
+/// Kueue would stop the running job by a Retry, and it counts none of a growth.
+#[test]
+fn attempts_of_a_growth_are_counted_by_its_requests() {
+    let of = |attempt, phase, now, options| Case {
+        config: config(&json!({"backoffLimitCount": 2}), &options),
+        growth: true,
+        requests: vec![request(attempt, phase)],
+        now,
+        ..case()
+    };
+    let failures = [
+        (failure(FailureKind::Error), "failure: By test"),
+        (expired(), "booking expired: booking gone"),
+        (revoked(), "capacity revoked: gone"),
+    ];
+    for (phase, why) in failures {
+        for options in ["Requeue", "ReleaseQuota", "KeepQuota"] {
+            let of = |attempt, now| {
+                let options = json!({"after-failure": options});
+                of(attempt, phase.clone(), now, options).says()
+            };
+            let waits = |until: &str, left: &str| {
+                format!(
+                    "Pending: Retrying after {why} (the next attempt begins at 2026-11-21T09:{until}Z) again in {left}"
+                )
+            };
+            assert_eq!(of(1, NOW), waits("06:00", "59s"));
+            assert_eq!(of(1, "2026-11-21T09:06:00Z"), "create 2 for wl-pr-1");
+            assert_eq!(of(2, NOW), waits("07:00", "119s"));
+            assert_eq!(of(2, "2026-11-21T09:07:00Z"), "create 3 for wl-pr-2");
+            let (_, reason) = why.split_once(": ").unwrap();
+            assert_eq!(
+                of(3, NOW),
+                format!(
+                    "Rejected: {reason} (attempt 3, and no other follows: scale the job back, or begin again by deleting the request \"wl-pr-3\")"
+                )
+            );
+        }
+    }
 }
 
 #[test]

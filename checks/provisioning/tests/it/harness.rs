@@ -9,6 +9,7 @@ use kueue_check::{
 };
 use kueue_check_provisioning::ProvisioningCheck;
 use kueue_check_sim::apiserver::{ApiRequest, Patch, Resource, Verb};
+use kueue_check_sim::jobs::Nodes;
 use kueue_check_sim::kueue::KueueVersion;
 use kueue_check_sim::{Cluster, Simulation};
 use serde_json::{Value, json};
@@ -48,6 +49,11 @@ impl Trial {
 
     pub(crate) fn quota(self, cpus: u32) -> Self {
         Self(self.0.quota(cpus))
+    }
+
+    /// With nodes, on which the pods of elastic jobs run.
+    pub(crate) fn nodes(self) -> Self {
+        Self(self.0.actor(Nodes::new))
     }
 
     pub(crate) fn kueue(self, version: KueueVersion) -> Self {
@@ -103,9 +109,14 @@ impl AdmissionCheckController for SignOff {
 
 /// Signs for all jobs.
 pub(crate) fn sign(cluster: &Cluster) {
+    signs(cluster, true);
+}
+
+/// Signs from now on, or no longer.
+pub(crate) fn signs(cluster: &Cluster, signs: bool) {
     cluster
         .external::<Signature>()
-        .store(true, Ordering::Relaxed);
+        .store(signs, Ordering::Relaxed);
 }
 
 /// With retries of two seconds, as many as `limit`.

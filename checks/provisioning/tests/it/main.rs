@@ -9,6 +9,7 @@ mod demo;
 mod differences;
 mod explore;
 mod flavors;
+mod growths;
 mod harness;
 mod idle;
 mod improvements;

@@ -159,6 +159,7 @@ fn of_several_conditions_the_first_in_kueues_order_counts() {
                 yes("CapacityRevoked")
             ]),
             Phase::Revoked {
+                at: at.parse().unwrap(),
                 message: message("CapacityRevoked"),
             },
         ),

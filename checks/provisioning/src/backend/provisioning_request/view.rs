@@ -138,6 +138,7 @@ fn phase(status: &Value, created: Timestamp) -> Phase {
     }
     if let Some(revoked) = holds("CapacityRevoked") {
         return Phase::Revoked {
+            at: at(revoked),
             message: message(revoked),
         };
     }

@@ -2,14 +2,19 @@
 //!
 //! Not part of every run, because Kueue takes ten minutes to build: `cargo xtask kueue`.
 
+mod families;
+mod licences;
+mod pods;
+mod story;
+
 use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
-use kueue_check::runtime::Runtime;
-use kueue_check::{AdmissionCheckController, ControllerName};
+use kueue_check::runtime::{Runtime, RuntimeHandle};
+use kueue_check::{AdmissionCheckController, ControllerName, DynCheck};
 use kueue_check_budget::controller::{BudgetCheck, CONTROLLER as BUDGET};
 use kueue_check_budget::source::Credentials;
 use kueue_check_provisioning::{CONTROLLER_NAME as PROVISIONING, ProvisioningCheck};
-use kueue_check_testenv::Kueue;
+use kueue_check_testenv::{Kueue, KueueOptions};
 use serde_json::{Value, json};
 
 use crate::exemptions::{refusal, workloads};
@@ -24,13 +29,31 @@ use crate::values::arguments;
 struct Town {
     stage: Stage,
     kueue: Kueue,
+    /// The checks that run in this process.
+    checks: Option<RuntimeHandle>,
+}
+
+/// What a town begins with.
+#[derive(Default)]
+struct Setup<'a> {
+    /// The checks, each with its parameters, whose name its AdmissionCheck has too.
+    checks: Vec<(DynCheck, Value)>,
+    /// The AdmissionChecks of other programs.
+    external: Vec<Value>,
+    flavors: &'a [&'a str],
+    /// What the ClusterQueue's spec has besides.
+    queue: Value,
+    kueue: KueueOptions<'a>,
 }
 
 impl Drop for Town {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let log = self.kueue.log();
-            let last: Vec<&str> = log.lines().rev().take(20).collect();
+            // Conflicts of versions are the daily bread of controllers.
+            let lines = log.lines().rev();
+            let lines = lines.filter(|line| !line.contains("the object has been modified"));
+            let last: Vec<&str> = lines.take(20).collect();
             eprintln!("Kueue's last words, newest first:\n{}", last.join("\n"));
         }
     }
@@ -53,39 +76,78 @@ async fn town_as<C: AdmissionCheckController>(
     parameters: &Value,
     check: impl FnOnce(kube::Client) -> C,
 ) -> Option<Town> {
+    let setup = Setup {
+        checks: vec![(DynCheck::new(check(client.clone())), parameters.clone())],
+        flavors: &[name],
+        ..Setup::default()
+    };
+    open(client, name, setup).await
+}
+
+/// A town as `setup` says, where the checks are the user that `client` is.
+async fn open(client: kube::Client, name: &str, setup: Setup<'_>) -> Option<Town> {
     let stage = stage(name).await?;
-    let process = real_kueue().await?;
-    let check = check(client.clone());
-    let controller = check.controller_name().to_string();
-    let runtime = Runtime::builder(client).check(check).build();
-    tokio::spawn(runtime.unwrap().run(std::future::pending()));
-    stage.apply(parameters).await;
-    let group = parameters["apiVersion"].as_str().unwrap();
-    let (group, _) = group.split_once('/').unwrap();
-    let kind = parameters["kind"].as_str().unwrap();
-    let object = admission_check(name, &controller, group, kind);
-    stage.apply(&object).await;
-    stage
-        .apply(&kueue("ResourceFlavor", None, name, json!({})))
-        .await;
-    let quota = json!({"name": name, "resources": [{"name": "cpu", "nominalQuota": "100"}]});
-    let spec = json!({
-        "namespaceSelector": {}, "queueingStrategy": "BestEffortFIFO", "stopPolicy": "None", "admissionChecksStrategy": {"admissionChecks": [{"name": name}]},
-        "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota]}],
+    let process = real_kueue(setup.kueue).await?;
+    let (checks, parameters): (Vec<DynCheck>, Vec<Value>) = setup.checks.into_iter().unzip();
+    let controllers: Vec<String> = checks
+        .iter()
+        .map(|check| check.controller_name().to_string())
+        .collect();
+    let handle = (!checks.is_empty()).then(|| {
+        let runtime = Runtime::builder(client).checks(checks).build().unwrap();
+        let handle = runtime.handle();
+        tokio::spawn(runtime.run(std::future::pending()));
+        handle
     });
+    // Kueue's webhooks may be installed and not yet served.
+    let mut objects = setup.external;
+    for object in &objects {
+        stage.apply_when_taken(object).await;
+    }
+    for (controller, parameters) in controllers.iter().zip(&parameters) {
+        let group = parameters["apiVersion"].as_str().unwrap();
+        let (group, _) = group.split_once('/').unwrap();
+        let kind = parameters["kind"].as_str().unwrap();
+        let name = parameters["metadata"]["name"].as_str().unwrap();
+        objects.push(admission_check(name, controller, group, kind));
+        stage.apply_when_taken(parameters).await;
+        stage.apply_when_taken(objects.last().unwrap()).await;
+    }
+    let mut flavors = Vec::new();
+    for flavor in setup.flavors {
+        let labels = json!({"nodeLabels": {"pool": flavor}});
+        let flavor_object = kueue("ResourceFlavor", None, flavor, labels);
+        stage.apply_when_taken(&flavor_object).await;
+        flavors
+            .push(json!({"name": flavor, "resources": [{"name": "cpu", "nominalQuota": "100"}]}));
+    }
+    let names: Vec<Value> = objects
+        .iter()
+        .map(|check| json!({"name": check["metadata"]["name"]}))
+        .collect();
+    let mut spec = json!({
+        "namespaceSelector": {}, "queueingStrategy": "BestEffortFIFO", "stopPolicy": "None", "admissionChecksStrategy": {"admissionChecks": names},
+        "resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}],
+    });
+    for (key, value) in setup.queue.as_object().into_iter().flatten() {
+        spec[key] = value.clone();
+    }
     stage.apply(&kueue("ClusterQueue", None, name, spec)).await;
     let local = json!({"clusterQueue": name, "stopPolicy": "None"});
     stage
         .apply(&kueue("LocalQueue", Some(name), "lq", local))
         .await;
-    stage
-        .wait(&object, "the check is active", |check| {
-            is_active(check, "True")
-        })
-        .await;
+    for object in &objects {
+        stage
+            .wait(object, "the check is active", |check| {
+                is_active(check, "True")
+            })
+            .await;
+    }
     Some(Town {
         stage,
         kueue: process,
+        checks: handle,
     })
 }
 
@@ -106,8 +168,14 @@ fn is_true(workload: &Value, kind: &str) -> bool {
 }
 
 fn says(workload: &Value, text: &str) -> bool {
-    let message = workload["status"]["admissionChecks"][0]["message"].as_str();
-    message.is_some_and(|message| message.contains(text))
+    let mut entries = workload["status"]["admissionChecks"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    entries.any(|entry| {
+        let message = entry["message"].as_str();
+        message.is_some_and(|message| message.contains(text))
+    })
 }
 
 impl Town {
@@ -119,7 +187,7 @@ impl Town {
         self.stage.apply(&job(self.name(), name)).await;
     }
 
-    /// The Workload of the job `name`; null if there is none.
+    /// A Workload of the job `name`; null if there is none.
     async fn workload(&self, name: &str) -> Value {
         let all = self.stage.list("Workload", Some(self.name())).await;
         let own = |workload: &Value| workload["metadata"]["ownerReferences"][0]["name"] == name;
@@ -192,14 +260,21 @@ fn budget(name: &str, limit: &str) -> Value {
         "estimate": {"safetyFactor": "1", "defaultDuration": "1h", "overrunHorizon": "1h"}}})
 }
 
+/// Applies the definitions of what `check` needs.
+async fn define(stage: &Stage, check: &DynCheck) {
+    let definitions: Vec<Value> = check
+        .definitions()
+        .iter()
+        .map(|definition| serde_json::to_value(definition).unwrap())
+        .collect();
+    stage.install(&definitions).await;
+}
+
 /// A town with a budget of `limit`.
 async fn budget_town(name: &str, limit: &str) -> Town {
     let check = || BudgetCheck::new(Credentials::default());
     let stage = stage(name).await.unwrap();
-    for definition in kueue_check::DynCheck::new(check()).definitions() {
-        let definition = serde_json::to_value(definition).unwrap();
-        stage.apply(&definition).await;
-    }
+    define(&stage, &DynCheck::new(check())).await;
     let town = town(name, &budget(name, limit), |_| check()).await;
     town.unwrap()
 }
@@ -315,61 +390,6 @@ async fn a_check_and_kueue_work_under_the_status_policies() {
             town.stage.delete(document).await;
         }
     }
-}
-
-impl Town {
-    /// The Workload by which the elastic job `name` is to grow.
-    async fn growth(&self, name: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
-        eventually(&format!("the growth of {name}: {what}"), async || {
-            let all = self.stage.list("Workload", Some(self.name())).await;
-            let replaces = "kueue.x-k8s.io/workload-slice-replacement-for";
-            let is_growth = |workload: &&Value| {
-                let metadata = &workload["metadata"];
-                metadata["ownerReferences"][0]["name"] == name
-                    && metadata["annotations"][replaces].is_string()
-            };
-            let growth = all.iter().find(is_growth).cloned().unwrap_or_default();
-            (holds(&growth), growth)
-        })
-        .await
-    }
-}
-
-#[tokio::test]
-#[ignore = "needs a real Kueue: cargo xtask kueue"]
-async fn an_elastic_job_grows_when_the_budget_has_room_and_runs_on_until_then() {
-    let name = "elastic-town";
-    let town = budget_town(name, "9").await;
-    let sized = |job_name: &str, pods: u32| {
-        let mut object = job(name, job_name);
-        object["spec"]["parallelism"] = json!(pods);
-        object["spec"]["completions"] = json!(pods);
-        object
-    };
-    let mut el = sized("el", 4);
-    el["metadata"]["annotations"] = json!({"kueue.x-k8s.io/elastic-job": "true"});
-    el["spec"]["completions"] = json!(20);
-    town.stage.apply(&el).await;
-    town.admitted("el").await;
-    town.stage.apply(&sized("one", 2)).await;
-    town.admitted("one").await;
-    town.merge(&el, false, json!({"spec": {"parallelism": 8}}))
-        .await;
-    let waits = |workload: &Value| says(workload, "needs about 4.00 USD more than the 4 pods");
-    town.growth("el", "it has no money", waits).await;
-    // Four pods run on and are paid for, also once Kueue calls their Workload finished.
-    town.stage.apply(&sized("two", 4)).await;
-    let no_money = |workload: &Value| says(workload, "needs about 4.00 USD, 3.00 is left");
-    town.wait("two", "it has no money", no_money).await;
-    let started = town.stage.get(&el).await;
-    assert_eq!(started["spec"]["suspend"], false, "four pods run on");
-    // With more money it grows, and the other one starts.
-    town.stage.apply(&budget(name, "14")).await;
-    let admitted = |workload: &Value| is_true(workload, "Admitted");
-    town.growth("el", "it is admitted", admitted).await;
-    town.admitted("two").await;
-    let started = town.stage.get(&el).await;
-    assert_eq!(started["spec"]["suspend"], false, "it was never stopped");
 }
 
 const CLASS: &str = "check-capacity.autoscaling.x-k8s.io";

@@ -1,0 +1,303 @@
+//! Jobs with several Workloads beside a real Kueue and the real Job controller: elastic ones, and
+//! those with a variant for each flavor.
+
+use std::time::Duration;
+
+use kueue_check::DynCheck;
+use kueue_check_budget::controller::BudgetCheck;
+use kueue_check_budget::source::Credentials;
+use kueue_check_provisioning::{CONTROLLER_NAME, ProvisioningCheck};
+use kueue_check_testenv::{Kueue, KueueOptions};
+use serde_json::{Value, json};
+
+use super::story::Story;
+use super::{CLASS, Setup, budget, define, is_true, licences, open};
+use crate::harness::{eventually, kueue, stage};
+
+/// Its own kinds', and Jobs', whose pods get their scheduling gates from it.
+const WEBHOOKS: &[&str] = &["kueue.x-k8s.io", "batch"];
+
+/// The gates with which this Kueue has elastic jobs.
+fn elastic() -> KueueOptions<'static> {
+    let version = Kueue::version();
+    let minor = version.split('.').nth(1).unwrap().parse::<u32>().unwrap();
+    KueueOptions {
+        webhooks: WEBHOOKS,
+        gates: if minor < 18 {
+            &["ElasticJobsViaWorkloadSlices=true"]
+        } else {
+            &[]
+        },
+    }
+}
+
+fn budget_check() -> DynCheck {
+    DynCheck::new(BudgetCheck::new(Credentials::default()))
+}
+
+/// A story under a budget of `limit`, and with a quota of `cpus`.
+async fn under_a_budget(name: &str, limit: &str, cpus: u32) -> Story {
+    let stage = stage(name).await.unwrap();
+    define(&stage, &budget_check()).await;
+    let setup = Setup {
+        checks: vec![(budget_check(), budget(name, limit))],
+        flavors: &[name],
+        queue: quota(name, cpus),
+        kueue: elastic(),
+        ..Setup::default()
+    };
+    let town = open(stage.client.clone(), name, setup).await.unwrap();
+    let mut story = Story::begin(town).await;
+    story.counted(name);
+    story
+}
+
+/// So many CPUs, which urgent jobs take from others.
+fn quota(flavor: &str, cpus: u32) -> Value {
+    let quota =
+        json!({"name": flavor, "resources": [{"name": "cpu", "nominalQuota": cpus.to_string()}]});
+    json!({
+        "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota]}],
+        "preemption": {"withinClusterQueue": "LowerPriority"},
+    })
+}
+
+#[tokio::test]
+#[ignore = "needs a real Kueue: cargo xtask kueue"]
+async fn an_elastic_job_grows_when_the_budget_has_room_and_runs_on_until_then() {
+    let name = "elastic-town";
+    let story = under_a_budget(name, "7", 100).await;
+    story.submit_elastic("el", 2).await;
+    story.runs("el", 2).await;
+    story.scale("el", 4).await;
+    story.runs("el", 4).await;
+    // More than the whole limit, which of another job would be refused for good.
+    story.scale("el", 8).await;
+    story.waits("el", 8, "is more than the whole limit").await;
+    story.waits("el", 8, "the job runs on with 4 pods").await;
+    story.runs_on("el", 4).await;
+    // They are paid for, also once Kueue calls their Workload finished.
+    story.submit("other", 4).await;
+    story.waits("other", 4, "needs about 4.0").await;
+    story.scale("el", 4).await;
+    story
+        .newest("el", "it is admitted", |w| is_true(w, "Admitted"))
+        .await;
+    story.runs_on("el", 4).await;
+    story.scale("el", 3).await;
+    story.runs("el", 3).await;
+    story.runs("other", 4).await;
+    // It fits into the limit, and others have what is left.
+    story.town.stage.apply(&budget(name, "9")).await;
+    story.scale("el", 8).await;
+    story.waits("el", 8, "USD more than the 3 pods").await;
+    story.runs_on("el", 3).await;
+    story.town.stage.apply(&budget(name, "13")).await;
+    story.runs("el", 8).await;
+    story.complete("other").await;
+    story.complete("el").await;
+    story.end();
+}
+
+#[tokio::test]
+#[ignore = "needs a real Kueue: cargo xtask kueue"]
+async fn jobs_are_preempted_and_come_back_with_what_they_still_need() {
+    let name = "preemption-town";
+    let story = under_a_budget(name, "14", 5).await;
+    // Two of its four pods have succeeded when it is preempted.
+    story.submit("half", 4).await;
+    story.runs("half", 4).await;
+    story.succeed("half", 2);
+    story.runs("half", 2).await;
+    story.may_stop("half");
+    story.submit_urgent("urgent", 5).await;
+    story.runs("half", 0).await;
+    story.runs("urgent", 5).await;
+    story.complete("urgent").await;
+    story.runs("half", 2).await;
+    story.complete("half").await;
+    // An elastic one that has grown.
+    story.submit_elastic("el", 2).await;
+    story.runs("el", 2).await;
+    story.scale("el", 4).await;
+    story.runs("el", 4).await;
+    story.may_stop("el");
+    story.submit_urgent("again", 5).await;
+    story.runs("el", 0).await;
+    story.runs("again", 5).await;
+    story.complete("again").await;
+    story.runs("el", 4).await;
+    story.complete("el").await;
+    story.end();
+}
+
+#[tokio::test]
+#[ignore = "needs a real Kueue: cargo xtask kueue"]
+async fn one_licence_is_never_given_to_two_jobs_and_none_is_lost() {
+    let name = "licence-town";
+    let stage = stage(name).await.unwrap();
+    let setup = Setup {
+        external: vec![licences::pool(&stage, name, 1).await],
+        flavors: &[name],
+        queue: quota(name, 8),
+        kueue: elastic(),
+        ..Setup::default()
+    };
+    let _program = licences::start(&stage);
+    let town = open(stage.client.clone(), name, setup).await.unwrap();
+    let story = Story::begin(town).await;
+    let none = "all 1 licences are in use";
+    story.submit_elastic("el", 2).await;
+    story.runs("el", 2).await;
+    story.submit("other", 1).await;
+    story.waits("other", 1, none).await;
+    story.scale("el", 4).await;
+    story.runs("el", 4).await;
+    story.scale("el", 3).await;
+    story.runs("el", 3).await;
+    story.scale("el", 6).await;
+    story.runs("el", 6).await;
+    story.waits("other", 1, none).await;
+    // It is stopped, and its pods take some seconds to end.
+    story.may_stop("el");
+    story.deactivate("el").await;
+    story.runs("other", 1).await;
+    story.complete("other").await;
+    story.activate("el").await;
+    story.runs("el", 6).await;
+    story.submit("last", 1).await;
+    story.waits("last", 1, none).await;
+    story.complete("el").await;
+    story.runs("last", 1).await;
+    story.complete("last").await;
+    story.end_with_seats(1);
+}
+
+impl Story {
+    /// Waits for attempt `attempt` for the newest Workload of `job`, and for its pods.
+    async fn asked_for(&self, job: &str, attempt: u32, pods: u32) -> Value {
+        eventually(
+            &format!("attempt {attempt} of {pods} pods for {job}"),
+            async || {
+                let workload = self.town.slices(job).await.pop().unwrap_or_default();
+                let name = workload["metadata"]["name"].as_str().unwrap_or_default();
+                let check = &self.town.stage.namespace;
+                let object = self.town.request_of(&format!("{name}-{check}-{attempt}"));
+                let request = self.town.stage.get(&object).await;
+                let asks = request["spec"]["podSets"][0]["count"] == pods;
+                (asks, request)
+            },
+        )
+        .await
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a real Kueue: cargo xtask kueue"]
+async fn capacity_is_asked_for_as_an_elastic_job_grows_and_its_pods_start() {
+    let name = "growing-town";
+    let stage = stage(name).await.unwrap();
+    let strategy = json!({"backoffLimitCount": 1, "backoffBaseSeconds": 2, "backoffMaxSeconds": 5});
+    let config = json!({"provisioningClassName": CLASS, "managedResources": ["cpu"], "retryStrategy": strategy});
+    let config = kueue("ProvisioningRequestConfig", None, name, config);
+    let controller = kueue_check::ControllerName::from_static(CONTROLLER_NAME);
+    let check = DynCheck::new(ProvisioningCheck::new(stage.client.clone(), controller));
+    let setup = Setup {
+        checks: vec![(check, config)],
+        flavors: &[name],
+        kueue: elastic(),
+        ..Setup::default()
+    };
+    let town = open(stage.client.clone(), name, setup).await.unwrap();
+    let story = Story::begin(town).await;
+    let provisioned = ["Accepted", "Provisioned"];
+    story.submit_elastic("el", 2).await;
+    let first = story.asked_for("el", 1, 2).await;
+    story.town.answer(&first, &provisioned).await;
+    story.runs("el", 2).await;
+    story.scale("el", 4).await;
+    let second = story.asked_for("el", 1, 2).await;
+    assert_ne!(first["metadata"]["uid"], second["metadata"]["uid"]);
+    story.town.answer(&second, &provisioned).await;
+    story.runs("el", 4).await;
+    // Grown and scaled back before there is an answer: nothing is asked for any more.
+    story.scale("el", 5).await;
+    story.asked_for("el", 1, 1).await;
+    story.scale("el", 4).await;
+    story
+        .newest("el", "it is admitted", |w| is_true(w, "Admitted"))
+        .await;
+    story.runs_on("el", 4).await;
+    // It fails as often as it may, and what runs goes on.
+    story.scale("el", 9).await;
+    for attempt in [1, 2] {
+        let request = story.asked_for("el", attempt, 5).await;
+        story.town.answer(&request, &["Accepted", "Failed"]).await;
+    }
+    story
+        .waits("el", 9, "attempt 2, and no other follows")
+        .await;
+    story.runs_on("el", 4).await;
+    // Begun again by the deletion of the request.
+    let failed = story.asked_for("el", 2, 5).await;
+    story.town.delete(&failed).await;
+    let again = story.asked_for("el", 1, 5).await;
+    story.town.answer(&again, &provisioned).await;
+    story.runs("el", 9).await;
+    for kept in [&first, &second, &again] {
+        let there = story
+            .town
+            .stage
+            .get(
+                &story
+                    .town
+                    .request_of(kept["metadata"]["name"].as_str().unwrap()),
+            )
+            .await;
+        assert_eq!(
+            there["metadata"]["uid"], kept["metadata"]["uid"],
+            "its pods run"
+        );
+    }
+    story.complete("el").await;
+    for request in [&first, &second, &again] {
+        story.town.gone(request).await;
+    }
+    story.end();
+}
+
+#[tokio::test]
+#[ignore = "needs a real Kueue: cargo xtask kueue"]
+async fn a_job_with_a_variant_for_each_flavor_is_paid_for_once_and_has_one_licence() {
+    let name = "variants-town";
+    let stage = stage(name).await.unwrap();
+    define(&stage, &budget_check()).await;
+    let flavors = ["best", "good", "fair", "last"].map(|flavor| format!("{name}-{flavor}"));
+    let flavors = flavors.each_ref().map(String::as_str);
+    let setup = Setup {
+        checks: vec![(budget_check(), budget(name, "1.1"))],
+        external: vec![licences::pool(&stage, "variants-town-pool", 1).await],
+        flavors: &flavors,
+        queue: json!({"concurrentAdmissionPolicy": {"migration": {"mode": "TryPreferredFlavors"}}}),
+        kueue: KueueOptions {
+            webhooks: WEBHOOKS,
+            gates: &["ConcurrentAdmission=true"],
+        },
+    };
+    let _program = licences::start(&stage);
+    let town = open(stage.client.clone(), name, setup).await.unwrap();
+    let mut story = Story::begin(town).await;
+    story.counted(name);
+    // Kueue stops a job that it has started by one variant to start it by a better one.
+    story.may_stop("train");
+    story.may_stop("next");
+    story.submit("train", 1).await;
+    story.runs("train", 1).await;
+    story.submit("next", 1).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    story.runs_on("train", 1).await;
+    story.complete("train").await;
+    story.runs("next", 1).await;
+    story.complete("next").await;
+    story.end_with_seats(1);
+}

@@ -1,0 +1,151 @@
+//! Elastic jobs that grow: what is asked for, and what follows when it fails. The running pods never
+//! end by it, with every single fault.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use kueue_check::api::CheckState;
+use kueue_check_sim::apiserver::ChangeVerb;
+use kueue_check_sim::{Cluster, Job};
+use serde_json::{Value, json};
+
+use crate::harness::*;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+async fn expect_pods(cluster: &Cluster, pods: usize) {
+    let runs = |cluster: &Cluster| cluster.running_pods("train") == pods;
+    cluster.expect(&format!("{pods} pods run"), runs).await;
+}
+
+/// An elastic job runs with two pods on capacity that was asked for.
+async fn started(cluster: &Cluster) -> String {
+    cluster.submit(Job::new("train").pods(2).elastic());
+    let request = requested(cluster, "train", 1).await;
+    says(cluster, &request, "Provisioned", "True", "Provisioned");
+    expect_pods(cluster, 2).await;
+    request
+}
+
+/// Attempt `attempt` for the newest growth, by which the job is to have `pods` pods.
+async fn growth_requested(cluster: &Cluster, pods: u32, attempt: u32) -> String {
+    let asks = |cluster: &Cluster| {
+        let workload = cluster.workload("train");
+        workload.is_some_and(|workload| workload["spec"]["podSets"][0]["count"] == pods)
+    };
+    cluster.expect("the growth is there", asks).await;
+    requested(cluster, "train", attempt).await
+}
+
+fn pods_of(cluster: &Cluster, request: &str) -> Value {
+    let all = requests(cluster);
+    let request = all
+        .iter()
+        .find(|object| object["metadata"]["name"] == request);
+    request.unwrap()["spec"]["podSets"][0]["count"].clone()
+}
+
+/// The job ends and nothing is left. In between, no running pod ended, and no attempt was made twice
+/// unless somebody deleted its request.
+async fn ends(cluster: &Cluster, again: &[&str]) {
+    let stopped = cluster.server().history().into_iter().find(|change| {
+        let (kind, spec) = (&change.object["kind"], &change.object["spec"]);
+        kind == "Job"
+            && spec["suspend"] == true
+            && change.verb == ChangeVerb::Modified
+            && change.object["status"]["startTime"].is_string()
+    });
+    assert!(stopped.is_none(), "the job was stopped: {stopped:?}");
+    cluster.complete("train");
+    cluster.expect_finished("train").await;
+    no_requests(cluster).await;
+    let gone = |cluster: &Cluster| templates(cluster).is_empty();
+    cluster.expect("no template is left", gone).await;
+    let mut seen = BTreeSet::new();
+    for name in created(cluster, "provisioningrequests") {
+        assert!(
+            seen.insert(name.clone()) || again.contains(&&*name),
+            "{name} is created twice"
+        );
+    }
+}
+
+#[test]
+fn a_growth_that_fails_is_tried_again_until_the_limit() {
+    trial(&retries(1)).nodes().every_single_fault(async |cluster| {
+        let running = started(cluster).await;
+        cluster.scale("train", 4);
+        let first = growth_requested(cluster, 4, 1).await;
+        assert_eq!(pods_of(cluster, &first), json!(2));
+        says(cluster, &first, "Failed", "True", "no room");
+        let second = growth_requested(cluster, 4, 2).await;
+        says(cluster, &second, "Failed", "True", "no room again");
+        let what = format!(
+            "would be refused: no room again (attempt 2, and no other follows: scale the job back, or begin again by deleting the request \"{second}\"); the job runs on with 2 pods"
+        );
+        cluster.expect_message("train", &what).await;
+        cluster.advance(20 * MINUTE).await;
+        assert_eq!(cluster.running_pods("train"), 2);
+        assert_eq!(names(cluster), [running.clone(), second.clone()]);
+        // Whoever deletes it has it begin again.
+        cluster.delete(&json!({"apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest",
+            "metadata": {"namespace": "default", "name": second}}));
+        let again = growth_requested(cluster, 4, 1).await;
+        assert_eq!(again, first);
+        says(cluster, &again, "Provisioned", "True", "Provisioned");
+        expect_pods(cluster, 4).await;
+        assert_eq!(names(cluster), [running, first.clone()]);
+        ends(cluster, &[&first]).await;
+    });
+}
+
+#[test]
+fn a_growth_whose_capacity_is_revoked_or_expires_before_it_starts_is_tried_again() {
+    for lost in ["CapacityRevoked", "BookingExpired"] {
+        trial(&retries(1))
+            .nodes()
+            .signed_off()
+            .every_single_fault(async |cluster| {
+                sign(cluster);
+                started(cluster).await;
+                signs(cluster, false);
+                cluster.scale("train", 4);
+                let first = growth_requested(cluster, 4, 1).await;
+                says(cluster, &first, "Provisioned", "True", "Provisioned");
+                cluster.expect_state("train", CheckState::Ready).await;
+                says(cluster, &first, lost, "True", "gone");
+                let second = growth_requested(cluster, 4, 2).await;
+                assert_eq!(cluster.running_pods("train"), 2);
+                says(cluster, &second, "Provisioned", "True", "Provisioned");
+                sign(cluster);
+                expect_pods(cluster, 4).await;
+                ends(cluster, &[]).await;
+            });
+    }
+}
+
+#[test]
+fn a_growth_that_is_scaled_back_or_grown_on_leaves_no_request() {
+    trial(&retries(0))
+        .nodes()
+        .every_single_fault(async |cluster| {
+            let running = started(cluster).await;
+            cluster.scale("train", 4);
+            let first = growth_requested(cluster, 4, 1).await;
+            says(cluster, &first, "Failed", "True", "no room");
+            cluster.expect_message("train", "no other follows").await;
+            // Grown on: another Workload, whose attempts begin anew.
+            cluster.scale("train", 7);
+            let on = growth_requested(cluster, 7, 1).await;
+            assert_eq!(pods_of(cluster, &on), json!(5));
+            let both = [running.clone(), on.clone()];
+            let only = |cluster: &Cluster| names(cluster).iter().all(|name| both.contains(name));
+            cluster.expect("the failed one is gone", only).await;
+            assert_eq!(cluster.running_pods("train"), 2);
+            // Scaled back: nothing is asked for any more.
+            cluster.scale("train", 2);
+            cluster.expect_admitted("train").await;
+            assert_eq!(cluster.running_pods("train"), 2);
+            ends(cluster, &[]).await;
+        });
+}
