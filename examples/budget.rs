@@ -1,7 +1,7 @@
 //! A budget check: a job starts only while its namespace has budget left.
 //!
-//! The limits are in a resource, the spending is read from Prometheus. This is the short version: it
-//! compares what was spent, and does not count what it has just approved.
+//! The limits are in a resource, the spending is read from Prometheus. This is the short version:
+//! it compares what was spent, and does not count what it has just approved.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};

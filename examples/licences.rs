@@ -1,8 +1,8 @@
 //! A job starts only when a licence is free: a check with state, release and a watch of its own.
 //!
-//! Licences are counted in memory. That is safe across restarts, because a new leader evaluates what
-//! was approved before anything new; and a replica that loses leadership ends its process, so it
-//! never leads again with what it counted before.
+//! Licences are counted in memory. That is safe across restarts, because a new leader evaluates
+//! what was approved before anything new; and a replica that loses leadership ends its process, so
+//! it never leads again with what it counted before.
 //!
 //! A job has one licence, whatever Workloads it has: an elastic job that grows has two for a while,
 //! and with concurrent admission a job has one for each flavor.

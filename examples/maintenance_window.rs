@@ -1,7 +1,7 @@
 //! Jobs start only inside a daily window.
 //!
-//! `cargo xtask try maintenance_window` runs it on a simulated cluster; `-- manifests --image IMAGE`
-//! prints what to apply to a real one.
+//! `cargo xtask try maintenance_window` runs it on a simulated cluster;
+//! `-- manifests --image IMAGE` prints what to apply to a real one.
 
 use kueue_check::jiff::{self, SignedDuration, Timestamp, civil, tz::TimeZone};
 use kueue_check::prelude::*;
@@ -40,7 +40,8 @@ impl WindowSpec {
         }
     }
 
-    /// The first moment after `now` at which the clock shows `opens`, whatever daylight saving does that day.
+    /// The first moment after `now` at which the clock shows `opens`, whatever daylight saving does
+    /// that day.
     fn next_opening(&self, now: &jiff::Zoned) -> Result<Timestamp, jiff::Error> {
         let today = now.with().time(self.opens).build()?;
         let next = if today > *now {

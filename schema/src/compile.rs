@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::{Bound, Limits, ListKind, Pattern, Schema, Type};
 use crate::rules::rules;
 
-/// Schemas that refer to each other by name (`$ref`), as those of the built-in kinds do. What lies in a circle of references may be anything.
+/// Schemas that refer to each other by name (`$ref`), as those of the built-in kinds do. What lies
+/// in a circle of references may be anything.
 ///
 /// ```
 /// use kueue_check_schema::Definitions;
@@ -33,7 +34,8 @@ pub struct Definitions<'a> {
 }
 
 impl<'a> Definitions<'a> {
-    /// Those of an OpenAPI document (`components.schemas`). Each is compiled when it is first asked for.
+    /// Those of an OpenAPI document (`components.schemas`). Each is compiled when it is first asked
+    /// for.
     pub fn new(sources: &'a serde_json::Map<String, Value>) -> Self {
         Self {
             sources,
@@ -77,7 +79,8 @@ fn go_name(name: &str) -> String {
         .join(".")
 }
 
-/// The schema of `openAPIV3Schema` of a definition, or of a part of it: a schema without references.
+/// The schema of `openAPIV3Schema` of a definition, or of a part of it: a schema without
+/// references.
 ///
 /// ```
 /// use kueue_check_schema::{compile, validate};

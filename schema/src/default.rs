@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::Schema;
 
-/// Sets the defaults of missing fields. A null where null is not allowed counts as missing if there is a default.
+/// Sets the defaults of missing fields. A null where null is not allowed counts as missing if there
+/// is a default.
 ///
 /// ```
 /// use kueue_check_schema::{compile, default_fields};

@@ -1,7 +1,9 @@
-//! Schemas of custom resources as kube-apiserver 1.36 applies them: types, limits, defaults, unknown fields, lists that are sets or maps, and rules in CEL.
+//! Schemas of custom resources as kube-apiserver 1.36 applies them: types, limits, defaults,
+//! unknown fields, lists that are sets or maps, and rules in CEL.
 //!
-//! Written for two that must not differ: the API server of `kueue-check-sim`, whose answers are compared with a real server's, and the command `validate` of
-//! check binaries. What is said of a wrong object is what the real server says.
+//! Written for two that must not differ: the API server of `kueue-check-sim`, whose answers are
+//! compared with a real server's, and the command `validate` of check binaries. What is said of a
+//! wrong object is what the real server says.
 //!
 //! ```
 //! use kueue_check_schema::{compile, default_fields, prune, validate};
@@ -21,7 +23,8 @@
 //!
 //! # Features
 //!
-//! `rules` runs rules in CEL (`x-kubernetes-validations`), with the crate `cel`. Without it they count as held; [`CEL_ENABLED`] says which it is.
+//! `rules` runs rules in CEL (`x-kubernetes-validations`), with the crate `cel`. Without it they
+//! count as held; [`CEL_ENABLED`] says which it is.
 
 mod compile;
 mod default;
@@ -249,7 +252,8 @@ pub struct Bound {
     pub exclusive: bool,
 }
 
-/// A regular expression, compiled when it is first needed: definitions hold hundreds, a test needs a few.
+/// A regular expression, compiled when it is first needed: definitions hold hundreds, a test needs
+/// a few.
 ///
 /// ```
 /// use kueue_check_schema::{compile, validate};
@@ -277,7 +281,8 @@ impl Pattern {
         }
     }
 
-    /// An expression that Rust can't read matches everything: refusing valid objects would be worse.
+    /// An expression that Rust can't read matches everything: refusing valid objects would be
+    /// worse.
     pub fn matches(&self, value: &str) -> bool {
         let compiled = self
             .compiled
@@ -295,7 +300,8 @@ impl Schema {
         }))
     }
 
-    /// The schema of a field of this object, and whether the field is named in it (and not a key of a map).
+    /// The schema of a field of this object, and whether the field is named in it (and not a key of
+    /// a map).
     pub fn field(&self, name: &str) -> (Arc<Self>, bool) {
         if let Some(found) = self.properties.get(name) {
             return (Arc::clone(found), true);

@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 use super::{ListKind, Path, Schema};
 use crate::FieldError;
 
-/// What tells an item of a map-like list from its neighbours. Key fields that are missing take their default; those without one are left out.
+/// What tells an item of a map-like list from its neighbours. Key fields that are missing take
+/// their default; those without one are left out.
 ///
 /// ```
 /// use kueue_check_schema::{compile, key_of};

@@ -15,7 +15,8 @@ pub(crate) fn rules(source: &Value) -> Vec<Rule> {
     list.into_iter().flatten().map(|_| Rule(())).collect()
 }
 
-/// What the rules of `schema` say about an object that was `old` before: nothing in this build, see [`CEL_ENABLED`](crate::CEL_ENABLED).
+/// What the rules of `schema` say about an object that was `old` before: nothing in this build, see
+/// [`CEL_ENABLED`](crate::CEL_ENABLED).
 pub fn violated_rules(_: &Value, _: Option<&Value>, _: &Schema) -> Vec<FieldError> {
     Vec::new()
 }

@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::{Path, Schema, Type};
 use crate::FieldError;
 
-/// What is wrong with an object, without its [rules](crate::violated_rules) and [duplicates](crate::duplicates). Its `metadata` is passed over: that has rules
-/// of its own.
+/// What is wrong with an object, without its [rules](crate::violated_rules) and
+/// [duplicates](crate::duplicates). Its `metadata` is passed over: that has rules of its own.
 ///
 /// ```
 /// use kueue_check_schema::{compile, validate};
@@ -30,7 +30,8 @@ fn validate_at(value: &Value, schema: &Schema, path: &Path<'_>) -> Vec<FieldErro
     errors
 }
 
-/// What is wrong with a status that is written by itself: fields are named in full, sentences start at the status.
+/// What is wrong with a status that is written by itself: fields are named in full, sentences start
+/// at the status.
 ///
 /// ```
 /// use kueue_check_schema::{compile, validate_status};
@@ -119,7 +120,8 @@ fn type_names(schema: &Schema) -> &str {
     }
 }
 
-/// What was wanted and what was found, if the type is wrong. A value that could have had the format is measured by the format.
+/// What was wanted and what was found, if the type is wrong. A value that could have had the format
+/// is measured by the format.
 fn misfit<'a>(value: &Value, schema: &'a Schema) -> Option<(&'a str, &'static str)> {
     if fits(value, schema) {
         return None;

@@ -1,6 +1,8 @@
-//! How long the API server takes for a check's apply of one entry on a Workload of 6 KB, in process: `cargo bench -p kueue-check-sim --bench apply`.
+//! How long the API server takes for a check's apply of one entry on a Workload of 6 KB, in
+//! process: `cargo bench -p kueue-check-sim --bench apply`.
 //!
-//! Prints the shortest and the median of several rounds, and how long the other calls of a small simulation take.
+//! Prints the shortest and the median of several rounds, and how long the other calls of a small
+//! simulation take.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

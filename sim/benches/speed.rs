@@ -1,7 +1,11 @@
-//! How fast the simulator is: `cargo bench -p kueue-check-sim --bench speed -- [life|explore|week] [NUMBER or SCENARIO]`; without a word all three.
+//! How fast the simulator is:
+//! `cargo bench -p kueue-check-sim --bench speed -- [life|explore|week] [NUMBER or SCENARIO]`;
+//! without a word all three.
 //!
-//! * `life`: so many Workloads (10,000) through the whole life cycle with the real runtime: submitted, reserved, checked, admitted, started, finished.
-//! * `explore`: a scenario (`approve`) with every single fault, and how many runs that are in a second.
+//! * `life`: so many Workloads (10,000) through the whole life cycle with the real runtime:
+//!   submitted, reserved, checked, admitted, started, finished.
+//! * `explore`: a scenario (`approve`) with every single fault, and how many runs that are in a
+//!   second.
 //! * `week`: a week in which nothing happens, with fifty running jobs.
 
 use std::sync::{Mutex, PoisonError};
@@ -59,7 +63,8 @@ fn is_finished(workload: &Value) -> bool {
     conditions.any(|c| c["type"] == "Finished" && c["status"] == "True")
 }
 
-/// How long this thread has had a processor: what others do on the machine does not count. Zero where Linux does not say it.
+/// How long this thread has had a processor: what others do on the machine does not count. Zero
+/// where Linux does not say it.
 fn processor_time() -> Duration {
     let said = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let nanoseconds = said.and_then(|said| said.split(' ').next()?.parse().ok());

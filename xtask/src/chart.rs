@@ -6,7 +6,8 @@ use std::process::Command;
 
 use crate::{Failure, root, tools};
 
-/// The version of Helm that the chart is tested with. The tests ask for the same (`charts/tests/src/helm.rs`).
+/// The version of Helm that the chart is tested with. The tests ask for the same
+/// (`charts/tests/src/helm.rs`).
 const HELM: &str = "v3.22.0";
 
 /// What stands before the generated part of a values file.
@@ -33,7 +34,8 @@ const VALUES: [(&str, &str, &[&str]); 3] = [
 
 /// Writes the generated part of each values file anew.
 pub(crate) fn update() -> Result<(), Failure> {
-    // All of the workspace's features, as the tests have them: others would build all dependencies twice.
+    // All of the workspace's features, as the tests have them: others would build all dependencies
+    // twice.
     let programs = ["provisioning-check", "budget-check"];
     let programs = programs.iter().flat_map(|program| ["--bin", program]);
     let arguments: Vec<&str> = ["build", "--workspace"]
@@ -69,7 +71,8 @@ fn output(program: PathBuf, arguments: &[&str]) -> Result<String, Failure> {
     }
 }
 
-/// Installs Helm into `.tools`, from its Go module, unless it is there. The first time takes minutes.
+/// Installs Helm into `.tools`, from its Go module, unless it is there. The first time takes
+/// minutes.
 pub(crate) fn install_helm() -> Result<(), Failure> {
     let folder = root().join(".tools/bin");
     let helm = folder.join("helm");

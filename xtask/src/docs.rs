@@ -5,7 +5,8 @@ use std::path::Path;
 
 use crate::{Failure, mutants, tools};
 
-/// Their names as rustdoc has them. The shipped checks are programs: their libraries are there for their own tests.
+/// Their names as rustdoc has them. The shipped checks are programs: their libraries are there for
+/// their own tests.
 const CRATES: [&str; 7] = [
     "kueue_check",
     "kueue_check_macros",
@@ -19,7 +20,8 @@ const CRATES: [&str; 7] = [
 /// The pages of types, by how their names begin.
 const TYPES: [&str; 5] = ["enum.", "struct.", "trait.", "type.", "union."];
 
-/// Writes the documentation of all crates without a warning, and looks for an example on the page of each public type.
+/// Writes the documentation of all crates without a warning, and looks for an example on the page
+/// of each public type.
 pub(crate) fn build() -> Result<(), Failure> {
     mutants::check()?;
     tools::cargo(
@@ -67,7 +69,8 @@ fn pages(list: &str) -> impl Iterator<Item = String> {
         .map(str::to_owned)
 }
 
-/// Whether the documentation of the item itself, which stands before that of its parts, has code that is compiled.
+/// Whether the documentation of the item itself, which stands before that of its parts, has code
+/// that is compiled.
 fn has_example(page: &str) -> bool {
     page.split_once("<details class=\"toggle top-doc\"")
         .and_then(|(_, rest)| rest.split_once("</details>"))

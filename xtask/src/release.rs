@@ -4,10 +4,12 @@ use std::process::Command;
 
 use crate::{Failure, root, tools};
 
-/// The version of cargo-semver-checks that is installed where there is none. It takes eleven minutes of one core to build.
+/// The version of cargo-semver-checks that is installed where there is none. It takes eleven
+/// minutes of one core to build.
 const SEMVER_CHECKS: &str = "0.51.0";
 
-/// The crates whose promises are compared. One that only makes macros has none that could be read off.
+/// The crates whose promises are compared. One that only makes macros has none that could be read
+/// off.
 const LIBRARIES: [&str; 8] = [
     "kueue-check",
     "kueue-check-schema",
@@ -19,7 +21,8 @@ const LIBRARIES: [&str; 8] = [
     "kueue-check-provisioning",
 ];
 
-/// Builds the packages as those who install them will, and looks for promises that have been broken since `revision`, or since the last release.
+/// Builds the packages as those who install them will, and looks for promises that have been broken
+/// since `revision`, or since the last release.
 pub(crate) fn check(revision: Option<&str>) -> Result<(), Failure> {
     tools::published(&["package"])?;
     let Some(revision) = revision.map_or_else(last, |revision| Some(revision.to_owned())) else {

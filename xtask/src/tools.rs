@@ -17,7 +17,8 @@ const CARGO_DENY: &str = "0.20.2";
 /// The version of mdBook that is installed where there is none. Another one may make other pages.
 const MDBOOK: &str = "0.5.4";
 
-/// The version of cargo-generate that is installed where there is none: the newest that the oldest supported Rust builds.
+/// The version of cargo-generate that is installed where there is none: the newest that the oldest
+/// supported Rust builds.
 const CARGO_GENERATE: &str = "0.23.8";
 
 /// The version of actionlint that is installed where there is none.
@@ -88,7 +89,8 @@ fn build_testenv() -> Result<PathBuf, Failure> {
     Ok(target().join("debug/testenv"))
 }
 
-/// Renders the template of a check in all its variants, with cargo-generate too, and builds and tries them.
+/// Renders the template of a check in all its variants, with cargo-generate too, and builds and
+/// tries them.
 pub(crate) fn check_templates() -> Result<(), Failure> {
     cargo(
         &["build", "--workspace", "--bin", "kueue-check-template"],
@@ -102,7 +104,8 @@ pub(crate) fn check_templates() -> Result<(), Failure> {
     first_check()
 }
 
-/// Follows the book's first tutorial in an empty folder up to its passing test, and prints the counts.
+/// Follows the book's first tutorial in an empty folder up to its passing test, and prints the
+/// counts.
 fn first_check() -> Result<(), Failure> {
     let test = "fresh::the_first_check_takes_two_dependencies";
     ignored_tests(&["it"], &["--nocapture", "--exact", test], &[])
@@ -264,7 +267,8 @@ pub(crate) fn bench(flags: &[&str]) -> Result<(), Failure> {
     cargo(&arguments, &[("KUEUE_CHECK_BENCH_PEER", &program)])
 }
 
-/// A tool of this project's own, of a version that is known: installed into `.tools` if it is not there.
+/// A tool of this project's own, of a version that is known: installed into `.tools` if it is not
+/// there.
 pub(crate) fn installed(tool: &str, version: &str, features: &[&str]) -> Result<PathBuf, Failure> {
     let own = root().join(".tools");
     let program = own.join("bin").join(tool);
@@ -280,7 +284,8 @@ pub(crate) fn installed(tool: &str, version: &str, features: &[&str]) -> Result<
     Ok(program)
 }
 
-/// mdBook, installed if it is not there: without its server, which would be most of it (4 minutes on 2 cores that others use too).
+/// mdBook, installed if it is not there: without its server, which would be most of it (4 minutes
+/// on 2 cores that others use too).
 pub(crate) fn mdbook() -> Result<PathBuf, Failure> {
     let features = ["--no-default-features", "--features", "search"];
     installed("mdbook", MDBOOK, &features)

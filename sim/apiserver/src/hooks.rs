@@ -118,8 +118,8 @@ pub struct Review<'a> {
     pub agent: &'a str,
 }
 
-/// Reviews writes, as webhooks do. It is called without any lock, so it may read the server; the write
-/// is tried again if the object changed meanwhile.
+/// Reviews writes, as webhooks do. It is called without any lock, so it may read the server; the
+/// write is tried again if the object changed meanwhile.
 ///
 /// ```
 /// # use serde_json::{Value, json};
@@ -145,7 +145,8 @@ pub struct Review<'a> {
 /// assert_eq!(server.call(&create("quotas").agent("controller/1.0")).code, 201);
 /// ```
 pub trait Admission: Send + Sync {
-    /// The changed object, or `None` to leave it. What it returns in [`Phase::Validating`] is not used.
+    /// The changed object, or `None` to leave it. What it returns in [`Phase::Validating`] is not
+    /// used.
     fn review(&self, review: &Review<'_>) -> Result<Option<Value>, Status>;
 }
 
@@ -202,10 +203,11 @@ pub enum RequestFault {
     Hang,
     /// It is done and never answered.
     HangAfter,
-    /// A list is answered from a cache that is behind: as it was this long ago, and at least without the newest change of what is listed. Nothing happens to
-    /// other requests.
+    /// A list is answered from a cache that is behind: as it was this long ago, and at least
+    /// without the newest change of what is listed. Nothing happens to other requests.
     StaleList(Duration),
-    /// A watch is behind: each of its events, bookmarks too, comes this long after it happened. Nothing happens to other requests.
+    /// A watch is behind: each of its events, bookmarks too, comes this long after it happened.
+    /// Nothing happens to other requests.
     LaggingWatch(Duration),
 }
 
@@ -333,7 +335,8 @@ pub struct WatchDelivery {
     pub object: Arc<Value>,
 }
 
-/// Decides what goes wrong, at the edge: for requests that come as HTTP (through a client or a port), never for calls in process.
+/// Decides what goes wrong, at the edge: for requests that come as HTTP (through a client or a
+/// port), never for calls in process.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

@@ -1,7 +1,8 @@
 //! Telling everybody that something changed.
 //!
-//! Tokio's own `watch` channel wakes its receivers in an order for which it throws dice; here they are woken in the order in which they began to wait, so
-//! that the same calls give the same history.
+//! Tokio's own `watch` channel wakes its receivers in an order for which it throws dice; here they
+//! are woken in the order in which they began to wait, so that the same calls give the same
+//! history.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +21,8 @@ pub(crate) struct ChangeNotifier {
     shared: Arc<Shared>,
 }
 
-/// A receiver of changes of a server, or of one kind of object, for a controller that waits for them.
+/// A receiver of changes of a server, or of one kind of object, for a controller that waits for
+/// them.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -59,7 +61,8 @@ impl ChangeReceiver {
         self.seen = self.shared.changes.load(Ordering::Acquire);
     }
 
-    /// Waits until there is something that was not seen, and marks it. Can be dropped at any time without losing anything.
+    /// Waits until there is something that was not seen, and marks it. Can be dropped at any time
+    /// without losing anything.
     pub async fn changed(&mut self) {
         loop {
             let waiting = self.shared.waiting.notified();

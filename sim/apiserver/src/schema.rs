@@ -8,7 +8,8 @@ pub(crate) use kueue_check_schema::{
     duplicates, key_of, prune, validate, validate_status, violated_rules,
 };
 
-/// Why `value` cannot be decoded; `root` is the Go type that is decoded, such as `ConfigMap`. Only the first fault is told.
+/// Why `value` cannot be decoded; `root` is the Go type that is decoded, such as `ConfigMap`. Only
+/// the first fault is told.
 pub(crate) fn undecodable(value: &Value, schema: &Schema, root: &str) -> Option<String> {
     walk(value, schema, root, "")
 }
@@ -59,7 +60,8 @@ fn walk(value: &Value, schema: &Schema, owner: &str, path: &str) -> Option<Strin
     }
 }
 
-/// A time that is none. What Go says of it depends on where it stops reading; this is what it says of a word.
+/// A time that is none. What Go says of it depends on where it stops reading; this is what it says
+/// of a word.
 fn no_time(value: &Value, schema: &Schema) -> Option<String> {
     let text = value.as_str().filter(|_| schema.format == "date-time")?;
     if text.parse::<jiff::Timestamp>().is_ok() {

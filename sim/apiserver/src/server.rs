@@ -145,8 +145,8 @@ impl ApiServer {
         server
     }
 
-    /// Serves the kinds of these definitions, without making objects of the definitions. Of a definition whose versions a webhook converts, only the
-    /// stored version is served.
+    /// Serves the kinds of these definitions, without making objects of the definitions. Of a
+    /// definition whose versions a webhook converts, only the stored version is served.
     pub fn install(&self, definitions: Vec<CustomResourceDefinition>) {
         add(&mut self.core.store().registry, definitions);
     }
@@ -185,7 +185,8 @@ impl ApiServer {
         store.get(&table, &super::store::key(namespace, name))
     }
 
-    /// All objects of a kind, in the order of namespace and name; of one namespace if it is not empty. Shared, not copied.
+    /// All objects of a kind, in the order of namespace and name; of one namespace if it is not
+    /// empty. Shared, not copied.
     pub fn objects(&self, resource: &Resource, namespace: &str) -> Vec<Arc<Value>> {
         let prefix = if namespace.is_empty() {
             String::new()
@@ -203,7 +204,8 @@ impl ApiServer {
         Watch::start(Arc::clone(&self.core), options)
     }
 
-    /// All changes so far, oldest first, as many as are [kept](Self::keep_changes). The Namespaces of the start are not among them.
+    /// All changes so far, oldest first, as many as are [kept](Self::keep_changes). The Namespaces
+    /// of the start are not among them.
     pub fn history(&self) -> Vec<Arc<Change>> {
         self.core.store().history()
     }
@@ -223,7 +225,8 @@ impl ApiServer {
         self.core.store().changed()
     }
 
-    /// Keeps only so many changes; lists and watches of older versions then get 410. Without this all are kept.
+    /// Keeps only so many changes; lists and watches of older versions then get 410. Without this
+    /// all are kept.
     pub fn keep_changes(&self, changes: usize) {
         self.core.store().keep(changes);
     }
@@ -278,8 +281,8 @@ impl ApiServer {
         self.core.set_faults(None);
     }
 
-    /// Whether garbage is collected (owned objects go with their owners, Namespaces are emptied), at once. Off at first, as on a cluster without a
-    /// controller manager.
+    /// Whether garbage is collected (owned objects go with their owners, Namespaces are emptied),
+    /// at once. Off at first, as on a cluster without a controller manager.
     pub fn collect_garbage(&self, collects: bool) {
         self.core.set_collects(collects);
     }

@@ -165,7 +165,8 @@ impl Store {
         objects.into_iter().collect()
     }
 
-    /// The version of that time, or the last one before the newest change of this kind, whichever is older. Nothing older than what is kept.
+    /// The version of that time, or the last one before the newest change of this kind, whichever
+    /// is older. Nothing older than what is kept.
     pub(crate) fn version_without_newest(&self, table: &TableKey, then: Timestamp) -> u64 {
         let before = self.log.partition_point(|change| change.at <= then);
         let of_then = match before.checked_sub(1).and_then(|last| self.log.get(last)) {
@@ -185,7 +186,8 @@ impl Store {
         self.table(table).objects.insert(key, Arc::new(object));
     }
 
-    /// Stores a new or changed object (or removes it, if it is gone) and tells everybody. Sets its resourceVersion.
+    /// Stores a new or changed object (or removes it, if it is gone) and tells everybody. Sets its
+    /// resourceVersion.
     pub(crate) fn commit(&mut self, write: Write) -> Arc<Value> {
         self.version += 1;
         let version = self.version;

@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 use crate::schema::Schema;
 
-/// `object` changed as `patch` says. Understood are `$patch: delete|replace`, `$setElementOrder/…` beside the list that it orders, and
-/// `$deleteFromPrimitiveList/…`; `$retainKeys` is passed over.
+/// `object` changed as `patch` says. Understood are `$patch: delete|replace`, `$setElementOrder/…`
+/// beside the list that it orders, and `$deleteFromPrimitiveList/…`; `$retainKeys` is passed over.
 pub(crate) fn strategic_merge(object: &Value, patch: &Value, schema: &Schema) -> Value {
     let (Value::Object(old), Value::Object(new)) = (object, patch) else {
         return without_directives(patch);
@@ -90,7 +90,8 @@ fn merge_lists(old: &[Value], patch: &[Value], order: &[Value], schema: &Schema)
     interleave(rest, ordered, |item| place(old, item))
 }
 
-/// Puts what only the server has between what the patch orders: before a neighbour that it stood before, else as late as can be.
+/// Puts what only the server has between what the patch orders: before a neighbour that it stood
+/// before, else as late as can be.
 fn interleave(
     rest: Vec<Value>,
     ordered: Vec<Value>,

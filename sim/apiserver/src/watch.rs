@@ -47,9 +47,11 @@ pub struct WatchOptions {
     pub label_selector: String,
     /// As in the query.
     pub field_selector: String,
-    /// Events after this version; empty or `0` starts with one `ADDED` for each object that is there.
+    /// Events after this version; empty or `0` starts with one `ADDED` for each object that is
+    /// there.
     pub resource_version: String,
-    /// Whether all objects come first, and then a bookmark that says so. Needs `resource_version_match`.
+    /// Whether all objects come first, and then a bookmark that says so. Needs
+    /// `resource_version_match`.
     pub send_initial_events: Option<bool>,
     /// As in the query.
     pub resource_version_match: String,

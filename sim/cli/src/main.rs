@@ -23,14 +23,16 @@ struct Arguments {
 enum Command {
     /// Plays recorded traces to the model and prints what differs.
     Replay {
-        /// A directory of CustomResourceDefinitions to use instead of Kueue 0.19.2's and the autoscaler's; may be given more than once.
+        /// A directory of CustomResourceDefinitions to use instead of Kueue 0.19.2's and the
+        /// autoscaler's; may be given more than once.
         #[arg(long)]
         crds: Vec<PathBuf>,
         /// Trace files, and directories of them.
         #[arg(required = true)]
         traces: Vec<PathBuf>,
     },
-    /// Runs a scenario with each single fault at each point, and prints what fails and how to see it again.
+    /// Runs a scenario with each single fault at each point, and prints what fails and how to see
+    /// it again.
     Explore {
         /// Which scenario; without one all are run. `list` lists them.
         scenario: Option<String>,

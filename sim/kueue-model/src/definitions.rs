@@ -22,7 +22,8 @@ const TEXTS: [&str; 10] = [
     include_str!("../crds/autoscaler/autoscaling.x-k8s.io_provisioningrequests.yaml"),
 ];
 
-/// Those of Kueue 0.19.2 and of Cluster Autoscaler, to install on a real API server. They have no descriptions, no conversion and no schema of Pods.
+/// Those of Kueue 0.19.2 and of Cluster Autoscaler, to install on a real API server. They have no
+/// descriptions, no conversion and no schema of Pods.
 ///
 /// ```
 /// use kube::ResourceExt;

@@ -59,7 +59,8 @@ pub struct RunRecord<'a> {
     pub since: u64,
     /// How many replicas there are.
     pub replicas: usize,
-    /// Whether one of them was made to take the Lease by force: the one that held it learns of it when it renews.
+    /// Whether one of them was made to take the Lease by force: the one that held it learns of it
+    /// when it renews.
     pub second_leader: bool,
     /// Whether the wall clocks of replicas were off.
     pub clocks_differ: bool,
@@ -76,7 +77,8 @@ impl RunRecord<'_> {
     }
 }
 
-/// The invariants that were broken, each with the place. One that is broken often is told three times.
+/// The invariants that were broken, each with the place. One that is broken often is told three
+/// times.
 ///
 /// | | |
 /// | --- | --- |

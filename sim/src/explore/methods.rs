@@ -1,4 +1,5 @@
-//! How a simulation is run: the methods of [`Simulation`] that end in a [`Run`] or an [`Exploration`].
+//! How a simulation is run: the methods of [`Simulation`] that end in a [`Run`] or an
+//! [`Exploration`].
 
 use super::pairs::{Progress, explore_pairs};
 use super::random::explore_random;
@@ -11,8 +12,8 @@ impl Simulation {
     /// Runs `scenario` once.
     ///
     /// # Panics
-    /// If an expectation fails or an invariant is broken, with the timeline; if an object that is there from the beginning is refused; if two checks have one
-    /// controller name.
+    /// If an expectation fails or an invariant is broken, with the timeline; if an object that is
+    /// there from the beginning is refused; if two checks have one controller name.
     pub fn run(&self, scenario: impl AsyncFn(&Cluster)) -> Run {
         let mut run = self.run_with(&scenario, &FaultPlan::none());
         run.loops();
@@ -55,8 +56,9 @@ impl Simulation {
         explore(self, &scenario, true)
     }
 
-    /// Runs `scenario` without a fault, and then `runs` times with two to four faults at random points, chosen by the [seed](Self::seed). A plan that fails is
-    /// shrunk to the fewest faults that still fail.
+    /// Runs `scenario` without a fault, and then `runs` times with two to four faults at random
+    /// points, chosen by the [seed](Self::seed). A plan that fails is shrunk to the fewest faults
+    /// that still fail.
     #[must_use = "runs may have failed"]
     pub fn explore_at_random(&self, runs: usize, scenario: impl AsyncFn(&Cluster)) -> Exploration {
         explore_random(self, &scenario, runs)

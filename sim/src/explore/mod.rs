@@ -1,7 +1,8 @@
 //! Every single fault: a scenario is run without one, and then once with each at each point.
 //!
-//! The runs are compared with the one without faults: they must end in the same states, and break no invariant on the way ([`violations`]). A failing run names
-//! its fault as a [`FaultPlan`], which `KUEUE_CHECK_PLAN=…` in the environment runs alone.
+//! The runs are compared with the one without faults: they must end in the same states, and break
+//! no invariant on the way ([`violations`]). A failing run names its fault as a [`FaultPlan`],
+//! which `KUEUE_CHECK_PLAN=…` in the environment runs alone.
 
 mod finish;
 mod invariants;

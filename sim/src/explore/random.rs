@@ -8,7 +8,8 @@ use crate::simulation::{Cluster, Simulation};
 /// So many faults at most in one run.
 const FAULTS: u64 = 4;
 
-/// Runs `scenario` without a fault, and then `runs` times with two to four faults at random points. A failing plan is shrunk.
+/// Runs `scenario` without a fault, and then `runs` times with two to four faults at random points.
+/// A failing plan is shrunk.
 #[expect(clippy::disallowed_methods, reason = "the time that a person waits")]
 pub(crate) fn explore_random(
     simulation: &Simulation,

@@ -95,7 +95,8 @@ pub struct Run {
     pub outcome: Outcome,
     /// How many requests the replicas sent.
     pub requests: usize,
-    /// How many writes came when nothing happened any more: in two minutes, after the scenario's end and a rest.
+    /// How many writes came when nothing happened any more: in two minutes, after the scenario's
+    /// end and a rest.
     pub restless: usize,
     pub(crate) until: Timestamp,
     pub(crate) server: ApiServer,

@@ -49,12 +49,14 @@ pub enum Fault {
     Delay,
     /// It is never answered.
     Hang,
-    /// A list comes from a cache that is behind: as it was ten seconds ago, and without the newest change.
+    /// A list comes from a cache that is behind: as it was ten seconds ago, and without the newest
+    /// change.
     StaleList,
     /// A watch is twenty seconds behind until it ends, while everything else is fresh.
     LaggingWatch,
-    /// Two processes act. Without a Lease a second one starts beside this one, as in a rolling update, and a minute later the first is gone; with one, a
-    /// replica that does not hold the Lease takes it by force, as if its clock were wrong. The request arrives a second later.
+    /// Two processes act. Without a Lease a second one starts beside this one, as in a rolling
+    /// update, and a minute later the first is gone; with one, a replica that does not hold the
+    /// Lease takes it by force, as if its clock were wrong. The request arrives a second later.
     SecondLeader,
     /// The watch ends.
     Close,
@@ -64,8 +66,9 @@ pub enum Fault {
     Duplicate,
     /// The event comes thirty seconds late, and so do those behind it.
     DelayEvent,
-    /// The event never comes, as no API server does it. The runtime finds out with its resync, up to
-    /// half an hour later, so this is for plans: it is not among the single faults of a scenario.
+    /// The event never comes, as no API server does it. The runtime finds out with its resync, up
+    /// to half an hour later, so this is for plans: it is not among the single faults of a
+    /// scenario.
     Dropped,
     /// 410 comes instead, and the watch ends.
     Expire,

@@ -28,7 +28,8 @@ pub(crate) struct Injector {
     alter: Option<fn(&mut ApiRequest)>,
 }
 
-/// More requests than these at one moment are a loop that would never end, because time passes only while everybody waits.
+/// More requests than these at one moment are a loop that would never end, because time passes only
+/// while everybody waits.
 const AT_ONCE: usize = 20_000;
 
 #[derive(Default)]

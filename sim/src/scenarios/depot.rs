@@ -14,7 +14,8 @@ use super::vendor::holds;
 use crate::simulation::{Cluster, workloads};
 
 /// A service outside the cluster that starts a machine for each reservation, and a check that waits
-/// for it. A release asks the machine to stop and says [`ReleaseOutcome::RetryAfter`] until it has stopped.
+/// for it. A release asks the machine to stop and says [`ReleaseOutcome::RetryAfter`] until it has
+/// stopped.
 ///
 /// ```
 /// use std::time::Duration;

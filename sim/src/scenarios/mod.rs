@@ -1,6 +1,8 @@
-//! Scenarios that this crate comes with: what `explore` knows by name, and what the SDK itself is proved with.
+//! Scenarios that this crate comes with: what `explore` knows by name, and what the SDK itself is
+//! proved with.
 //!
-//! Each is a check of a few lines and a story. Together they go through every state, verdict and way out of a Workload.
+//! Each is a check of a few lines and a story. Together they go through every state, verdict and
+//! way out of a Workload.
 
 mod builtin;
 mod counter;
@@ -72,8 +74,8 @@ impl Scenario {
         simulation.explore(self.story())
     }
 
-    /// As [`explore`](Self::explore), with those faults only that are `wanted`, and with a sample of
-    /// them where `KUEUE_CHECK_SAMPLE` says so.
+    /// As [`explore`](Self::explore), with those faults only that are `wanted`, and with a sample
+    /// of them where `KUEUE_CHECK_SAMPLE` says so.
     #[must_use = "runs may have failed"]
     pub fn explore_with(&self, seed: u64, wanted: impl Fn(Fault) -> bool) -> Exploration {
         let simulation = (self.simulation)().seed(seed);

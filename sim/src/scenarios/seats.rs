@@ -100,8 +100,8 @@ impl Seats {
         self.book().held.len()
     }
 
-    /// Whether each job had a seat whenever pods of it ran, no more seats were taken than there are,
-    /// and none is taken for a job of which no Workload holds quota and no pod runs.
+    /// Whether each job had a seat whenever pods of it ran, no more seats were taken than there
+    /// are, and none is taken for a job of which no Workload holds quota and no pod runs.
     pub fn are_held(cluster: &Cluster) -> Result<(), String> {
         let seats: Self = cluster.external();
         let book = seats.book();

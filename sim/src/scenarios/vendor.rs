@@ -12,7 +12,8 @@ use serde_json::Value;
 
 use crate::simulation::{Cluster, is_true, workloads};
 
-/// A service outside the cluster that sells licences, of which it has a fixed number. It survives every crash of the check.
+/// A service outside the cluster that sells licences, of which it has a fixed number. It survives
+/// every crash of the check.
 ///
 /// ```
 /// use kueue_check_sim::{Job, Simulation, scenarios::LicenceVendor};
@@ -64,8 +65,8 @@ impl LicenceVendor {
         self.book().most
     }
 
-    /// Whether what was sold is right: one licence for each reservation and never a second one, none out for a reservation that is over, and one for each job
-    /// that runs.
+    /// Whether what was sold is right: one licence for each reservation and never a second one,
+    /// none out for a reservation that is over, and one for each job that runs.
     pub fn each_licence_sold_once(cluster: &Cluster) -> Result<(), String> {
         let vendor: Self = cluster.external();
         let book = vendor.book();

@@ -163,7 +163,8 @@ impl Cluster {
         }
     }
 
-    /// What there is before anybody does anything; the scenario's own objects take the place of ours.
+    /// What there is before anybody does anything; the scenario's own objects take the place of
+    /// ours.
     fn all_objects(&self, made: &[DynCheck]) -> Vec<Value> {
         let (mut all, mut checks) = (Vec::new(), Vec::new());
         for (tried, check) in self.simulation.checks.iter().zip(made) {
@@ -333,7 +334,8 @@ impl Cluster {
         ended(job, "fail", &answer);
     }
 
-    /// Creates an object, or changes an existing one to what is said here, as `kubectl apply --server-side` does.
+    /// Creates an object, or changes an existing one to what is said here, as
+    /// `kubectl apply --server-side` does.
     ///
     /// # Panics
     /// If the API server refuses.
@@ -349,8 +351,8 @@ impl Cluster {
         objects::merge(&self.server, &json(object), &json(patch));
     }
 
-    /// Deletes an object, of which kind, namespace and name are enough. What it owns is deleted too,
-    /// as by kubectl.
+    /// Deletes an object, of which kind, namespace and name are enough. What it owns is deleted
+    /// too, as by kubectl.
     ///
     /// # Panics
     /// If the API server refuses.
@@ -421,7 +423,8 @@ impl Cluster {
         self.deposed.load(Ordering::Relaxed)
     }
 
-    /// The Workload of a job; of an elastic one that grows, the newest. The job is named as in `train`, or `team-a/train` if it is in another Namespace than `default`.
+    /// The Workload of a job; of an elastic one that grows, the newest. The job is named as in
+    /// `train`, or `team-a/train` if it is in another Namespace than `default`.
     pub fn workload(&self, job: &str) -> Option<Arc<Value>> {
         let (namespace, name) = split(job);
         let all = self.server.objects(&workloads(), namespace);
@@ -471,7 +474,8 @@ impl Cluster {
         self.condition(job, "Admitted")
     }
 
-    /// Whether a condition of a job's Workload is True, such as `QuotaReserved`, `Evicted`, `Finished`.
+    /// Whether a condition of a job's Workload is True, such as `QuotaReserved`, `Evicted`,
+    /// `Finished`.
     pub fn condition(&self, job: &str, condition: &str) -> bool {
         self.workload(job)
             .is_some_and(|workload| is_true(&workload, condition))
@@ -482,7 +486,8 @@ impl Cluster {
         &self.answers
     }
 
-    /// The service outside the cluster that a check was given by [`CheckContext::external`](super::CheckContext::external).
+    /// The service outside the cluster that a check was given by
+    /// [`CheckContext::external`](super::CheckContext::external).
     ///
     /// # Panics
     /// If no check has asked for one of this type.
@@ -496,8 +501,8 @@ impl Cluster {
         }
     }
 
-    /// How many requests the replicas of the check have sent so far. `what` is the beginning of what they ask, such as `apply workloads/status`, `list`, or
-    /// empty for all.
+    /// How many requests the replicas of the check have sent so far. `what` is the beginning of
+    /// what they ask, such as `apply workloads/status`, `list`, or empty for all.
     pub fn requests(&self, what: &str) -> usize {
         self.injector.requests(what)
     }

@@ -12,7 +12,8 @@ use super::{CHECK, Cluster};
 use crate::apiserver::Resource;
 
 /// How long an expectation waits, in virtual time, for what should come by itself, unless the
-/// simulation has [another limit](super::Simulation::expect_timeout): longer than any single fault delays it.
+/// simulation has [another limit](super::Simulation::expect_timeout): longer than any single fault
+/// delays it.
 pub const EXPECT_TIMEOUT: Duration = Duration::from_secs(600);
 /// How often an expectation is looked at when nothing changes on the cluster, in virtual time.
 const TICK: Duration = Duration::from_secs(1);

@@ -29,7 +29,8 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure(pub String);
 
-/// Ends the scenario. It unwinds as a panic does, but says nothing by itself: an exploration has many failing runs.
+/// Ends the scenario. It unwinds as a panic does, but says nothing by itself: an exploration has
+/// many failing runs.
 pub(super) fn fail(why: impl Into<String>) -> ! {
     resume_unwind(Box::new(Failure(why.into())))
 }

@@ -9,7 +9,8 @@ use super::QUEUE;
 /// The annotation of an elastic job.
 const ELASTIC: &str = "kueue.x-k8s.io/elastic-job";
 
-/// A batch/v1 Job. Default: one pod of one CPU, in the Namespace `default`, for the LocalQueue `queue`.
+/// A batch/v1 Job. Default: one pod of one CPU, in the Namespace `default`, for the LocalQueue
+/// `queue`.
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
@@ -75,8 +76,8 @@ impl Job {
         self
     }
 
-    /// It may grow and shrink while it runs: see [`Cluster::scale`](super::Cluster::scale). Its pods
-    /// need [`Nodes`](crate::jobs::Nodes).
+    /// It may grow and shrink while it runs: see [`Cluster::scale`](super::Cluster::scale). Its
+    /// pods need [`Nodes`](crate::jobs::Nodes).
     pub fn elastic(mut self) -> Self {
         self.elastic = true;
         self

@@ -28,8 +28,8 @@
 //!
 //! The same story with everything that can go wrong: [`Simulation::run_with_each_fault`].
 //!
-//! Time passes only while everybody waits, so hours take milliseconds. An expectation waits for at most ten virtual minutes; a failure shows the timeline up
-//! to it.
+//! Time passes only while everybody waits, so hours take milliseconds. An expectation waits for at
+//! most ten virtual minutes; a failure shows the timeline up to it.
 
 mod cluster;
 mod expect;
@@ -89,7 +89,8 @@ pub use verdict_log::{AuthorCall, CallKind, RecordedVerdict, VerdictLog};
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct CheckContext {
-    /// The replica's own client. What goes wrong with the runtime's requests goes wrong with these too.
+    /// The replica's own client. What goes wrong with the runtime's requests goes wrong with these
+    /// too.
     pub client: Client,
     /// The time.
     pub clock: Clock,
@@ -97,8 +98,9 @@ pub struct CheckContext {
 }
 
 impl CheckContext {
-    /// A service outside the cluster, such as a licence server: it is made once for each run and outlives the check's processes. Its clones must share what
-    /// they know. [`Cluster::external`] shows it to the scenario.
+    /// A service outside the cluster, such as a licence server: it is made once for each run and
+    /// outlives the check's processes. Its clones must share what they know. [`Cluster::external`]
+    /// shows it to the scenario.
     pub fn external<T: Clone + Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> T {
         self.outside.get_or(make)
     }
@@ -181,10 +183,11 @@ impl fmt::Debug for Simulation {
 }
 
 impl Simulation {
-    /// A trial of what `make` makes: it is called again after each crash, because a crash loses what was in memory.
+    /// A trial of what `make` makes: it is called again after each crash, because a crash loses
+    /// what was in memory.
     ///
-    /// The cluster has one ClusterQueue of 100 CPUs, which asks the AdmissionCheck `check` for each Workload, and a LocalQueue for it in each Namespace that
-    /// has jobs. Both are called `queue`.
+    /// The cluster has one ClusterQueue of 100 CPUs, which asks the AdmissionCheck `check` for each
+    /// Workload, and a LocalQueue for it in each Namespace that has jobs. Both are called `queue`.
     pub fn new<C: AdmissionCheckController>(make: impl Fn() -> C + Send + Sync + 'static) -> Self {
         Self::with_context(move |_| make())
     }
@@ -213,7 +216,8 @@ impl Simulation {
         trial.and(CHECK, make).starting_at("2026-11-21T09:00:00Z")
     }
 
-    /// One more check in the same process, with an AdmissionCheck of this name, which the ClusterQueue asks too.
+    /// One more check in the same process, with an AdmissionCheck of this name, which the
+    /// ClusterQueue asks too.
     pub fn and<C: AdmissionCheckController>(
         mut self,
         name: &str,
@@ -247,7 +251,8 @@ impl Simulation {
         self
     }
 
-    /// Something else that is there from the beginning. An object of the same kind and name as one that is there anyway takes its place.
+    /// Something else that is there from the beginning. An object of the same kind and name as one
+    /// that is there anyway takes its place.
     ///
     /// # Panics
     /// If `object` can't be written as JSON.
@@ -257,8 +262,8 @@ impl Simulation {
         self
     }
 
-    /// Somebody else who works on the cluster, such as a controller that the check waits for. (The autoscaler has a loop of its own: see
-    /// [`Autoscaler`](crate::autoscaler::Autoscaler).)
+    /// Somebody else who works on the cluster, such as a controller that the check waits for. (The
+    /// autoscaler has a loop of its own: see [`Autoscaler`](crate::autoscaler::Autoscaler).)
     pub fn actor<A: Actor + Send + Sync + 'static>(
         mut self,
         make: impl Fn(&ApiServer, &Clock) -> A + Send + Sync + 'static,
@@ -301,8 +306,9 @@ impl Simulation {
         self
     }
 
-    /// What must hold at the end of every run, whatever went wrong in it; an error says what does not. It is for what the cluster does not show, such as what
-    /// the check did [outside](CheckContext::external) of it.
+    /// What must hold at the end of every run, whatever went wrong in it; an error says what does
+    /// not. It is for what the cluster does not show, such as what the check did
+    /// [outside](CheckContext::external) of it.
     pub fn invariant(
         mut self,
         name: &str,
@@ -361,9 +367,9 @@ impl Simulation {
         self
     }
 
-    /// Runs `scenario` once in the caller's tokio runtime, whose time must be paused, and returns the
-    /// cluster, which goes on. `started` receives the cluster before the scenario begins. An error is
-    /// the expectation that failed.
+    /// Runs `scenario` once in the caller's tokio runtime, whose time must be paused, and returns
+    /// the cluster, which goes on. `started` receives the cluster before the scenario begins. An
+    /// error is the expectation that failed.
     ///
     /// # Panics
     /// If an object that is there from the beginning is refused; if two checks have one controller

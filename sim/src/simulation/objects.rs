@@ -90,7 +90,8 @@ pub(super) fn create(server: &ApiServer, object: &Value) {
     done(server, &call, object);
 }
 
-/// Creates an object or changes what it says of an existing one, as `kubectl apply --server-side --force-conflicts` does.
+/// Creates an object or changes what it says of an existing one, as
+/// `kubectl apply --server-side --force-conflicts` does.
 pub(super) fn apply(server: &ApiServer, object: &Value) {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let call = call(Verb::Patch(Patch::Apply), object)

@@ -47,7 +47,8 @@ pub(super) struct Replica {
 }
 
 impl Replica {
-    /// Runs until the end of the trial. Dying is the loss of all that is in memory: the runtime is dropped where it stands.
+    /// Runs until the end of the trial. Dying is the loss of all that is in memory: the runtime is
+    /// dropped where it stands.
     pub(super) fn start(self) -> JoinHandle<()> {
         tokio::spawn(async move {
             let mut life = 0;
@@ -96,7 +97,8 @@ impl Replica {
         }
     }
 
-    /// Makes a replica the holder of the Lease that is not, as if it had found the Lease expired by a wrong clock.
+    /// Makes a replica the holder of the Lease that is not, as if it had found the Lease expired by
+    /// a wrong clock.
     fn hand_over(&self) {
         let holder = lease_holder(&self.server).unwrap_or_default();
         let mut others = (0..self.simulation.replicas).map(agent);

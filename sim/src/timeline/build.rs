@@ -10,8 +10,9 @@ use super::read::{self, text};
 use super::{Phase, Span, Timeline, Track, WorkloadSnapshot};
 
 impl Timeline {
-    /// The timeline from the first of `sightings` to `until`; later sightings are left out. Sightings may come in any order; those of one moment are taken in
-    /// the order in which they come.
+    /// The timeline from the first of `sightings` to `until`; later sightings are left out.
+    /// Sightings may come in any order; those of one moment are taken in the order in which they
+    /// come.
     pub fn new(sightings: impl IntoIterator<Item = WorkloadSnapshot>, until: Timestamp) -> Self {
         let mut sightings: Vec<_> = sightings
             .into_iter()

@@ -5,7 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// A length of time in its two largest units: `350ms`, `45s`, `1h 30m`, `2d 3h`. From ten seconds on thousandths don't matter.
+/// A length of time in its two largest units: `350ms`, `45s`, `1h 30m`, `2d 3h`. From ten seconds
+/// on thousandths don't matter.
 pub(super) fn duration(length: Duration) -> String {
     let millis = match length.as_millis() {
         long @ 10_000.. => long - long % 1000,
@@ -35,7 +36,8 @@ pub(super) fn duration(length: Duration) -> String {
     words.join(" ")
 }
 
-/// The wall clock (UTC), as exact as a picture of `length` needs it: with the date where a day is passed, with thousandths where seconds are few.
+/// The wall clock (UTC), as exact as a picture of `length` needs it: with the date where a day is
+/// passed, with thousandths where seconds are few.
 pub(super) fn clock(at: Timestamp, length: Duration) -> String {
     let format = match length.as_secs() {
         0..10 => "%H:%M:%S%.3f",

@@ -1,7 +1,8 @@
 //! Timelines of Workloads.
 //!
-//! [`Timeline::new`] turns what was seen of the Workloads ([`WorkloadSnapshot`]s, such as an API server's history) into spans: one lane of [`Phase`]s a Workload and one
-//! lane of check states an admission check. That is a pure function; so are the ways to show it:
+//! [`Timeline::new`] turns what was seen of the Workloads ([`WorkloadSnapshot`]s, such as an API
+//! server's history) into spans: one lane of [`Phase`]s a Workload and one lane of check states an
+//! admission check. That is a pure function; so are the ways to show it:
 //!
 //! | shown as | for |
 //! | --- | --- |

@@ -64,7 +64,8 @@ impl fmt::Display for Phase {
 
 /// What a lane shows over time.
 pub(super) trait TimelineValue: Clone + PartialEq {
-    /// Whether it must be seen even where it lasted no time at all: in virtual time whole evictions happen within an instant.
+    /// Whether it must be seen even where it lasted no time at all: in virtual time whole evictions
+    /// happen within an instant.
     fn is_notable(&self) -> bool;
 
     /// Whether nothing happens any more: it is marked where it begins.

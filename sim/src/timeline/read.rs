@@ -9,8 +9,9 @@ use super::Phase;
 
 /// The phase, with the message of the condition that says so.
 ///
-/// Kueue takes several writes to evict: Evicted comes first, then the quota goes with Requeued=False, and Requeued=True puts the Workload back in the queue while
-/// Evicted stays true until the next reservation.
+/// Kueue takes several writes to evict: Evicted comes first, then the quota goes with
+/// Requeued=False, and Requeued=True puts the Workload back in the queue while Evicted stays true
+/// until the next reservation.
 pub(super) fn phase(workload: &Value) -> (Phase, String) {
     let says = |name| is_true(workload, name);
     let (phase, condition) = if says("Finished") {

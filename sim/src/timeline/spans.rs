@@ -28,7 +28,8 @@ pub struct Span<T> {
     pub until: Timestamp,
     /// What was so.
     pub what: T,
-    /// The last thing that was said about it: the condition's message, or the check's. May be empty.
+    /// The last thing that was said about it: the condition's message, or the check's. May be
+    /// empty.
     pub message: String,
 }
 
@@ -61,10 +62,12 @@ pub struct Track {
     pub uid: String,
     /// The LocalQueue; empty for none.
     pub queue: String,
-    /// Its phases in order. What lasted no time is left out, except evictions, deactivations and ends.
+    /// Its phases in order. What lasted no time is left out, except evictions, deactivations and
+    /// ends.
     pub phases: Vec<Span<Phase>>,
-    /// The states of each admission check by the check's name. There are gaps: a Pending check of a Workload without quota is not asked anything, and nothing is
-    /// said after the Workload finished. What lasted no time is left out, except states other than Pending and Ready.
+    /// The states of each admission check by the check's name. There are gaps: a Pending check of a
+    /// Workload without quota is not asked anything, and nothing is said after the Workload
+    /// finished. What lasted no time is left out, except states other than Pending and Ready.
     pub checks: BTreeMap<String, Vec<Span<CheckState>>>,
     /// When it was deleted, if it was.
     pub deleted: Option<Timestamp>,

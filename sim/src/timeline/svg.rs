@@ -1,6 +1,8 @@
-//! A timeline as a picture: one SVG file for documents, without scripts, styles or outside resources.
+//! A timeline as a picture: one SVG file for documents, without scripts, styles or outside
+//! resources.
 //!
-//! It has a fixed size and its own background, so that it looks the same in a page of any colour; what leaves no room for words is told by the legend.
+//! It has a fixed size and its own background, so that it looks the same in a page of any colour;
+//! what leaves no room for words is told by the legend.
 
 use std::fmt::{self, Display, Write};
 

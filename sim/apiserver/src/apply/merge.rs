@@ -38,7 +38,8 @@ fn merge_maps(
     out
 }
 
-/// Items keep the order of the configuration; those that it does not name stay behind the same neighbour.
+/// Items keep the order of the configuration; those that it does not name stay behind the same
+/// neighbour.
 fn merge_lists(live: &[Value], config: &[Value], schema: &Schema) -> Vec<Value> {
     let item_schema = schema.item();
     let name = |item: &Value| element(item, schema, &item_schema);

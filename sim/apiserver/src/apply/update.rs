@@ -244,7 +244,8 @@ fn drop_abandoned(merged: Value, last: &FieldSet, managers: &Managers, schema: &
     }
     let owned = with_parents(&owned, schema);
     let kept = |value: &Value| with_parents(&fields_of(value, schema), schema);
-    // Without everything it had; then with what others, or it again, own; then with what it never had.
+    // Without everything it had; then with what others, or it again, own; then with what it never
+    // had.
     let bare = without(merged, &last, schema);
     let with_owned = without(merged, &all.difference(&kept(&bare).union(&owned)), schema);
     let gone = all.difference(&kept(&with_owned)).intersection(&last);

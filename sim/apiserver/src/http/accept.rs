@@ -17,7 +17,8 @@ pub(super) enum Form {
 
 const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
-/// The first form in an `Accept` header that is known here. Protobuf is not; it is answered with 406 if nothing else is taken.
+/// The first form in an `Accept` header that is known here. Protobuf is not; it is answered with
+/// 406 if nothing else is taken.
 pub(super) fn accept(header: &str, custom: bool, list: bool) -> Result<Form, Status> {
     if header.trim().is_empty() {
         return Ok(Form::Whole);

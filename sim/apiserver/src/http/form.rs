@@ -7,7 +7,8 @@ use super::accept::Form;
 use crate::kinds::{Column, Kind};
 use crate::status::Status;
 
-/// An answer that is not a refusal, in the form that was asked for. `include` is the parameter `includeObject`.
+/// An answer that is not a refusal, in the form that was asked for. `include` is the parameter
+/// `includeObject`.
 pub(super) fn shown(
     form: Form,
     kind: &Kind,

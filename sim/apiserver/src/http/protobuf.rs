@@ -1,5 +1,5 @@
-//! Objects of built-in kinds in Kubernetes' protobuf encoding, as kubectl and other Go clients write
-//! them.
+//! Objects of built-in kinds in Kubernetes' protobuf encoding, as kubectl and other Go clients
+//! write them.
 //!
 //! `protobuf.json` has the number of each field, from the Go types of Kubernetes 1.36.3. A negative
 //! one is a pointer there: its zero value counts, while that of another field is left out. A name

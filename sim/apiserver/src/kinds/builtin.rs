@@ -1,7 +1,7 @@
 //! The kinds that every server has.
 //!
-//! `builtin.json` is what kube-apiserver 1.36.3 publishes about them (discovery and OpenAPI v3), without descriptions and without defaults, which there
-//! are the zero values of Go.
+//! `builtin.json` is what kube-apiserver 1.36.3 publishes about them (discovery and OpenAPI v3),
+//! without descriptions and without defaults, which there are the zero values of Go.
 
 use std::sync::{Arc, OnceLock};
 

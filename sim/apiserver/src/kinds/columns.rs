@@ -15,7 +15,8 @@ pub(crate) struct Column {
     pub(crate) ago: bool,
 }
 
-/// A path in the small `JSONPath` that definitions may use: fields, indices, and `[?(@.field=="value")]`.
+/// A path in the small `JSONPath` that definitions may use: fields, indices, and
+/// `[?(@.field=="value")]`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Path {
     steps: Vec<Step>,

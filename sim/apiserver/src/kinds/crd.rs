@@ -23,7 +23,8 @@ pub(crate) fn custom_kinds(definition: &Value) -> Option<(String, String, Vec<Ki
     let served = versions
         .iter()
         .filter(|v| v.get("served") == Some(&Value::Bool(true)));
-    // A webhook that converts is not there to be called, so other versions than the stored one would be wrong.
+    // A webhook that converts is not there to be called, so other versions than the stored one
+    // would be wrong.
     let converts = spec.pointer("/conversion/strategy").and_then(Value::as_str) == Some("Webhook");
     let kinds = served
         .filter(|v| !converts || v.get("name").and_then(Value::as_str) == Some(stored))

@@ -1,4 +1,5 @@
-//! Events are the same objects in two groups, with other names for their fields. They are kept as `events.k8s.io` has them.
+//! Events are the same objects in two groups, with other names for their fields. They are kept as
+//! `events.k8s.io` has them.
 
 use serde_json::Value;
 

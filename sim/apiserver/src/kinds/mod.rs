@@ -108,7 +108,8 @@ pub(crate) struct Registry {
     documents: Documents,
 }
 
-/// Documents about the kinds, as they are sent: made once for all servers that start from the same kinds.
+/// Documents about the kinds, as they are sent: made once for all servers that start from the same
+/// kinds.
 #[derive(Clone, Debug, Default)]
 struct Documents(Arc<Mutex<BTreeMap<String, Bytes>>>);
 
@@ -137,7 +138,8 @@ impl Registry {
         }
     }
 
-    /// The document at `path`: the one that is there, or what `make` makes. `None` if there is none.
+    /// The document at `path`: the one that is there, or what `make` makes. `None` if there is
+    /// none.
     pub(crate) fn document(
         &self,
         path: &str,

@@ -1,4 +1,5 @@
-//! The OpenAPI v3 documents: the schemas of the kinds, and of the paths as much as kubectl looks for.
+//! The OpenAPI v3 documents: the schemas of the kinds, and of the paths as much as kubectl looks
+//! for.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +53,8 @@ fn object_path(kind: &Kind) -> String {
     format!("/{version}{namespace}/{}/{{name}}", kind.resource.plural)
 }
 
-/// What a patch may say in its query: kubectl looks for `fieldValidation` before it leaves validation to the server.
+/// What a patch may say in its query: kubectl looks for `fieldValidation` before it leaves
+/// validation to the server.
 fn patch(kind: &Kind) -> Value {
     let parameters: Vec<Value> = ["dryRun", "fieldManager", "fieldValidation", "force"]
         .iter()

@@ -38,7 +38,8 @@ pub(crate) fn collect(core: &Core, kind: &Kind, object: &Value, gone: bool) {
     }
 }
 
-/// Those that this object owns. The store is free again when this returns: what follows writes to it.
+/// Those that this object owns. The store is free again when this returns: what follows writes to
+/// it.
 fn dependents(core: &Core, owner: &Value) -> Vec<(TableKey, Arc<Value>)> {
     core.store().dependents(text(owner, "uid"))
 }

@@ -23,7 +23,8 @@ pub(super) fn own(context: &Context<'_>, prepared: &mut Prepared) {
         .new
         .pointer("/metadata/managedFields")
         .and_then(Value::as_array);
-    // One empty entry clears all owners; clients that know nothing of owners send none, and mean no change.
+    // One empty entry clears all owners; clients that know nothing of owners send none, and mean no
+    // change.
     let cleared = sent.is_some_and(|s| s.len() == 1 && s[0].as_object().is_some_and(Map::is_empty));
     let managers = match (&prepared.old, sent) {
         (Some(_), _) if cleared => Managers::default(),

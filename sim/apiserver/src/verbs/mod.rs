@@ -80,7 +80,8 @@ impl Context<'_> {
         Status::not_found(&self.kind.resource, self.name())
     }
 
-    /// An object as this version shows it; copied only if that is another form than the one it is in.
+    /// An object as this version shows it; copied only if that is another form than the one it is
+    /// in.
     fn shown<'a>(&self, object: &'a Value) -> Cow<'a, Value> {
         if self.kind.converts() && !object.is_null() {
             Cow::Owned(self.show(object))

@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 use super::prepared::Prepared;
 use super::{Context, builtin};
 
-/// Keeps status out of writes of the object and the rest out of writes of the status, and counts generations.
+/// Keeps status out of writes of the object and the rest out of writes of the status, and counts
+/// generations.
 pub(super) fn split(context: &Context<'_>, prepared: &mut Prepared) {
     let kind = &context.kind;
     let Prepared { old, new, .. } = prepared;

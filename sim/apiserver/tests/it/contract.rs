@@ -1,4 +1,5 @@
-//! What the contract with Kueue rests on: owners of Workload statuses, guards in an apply, quota in selectors, and the rules of Kueue's definitions.
+//! What the contract with Kueue rests on: owners of Workload statuses, guards in an apply, quota in
+//! selectors, and the rules of Kueue's definitions.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! Small kinds: one with every sort of list, map, bound and default, one in no Namespace, and one with rules.
+//! Small kinds: one with every sort of list, map, bound and default, one in no Namespace, and one
+//! with rules.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! What becomes of versions that are no longer kept. These rows run after the others, one by one: forgetting is for all.
+//! What becomes of versions that are no longer kept. These rows run after the others, one by one:
+//! forgetting is for all.
 
 use serde_json::json;
 

@@ -1,4 +1,5 @@
-//! The garbage collector. A real API server has none: what it does itself is in the table of [`super::deletes`]; this is the collector alone.
+//! The garbage collector. A real API server has none: what it does itself is in the table of
+//! [`super::deletes`]; this is the collector alone.
 
 use kueue_check_apiserver::{ApiRequest, ApiServer, Patch, Resource, Verb};
 use serde_json::{Value, json};

@@ -25,8 +25,9 @@ pub(super) struct Row {
     steps: Vec<Step>,
 }
 
-/// One request. In paths, bodies and parameters, `{ns}` is the row's Namespace, `{rv}` and `{uid}` are those of the last object that was answered, `{first}`
-/// is the first version that was answered in the row, and `{token}` is the last `continue`.
+/// One request. In paths, bodies and parameters, `{ns}` is the row's Namespace, `{rv}` and `{uid}`
+/// are those of the last object that was answered, `{first}` is the first version that was answered
+/// in the row, and `{token}` is the last `continue`.
 pub(super) struct Step {
     method: Method,
     path: String,
@@ -175,7 +176,8 @@ pub(super) async fn real() -> Option<Side> {
 }
 
 impl Side {
-    /// Runs the first rows, as many as `together`, at the same time, and the others after them, one by one.
+    /// Runs the first rows, as many as `together`, at the same time, and the others after them, one
+    /// by one.
     pub(super) async fn run(&self, rows: &[Row], together: usize) -> Vec<Said> {
         let runs = rows.iter().enumerate().map(|(n, row)| self.row(n, row));
         let mut runs: Vec<_> = runs.collect();
@@ -202,7 +204,8 @@ impl Side {
                 .expect("request");
             etcd.request::<Value>(request).await.expect("etcd")
         };
-        // A version that nobody can read any more, once the API server has noticed: it looks every half minute.
+        // A version that nobody can read any more, once the API server has noticed: it looks every
+        // half minute.
         let revision =
             ask("/v3/kv/range", json!({"key": base64("/")})).await["header"]["revision"].clone();
         ask("/v3/kv/compaction", json!({"revision": revision})).await;
@@ -376,7 +379,8 @@ fn normal(value: &Value) -> Value {
                     (name.clone(), plain)
                 })
                 .collect();
-            // Entries of one second are ordered by name: whether two writes fall into one second is chance.
+            // Entries of one second are ordered by name: whether two writes fall into one second is
+            // chance.
             if let Some(Value::Array(entries)) = out.get_mut("managedFields") {
                 let text =
                     |entry: &Value, name: &str| entry[name].as_str().unwrap_or_default().to_owned();

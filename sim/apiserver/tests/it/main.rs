@@ -1,4 +1,5 @@
-//! One table of requests, run on the server in memory and on a real kube-apiserver: both must say the same.
+//! One table of requests, run on the server in memory and on a real kube-apiserver: both must say
+//! the same.
 
 #![expect(
     clippy::expect_used,

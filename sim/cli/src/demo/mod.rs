@@ -1,6 +1,8 @@
-//! A story that is shown: progress while it happens, the timeline, a page, and if wanted a port for kubectl.
+//! A story that is shown: progress while it happens, the timeline, a page, and if wanted a port for
+//! kubectl.
 //!
-//! Check binaries use it behind a feature of their own (`demo`), so that what runs in production does not carry a cluster with it.
+//! Check binaries use it behind a feature of their own (`demo`), so that what runs in production
+//! does not carry a cluster with it.
 
 mod kubeconfig;
 mod progress;
@@ -50,7 +52,8 @@ pub struct Demo {
     /// How many seconds of the story pass in one second. 0: as fast as it goes.
     #[arg(long, value_name = "TIMES", default_value_t = 600)]
     pub speed: u32,
-    /// Keeps the cluster running afterwards, in real time, on a port of 127.0.0.1 for kubectl. Without a number any free port.
+    /// Keeps the cluster running afterwards, in real time, on a port of 127.0.0.1 for kubectl.
+    /// Without a number any free port.
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "0")]
     pub serve: Option<u16>,
     /// Where the kubeconfig for that port is written.
@@ -97,7 +100,8 @@ impl DemoError {
     }
 }
 
-/// How long the last phases are shown, after a story of this length: what ends with the picture could not be seen in it.
+/// How long the last phases are shown, after a story of this length: what ends with the picture
+/// could not be seen in it.
 fn tail(length: SignedDuration) -> Duration {
     length
         .unsigned_abs()
@@ -109,7 +113,8 @@ fn tail(length: SignedDuration) -> Duration {
 const WIDTH: usize = 120;
 
 impl Demo {
-    /// Runs `scenario` and shows it under `title`. Must not be called inside a tokio runtime: it has one of its own, whose time is virtual.
+    /// Runs `scenario` and shows it under `title`. Must not be called inside a tokio runtime: it
+    /// has one of its own, whose time is virtual.
     ///
     /// # Errors
     /// [`DemoError`].

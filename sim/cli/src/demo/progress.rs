@@ -13,7 +13,8 @@ use kueue_check_sim::timeline::summary;
 /// No line is waited for longer than this.
 const LONGEST: Duration = Duration::from_millis(400);
 
-/// Prints each change of a Workload's phase or checks. Virtual time stands still while a thread sleeps, so that is how the pace is kept.
+/// Prints each change of a Workload's phase or checks. Virtual time stands still while a thread
+/// sleeps, so that is how the pace is kept.
 pub(super) async fn show(server: ApiServer, clock: Clock, speed: u32) {
     let Ok(mut watch) = server.watch(WatchOptions::all(&kueue::resource("workloads"))) else {
         return;

@@ -213,7 +213,8 @@ fn normal_value(value: &Value, names: &BTreeMap<String, String>) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|_| value.clone())
 }
 
-/// Distinct states in order. The first check entries count as there from the start: they come just before or just after the quota.
+/// Distinct states in order. The first check entries count as there from the start: they come just
+/// before or just after the quota.
 fn states(all: &[Value]) -> Vec<Value> {
     let mut states: Vec<Value> = all.iter().map(comparable).collect();
     states.dedup();

@@ -1,14 +1,19 @@
 //! Recorded traces of a real Kueue, played to the model and compared.
 //!
-//! A trace is a list of requests with times, and what a real Kueue 0.19.2 did after each. [`Replay`] sends the requests to a server with the model of Kueue and of
-//! its job integrations, in virtual time, and tells every [`Difference`].
+//! A trace is a list of requests with times, and what a real Kueue 0.19.2 did after each.
+//! [`Replay`] sends the requests to a server with the model of Kueue and of its job integrations,
+//! in virtual time, and tells every [`Difference`].
 //!
-//! What is model and what is not: Kueue's scheduler, its core reconcilers, its webhooks and its job integrations are the model. The requests of the
-//! recording (users, check controllers, the end of Jobs, Cluster Autoscaler) are sent as they were. Kueue's built-in provisioning check is neither: its
-//! writes are not among the recorded requests, and this crate has no model of it. What it wrote (each `ProvisioningRequest` and `PodTemplate`, the
-//! condition Active of its AdmissionChecks, its entries in Workloads, its events) is taken from what was observed and [played back](Replay::with), at
-//! the recorded time. The same holds for the Pods of Jobs in the recordings of families (`replay/stand_in.rs`): a
-//! stand-in for Job controller and nodes made them. So with a `pr-*` trace the model is tried on what Kueue itself does around that check, not on the check.
+//! What is model and what is not: Kueue's scheduler, its core reconcilers, its webhooks and its job
+//! integrations are the model. The requests of the recording (users, check controllers, the end of
+//! Jobs, Cluster Autoscaler) are sent as they were. Kueue's built-in provisioning check is neither:
+//! its writes are not among the recorded requests, and this crate has no model of it. What it wrote
+//! (each `ProvisioningRequest` and `PodTemplate`, the condition Active of its AdmissionChecks, its
+//! entries in Workloads, its events) is taken from what was observed and
+//! [played back](Replay::with), at the recorded time. The same holds for the Pods of Jobs in the
+//! recordings of families (`replay/stand_in.rs`): a stand-in for Job controller and nodes made
+//! them. So with a `pr-*` trace the model is tried on what Kueue itself does around that check, not
+//! on the check.
 
 mod compare;
 mod family;
@@ -135,7 +140,8 @@ impl fmt::Debug for Replay {
 }
 
 impl Replay {
-    /// A replay against the model of Kueue 0.19.2, on a server with [Kueue's kinds](kueue_check_sim::definitions::kueue).
+    /// A replay against the model of Kueue 0.19.2, on a server with
+    /// [Kueue's kinds](kueue_check_sim::definitions::kueue).
     pub fn new(trace: Trace) -> Self {
         let version = KueueVersion {
             // Recordings with such a policy were made with the gate, and without it there are none.
@@ -163,15 +169,17 @@ impl Replay {
         self
     }
 
-    /// A controller of the caller's own instead of Kueue's built-in provisioning check: nothing is played back then. `start` is called once, before the first
-    /// request, within the replay's tokio runtime, whose time is virtual: it may spawn tasks, which end with the replay.
+    /// A controller of the caller's own instead of Kueue's built-in provisioning check: nothing is
+    /// played back then. `start` is called once, before the first request, within the replay's
+    /// tokio runtime, whose time is virtual: it may spawn tasks, which end with the replay.
     pub fn with(mut self, start: impl FnOnce(&ApiServer, &Clock) + 'static) -> Self {
         self.beside.push(Box::new(start));
         self
     }
 
-    /// Overlooks differences that are meant: `overlook` is given the kind and each state, recorded and simulated, and takes out what is not to be compared. An
-    /// event is of kind `Event` and one line; made null, it is not compared at all.
+    /// Overlooks differences that are meant: `overlook` is given the kind and each state, recorded
+    /// and simulated, and takes out what is not to be compared. An event is of kind `Event` and one
+    /// line; made null, it is not compared at all.
     pub fn ignore(mut self, overlook: impl Fn(&str, &mut serde_json::Value) + 'static) -> Self {
         self.overlook = Some(Box::new(overlook));
         self
@@ -181,8 +189,8 @@ impl Replay {
     ///
     /// Kueue has races whose outcome varies from run to run of the same requests
     /// ([`KueueVersion::misses_stop`], [`KueueVersion::slow_scheduler`],
-    /// [`KueueVersion::hasty_variants`]). If a trace differs, it is played again with their other outcomes; any of them is as good. What is told then is how the
-    /// first differs.
+    /// [`KueueVersion::hasty_variants`]). If a trace differs, it is played again with their other
+    /// outcomes; any of them is as good. What is told then is how the first differs.
     ///
     /// # Errors
     /// If the trace has a request that can't be understood, or is about what the model does not

@@ -110,7 +110,8 @@ fn without_waits(text: &str) -> String {
     format!("{before}wait time since {what} was N{rest}")
 }
 
-/// Whether text has a name such as `job-wl-b841f` that nobody knows: it is left over from an earlier recording.
+/// Whether text has a name such as `job-wl-b841f` that nobody knows: it is left over from an
+/// earlier recording.
 pub(super) fn has_generated_name(text: &str) -> bool {
     let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
     words.into_iter().any(|word| {

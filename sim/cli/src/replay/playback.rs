@@ -11,8 +11,9 @@ use super::player::{CONTROLLER, Player, REPORTER, Recorded, Write};
 use super::trace::{Observed, Trace, at};
 use kueue_check_sim::apiserver::ApiServer;
 
-/// What the check wrote, in order: everything that was observed of its own kinds, of its AdmissionChecks, and of its entries that neither a recorded request nor
-/// Kueue's eviction explains.
+/// What the check wrote, in order: everything that was observed of its own kinds, of its
+/// AdmissionChecks, and of its entries that neither a recorded request nor Kueue's eviction
+/// explains.
 fn writes(trace: &Trace) -> Vec<Recorded> {
     let mut reading = Reading {
         checks: checks(trace),
@@ -84,7 +85,8 @@ impl Reading {
         });
     }
 
-    /// Entries come, go and are reset by Kueue; whatever else happens to one of the check's is the check's doing.
+    /// Entries come, go and are reset by Kueue; whatever else happens to one of the check's is the
+    /// check's doing.
     fn entries(&mut self, seen: &Observed, before: &Value) {
         let list = |state: &Value| state["checks"].as_array().cloned().unwrap_or_default();
         let old = list(before);
@@ -105,7 +107,8 @@ impl Reading {
     }
 }
 
-/// Does the same again. Writes of one object keep their order; between objects none was recorded that could be relied on.
+/// Does the same again. Writes of one object keep their order; between objects none was recorded
+/// that could be relied on.
 pub(super) fn play_back(trace: &Arc<Trace>, server: &ApiServer, zero: Instant) {
     let mut objects: BTreeMap<(bool, String), Vec<Recorded>> = BTreeMap::new();
     for one in writes(trace) {
@@ -117,8 +120,8 @@ pub(super) fn play_back(trace: &Arc<Trace>, server: &ApiServer, zero: Instant) {
     }
 }
 
-/// Writes each at its time, or as soon after it as what it changed is there. The wait is bounded: then it is written anyhow, or not at all if its object is not
-/// there, and the comparison tells.
+/// Writes each at its time, or as soon after it as what it changed is there. The wait is bounded:
+/// then it is written anyhow, or not at all if its object is not there, and the comparison tells.
 async fn play_one(recorded: Vec<Recorded>, server: ApiServer, trace: Arc<Trace>, zero: Instant) {
     const ROUNDS: u32 = 100;
     const PAUSE: Duration = Duration::from_millis(10);

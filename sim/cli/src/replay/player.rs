@@ -131,7 +131,8 @@ impl Player<'_> {
         Some(self.call(call.name(check).subresource("status").body(patch)))
     }
 
-    /// As the check does: all entries by force, the transition time of its own as it was before, whatever the state becomes.
+    /// As the check does: all entries by force, the transition time of its own as it was before,
+    /// whatever the state becomes.
     fn entry(&self, short: &str, after: &Value) -> Option<ApiResponse> {
         let workload = self.workload(short)?;
         let mut entries = self.entries(short);

@@ -146,7 +146,8 @@ fn job(object: &Value) -> Value {
     json!({"suspend": object["spec"]["suspend"], "template": shown})
 }
 
-/// A state as it is compared: conditions by type, without `PodsReady`, which has no fixed place; no empty fields.
+/// A state as it is compared: conditions by type, without `PodsReady`, which has no fixed place; no
+/// empty fields.
 pub(super) fn comparable(state: &Value) -> Value {
     let Value::Object(map) = state else {
         return state.clone();

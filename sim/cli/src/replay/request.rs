@@ -8,7 +8,8 @@ use super::ReplayError;
 use super::trace::RecordedCall;
 use kueue_check_sim::apiserver::{ApiRequest, ApiServer, Patch, Resource, Verb};
 
-/// The call for a recorded request, with the names, UIDs and versions of this server. `names`: recorded to present ones.
+/// The call for a recorded request, with the names, UIDs and versions of this server. `names`:
+/// recorded to present ones.
 pub(super) fn call(
     recorded: &RecordedCall,
     server: &ApiServer,

@@ -2,8 +2,9 @@
 //!
 //! The recordings of families have Pods: a stand-in made those of a Job that was not suspended, let
 //! those without a gate run, and deleted them when the Job was suspended or had shrunk. It is not
-//! Kueue, so its writes are played back at their times: Pods come and go, and the Job's status counts
-//! them. What Kueue makes of that is the model's: the Pods' template, their gates, the end of an eviction.
+//! Kueue, so its writes are played back at their times: Pods come and go, and the Job's status
+//! counts them. What Kueue makes of that is the model's: the Pods' template, their gates, the end
+//! of an eviction.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -20,7 +20,8 @@ use kueue_check_apiserver::{ApiServer, Resource};
 static TEMPLATES: LazyLock<Resource> = LazyLock::new(|| Resource::new("", "v1", "podtemplates"));
 static PODS: LazyLock<Resource> = LazyLock::new(|| Resource::new("", "v1", "pods"));
 
-/// Names the request that a pod consumes; the second is the older form, which autoscalers still honour.
+/// Names the request that a pod consumes; the second is the older form, which autoscalers still
+/// honour.
 const CONSUMES: [&str; 2] = [
     "autoscaling.x-k8s.io/consume-provisioning-request",
     "cluster-autoscaler.kubernetes.io/consume-provisioning-request",
@@ -28,7 +29,8 @@ const CONSUMES: [&str; 2] = [
 
 /// An autoscaler beside an API server. Clones are handles of the same one.
 ///
-/// It looks at the start of each scan in which something changed or became due, and sleeps through all others, so a quiet week costs nothing.
+/// It looks at the start of each scan in which something changed or became due, and sleeps through
+/// all others, so a quiet week costs nothing.
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
@@ -80,7 +82,8 @@ impl Autoscaler {
         }
     }
 
-    /// Works for ever; drop it to stop. Loops begin at whole multiples of the scan interval after the call.
+    /// Works for ever; drop it to stop. Loops begin at whole multiples of the scan interval after
+    /// the call.
     pub async fn run(&self) {
         let start = self.clock.now();
         let mut changed = self.server.changes();
@@ -119,7 +122,8 @@ impl Autoscaler {
         self.wake.notify_one();
     }
 
-    /// The autoscaler's process starts anew: it forgets its backoffs and the outcomes that were to come.
+    /// The autoscaler's process starts anew: it forgets its backoffs and the outcomes that were to
+    /// come.
     pub fn restart(&self) {
         self.state().memory.restart();
         self.wake.notify_one();
@@ -130,7 +134,8 @@ impl Autoscaler {
         self.state().memory.nodes().count(pool, self.clock.now())
     }
 
-    /// Writes a condition now, whatever the settings say: to provision, fail, expire or revoke by hand. Says whether the server took it.
+    /// Writes a condition now, whatever the settings say: to provision, fail, expire or revoke by
+    /// hand. Says whether the server took it.
     pub fn set(
         &self,
         request: &RequestKey,

@@ -45,7 +45,8 @@ impl Handling {
         }
     }
 
-    /// An autoscaler that is named as an instance takes check-capacity requests only: those that name it, or whose class begins with its name.
+    /// An autoscaler that is named as an instance takes check-capacity requests only: those that
+    /// name it, or whose class begins with its name.
     fn of_instance(class: &str, meant: Option<&String>, instance: &str, profile: Profile) -> Self {
         if !profile.supports_instances() {
             return Self::by_class(class);

@@ -72,7 +72,8 @@ pub struct Condition {
     pub reason: String,
     /// For people.
     pub message: String,
-    /// When it was last written, in whole seconds: autoscalers move it at every write, also where the status stays.
+    /// When it was last written, in whole seconds: autoscalers move it at every write, also where
+    /// the status stays.
     pub since: Timestamp,
 }
 
@@ -110,7 +111,8 @@ impl Condition {
         }
     }
 
-    /// As it stands in the object. Writes that replace the status carry the generation, applied ones do not.
+    /// As it stands in the object. Writes that replace the status carry the generation, applied
+    /// ones do not.
     pub(super) fn to_value(&self, generation: Option<i64>) -> Value {
         let mut value = json!({
             "type": self.kind,

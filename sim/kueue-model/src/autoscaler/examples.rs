@@ -1,4 +1,5 @@
-// What the examples in the docs of this room share. Each includes this file; it is no module of the library.
+// What the examples in the docs of this room share. Each includes this file; it is no module of the
+// library.
 
 use std::time::Duration;
 
@@ -27,7 +28,8 @@ pub fn ask(server: &ApiServer, name: &str, class: &str, pods: u32) {
     }
 }
 
-/// What an autoscaler writes in so many minutes about requests (name, class, pods) that are made one second apart: the time, the name, the condition.
+/// What an autoscaler writes in so many minutes about requests (name, class, pods) that are made
+/// one second apart: the time, the name, the condition.
 pub fn told(settings: Settings, requests: &[(&str, &str, u32)], minutes: u64) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()

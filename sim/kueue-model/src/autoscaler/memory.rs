@@ -7,7 +7,8 @@ use jiff::Timestamp;
 
 use super::{Nodes, Settings};
 
-/// What is remembered between two loops: the little that a real autoscaler keeps in memory, the nodes, and how far scripts have come.
+/// What is remembered between two loops: the little that a real autoscaler keeps in memory, the
+/// nodes, and how far scripts have come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Memory {
     /// By uid, as all that follows.

@@ -41,7 +41,8 @@ pub enum Misbehaviour {
     Attempts(Vec<Outcome>),
     /// Attempts take so long, instead of the settings' `provision_delay`.
     Takes(Duration),
-    /// While nothing is provisioned, Provisioned=False tells these messages, each from so long after the request's creation on.
+    /// While nothing is provisioned, Provisioned=False tells these messages, each from so long
+    /// after the request's creation on.
     Messages(Vec<(Duration, String)>),
     /// Provisioned turns to False and back again each time so much time has passed.
     Flapping(Duration),
@@ -55,7 +56,8 @@ pub enum Misbehaviour {
     Revoked(Duration),
     /// The request is deleted so long after Provisioned.
     Deleted(Duration),
-    /// So many status writes after Accepted are refused with a conflict; what they said is lost until it is tried again. Writes that are applied cannot be refused.
+    /// So many status writes after Accepted are refused with a conflict; what they said is lost
+    /// until it is tried again. Writes that are applied cannot be refused.
     Conflicts(u32),
     /// Every condition is written twice.
     WritesTwice,

@@ -1,7 +1,8 @@
 //! Cluster Autoscaler as a ProvisioningRequest meets it.
 //!
-//! One loop of the autoscaler is a pure function: settings, what it sees, what it remembers and the time go in; what it writes and when it must look again come out.
-//! [`Autoscaler`] drives it through an API server.
+//! One loop of the autoscaler is a pure function: settings, what it sees, what it remembers and the
+//! time go in; what it writes and when it must look again come out. [`Autoscaler`] drives it
+//! through an API server.
 //!
 //! | [`Profile`] | class of request | becomes |
 //! | --- | --- | --- |
@@ -10,7 +11,8 @@
 //! | `GkeQueued` | `queued-provisioning.gke.io` | queued until there is room, Provisioned, later `CapacityRevoked` |
 //! | any | anything else | never touched: no condition, no event |
 //!
-//! What goes wrong in real clusters is switched on for chosen requests with [`Settings::misbehave`]. Times are read back from `lastTransitionTime`, which holds whole
+//! What goes wrong in real clusters is switched on for chosen requests with
+//! [`Settings::misbehave`]. Times are read back from `lastTransitionTime`, which holds whole
 //! seconds: choose times of a second or more.
 
 mod actor;

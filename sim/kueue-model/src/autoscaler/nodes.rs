@@ -35,8 +35,9 @@ pub struct NodePool {
 }
 
 impl NodePool {
-    /// A pool of `current` nodes that may grow to `max`, each with `allocatable` resources, such as `[("cpu", "8"), ("memory", "32Gi")]`. A resource that is not named
-    /// is not there; an amount that is no Kubernetes quantity is not either. New nodes are ready after 2 minutes.
+    /// A pool of `current` nodes that may grow to `max`, each with `allocatable` resources, such as
+    /// `[("cpu", "8"), ("memory", "32Gi")]`. A resource that is not named is not there; an amount
+    /// that is no Kubernetes quantity is not either. New nodes are ready after 2 minutes.
     pub fn new(name: &str, allocatable: &[(&str, &str)], current: u32, max: u32) -> Self {
         let resources: BTreeMap<_, _> = allocatable.iter().copied().collect();
         Self {
@@ -153,8 +154,8 @@ impl Nodes {
         fit
     }
 
-    /// Puts all `pods` on the nodes after adding some, all of one pool: the first where that is possible. What fits without new nodes does not count towards
-    /// the choice.
+    /// Puts all `pods` on the nodes after adding some, all of one pool: the first where that is
+    /// possible. What fits without new nodes does not count towards the choice.
     pub(super) fn grow_for(
         &mut self,
         pods: &[(Shape, u64)],

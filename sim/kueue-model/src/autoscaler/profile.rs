@@ -21,7 +21,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Profile {
-    /// 1.30 and 1.31: retries after 10 minutes flat, no `noRetry`, nothing is deleted, one request a scan.
+    /// 1.30 and 1.31: retries after 10 minutes flat, no `noRetry`, nothing is deleted, one request
+    /// a scan.
     Oss131,
     /// 1.32 to 1.34: `noRetry`, growing backoff, old requests are deleted.
     Oss133,

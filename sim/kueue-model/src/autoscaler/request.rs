@@ -115,7 +115,8 @@ impl Request {
         self.pod_sets.iter().map(|set| set.count).sum()
     }
 
-    /// Replaces the condition of that type in its place, or appends it: conditions are never removed.
+    /// Replaces the condition of that type in its place, or appends it: conditions are never
+    /// removed.
     pub(super) fn set(&mut self, condition: Condition) {
         let mut conditions = self.conditions.iter_mut();
         match conditions.find(|old| old.kind == condition.kind) {

@@ -9,7 +9,8 @@ use super::{Misbehaviour, NodePool, Profile, Selector};
 const MINUTE: Duration = Duration::from_secs(60);
 const WEEK: Duration = Duration::from_secs(7 * 86_400);
 
-/// How the autoscaler behaves. The fields start as the profile has them; setters of the same names change them.
+/// How the autoscaler behaves. The fields start as the profile has them; setters of the same names
+/// change them.
 ///
 /// ```
 /// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
@@ -35,7 +36,8 @@ pub struct Settings {
     pub pools: Vec<NodePool>,
     /// A loop begins every so often (10 s).
     pub scan_interval: Duration,
-    /// Whether the next loop begins at once after one that picked up a request; otherwise a loop handles one request a scan. On from 1.35.
+    /// Whether the next loop begins at once after one that picked up a request; otherwise a loop
+    /// handles one request a scan. On from 1.35.
     pub frequent_loops: bool,
     /// A request is not looked at before it is so old (none).
     pub accept_delay: Duration,
@@ -45,28 +47,34 @@ pub struct Settings {
     pub booking_ttl: Duration,
     /// A request that is not provisioned fails so long after its creation (7 d).
     pub expiration_ttl: Duration,
-    /// Old requests are deleted so long after Provisioned or Failed (7 d); `None`: never. From 1.32.
+    /// Old requests are deleted so long after Provisioned or Failed (7 d); `None`: never. From
+    /// 1.32.
     pub terminal_ttl: Option<Duration>,
-    /// How long to wait after the first attempt that found nothing (1 min; 10 min in 1.31); it doubles with each further one.
+    /// How long to wait after the first attempt that found nothing (1 min; 10 min in 1.31); it
+    /// doubles with each further one.
     pub initial_backoff: Duration,
     /// The longest wait between attempts (10 min).
     pub max_backoff: Duration,
-    /// Queued provisioning: nodes are taken away so long after Provisioned, if the request does not say (7 d).
+    /// Queued provisioning: nodes are taken away so long after Provisioned, if the request does not
+    /// say (7 d).
     pub max_run_duration: Duration,
-    /// How many check-capacity requests one loop handles, each with one write instead of two; `None`: one at a time.
+    /// How many check-capacity requests one loop handles, each with one write instead of two;
+    /// `None`: one at a time.
     pub batch: Option<usize>,
     /// Which of several requests is picked up first.
     pub order: Order,
-    /// Queued provisioning: `status.provisioningClassDetails` of what is provisioned. `{name}` stands for the request's name.
+    /// Queued provisioning: `status.provisioningClassDetails` of what is provisioned. `{name}`
+    /// stands for the request's name.
     pub details: BTreeMap<String, String>,
-    /// Whether the outcome of best-effort-atomic-scale-up is written by server-side apply (from 1.32) or by an update.
+    /// Whether the outcome of best-effort-atomic-scale-up is written by server-side apply (from
+    /// 1.32) or by an update.
     pub apply_provisioned: bool,
     /// The autoscaler's `--check-capacity-processor-instance`.
     pub processor_instance: Option<String>,
     /// Added nodes that nobody uses go after so long (10 min).
     pub scale_down_delay: Duration,
-    /// In simulations without pods: a provisioned request uses its nodes until it is deleted or revoked, also after its booking expired. Otherwise (default) only
-    /// scheduled pods do.
+    /// In simulations without pods: a provisioned request uses its nodes until it is deleted or
+    /// revoked, also after its booking expired. Otherwise (default) only scheduled pods do.
     pub jobs_without_pods: bool,
     /// The user agent of all requests; the part before `/` is the field manager of updates.
     pub agent: String,
@@ -196,7 +204,8 @@ impl Settings {
         seed: u64,
     }
 
-    /// Lets the requests that `who` selects misbehave. What is said later adds to what was said before; of the same kind, the first counts.
+    /// Lets the requests that `who` selects misbehave. What is said later adds to what was said
+    /// before; of the same kind, the first counts.
     #[must_use]
     pub fn misbehave(mut self, who: Selector, how: Misbehaviour) -> Self {
         self.behaviours.push((who, how));

@@ -30,7 +30,8 @@ pub struct Taint {
 }
 
 impl Shape {
-    /// What the pods of a pod template need. Init containers run one at a time before the others: the larger need counts.
+    /// What the pods of a pod template need. Init containers run one at a time before the others:
+    /// the larger need counts.
     pub fn of_pod_spec(spec: &Value) -> Self {
         let mut requests = BTreeMap::new();
         for container in items(&spec["containers"]) {

@@ -30,7 +30,8 @@ pub struct Pod {
 }
 
 impl ClusterSnapshot {
-    /// What the pods of `request` need, a pod set after the other; an error names the first template that is missing.
+    /// What the pods of `request` need, a pod set after the other; an error names the first
+    /// template that is missing.
     pub(super) fn pods_of(&self, request: &Request) -> Result<Vec<(Shape, u64)>, String> {
         let shape = |template: &str| {
             let key = (request.key.namespace.clone(), template.to_owned());

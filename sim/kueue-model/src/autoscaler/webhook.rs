@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::QUEUED_PROVISIONING;
 
-/// Why GKE's admission webhook refuses to create `request`, if it does: queued provisioning takes one pod set a request.
+/// Why GKE's admission webhook refuses to create `request`, if it does: queued provisioning takes
+/// one pod set a request.
 pub fn refuses(request: &Value) -> Option<&'static str> {
     let spec = &request["spec"];
     let queued = spec["provisioningClassName"] == QUEUED_PROVISIONING;

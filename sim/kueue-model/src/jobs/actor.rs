@@ -16,8 +16,9 @@ use crate::kueue::objects::{Metadata, Workload, read};
 use crate::kueue::{Actor, KueueVersion};
 use kueue_check_apiserver::{ApiServer, Watch, WatchOptions};
 
-/// Kueue's job integrations: what makes a Workload for a job, starts it, and stops it. Jobs are batch/v1 Jobs with a queue, and Pods that the
-/// [webhook](crate::kueue::Webhook) has put behind a gate.
+/// Kueue's job integrations: what makes a Workload for a job, starts it, and stops it. Jobs are
+/// batch/v1 Jobs with a queue, and Pods that the [webhook](crate::kueue::Webhook) has put behind a
+/// gate.
 ///
 /// It does not run anything: see [`Nodes`](super::Nodes) for that.
 ///
@@ -60,7 +61,8 @@ pub struct Jobs {
     todo: VecDeque<Task>,
     queued: BTreeSet<Task>,
     ungater: Ungater,
-    /// From when on the slices of which job that others have replaced are finished, if that is late.
+    /// From when on the slices of which job that others have replaced are finished, if that is
+    /// late.
     replacements: BTreeMap<Task, Timestamp>,
 }
 

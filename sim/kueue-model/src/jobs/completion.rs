@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use crate::kueue::api::jobs;
 use kueue_check_apiserver::{ApiRequest, ApiResponse, ApiServer, Patch, Verb};
 
-/// Ends a Job well: its pods are done, and its condition `Complete` is `True`. The answer is the API server's, such as 404 for a Job that is not there.
+/// Ends a Job well: its pods are done, and its condition `Complete` is `True`. The answer is the
+/// API server's, such as 404 for a Job that is not there.
 pub fn finish(server: &ApiServer, namespace: &str, name: &str) -> ApiResponse {
     end(
         server,
@@ -50,7 +51,8 @@ fn end(
     server.call(&patch.body(json!({"status": status})))
 }
 
-/// The status of an ended Job. The API server wants the condition that says why before the one that says that.
+/// The status of an ended Job. The API server wants the condition that says why before the one that
+/// says that.
 fn ended(job: &Value, kinds: &[&str], reason: &str, message: &str, now: Timestamp) -> Value {
     let now = format!("{now:.0}");
     let known = job["status"]["conditions"].as_array().into_iter().flatten();

@@ -31,7 +31,8 @@ pub(super) const POD: Owner<'static> = Owner {
     api_version: "v1",
 };
 
-/// The name of the Workload of an object: kind, name, and five digits of a hash over both, the group and the UID; for a slice also over the generation.
+/// The name of the Workload of an object: kind, name, and five digits of a hash over both, the
+/// group and the UID; for a slice also over the generation.
 pub(super) fn workload_name(
     owner: Owner<'_>,
     name: &str,
@@ -66,7 +67,8 @@ pub(super) struct Count {
     pub(super) least: Option<i64>,
 }
 
-/// The Workload of an object that runs so many Pods of a template. `priority` is that of its `WorkloadPriorityClass`.
+/// The Workload of an object that runs so many Pods of a template. `priority` is that of its
+/// `WorkloadPriorityClass`.
 pub(super) fn workload_of(
     owner: Owner<'_>,
     object: &Value,
@@ -149,7 +151,8 @@ fn cleaned(template: &Value) -> Value {
     template
 }
 
-/// A Job's template as it was before it was started: what its Workload says, with the server's labels.
+/// A Job's template as it was before it was started: what its Workload says, with the server's
+/// labels.
 pub(super) fn restored(job: &Value, workload_template: &Value) -> Value {
     let mut template = job["spec"]["template"].clone();
     let mut labels = workload_template["metadata"]["labels"]

@@ -9,8 +9,9 @@ use kueue_check_apiserver::FieldError;
 /// The words of kube-apiserver 1.36, up to where it shows what differs.
 const OTHER_FIELDS: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// What the API server refuses in the update of a Pod's spec. The rules for scheduling directives are [`scheduling_directives_may_change`]'s; of the rest, images,
-/// deadline and grace period may change.
+/// What the API server refuses in the update of a Pod's spec. The rules for scheduling directives
+/// are [`scheduling_directives_may_change`]'s; of the rest, images, deadline and grace period may
+/// change.
 pub(crate) fn refused(old: &Value, new: &Value) -> Vec<FieldError> {
     let spec = |pod: &Value| serde_json::from_value::<PodSpec>(pod["spec"].clone());
     let (Ok(before), Ok(after)) = (spec(old), spec(new)) else {

@@ -38,8 +38,8 @@ fn least(job: &Value) -> Option<i64> {
     text.parse().ok()
 }
 
-/// How many Pods of a Job are done and will not run again (Kueue 0.19.2, `ReclaimablePods`, same file;
-/// of an indexed Job it counts the indexes instead, which are as many).
+/// How many Pods of a Job are done and will not run again (Kueue 0.19.2, `ReclaimablePods`, same
+/// file; of an indexed Job it counts the indexes instead, which are as many).
 fn reclaimable(job: &Value) -> i64 {
     let spec = &job["spec"];
     let parallelism = spec["parallelism"].as_i64().unwrap_or(1);
@@ -99,7 +99,8 @@ pub(super) fn suspend(api: &Api, job: &Value) {
     api.merge(&jobs(), place(job), "", &patch);
 }
 
-/// A Job's scheduling directives may only change while it has no start time. True once all is as before.
+/// A Job's scheduling directives may only change while it has no start time. True once all is as
+/// before.
 pub(super) fn restore(api: &Api, job: &Value, workload: &Workload) -> Option<Value> {
     if !job["status"]["startTime"].is_null() {
         let patch = json!({"status": {"startTime": null}});

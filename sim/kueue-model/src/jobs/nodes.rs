@@ -1,4 +1,5 @@
-//! Nodes that run everything at once: what the Job controller, the scheduler and the kubelets would do.
+//! Nodes that run everything at once: what the Job controller, the scheduler and the kubelets would
+//! do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,11 +17,12 @@ use crate::kueue::api::{Api, jobs};
 use crate::kueue::objects::{Metadata, read};
 use kueue_check_apiserver::{ApiServer, Resource, Watch, WatchOptions};
 
-/// Plays Job controller, scheduler and kubelets for a cluster with room for everything: a started Job has its Pods ready at once, a stopped one has none, and a
-/// Pod without gates runs. Nothing ends by itself: see [`finish`](super::finish) and [`fail`](super::fail).
+/// Plays Job controller, scheduler and kubelets for a cluster with room for everything: a started
+/// Job has its Pods ready at once, a stopped one has none, and a Pod without gates runs. Nothing
+/// ends by itself: see [`finish`](super::finish) and [`fail`](super::fail).
 ///
-/// Of Jobs only elastic ones get Pods, since Kueue lets these go one by one; of others only the status
-/// counts them.
+/// Of Jobs only elastic ones get Pods, since Kueue lets these go one by one; of others only the
+/// status counts them.
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};

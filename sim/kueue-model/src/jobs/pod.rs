@@ -17,7 +17,8 @@ pub(super) fn pods() -> Resource {
     Resource::new("", "v1", "pods")
 }
 
-/// A new Pod of a queue, gated; `None` if Kueue leaves it alone. Pods of other objects belong to those.
+/// A new Pod of a queue, gated; `None` if Kueue leaves it alone. Pods of other objects belong to
+/// those.
 pub(crate) fn gated(pod: &Value) -> Option<Value> {
     let owners = pod["metadata"]["ownerReferences"].as_array();
     if label(pod, QUEUE).is_none() || owners.is_some_and(|owners| !owners.is_empty()) {
@@ -93,7 +94,8 @@ pub(super) fn let_go(api: &Api, pod: &Value) {
     api.update(&pods(), &object, "");
 }
 
-/// The Pod without its gate and with what admission gives it: one update for both, as KEP-3838 allows.
+/// The Pod without its gate and with what admission gives it: one update for both, as KEP-3838
+/// allows.
 pub(super) fn started(pod: &Value, info: &PodSetInfo) -> Result<Value, Conflict> {
     let mut object = with_info(pod, info)?;
     let others = list(&pod["spec"]["schedulingGates"]).filter(|gate| gate["name"] != GATE);

@@ -171,7 +171,8 @@ mod tests {
                 4,
                 "finish a WorkloadSliceReplaced",
             ),
-            // The old one is evicted while the growth waits: the leak that leaves Pods without quota.
+            // The old one is evicted while the growth waits: the leak that leaves Pods without
+            // quota.
             (
                 &[("a", 2, "qe", ""), waits],
                 4,

@@ -39,8 +39,8 @@ pub(super) fn is_gated(pod: &Value) -> bool {
     gates.is_some_and(|gates| gates.iter().any(|gate| gate["name"] == GATE))
 }
 
-/// The Pods as they are to be, of those of the slice's job: as many as it may run, by name. A Pod whose
-/// values contradict the checks' updates stays behind its gate, for good.
+/// The Pods as they are to be, of those of the slice's job: as many as it may run, by name. A Pod
+/// whose values contradict the checks' updates stays behind its gate, for good.
 pub(super) fn ungated<'a>(slice: &Workload, pods: impl Iterator<Item = &'a Value>) -> Vec<Value> {
     let mut gated: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
     let mut running: BTreeMap<&str, usize> = BTreeMap::new();

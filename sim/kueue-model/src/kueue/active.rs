@@ -8,7 +8,8 @@ use super::objects::{
     AdmissionCheck, ClusterQueue, Condition, LocalQueue, ResourceFlavor, StopPolicy, True,
 };
 
-/// The condition Active of a ClusterQueue: the reason is the first that holds, the message names all.
+/// The condition Active of a ClusterQueue: the reason is the first that holds, the message names
+/// all.
 pub(crate) fn active(
     queue: &ClusterQueue,
     checks: &BTreeMap<String, AdmissionCheck>,

@@ -148,7 +148,8 @@ impl<'a> Regarding<'a> {
     }
 }
 
-/// Writes events as client-go's recorder does: what is told again of the same version of an object within six minutes becomes a series of the first event.
+/// Writes events as client-go's recorder does: what is told again of the same version of an object
+/// within six minutes becomes a series of the first event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorder {
     told: EventSeriesCache,

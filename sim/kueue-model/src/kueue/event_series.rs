@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use jiff::Timestamp;
 
-/// So long after it was last told an event goes on as a series, in seconds, as client-go's recorder has it.
+/// So long after it was last told an event goes on as a series, in seconds, as client-go's recorder
+/// has it.
 const SERIES: i64 = 360;
 /// So many are remembered; beyond them the oldest are forgotten.
 const REMEMBERED: usize = 10_000;
@@ -25,7 +26,8 @@ pub(crate) struct EventSeriesCache {
 }
 
 impl EventSeriesCache {
-    /// Counts an event that is told again: its name, and how often it was told with this time. `None` if it is a new one.
+    /// Counts an event that is told again: its name, and how often it was told with this time.
+    /// `None` if it is a new one.
     pub(crate) fn again(&mut self, key: &str, now: Timestamp) -> Option<(&str, u64)> {
         let event = self.events.get_mut(key)?;
         if is_over(event.last, now) {

@@ -8,8 +8,10 @@ const TEXTS: [&str; 2] = [
     include_str!("../../crds/kueue-v0.19.2/kueue.x-k8s.io_workloads.yaml"),
 ];
 
-/// Kueue's definitions with what KEP-993 adds: `spec.preemptionPolicy` of AdmissionChecks (`Anytime` or `AfterCheckPassedOrOnDemand`) and the check state
-/// `PreemptionRequired`. To be [installed](kueue_check_apiserver::ApiServer::install) over the others on a server for [`KueueVersion::KEP993`](super::KueueVersion).
+/// Kueue's definitions with what KEP-993 adds: `spec.preemptionPolicy` of AdmissionChecks
+/// (`Anytime` or `AfterCheckPassedOrOnDemand`) and the check state `PreemptionRequired`. To be
+/// [installed](kueue_check_apiserver::ApiServer::install) over the others on a server for
+/// [`KueueVersion::KEP993`](super::KueueVersion).
 pub fn kep993_definitions() -> Vec<CustomResourceDefinition> {
     // The texts are part of this crate, and a test reads them all.
     let definitions = TEXTS

@@ -26,11 +26,13 @@ const CONDITIONS: [&str; 7] = [
 pub(crate) enum Guard {
     /// A Workload that has changed since is refused with 409.
     Strict,
-    /// Whatever it is now: the scheduler's writes. They carry the check states that the scheduler has seen, and force them.
+    /// Whatever it is now: the scheduler's writes. They carry the check states that the scheduler
+    /// has seen, and force them.
     Loose,
 }
 
-/// Writes everything that manager `kueue-admission` keeps: conditions, admission, requeue state, and all check entries as they are in this copy.
+/// Writes everything that manager `kueue-admission` keeps: conditions, admission, requeue state,
+/// and all check entries as they are in this copy.
 pub(crate) fn write_admission(
     api: &Api,
     old: &Workload,
@@ -89,7 +91,8 @@ pub(crate) fn apply_body(workload: &Workload, guard: Guard) -> Value {
     body
 }
 
-/// The body of the merge patch that the gate `WorkloadRequestUseMergePatch` sends instead: what differs, lists as a whole.
+/// The body of the merge patch that the gate `WorkloadRequestUseMergePatch` sends instead: what
+/// differs, lists as a whole.
 fn merge_patch(old: &Workload, new: &Workload, guard: Guard) -> Value {
     let (old, fields) = (json!(old.status), json!(new.status));
     let names = [

@@ -7,8 +7,8 @@ use super::api::kueue;
 use super::objects::{Workload, read};
 use super::scheduler::{Usage, show, usage_of};
 
-/// What the Workloads of a server hold, as the status of a ClusterQueue shows it. Amounts are flavor,
-/// resource and text.
+/// What the Workloads of a server hold, as the status of a ClusterQueue shows it. Amounts are
+/// flavor, resource and text.
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};

@@ -36,16 +36,21 @@ pub struct KueueVersion {
     pub observability_reasons: bool,
     /// Gate `AdmissionGatedBy` (since 0.19): an annotation keeps a Workload from being tried.
     pub admission_gates: bool,
-    /// Gate `SchedulingEquivalenceHashing` (since 0.18): Workloads like one that does not fit are not tried.
+    /// Gate `SchedulingEquivalenceHashing` (since 0.18): Workloads like one that does not fit are
+    /// not tried.
     pub equivalence_hashing: bool,
-    /// Gate `WorkloadRequestUseMergePatch`: the status is written with merge patches, whole lists and all, instead of server-side apply.
+    /// Gate `WorkloadRequestUseMergePatch`: the status is written with merge patches, whole lists
+    /// and all, instead of server-side apply.
     pub merge_patches: bool,
-    /// Gate `CleanupProvisioningRequestsOnEviction` (since 0.19): what its own check takes for its requests is deleted on eviction too.
+    /// Gate `CleanupProvisioningRequestsOnEviction` (since 0.19): what its own check takes for its
+    /// requests is deleted on eviction too.
     pub discards_requests_on_eviction: bool,
-    /// A Workload that was deactivated by a check is requeued when it is activated again (after 0.19).
+    /// A Workload that was deactivated by a check is requeued when it is activated again (after
+    /// 0.19).
     pub reactivates_rejected: bool,
-    /// The scheduler reserves quota with the check states of the copy it last queued, even if the Workload has changed since: this shows, every time, the race that
-    /// its writes without resourceVersion allow.
+    /// The scheduler reserves quota with the check states of the copy it last queued, even if the
+    /// Workload has changed since: this shows, every time, the race that its writes without
+    /// resourceVersion allow.
     pub stale_scheduler: bool,
     /// The scheduler preempts by a copy of the Workload that is older than its check entries: the
     /// eviction resets none of them, and a Ready stays. This shows, every time, the race that its
@@ -59,15 +64,16 @@ pub struct KueueVersion {
     /// The reconciler sees a change of a Workload that blocks a `StrictFIFO` queue before the
     /// scheduler tries it again: the other outcome of a race.
     pub slow_scheduler: bool,
-    /// The job reconciler finishes the slice that another has replaced, not the scheduler, and a moment
-    /// later: a check may have returned its verdict about the new slice before (measured on 0.19.2).
+    /// The job reconciler finishes the slice that another has replaced, not the scheduler, and a
+    /// moment later: a check may have returned its verdict about the new slice before (measured on
+    /// 0.19.2).
     pub late_replacement: bool,
     /// Gate `ConcurrentAdmission` (alpha): Workloads of a ClusterQueue with a
     /// `concurrentAdmissionPolicy` have a variant for each flavor. That variants wait for each
     /// other's preemptions is not in the model.
     pub concurrent_admission: bool,
-    /// The controller of variants starts the job before the variant that has lost is evicted, so that
-    /// the job starts, stops and starts again: the other outcome of a race.
+    /// The controller of variants starts the job before the variant that has lost is evicted, so
+    /// that the job starts, stops and starts again: the other outcome of a race.
     pub hasty_variants: bool,
     /// KEP-993's PreemptionRequired and preemptionPolicy, which no Kueue has.
     pub kep993: bool,
@@ -126,7 +132,8 @@ impl KueueVersion {
 }
 
 impl KueueVersion {
-    /// One of two reasons: the finer one of gate `UnadmittedWorkloadsObservability`, or the one before it.
+    /// One of two reasons: the finer one of gate `UnadmittedWorkloadsObservability`, or the one
+    /// before it.
     pub(crate) fn reason(self, finer: &'static str, plain: &'static str) -> &'static str {
         if self.observability_reasons {
             finer

@@ -79,7 +79,8 @@ pub(super) async fn grown(cluster: &Cluster) {
     expect_pods(cluster, "next", 1).await;
 }
 
-/// It asks for more than is allowed: what runs goes on, and the growth waits until it is taken back.
+/// It asks for more than is allowed: what runs goes on, and the growth waits until it is taken
+/// back.
 pub(super) async fn refused(cluster: &Cluster) {
     started(cluster).await;
     cluster.scale("train", 8);
@@ -118,7 +119,8 @@ pub(super) async fn drained(cluster: &Cluster) {
     cluster.expect_finished("train").await;
 }
 
-/// It is preempted after it has grown; its pods take a while to end, and the other starts only then.
+/// It is preempted after it has grown; its pods take a while to end, and the other starts only
+/// then.
 pub(super) async fn preempted(cluster: &Cluster) {
     cluster.submit(Job::new("train").pods(2).elastic());
     expect_pods(cluster, "train", 2).await;

@@ -12,7 +12,8 @@ use crate::timeline::format::{clock, duration};
 use crate::timeline::phase::TimelineValue;
 use crate::timeline::{Phase, Span, Timeline, Track};
 
-/// The narrowest plots, in pixels: on a desktop and on a phone. Words that would not fit there are left out there.
+/// The narrowest plots, in pixels: on a desktop and on a phone. Words that would not fit there are
+/// left out there.
 const DESKTOP: f64 = 560.0;
 const PHONE: f64 = 320.0;
 /// Of one character, in pixels, generously.

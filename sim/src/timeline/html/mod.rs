@@ -1,6 +1,7 @@
 //! A timeline for anybody: one HTML file, without scripts or outside resources.
 //!
-//! Labels are HTML, so that they wrap on a phone; bars are SVG whose horizontal places are percentages, so that they stretch while their text does not.
+//! Labels are HTML, so that they wrap on a phone; bars are SVG whose horizontal places are
+//! percentages, so that they stretch while their text does not.
 
 mod bars;
 mod escape;

@@ -14,7 +14,8 @@ const NARROWEST: usize = 50;
 const LONGEST_LABEL: usize = 28;
 
 impl Timeline {
-    /// A chart of `width` columns (at least 50) with a legend, for a terminal. Each Workload is one row, its checks are the indented rows below it.
+    /// A chart of `width` columns (at least 50) with a legend, for a terminal. Each Workload is one
+    /// row, its checks are the indented rows below it.
     pub fn chart(&self, width: usize) -> String {
         let width = width.max(NARROWEST);
         let label = self.label_width().min(width / 3);
@@ -88,7 +89,8 @@ impl Timeline {
     }
 }
 
-/// Texts at their columns; one that does not fit before the end is moved left, or left out if another stands there.
+/// Texts at their columns; one that does not fit before the end is moved left, or left out if
+/// another stands there.
 fn spread(texts: impl Iterator<Item = (usize, String)>, columns: usize) -> String {
     let mut line = String::new();
     let mut used = 0;
@@ -119,7 +121,8 @@ fn one_line_keeping_indent(label: &str) -> String {
     format!("{:indent$}{}", "", one_line(label))
 }
 
-/// One character a column: the notable span that touches it, else the span that begins last before its middle.
+/// One character a column: the notable span that touches it, else the span that begins last before
+/// its middle.
 fn cells<T: TimelineValue>(timeline: &Timeline, spans: &[Span<T>], columns: usize) -> String {
     let mut cells = vec![' '; columns];
     let ordered = spans

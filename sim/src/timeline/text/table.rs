@@ -10,7 +10,8 @@ use crate::timeline::{Span, Timeline, Track};
 impl Timeline {
     /// Every change as text, a Workload after the other; lines are cut at `width` columns.
     ///
-    /// The columns: time since the start of the timeline, wall clock (UTC), what was so, for how long, and why.
+    /// The columns: time since the start of the timeline, wall clock (UTC), what was so, for how
+    /// long, and why.
     pub fn table(&self, width: usize) -> String {
         let rows: Vec<Vec<_>> = self.tracks.iter().map(|track| self.rows(track)).collect();
         let widths = widths(rows.iter().flatten());

@@ -4,7 +4,8 @@ use kueue_check_sim::timeline::Timeline;
 
 use super::fixtures::{Story, at, morning, seconds, start, week};
 
-/// Walks the markup; returns the text between tags and the values of attributes. Panics where a tag is left open or closed by another.
+/// Walks the markup; returns the text between tags and the values of attributes. Panics where a tag
+/// is left open or closed by another.
 fn read(page: &str) -> Vec<String> {
     let mut open = Vec::new();
     let mut read = Vec::new();

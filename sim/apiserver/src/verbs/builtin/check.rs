@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use crate::kinds::Kind;
 use crate::status::FieldError;
 
-/// What is wrong with an object of a built-in kind. Few rules: those that a model of Kueue could break.
+/// What is wrong with an object of a built-in kind. Few rules: those that a model of Kueue could
+/// break.
 pub(crate) fn check(kind: &Kind, old: Option<&Value>, new: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     match (kind.resource.group.as_str(), kind.resource.plural.as_str()) {

@@ -26,7 +26,8 @@ impl LoopState<'_> {
         }
     }
 
-    /// Ends the booking of a request whose pods are all there (from 1.37), or whose templates are gone.
+    /// Ends the booking of a request whose pods are all there (from 1.37), or whose templates are
+    /// gone.
     fn end_booking(&mut self, place: usize) {
         let request = &self.requests[place];
         let consumed = self.world.scheduled(&request.key) >= request.pods();

@@ -36,7 +36,8 @@ impl LoopState<'_> {
         past.next_back().map(|(_, message)| message.as_str())
     }
 
-    /// Changes the message of Provisioned=False when it is time; that is a write, so it also starts the backoff anew.
+    /// Changes the message of Provisioned=False when it is time; that is a write, so it also starts
+    /// the backoff anew.
     fn tell(&mut self, place: usize) {
         let later = self.behaviour(place, |how| match how {
             Misbehaviour::Messages(messages) => Some(messages),
@@ -94,7 +95,8 @@ impl LoopState<'_> {
         }
     }
 
-    /// Writes `CapacityRevoked`, and takes the nodes that were added away. The booking ends with it: one without the other contradicts itself.
+    /// Writes `CapacityRevoked`, and takes the nodes that were added away. The booking ends with
+    /// it: one without the other contradicts itself.
     pub(super) fn revoke(&mut self, place: usize) {
         let mut conditions = vec![self.condition(
             ConditionType::CapacityRevoked,

@@ -11,7 +11,8 @@ use crate::autoscaler::{
     ClusterSnapshot, Condition, ConditionType, Memory, Misbehaviour, Request, Settings,
 };
 
-/// One loop while it runs. The requests are its own copy: like the real autoscaler it sees at once what it wrote.
+/// One loop while it runs. The requests are its own copy: like the real autoscaler it sees at once
+/// what it wrote.
 pub(super) struct LoopState<'a> {
     pub(super) settings: &'a Settings,
     pub(super) world: &'a ClusterSnapshot,

@@ -1,7 +1,8 @@
 //! One loop of the autoscaler.
 //!
-//! In its order: old things expire ([`refresh`]), one request is picked up ([`pick`]), capacity is booked ([`book`]), the attempt is made ([`attempt`]). Queued provisioning
-//! has a loop of its own ([`queued`]); what was switched on to go wrong comes last ([`forced`]).
+//! In its order: old things expire ([`refresh`]), one request is picked up ([`pick`]), capacity is
+//! booked ([`book`]), the attempt is made ([`attempt`]). Queued provisioning has a loop of its own
+//! ([`queued`]); what was switched on to go wrong comes last ([`forced`]).
 
 mod attempt;
 mod capacity;
@@ -59,11 +60,13 @@ pub struct Step {
     pub writes: Vec<Write>,
     /// Whether it picked up a request; then, with frequent loops, the next one begins at once.
     pub picked: bool,
-    /// When it must look again if nothing changes until then; `None`: never. The first loop at or after this moment will do.
+    /// When it must look again if nothing changes until then; `None`: never. The first loop at or
+    /// after this moment will do.
     pub again: Option<Timestamp>,
 }
 
-/// One loop: what an autoscaler with `settings` that sees `world` at `now` does. `memory` is what it remembers until the next loop.
+/// One loop: what an autoscaler with `settings` that sees `world` at `now` does. `memory` is what
+/// it remembers until the next loop.
 pub fn step(
     settings: &Settings,
     world: &ClusterSnapshot,

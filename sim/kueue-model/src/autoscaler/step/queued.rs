@@ -1,4 +1,5 @@
-//! GKE's queued provisioning. The conditions and their times are GKE's; where its text is not known the text is ours.
+//! GKE's queued provisioning. The conditions and their times are GKE's; where its text is not known
+//! the text is ours.
 
 use std::time::Duration;
 

@@ -95,7 +95,8 @@ impl LoopState<'_> {
         self.passed(since, backoff)
     }
 
-    /// Writes Accepted, or Failed for a request whose pods cannot be made; the latter does not count as picked.
+    /// Writes Accepted, or Failed for a request whose pods cannot be made; the latter does not
+    /// count as picked.
     fn accept(&mut self, place: usize, in_batch: bool) -> bool {
         if let Err(missing) = self.world.pods_of(&self.requests[place]) {
             self.fail(place, "FailedToCreatePods", &missing);

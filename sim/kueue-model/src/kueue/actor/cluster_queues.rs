@@ -1,4 +1,5 @@
-//! ClusterQueues and AdmissionChecks: finalizers, the condition Active, and who is woken by their changes.
+//! ClusterQueues and AdmissionChecks: finalizers, the condition Active, and who is woken by their
+//! changes.
 
 use jiff::SignedDuration;
 use serde_json::json;

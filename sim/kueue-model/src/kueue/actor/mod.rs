@@ -83,10 +83,11 @@ pub struct Kueue {
     families: BTreeSet<String>,
     /// ClusterQueues with something to schedule.
     ready: BTreeSet<String>,
-    /// What the checks of waiting Workloads said when these were last queued, for a scheduler that is behind.
+    /// What the checks of waiting Workloads said when these were last queued, for a scheduler that
+    /// is behind.
     queued_checks: BTreeMap<String, Vec<CheckEntry>>,
-    /// ClusterQueues whose first Workload blocks them and has changed: the scheduler tries it without
-    /// end, so that it is there before the reconciler.
+    /// ClusterQueues whose first Workload blocks them and has changed: the scheduler tries it
+    /// without end, so that it is there before the reconciler.
     urgent: BTreeSet<String>,
     /// Workloads that came into an empty queue, as the scheduler has copied them.
     copies: BTreeMap<String, Arc<Workload>>,

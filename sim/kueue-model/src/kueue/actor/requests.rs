@@ -1,8 +1,10 @@
 //! ProvisioningRequests that Kueue's own check takes for its own and deletes.
 //!
-//! It finds the requests of a Workload by the *name* in their owner references, whatever the kind, and deletes those that none of its checks wants: of a Workload that
-//! only other checks are asked about, all of them (`pkg/controller/admissionchecks/provisioning`, read in 0.19.2, seen with a real 0.19.2). What else that check does is
-//! not modelled: where another controller answers to its name, it is taken to be switched off.
+//! It finds the requests of a Workload by the *name* in their owner references, whatever the kind,
+//! and deletes those that none of its checks wants: of a Workload that only other checks are asked
+//! about, all of them (`pkg/controller/admissionchecks/provisioning`, read in 0.19.2, seen with a
+//! real 0.19.2). What else that check does is not modelled: where another controller answers to its
+//! name, it is taken to be switched off.
 
 use serde_json::Value;
 

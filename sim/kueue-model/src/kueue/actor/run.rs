@@ -7,7 +7,8 @@ use kueue_check::Clock;
 
 use kueue_check_apiserver::ApiServer;
 
-/// A controller as a machine: it takes steps until there is nothing to do, and then waits for a change or for a time.
+/// A controller as a machine: it takes steps until there is nothing to do, and then waits for a
+/// change or for a time.
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
@@ -55,8 +56,9 @@ const LONGEST: Duration = Duration::from_millis(100);
 
 /// Runs an actor for ever. Between steps others may run.
 ///
-/// A short burst of steps takes no time. An actor that does not come to rest pauses after each burst, for longer each time, up to 100 ms: controllers that undo each
-/// other's work would else keep virtual time from ever passing.
+/// A short burst of steps takes no time. An actor that does not come to rest pauses after each
+/// burst, for longer each time, up to 100 ms: controllers that undo each other's work would else
+/// keep virtual time from ever passing.
 pub async fn run(mut actor: impl Actor, server: ApiServer, clock: Clock) {
     let mut changed = server.changes();
     loop {

@@ -144,8 +144,8 @@ impl Kueue {
             self.queue(name).remove(&key);
             return None;
         };
-        // The scheduler's copy is that with which the Workload came into the queue: what has changed
-        // since is written back (Kueue 0.19.2, `pkg/scheduler/scheduler.go`).
+        // The scheduler's copy is that with which the Workload came into the queue: what has
+        // changed since is written back (Kueue 0.19.2, `pkg/scheduler/scheduler.go`).
         if let Some(copy) = self.copies.remove(&key) {
             known.workload = copy;
         }
@@ -279,8 +279,8 @@ impl Kueue {
         None
     }
 
-    /// The admitted variant of the same job whose flavor compares so with this one's, by their places
-    /// in the ClusterQueue.
+    /// The admitted variant of the same job whose flavor compares so with this one's, by their
+    /// places in the ClusterQueue.
     fn admitted_sibling(
         &self,
         entry: &Entry,
@@ -468,7 +468,8 @@ impl Kueue {
             .collect()
     }
 
-    /// Says why there is no quota, and puts the Workload back into the queue. `reason` is the finer one.
+    /// Says why there is no quota, and puts the Workload back into the queue. `reason` is the finer
+    /// one.
     pub(super) fn put_back(
         &mut self,
         workload: &Workload,

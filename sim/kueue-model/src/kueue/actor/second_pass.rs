@@ -8,7 +8,8 @@ use crate::kueue::scheduler::second_pass::{Next, PreemptionOutcome, next, preemp
 use crate::kueue::scheduler::{SCHEDULER, usage_of};
 
 impl Kueue {
-    /// Looks at the Workloads of a ClusterQueue that have quota and are not admitted. Says whether it did anything.
+    /// Looks at the Workloads of a ClusterQueue that have quota and are not admitted. Says whether
+    /// it did anything.
     pub(super) fn second_pass(&mut self, name: &str) -> bool {
         let holders = self.holders(name);
         let mut waiting: Vec<&CachedWorkload> = holders

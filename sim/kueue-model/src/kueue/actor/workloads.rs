@@ -34,7 +34,8 @@ impl Kueue {
             self.quota_freed(name);
         }
         // Whoever is out of the queue, with quota or without, makes those that did not fit be tried
-        // again (Kueue 0.19.2, `Update` and `Delete` in `pkg/controller/core/workload_controller.go`).
+        // again (Kueue 0.19.2, `Update` and `Delete` in
+        // `pkg/controller/core/workload_controller.go`).
         let out =
             |known: &CachedWorkload| !known.workload.is_active() || known.workload.is_finished();
         if new.as_ref().is_none_or(out)
@@ -138,7 +139,8 @@ impl Kueue {
         self.settle(&known.workload, &answer, &outcome.notes);
     }
 
-    /// Tells what was done; what was refused for being stale comes again with the change that made it so.
+    /// Tells what was done; what was refused for being stale comes again with the change that made
+    /// it so.
     pub(super) fn settle(
         &mut self,
         workload: &Workload,

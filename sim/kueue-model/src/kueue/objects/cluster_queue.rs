@@ -171,7 +171,8 @@ pub(crate) struct FlavorFungibility {
 }
 
 impl FlavorFungibility {
-    /// Whether a flavor in which others can be made to leave is taken, though the next may have room.
+    /// Whether a flavor in which others can be made to leave is taken, though the next may have
+    /// room.
     pub(crate) fn stops_at_preemption(&self) -> bool {
         matches!(self.when_can_preempt.as_str(), "MayStopSearch" | "Preempt")
     }

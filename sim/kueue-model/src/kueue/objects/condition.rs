@@ -84,7 +84,8 @@ impl Conditions {
         self.get(kind).is_some_and(Condition::is_true)
     }
 
-    /// Sets a condition, keeping the transition time while the status stays. Says whether anything changed.
+    /// Sets a condition, keeping the transition time while the status stays. Says whether anything
+    /// changed.
     pub(crate) fn set(&mut self, new: Condition) -> bool {
         let Some(old) = self.0.iter_mut().find(|c| c.kind == new.kind) else {
             self.0.push(new);

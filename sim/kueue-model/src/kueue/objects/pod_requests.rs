@@ -8,8 +8,8 @@ use serde_json::Value;
 /// Amounts by resource, in Kueue's units: thousandths of CPU, whole units of all else.
 pub(crate) type Requests = BTreeMap<String, i64>;
 
-/// What one Pod of this spec asks for: its containers together, or its largest init container if that is more, and the overhead. A limit counts as a request
-/// where there is none.
+/// What one Pod of this spec asks for: its containers together, or its largest init container if
+/// that is more, and the overhead. A limit counts as a request where there is none.
 pub(crate) fn pod_requests(spec: &Value) -> Requests {
     let mut total = Requests::new();
     for container in containers(spec, "containers") {

@@ -24,13 +24,15 @@ pub(crate) enum Requeue {
     PendingPreemption,
     /// It would have fit, had another not been first.
     Skipped,
-    /// It was given quota, but that could not be written: it is tried again at once (Kueue's `FailedAfterNomination`).
+    /// It was given quota, but that could not be written: it is tried again at once (Kueue's
+    /// `FailedAfterNomination`).
     FailedWrite,
     /// It can't be tried as it is.
     Other,
 }
 
-/// The Workloads of a ClusterQueue that wait for quota: the active ones are tried in order, the inadmissible ones wait until something changes.
+/// The Workloads of a ClusterQueue that wait for quota: the active ones are tried in order, the
+/// inadmissible ones wait until something changes.
 #[derive(Debug, Default)]
 pub(crate) struct PendingQueue {
     strategy: QueueingStrategy,
@@ -120,8 +122,8 @@ impl PendingQueue {
         }
     }
 
-    /// Puts a Workload in whose LocalQueue is started: at once, whatever it waits for (Kueue 0.19.2,
-    /// `AddFromLocalQueue` in `pkg/cache/queue/cluster_queue.go`).
+    /// Puts a Workload in whose LocalQueue is started: at once, whatever it waits for (Kueue
+    /// 0.19.2, `AddFromLocalQueue` in `pkg/cache/queue/cluster_queue.go`).
     pub(crate) fn push_from_local_queue(&mut self, workload: &Workload, arrival: u64) {
         let key = workload.metadata.key();
         if !self.entries.contains_key(&key) {

@@ -17,7 +17,8 @@ pub(crate) struct Rank {
 }
 
 impl Rank {
-    /// By priority, then by age; who was evicted by a check or for slow Pods goes behind. `arrival` decides between Workloads of the same second.
+    /// By priority, then by age; who was evicted by a check or for slow Pods goes behind. `arrival`
+    /// decides between Workloads of the same second.
     pub(crate) fn of(workload: &Workload, arrival: u64) -> Self {
         Self {
             priority: Reverse(workload.spec.priority),

@@ -9,7 +9,8 @@ use crate::kueue::objects::{
     Admission, CheckEntry, ClusterQueue, Condition, State, True, Workload, whole_seconds,
 };
 
-/// The checks that a Workload needs: of its flavors if it has quota, else those for all flavors of the ClusterQueue.
+/// The checks that a Workload needs: of its flavors if it has quota, else those for all flavors of
+/// the ClusterQueue.
 pub(crate) fn needed_checks<'a>(
     queue: &'a ClusterQueue,
     admission: Option<&Admission>,
@@ -33,7 +34,8 @@ pub(crate) fn needed_checks<'a>(
     needed.map(|rule| rule.name.as_str()).collect()
 }
 
-/// The entries as they should be, or `None` if they are: missing ones Pending, others gone, by name.
+/// The entries as they should be, or `None` if they are: missing ones Pending, others gone, by
+/// name.
 pub(crate) fn synced_entries(
     entries: &[CheckEntry],
     needed: &BTreeSet<&str>,

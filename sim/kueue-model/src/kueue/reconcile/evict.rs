@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::{EventRecord, Outcome};
 use crate::kueue::objects::{CheckEntry, Condition, State, True, Workload, whole_seconds};
 
-/// Marks a Workload as evicted and resets its checks. What holds its quota stays until its job has stopped. `cause` is the part of a reason that has one, as in
-/// `DeactivatedDueToAdmissionCheck`.
+/// Marks a Workload as evicted and resets its checks. What holds its quota stays until its job has
+/// stopped. `cause` is the part of a reason that has one, as in `DeactivatedDueToAdmissionCheck`.
 pub(crate) fn evict(
     workload: &Workload,
     reason: &str,
@@ -48,7 +48,8 @@ pub(crate) fn evict(
     }
 }
 
-/// Back to Pending. A Pending entry stays as it is; the delay stays; only a Retry is counted, anything else forgets the count.
+/// Back to Pending. A Pending entry stays as it is; the delay stays; only a Retry is counted,
+/// anything else forgets the count.
 fn reset(check: &mut CheckEntry, now: Timestamp) {
     if check.state == State::Pending {
         return;

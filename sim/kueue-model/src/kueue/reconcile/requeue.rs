@@ -14,8 +14,9 @@ fn end_of_delays(workload: &Workload) -> Option<Timestamp> {
     delayed.max()
 }
 
-/// A Retry with a delay is kept as requeueAt, which never gets shorter. Of a Workload that is not active Kueue sets it and clears it again in turn, as fast as the
-/// API server answers, until the delay is over; here that is done once.
+/// A Retry with a delay is kept as requeueAt, which never gets shorter. Of a Workload that is not
+/// active Kueue sets it and clears it again in turn, as fast as the API server answers, until the
+/// delay is over; here that is done once.
 pub(super) fn delay_of_retries(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     if !at.version.delays_retries {
         return None;

@@ -58,12 +58,13 @@ pub(crate) struct AssignmentInput<'a> {
     pub(crate) last_tried: &'a LastTried,
     /// How many Pods each pod set is to have, if fewer than it wants.
     pub(crate) counts: Option<&'a [i64]>,
-    /// The slice with quota that the Workload replaces: only what it takes more is asked for, of the
-    /// same flavors.
+    /// The slice with quota that the Workload replaces: only what it takes more is asked for, of
+    /// the same flavors.
     pub(crate) replaced: Option<&'a Workload>,
 }
 
-/// Tries the flavors in their order, for each pod set and resource group. The first pod set without a place ends it.
+/// Tries the flavors in their order, for each pod set and resource group. The first pod set without
+/// a place ends it.
 pub(crate) fn assign<'a>(workload: &'a Workload, ground: &'a AssignmentInput<'a>) -> Assignment {
     let mut trial = Trial {
         ground,
@@ -214,7 +215,8 @@ impl Trial<'_> {
         placed
     }
 
-    /// What all Pods of the set ask for together; Pods themselves count if the ClusterQueue counts them. What is asked for with zero and not counted is nothing.
+    /// What all Pods of the set ask for together; Pods themselves count if the ClusterQueue counts
+    /// them. What is asked for with zero and not counted is nothing.
     fn requests(&self, set: &PodSet, count: i64) -> Requests {
         let queue = self.ground.queue;
         let mut requests = pod_requests(&set.template["spec"]);

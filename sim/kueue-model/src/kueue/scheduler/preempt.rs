@@ -1,7 +1,7 @@
 //! Selection of victims for preemption.
 //!
-//! The rules are those of Kueue 0.19.2 without fair sharing: `pkg/scheduler/preemption/preemption.go`
-//! and `pkg/scheduler/preemption/classical`.
+//! The rules are those of Kueue 0.19.2 without fair sharing:
+//! `pkg/scheduler/preemption/preemption.go` and `pkg/scheduler/preemption/classical`.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -101,8 +101,8 @@ struct Choice {
     shared: Option<NodeId>,
 }
 
-/// The Workloads that have to leave so that this one fits, none too many; empty if that is not to be
-/// had. The places of the candidates, and why each has to leave.
+/// The Workloads that have to leave so that this one fits, none too many; empty if that is not to
+/// be had. The places of the candidates, and why each has to leave.
 pub(crate) fn victims(contest: &Contest<'_>, tree: &Tree) -> Vec<(usize, Cause)> {
     let same = contest.sorted(contest.same_queue());
     let (hierarchy, by_priority) = contest.others(tree);

@@ -4,8 +4,8 @@
 
 use crate::kueue::objects::Workload;
 
-/// Searches the largest counts that fit, by halves between all Pods and as few as may start: each pod
-/// set gives up the same part of what it can spare. `fits` gets the counts of all pod sets.
+/// Searches the largest counts that fit, by halves between all Pods and as few as may start: each
+/// pod set gives up the same part of what it can spare. `fits` gets the counts of all pod sets.
 pub(crate) fn largest_that_fits<T>(
     workload: &Workload,
     mut fits: impl FnMut(&[i64]) -> Option<T>,

@@ -17,8 +17,8 @@ pub(crate) enum Next {
     Lose,
 }
 
-/// Whether preemptions for this Workload may be issued: at once if every check says `Anytime`; else as soon as some check asks, or all checks that are to pass first
-/// have passed.
+/// Whether preemptions for this Workload may be issued: at once if every check says `Anytime`; else
+/// as soon as some check asks, or all checks that are to pass first have passed.
 pub(crate) fn preempts_now(workload: &Workload, checks: &BTreeMap<String, AdmissionCheck>) -> bool {
     let asked = workload
         .checks_in(State::PreemptionRequired)

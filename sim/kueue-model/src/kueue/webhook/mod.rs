@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use crate::jobs::{ELASTIC_GATE, is_elastic};
 use kueue_check_apiserver::{Admission, FieldError, Operation, Phase, Review, Status};
 
-/// Kueue's webhooks for Workloads, Jobs and Pods; and what the API server itself refuses in the update of a Pod, which Kueue's Pod integration relies on.
+/// Kueue's webhooks for Workloads, Jobs and Pods; and what the API server itself refuses in the
+/// update of a Pod, which Kueue's Pod integration relies on.
 ///
 /// ```
 /// # use kueue_check::Clock;

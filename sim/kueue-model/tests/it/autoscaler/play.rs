@@ -1,4 +1,5 @@
-//! Loops of the autoscaler without an API server: what is written is put into the requests, and time goes where it is due.
+//! Loops of the autoscaler without an API server: what is written is put into the requests, and
+//! time goes where it is due.
 
 use std::time::Duration;
 

@@ -159,7 +159,8 @@ fn changed(stored: &Value, old: &Value, new: &Value) -> Value {
     pod
 }
 
-/// The code, and of a refusal its reason, and the field and reason of each cause with the start of its message.
+/// The code, and of a refusal its reason, and the field and reason of each cause with the start of
+/// its message.
 fn said(code: u16, status: &Value) -> String {
     if code < 300 {
         return code.to_string();

@@ -1,4 +1,5 @@
-//! A cluster for scenarios: the server, Kueue, the job integrations, and short words for what is done and what comes of it.
+//! A cluster for scenarios: the server, Kueue, the job integrations, and short words for what is
+//! done and what comes of it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +27,8 @@ pub(crate) fn in_virtual_time<T>(scenario: impl Future<Output = T>) -> T {
     runtime.block_on(scenario)
 }
 
-/// A running cluster with a Namespace `t`, a flavor `default`, and a LocalQueue `lq` of a ClusterQueue `cq`, which is still to be made.
+/// A running cluster with a Namespace `t`, a flavor `default`, and a LocalQueue `lq` of a
+/// ClusterQueue `cq`, which is still to be made.
 pub(crate) struct Cluster {
     pub(crate) server: ApiServer,
     pub(crate) clock: Clock,
@@ -61,7 +63,8 @@ impl Cluster {
         self
     }
 
-    /// The ClusterQueue `cq` of so many CPUs of flavor `default`, with active checks and more in its spec.
+    /// The ClusterQueue `cq` of so many CPUs of flavor `default`, with active checks and more in
+    /// its spec.
     pub(crate) fn queue(&self, cpus: &str, checks: &[&str], more: &Value) {
         for check in checks {
             self.check(check);
@@ -227,8 +230,9 @@ impl Cluster {
         of_kind.next().cloned().unwrap_or(Value::Null)
     }
 
-    /// All Workloads in a line: `a:RA(c=Ready)`. R has quota, A is admitted, E is being evicted, W is not to be tried, F is finished, I is inactive, D is being
-    /// deleted; retryCount stands behind the state.
+    /// All Workloads in a line: `a:RA(c=Ready)`. R has quota, A is admitted, E is being evicted, W
+    /// is not to be tried, F is finished, I is inactive, D is being deleted; retryCount stands
+    /// behind the state.
     pub(crate) fn line(&self) -> String {
         let workloads = self.server.objects(&kueue("workloads"), "t");
         let mut all: BTreeMap<String, String> = BTreeMap::new();

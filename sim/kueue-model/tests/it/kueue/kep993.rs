@@ -34,7 +34,8 @@ async fn cluster(policies: &[(&str, &str)]) -> Cluster {
     cluster
 }
 
-/// The policies of checks `c` and `d`, what `c` and `d` then say about `high`, and how both Workloads stand after each.
+/// The policies of checks `c` and `d`, what `c` and `d` then say about `high`, and how both
+/// Workloads stand after each.
 #[test]
 fn preemption_is_issued_when_the_policies_and_the_checks_say() {
     type Row = (

@@ -1,4 +1,5 @@
-//! Scenarios of the project's own, as tables: what is done, and how all Workloads stand a moment later.
+//! Scenarios of the project's own, as tables: what is done, and how all Workloads stand a moment
+//! later.
 
 use kueue_check_kueue_model::kueue::KueueVersion;
 use serde_json::{Value, json};

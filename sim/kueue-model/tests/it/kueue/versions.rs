@@ -1,4 +1,5 @@
-//! What differs between Kueues, a test for each switch: the same happens to both, and what comes of it differs.
+//! What differs between Kueues, a test for each switch: the same happens to both, and what comes of
+//! it differs.
 
 use kueue_check_kueue_model::kueue::KueueVersion;
 use serde_json::{Value, json};

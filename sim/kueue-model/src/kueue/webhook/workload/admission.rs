@@ -6,7 +6,8 @@ use super::{IMMUTABLE, list, reserved};
 use crate::kueue::objects::amount_of;
 use kueue_check_apiserver::FieldError;
 
-/// Quota has an admission, of pod sets that are there, in amounts that can be divided among their Pods.
+/// Quota has an admission, of pod sets that are there, in amounts that can be divided among their
+/// Pods.
 pub(super) fn errors(workload: &Value) -> Vec<FieldError> {
     let admission = &workload["status"]["admission"];
     if !reserved(workload) {
