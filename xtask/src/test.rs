@@ -147,6 +147,8 @@ fn simulated() -> Result<(), Failure> {
             (SKIP, "1"),
             ("KUEUE_CHECK_SAMPLE", SAMPLE),
             ("KUEUE_CHECK_TEST_SERVER", "simulated"),
+            // Tests wait more than they compute.
+            ("RUST_TEST_THREADS", "8"),
         ],
     )
 }
