@@ -395,6 +395,15 @@ impl Store {
 }
 
 /// What was stored at one time: see [`ApiServer::backup`](super::ApiServer::backup).
+///
+/// ```
+/// use kueue_check_apiserver::{ApiServer, system_time};
+///
+/// let server = ApiServer::new(system_time());
+/// let (backup, version) = (server.backup(), server.resource_version());
+/// server.restore(&backup);
+/// assert_eq!(server.resource_version(), version);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Backup {
     version: u64,
