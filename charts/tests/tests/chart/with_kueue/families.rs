@@ -185,10 +185,11 @@ impl Story {
                 let object = self.town.request_of(&format!("{name}-{check}-{attempt}"));
                 let request = self.town.stage.get(&object).await;
                 let asks = request["spec"]["podSets"][0]["count"] == pods;
-                (asks, request)
+                (asks, (request, self.in_short(job).await))
             },
         )
         .await
+        .0
     }
 }
 

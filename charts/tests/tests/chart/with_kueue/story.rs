@@ -165,7 +165,7 @@ impl Story {
     }
 
     /// The Workloads of `job`, the newest last, each in a line.
-    async fn in_short(&self, job: &str) -> Vec<String> {
+    pub(super) async fn in_short(&self, job: &str) -> Vec<String> {
         let slices = self.town.slices(job).await;
         slices.iter().map(in_short).collect()
     }
