@@ -46,7 +46,7 @@ fn answer(
         let silence = futures::stream::pending::<Result<http_body::Frame<Bytes>, Infallible>>();
         return Response::new(StreamBody::new(silence).boxed_unsync());
     }
-    let list = |items: Vec<Value>, more: Option<usize>| json!({"metadata": {"resourceVersion": "9", "continue": more.map(|at| at.to_string())}, "items": items});
+    let list = |items: Vec<Value>, more: Option<usize>| json!({"metadata": {"resourceVersion": "9999999", "continue": more.map(|at| at.to_string())}, "items": items});
     let body = match path.rsplit('/').next().unwrap() {
         "kueue.x-k8s.io" => json!({"versions": [{"version": "v1beta2"}]}),
         "v1beta2" => {

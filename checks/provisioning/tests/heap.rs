@@ -131,7 +131,7 @@ impl Server {
 }
 
 fn list(items: Vec<Value>, more: Option<usize>) -> Value {
-    json!({"metadata": {"resourceVersion": "9", "continue": more.map(|at| at.to_string())}, "items": items})
+    json!({"metadata": {"resourceVersion": "9999999", "continue": more.map(|at| at.to_string())}, "items": items})
 }
 
 fn number_of(name: &str) -> usize {
