@@ -277,16 +277,18 @@ async fn a_watch_from_before_a_restore_of_etcd_shows_nothing() {
             .await
             .unwrap()
     };
+    // A server that has just started refuses for a moment with 429: "storage is (re)initializing".
     let version = async || {
-        let list = flavors.list(&ListParams::default()).await.unwrap();
-        list.metadata
-            .resource_version
-            .unwrap()
-            .parse::<u64>()
-            .unwrap()
+        let listed = wait("the storage", async || {
+            let listed = flavors.list(&ListParams::default()).await;
+            (listed.is_ok(), listed)
+        });
+        let version = listed.await.unwrap().metadata.resource_version.unwrap();
+        version.parse::<u64>().unwrap()
     };
     create("kept").await;
     cluster.backup().await.unwrap();
+    version().await;
     for number in 0..50 {
         create(&format!("lost-{number}")).await;
     }
