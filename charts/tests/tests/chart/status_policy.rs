@@ -130,18 +130,23 @@ async fn only_a_check_and_kueue_change_the_checks_state_and_a_check_changes_noth
     let none = "may add and remove no element";
     let admission = json!({"status": {"admission": {"clusterQueue": "x", "podSetAssignments": [{"name": "main"}]}}});
     let removed = json!({"status": {"admissionChecks": [state("guarded", "Pending")]}});
+    // The server says what one of the policies says, and which one differs.
     for (user, change, expected) in [
-        (OURS, entries("Pending", "Ready"), belongs),
-        (OURS, entries("Ready", "Ready"), belongs),
-        (OURS, conditions.clone(), nothing_but),
-        (OURS, admission, nothing_but),
-        (OURS, json!({"status": null}), nothing_but),
-        (OURS, removed.clone(), none),
-        (OTHER, entries("Ready", "Pending"), only),
-        (NEIGHBOUR, entries("Rejected", "Pending"), only),
-        (NEIGHBOUR, json!({"status": {"admissionChecks": []}}), only),
-        (NEIGHBOUR, json!({"status": null}), only),
-        ("admin", entries("Ready", "Pending"), only),
+        (OURS, entries("Pending", "Ready"), &[belongs][..]),
+        (OURS, entries("Ready", "Ready"), &[belongs]),
+        (OURS, conditions.clone(), &[nothing_but]),
+        (OURS, admission, &[nothing_but]),
+        (OURS, json!({"status": null}), &[nothing_but, belongs]),
+        (OURS, removed.clone(), &[none, belongs]),
+        (OTHER, entries("Ready", "Pending"), &[only]),
+        (NEIGHBOUR, entries("Rejected", "Pending"), &[only]),
+        (
+            NEIGHBOUR,
+            json!({"status": {"admissionChecks": []}}),
+            &[only],
+        ),
+        (NEIGHBOUR, json!({"status": null}), &[only]),
+        ("admin", entries("Ready", "Pending"), &[only]),
     ] {
         fresh("b").await;
         let said = match user {
@@ -160,7 +165,8 @@ async fn only_a_check_and_kueue_change_the_checks_state_and_a_check_changes_noth
             said.starts_with("403") || said.starts_with("422"),
             "{user} {change}: {said}"
         );
-        assert!(said.contains(expected), "{user} {change}: {said}");
+        let fits = expected.iter().any(|own| said.contains(own));
+        assert!(fits, "{user} {change}: {said}");
     }
     let said = answer(&stage, NEIGHBOUR, "b", "guarded").await.unwrap();
     assert!(said.contains(only), "{said}");
