@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::shared::SourceResult;
-use crate::ledger::{Awaited, Balance, BudgetLedger, HoldReason};
+use crate::ledger::{AccountIndex, Awaited, Balance, BudgetLedger, HoldReason};
 use crate::source::SourceWarning;
 
 /// For how many seconds a job must have run before it is odd that nothing is spent.
@@ -22,6 +22,7 @@ struct Observation {
 pub(super) fn conditions(
     book: &BudgetLedger,
     source_result: Option<&SourceResult>,
+    index: &AccountIndex<'_>,
     balances: &[Balance],
     before: &[Condition],
     now: Timestamp,
@@ -37,7 +38,8 @@ pub(super) fn conditions(
         (!all.is_empty()).then(|| all.join(", "))
     };
     let exhausted = names(&|balance| {
-        book.held(&balance.account)
+        index
+            .held(&balance.account)
             .1
             .is_some_and(|smallest| smallest > balance.remaining())
     });

@@ -247,21 +247,18 @@ impl Shown {
     }
 }
 
-fn accounts<'a>(
-    name: &'a str,
-    book: &'a BudgetLedger,
-    now: Timestamp,
-) -> impl Iterator<Item = OfAccount> + 'a {
-    let period = book.period(now).into_iter();
-    period.flat_map(move |period| {
-        let accounts = book.known_accounts(now).into_iter();
-        accounts.map(move |account| OfAccount {
-            budget: name.to_owned(),
-            balance: book.balance(&account, period, now),
-            held: book.held(&account).0,
-            spend_is_known: book.spend().watermarks().common.is_some(),
-        })
-    })
+fn accounts(name: &str, book: &BudgetLedger, now: Timestamp) -> Vec<OfAccount> {
+    let Some(period) = book.period(now) else {
+        return Vec::new();
+    };
+    let index = book.index();
+    let state = |account: Account| OfAccount {
+        budget: name.to_owned(),
+        balance: index.balance(&account, period, now),
+        held: index.held(&account).0,
+        spend_is_known: book.spend().watermarks().common.is_some(),
+    };
+    book.known_accounts(now).into_iter().map(state).collect()
 }
 
 fn flat(counts: BTreeMap<(String, &'static str), u64>) -> Vec<(String, &'static str, u64)> {

@@ -237,13 +237,14 @@ fn to_close(shared: &SharedState) -> BTreeSet<(String, String, String, Amount)> 
         let Some(period) = book.period(now) else {
             continue;
         };
+        let index = book.index();
         for account in book.known_accounts(now) {
             let Account::Namespace(namespace) = &account else {
                 continue;
             };
-            let (_, smallest) = book.held(&account);
+            let (_, smallest) = index.held(&account);
             let Some(needs) = smallest
-                .filter(|smallest| *smallest > book.balance(&account, period, now).remaining())
+                .filter(|smallest| *smallest > index.balance(&account, period, now).remaining())
             else {
                 continue;
             };

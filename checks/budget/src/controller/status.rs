@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::conditions::{conditions, conflicting, effective};
 use super::shared::SharedState;
 use crate::config::Account;
-use crate::ledger::{Balance, BudgetLedger, HoldReason};
+use crate::ledger::{AccountIndex, Balance, BudgetLedger, HoldReason};
 use crate::resource::{
     AccountStatus, Budget, BudgetStatus, CommittedStatus, NamespaceBudget, NamespaceBudgetStatus,
     PeriodStatus,
@@ -102,16 +102,19 @@ fn due(
         }
         let known = conditions_before(before, "", name);
         let asked = shared.source_result(name);
-        let status = budget_status(book, asked.as_ref(), &known, now);
+        let index = book.index();
+        let status = budget_status(book, &index, asked.as_ref(), &known, now);
         for ((namespace, of), object) in &own {
             if object.spec.budget_ref == name {
-                let rivals = own.iter().filter(|((there, other), rival)| {
-                    there == namespace && other != of && rival.spec.budget_ref == name
-                });
+                let first = (namespace.clone(), String::new());
+                let there = own.range(first..);
+                let there = there.take_while(|((there, _), _)| there == namespace);
+                let rivals = there
+                    .filter(|((_, other), rival)| other != of && rival.spec.budget_ref == name);
                 let rivals: Vec<&str> = rivals.map(|((_, other), _)| other.as_str()).collect();
                 let known = conditions_before(before, namespace, of);
                 let about = (namespace.as_str(), object.generation);
-                let status = namespace_status(book, about, &rivals, &known, now);
+                let status = namespace_status(book, &index, about, &rivals, &known, now);
                 all.push((
                     namespace.clone(),
                     of.clone(),
@@ -201,7 +204,11 @@ fn period_status(book: &BudgetLedger, now: Timestamp) -> Option<PeriodStatus> {
 }
 
 /// An account as it is shown.
-pub(crate) fn account_status(book: &BudgetLedger, balance: &Balance) -> AccountStatus {
+pub(crate) fn account_status(
+    book: &BudgetLedger,
+    index: &AccountIndex<'_>,
+    balance: &Balance,
+) -> AccountStatus {
     let committed = balance.committed;
     let as_of = book
         .watermark(&balance.account)
@@ -219,7 +226,7 @@ pub(crate) fn account_status(book: &BudgetLedger, balance: &Balance) -> AccountS
         remaining: balance.remaining(),
         overspent: balance.overspent(),
         used_percent: balance.used_percent(),
-        held: book.held(&balance.account).0,
+        held: index.held(&balance.account).0,
         exhausted_at: as_of
             .and_then(|as_of| balance.exhausted_at(as_of))
             .map(text),
@@ -242,6 +249,7 @@ fn spent(book: &BudgetLedger, now: Timestamp) -> BTreeMap<String, crate::money::
 
 fn budget_status(
     book: &BudgetLedger,
+    index: &AccountIndex<'_>,
     asked: Option<&super::shared::SourceResult>,
     before: &[Condition],
     now: Timestamp,
@@ -253,13 +261,13 @@ fn budget_status(
         .map(|period| {
             book.known_accounts(now)
                 .iter()
-                .map(|account| book.balance(account, period, now))
+                .map(|account| index.balance(account, period, now))
                 .collect()
         })
         .unwrap_or_default();
     let mut accounts: Vec<AccountStatus> = balances
         .iter()
-        .map(|balance| account_status(book, balance))
+        .map(|balance| account_status(book, index, balance))
         .collect();
     let namespaces = accounts.iter().filter(|account| !account.pool);
     let total = namespaces.fold(
@@ -309,13 +317,14 @@ fn budget_status(
             .map(text),
         total: limits_are_known.then_some(total),
         accounts,
-        conditions: conditions(book, asked, &balances, before, now),
+        conditions: conditions(book, asked, index, &balances, before, now),
     }
 }
 
 /// The status of a NamespaceBudget: `about` which namespace and generation, and which others there are for both.
 fn namespace_status(
     book: &BudgetLedger,
+    index: &AccountIndex<'_>,
     (namespace, generation): (&str, i64),
     rivals: &[&str],
     before: &[Condition],
@@ -326,7 +335,7 @@ fn namespace_status(
     let balance = book
         .period(now)
         .filter(|_| counts)
-        .map(|period| book.balance(&account, period, now));
+        .map(|period| index.balance(&account, period, now));
     NamespaceBudgetStatus {
         observed_generation: generation,
         period: period_status(book, now),
@@ -335,7 +344,7 @@ fn namespace_status(
             .filter(|at| *at > i64::MIN)
             .and_then(|at| Timestamp::from_second(at).ok())
             .map(text),
-        account: balance.map(|balance| account_status(book, &balance)),
+        account: balance.map(|balance| account_status(book, index, &balance)),
         conditions: vec![
             conflicting(rivals, generation, before, now),
             effective(book, generation, before, now),

@@ -101,8 +101,9 @@ impl WarningEvents {
             let Some(period) = book.period(now).filter(|_| book.limits_are_known().is_ok()) else {
                 continue;
             };
+            let index = book.index();
             for account in book.known_accounts(now) {
-                let balance = book.balance(&account, period, now);
+                let balance = index.balance(&account, period, now);
                 let level = terms
                     .warn_at
                     .iter()

@@ -33,4 +33,4 @@ pub use spend::{Floor, Observation, Spend, SpendUpdate};
 
 #[cfg(test)]
 pub(crate) use budget_ledger::AllocationPass;
-pub(crate) use budget_ledger::Listed;
+pub(crate) use budget_ledger::{AccountIndex, Listed};

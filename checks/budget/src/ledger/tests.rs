@@ -1353,6 +1353,48 @@ fn a_decision_among_ten_thousand_takes_less_than_a_millisecond() {
     assert!(best < std::time::Duration::from_millis(1), "{best:?}");
 }
 
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the time that balances take")]
+fn balances_of_all_accounts_are_one_pass_over_what_is_committed() {
+    const ACCOUNTS: u32 = 100_000;
+    const ALONE: u32 = 100;
+    let mut book = book(&json!({"namespaceLimits": {"default": "999999999"}}), "0");
+    let team = |number: u32| Arc::<str>::from(format!("team-{number}"));
+    let own = |number: u32| (team(number).to_string(), LimitOverride::default());
+    book.set_own_limits((0..ACCOUNTS).map(own).collect());
+    for number in 0..5000 {
+        let run = Run {
+            namespace: team(number * 20),
+            state: RunState::Running(NOW - 100),
+            ..run(&format!("running-{number}"), 10)
+        };
+        book.observe_run(&run, time(NOW));
+    }
+    let (period, now) = (book.period(time(NOW)).unwrap(), time(NOW));
+    let accounts = book.known_accounts(now);
+    let began = std::time::Instant::now();
+    let index = book.index();
+    let balances: Vec<Balance> = accounts
+        .iter()
+        .map(|account| index.balance(account, period, now))
+        .collect();
+    let took = began.elapsed();
+    assert!(balances.len() >= ACCOUNTS as usize);
+    assert_eq!(
+        balances.iter().filter(|own| own.committed.jobs > 0).count(),
+        5000
+    );
+    let began = std::time::Instant::now();
+    for balance in balances.iter().take(ALONE as usize) {
+        assert_eq!(*balance, book.balance(&balance.account, period, now));
+    }
+    let alone = began.elapsed() / ALONE * ACCOUNTS;
+    println!(
+        "balances of {ACCOUNTS} accounts with 5,000 commitments: {took:?}; one by one {alone:?}"
+    );
+    assert!(took * 10 < alone, "{took:?}, one by one {alone:?}");
+}
+
 /// A Workload with a reservation, and what `patch` adds to its metadata, spec and status.
 fn workload(owner: &Value, grace: i64, conditions: &Value, reserved: bool) -> Workload {
     let mut all = conditions.as_array().unwrap().clone();

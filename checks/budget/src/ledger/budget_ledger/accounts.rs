@@ -6,9 +6,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kueue_check::api::Uid;
 
+use super::pending::PendingRun;
 use super::{Approval, BudgetLedger};
 use crate::config::Account;
-use crate::ledger::{Balance, Commitment, CommitmentState, Committed, committed};
+use crate::ledger::{Balance, Commitment, CommitmentState, committed};
 use crate::money::Amount;
 use crate::period::Period;
 
@@ -24,6 +25,48 @@ impl Members<'_> {
             Self::One(one) => **one == *namespace,
             Self::Some(names) => names.contains(namespace),
         }
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let (one, some) = match self {
+            Self::One(one) => (Some(&**one), None),
+            Self::Some(names) => (None, Some(names)),
+        };
+        one.into_iter().chain(some.into_iter().flatten().copied())
+    }
+}
+
+/// Commitments and runs that wait, by namespace: for who asks about many accounts.
+#[derive(Debug)]
+pub(crate) struct AccountIndex<'a> {
+    book: &'a BudgetLedger,
+    claims: BTreeMap<&'a str, Vec<&'a Commitment>>,
+    held: BTreeMap<&'a str, Vec<&'a PendingRun>>,
+}
+
+impl AccountIndex<'_> {
+    /// As [`BudgetLedger::balance`].
+    pub(crate) fn balance(&self, account: &Account, period: Period, now: Timestamp) -> Balance {
+        let book = self.book;
+        let members = book.members(account);
+        let claims = members.names().filter_map(|name| self.claims.get(name));
+        let claims = claims.flatten().copied();
+        book.balance_of(account, &members, claims, period, now)
+    }
+
+    /// How many runs of `account` wait, and the estimate of the smallest of those that wait for money.
+    pub(crate) fn held(&self, account: &Account) -> (u32, Option<Amount>) {
+        let members = self.book.members(account);
+        let held = members.names().filter_map(|name| self.held.get(name));
+        let (mut count, mut smallest) = (0_u32, None);
+        for held in held.flatten() {
+            count = count.saturating_add(1);
+            if held.waits_for_money() {
+                let estimate = held.run.estimate.total();
+                smallest = Some(smallest.map_or(estimate, |known: Amount| known.min(estimate)));
+            }
+        }
+        (count, smallest)
     }
 }
 
@@ -87,31 +130,35 @@ impl BudgetLedger {
         }
     }
 
-    /// All claims that `account` pays for.
-    fn claims<'a>(&'a self, members: &'a Members<'a>) -> impl Iterator<Item = &'a Commitment> {
+    /// All that is committed, whoever pays.
+    fn claims(&self) -> impl Iterator<Item = &Commitment> {
         let live = self
             .live
             .values()
             .filter(|live| live.approval != Approval::None)
             .map(|live| &live.claim);
         live.chain(&self.ended)
-            .filter(move |claim| members.contain(&claim.namespace))
     }
 
-    /// What is committed of `account` in `period`, and what of that is `without`'s left out.
-    pub(in crate::ledger) fn committed(
-        &self,
-        members: &Members<'_>,
-        period: Period,
-        now: Timestamp,
-    ) -> Committed {
-        committed(
-            self.claims(members),
-            period,
-            self.spend.watermarks(),
-            now.as_second(),
-            self.terms.overrun,
-        )
+    /// What many accounts can be asked about from one pass.
+    pub(crate) fn index(&self) -> AccountIndex<'_> {
+        let mut index = AccountIndex {
+            book: self,
+            claims: BTreeMap::new(),
+            held: BTreeMap::new(),
+        };
+        for claim in self.claims() {
+            index
+                .claims
+                .entry(&claim.namespace)
+                .or_default()
+                .push(claim);
+        }
+        for held in self.held.values() {
+            let namespace = &*held.run.namespace;
+            index.held.entry(namespace).or_default().push(held);
+        }
+        index
     }
 
     /// What is known to have been spent of `account` in `period`.
@@ -129,27 +176,41 @@ impl BudgetLedger {
         }
     }
 
-    /// Where `account` stands in `period`.
+    /// Where `account` stands in `period`. Looks at every commitment: [`index`](Self::index) is for
+    /// many accounts.
     pub fn balance(&self, account: &Account, period: Period, now: Timestamp) -> Balance {
         let members = self.members(account);
+        let claims = self.claims();
+        let claims = claims.filter(|claim| members.contain(&claim.namespace));
+        self.balance_of(account, &members, claims, period, now)
+    }
+
+    fn balance_of<'a>(
+        &self,
+        account: &Account,
+        members: &Members<'_>,
+        claims: impl Iterator<Item = &'a Commitment>,
+        period: Period,
+        now: Timestamp,
+    ) -> Balance {
+        let (watermarks, overrun) = (self.spend.watermarks(), self.terms.overrun);
         Balance {
             account: account.clone(),
             period,
             limit: self.limit(account, now),
-            spent: self.spent_by(&members, period),
-            committed: self.committed(&members, period, now),
+            spent: self.spent_by(members, period),
+            committed: committed(claims, period, watermarks, now.as_second(), overrun),
         }
     }
 
     /// Up to when `account`'s spending is known.
     pub fn watermark(&self, account: &Account) -> Option<i64> {
         let watermarks = self.spend.watermarks();
-        let behind = watermarks.behind.iter();
         let members = self.members(account);
-        let oldest = behind
-            .filter(|(namespace, _)| members.contain(namespace))
-            .map(|(_, at)| *at)
-            .min();
+        let behind = members
+            .names()
+            .filter_map(|name| watermarks.behind.get(name));
+        let oldest = behind.min().copied();
         watermarks
             .common
             .map(|common| oldest.map_or(common, |oldest| oldest.min(common)))
@@ -181,24 +242,6 @@ impl BudgetLedger {
             .map(|name| Account::Namespace(name.into()))
             .chain(pools)
             .collect()
-    }
-
-    /// How many runs of `account` wait, and the estimate of the smallest of those that wait for money.
-    pub fn held(&self, account: &Account) -> (u32, Option<Amount>) {
-        let members = self.members(account);
-        let held = self
-            .held
-            .values()
-            .filter(|held| members.contain(&held.run.namespace));
-        let (mut count, mut smallest) = (0_u32, None);
-        for held in held {
-            count = count.saturating_add(1);
-            if held.waits_for_money() {
-                let estimate = held.run.estimate.total();
-                smallest = Some(smallest.map_or(estimate, |known: Amount| known.min(estimate)));
-            }
-        }
-        (count, smallest)
     }
 
     /// The runs that claim money of `account`: each with its part.

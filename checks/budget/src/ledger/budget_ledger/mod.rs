@@ -17,6 +17,7 @@ use kueue_check::api::Uid;
 use super::{Commitment, CommitmentState, Run, RunState, Spend};
 use crate::config::{Account, BudgetConfig, LimitOverride, PriorityClass};
 
+pub(crate) use accounts::AccountIndex;
 pub(crate) use listed::Listed;
 #[cfg(test)]
 pub(crate) use pending::AllocationPass;

@@ -56,6 +56,8 @@ impl World<'_> {
                 "{account}: rebuilt {rebuilt:?}, kept {kept:?}"
             );
             assert!(kept.remaining() <= kept.limit);
+            let indexed = self.leader.book.index().balance(&account, period, now);
+            assert_eq!(indexed, kept, "an index changes nothing");
         }
     }
 
