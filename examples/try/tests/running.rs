@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 /// How long anything may take to begin.
@@ -63,23 +63,23 @@ impl Running {
 
     /// Waits for a line with this text.
     pub(crate) fn expect(&mut self, text: &str) -> String {
-        let end = now() + PATIENCE;
-        loop {
-            match self
-                .lines
-                .recv_timeout(end.saturating_duration_since(now()))
-            {
-                Ok(line) => {
-                    self.seen.push(line.clone());
-                    if line.contains(text) {
-                        return line;
-                    }
-                }
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    panic!("no line with `{text}`; seen: {:#?}", self.seen);
-                }
+        self.line(text, PATIENCE)
+            .unwrap_or_else(|| panic!("no line with `{text}`; seen: {:#?}", self.seen))
+    }
+
+    /// The next line with this text; `None` if there is none within that time.
+    pub(crate) fn line(&mut self, text: &str, within: Duration) -> Option<String> {
+        let end = now() + within;
+        while let Ok(line) = self
+            .lines
+            .recv_timeout(end.saturating_duration_since(now()))
+        {
+            self.seen.push(line.clone());
+            if line.contains(text) {
+                return Some(line);
             }
         }
+        None
     }
 
     /// The path of the kubeconfig that it prints.

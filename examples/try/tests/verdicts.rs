@@ -33,8 +33,13 @@ fn verdicts_follow_the_file() {
     running.expect("Workload job-train: admitted");
     fs::write(&path, "kind: [").unwrap();
     running.expect("samples.yaml: ");
-    fs::write(&path, both(never)).unwrap();
-    running.expect("Workload job-train, check day: Pending (outside the window");
+    // A Workload may be decided by the parameters of before, and what is admitted stays so.
+    let outside = "Workload job-train, check day: Pending (outside the window";
+    let seen = (0..10).any(|_| {
+        fs::write(&path, both(never)).unwrap();
+        running.line(outside, Duration::from_secs(6)).is_some()
+    });
+    assert!(seen, "no line with `{outside}`");
 }
 
 #[test]
