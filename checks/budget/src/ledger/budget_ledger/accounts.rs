@@ -140,7 +140,7 @@ impl BudgetLedger {
         live.chain(&self.ended)
     }
 
-    /// What many accounts can be asked about from one pass.
+    /// Balances of many accounts, from one pass over the commitments.
     pub(crate) fn index(&self) -> AccountIndex<'_> {
         let mut index = AccountIndex {
             book: self,
@@ -176,8 +176,7 @@ impl BudgetLedger {
         }
     }
 
-    /// Where `account` stands in `period`. Looks at every commitment: [`index`](Self::index) is for
-    /// many accounts.
+    /// Where `account` stands in `period`. Looks at every commitment.
     pub fn balance(&self, account: &Account, period: Period, now: Timestamp) -> Balance {
         let members = self.members(account);
         let claims = self.claims();
