@@ -74,13 +74,14 @@ impl Index {
         let _ = listed.wait_for(|listed| *listed == (true, true)).await;
     }
 
-    /// The requests that `workload` owns.
-    pub fn requests(&self, workload: &Uid) -> Vec<Arc<CapacityRequest>> {
-        self.state()
-            .requests
-            .get(workload)
+    /// The requests in `namespace` for `workload`. What another namespace says of it is somebody
+    /// else's: who may create requests there may have no right here.
+    pub fn requests(&self, namespace: &str, workload: &Uid) -> Vec<Arc<CapacityRequest>> {
+        let state = self.state();
+        let all = state.requests.get(workload).into_iter().flatten();
+        all.filter(|request| &*request.namespace == namespace)
             .cloned()
-            .unwrap_or_default()
+            .collect()
     }
 
     /// All requests.

@@ -170,7 +170,9 @@ fn owner_reference(api_version: &str, kind: &str, name: &str, uid: &Uid) -> Valu
 fn owner(metadata: &kube::core::ObjectMeta) -> Option<(Uid, &str)> {
     let owners = metadata.owner_references.as_deref().unwrap_or_default();
     let owner = owners.iter().find(|owner| {
-        owner.kind == "Workload" && owner.api_version.starts_with("kueue.x-k8s.io/")
+        owner.kind == "Workload"
+            && owner.api_version.starts_with("kueue.x-k8s.io/")
+            && owner.controller == Some(true)
     })?;
     Some((Uid::new(&owner.uid), &owner.name))
 }

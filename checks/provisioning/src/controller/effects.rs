@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kueue_check::api::Uid;
+use kueue_check::api::Workload;
 use kueue_check::{CheckError, CheckEvent, CheckRequest, Verdict};
 use serde_json::Value;
 
@@ -19,18 +19,18 @@ use crate::request::CapacityRequest;
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
 
 impl<B: Backend> CapacityCheck<B> {
-    pub(super) fn find(&self, workload: &Uid, name: &str) -> Option<Arc<CapacityRequest>> {
-        let requests = self.index.requests(workload);
+    pub(super) fn find(&self, workload: &Workload, name: &str) -> Option<Arc<CapacityRequest>> {
+        let requests = self.index.requests(workload.namespace(), workload.uid());
         requests.into_iter().find(|request| &*request.name == name)
     }
 
     /// Deletes the requests `names` of `workload`.
     pub(super) async fn discard(
         &self,
-        workload: &Uid,
+        workload: &Workload,
         names: &[Box<str>],
     ) -> Result<(), kube::Error> {
-        for request in self.index.requests(workload) {
+        for request in self.index.requests(workload.namespace(), workload.uid()) {
             if names.contains(&request.name) {
                 self.delete(&request).await?;
             }
@@ -89,7 +89,7 @@ impl<B: Backend> CapacityCheck<B> {
         }
         self.cache().failures.remove(&key(reservation));
         if let Some(replaced) = new.replaces {
-            self.discard(request.workload().uid(), &[replaced]).await?;
+            self.discard(request.workload(), &[replaced]).await?;
         }
         Ok(Verdict::pending("").recheck_in(crate::decide::UNHANDLED_TIMEOUT))
     }

@@ -71,7 +71,7 @@ impl<B: Backend> CapacityCheck<B> {
             parameters: request
                 .parameters()
                 .effective_parameters(workload.annotations()),
-            requests: self.index.requests(workload.uid()),
+            requests: self.index.requests(workload.namespace(), workload.uid()),
             needed: ready || self.needed(request, &mut whole).await?,
         };
         Ok(Some((gathered, whole)))
@@ -112,7 +112,7 @@ impl<B: Backend> CapacityCheck<B> {
                 answer,
                 request: about,
             } => {
-                let about = about.and_then(|name| self.find(workload.uid(), &name));
+                let about = about.and_then(|name| self.find(workload, &name));
                 verdict::verdict(&self.backend, answer, about.as_deref(), workload, config)?
             }
         };

@@ -94,14 +94,14 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
         let (workload, config) = (request.workload(), request.parameters());
         let facts = gathered.facts(&request);
         let decision = decide(&facts);
-        self.discard(workload.uid(), &decision.delete).await?;
+        self.discard(workload, &decision.delete).await?;
         match decision.step {
             Step::Create(new) => self.create(&request, &facts, new, whole).await,
             Step::Answer {
                 answer,
                 request: about,
             } => {
-                let about = about.and_then(|name| self.find(workload.uid(), &name));
+                let about = about.and_then(|name| self.find(workload, &name));
                 verdict::verdict(&self.backend, answer, about.as_deref(), workload, config)
             }
         }

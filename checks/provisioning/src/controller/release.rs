@@ -54,7 +54,10 @@ impl<B: Backend> CapacityCheck<B> {
     /// pods: their growth was replaced while it waited.
     async fn discard_unused(&self, reservation: &Reservation) -> Result<(), CheckError> {
         let (workload, check) = (reservation.name(), reservation.admission_check());
-        for request in self.index.requests(reservation.uid()) {
+        for request in self
+            .index
+            .requests(reservation.namespace(), reservation.uid())
+        {
             let is_ours = request.attempt_of(workload, check).is_some();
             if is_ours && !request.deleting && !request.phase.was_provisioned() {
                 self.delete(&request).await?;
@@ -72,7 +75,8 @@ impl<B: Backend> CapacityCheck<B> {
         let of_check =
             |request: &CapacityRequest| request.attempt_of(reservation.name(), check).is_some();
         let lost = *why == ReleaseReason::QuotaLost;
-        let all = self.index.requests(uid);
+        let namespace = reservation.namespace();
+        let all = self.index.requests(namespace, uid);
         if !lost {
             // While a request is there, a process that starts anew finds what is left.
             self.delete_templates(reservation, &all).await?;
@@ -82,7 +86,7 @@ impl<B: Backend> CapacityCheck<B> {
                 self.delete(&request).await?;
             }
         }
-        let kept = self.index.requests(uid).into_iter();
+        let kept = self.index.requests(namespace, uid).into_iter();
         let kept: Vec<_> = kept.filter(|request| !request.deleting).collect();
         if !lost {
             self.delete_templates(reservation, &kept).await?;

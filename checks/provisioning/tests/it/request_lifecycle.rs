@@ -273,3 +273,26 @@ fn requests_of_other_controllers_are_left_alone() {
         assert_eq!(names(cluster), ["wl-kueues-1", "wl-other-1"]);
     });
 }
+
+/// Who may create requests elsewhere, and knows a Workload's uid, answers nothing for it.
+#[test]
+fn a_request_in_another_namespace_is_not_the_workloads() {
+    trial(&retries(1)).run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        let own = requested(cluster, "train", 1).await;
+        let workload = cluster.workload("train").unwrap();
+        let marks = json!({"provisioning.kueue-check.dev/workload-uid": workload["metadata"]["uid"],
+            "provisioning.kueue-check.dev/workload": workload["metadata"]["name"], "provisioning.kueue-check.dev/admission-check": "check",
+            "provisioning.kueue-check.dev/attempt": "9"});
+        cluster.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}}));
+        let forged = json!({"apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest",
+            "metadata": {"name": "forged", "namespace": "elsewhere", "labels": {"kueue.x-k8s.io/managed": "true"}, "annotations": marks},
+            "spec": {"provisioningClassName": CLASS, "parameters": {}, "podSets": [{"count": 1, "podTemplateRef": {"name": "x"}}]}});
+        cluster.apply(&forged);
+        cluster.advance(Duration::from_secs(60)).await;
+        assert_eq!(cluster.state("train"), Some(CheckState::Pending));
+        assert_eq!(names(cluster), [own.as_str()]);
+        says(cluster, &own, "Provisioned", "True", "Provisioned");
+        cluster.expect_admitted("train").await;
+    });
+}

@@ -95,8 +95,12 @@ fn what_was_written_on_a_request_is_read_again() {
 
 #[test]
 fn a_request_that_kueue_made_is_for_the_workload_that_owns_it() {
-    let owner = json!({"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Workload", "name": "wl", "uid": "w-2"});
-    let request = read(json!({"metadata": {"name": "x", "ownerReferences": [owner]}})).unwrap();
+    let mut owner = json!({"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Workload", "name": "wl", "uid": "w-2"});
+    let owned =
+        |owner: &Value| read(json!({"metadata": {"name": "x", "ownerReferences": [owner]}}));
+    assert_eq!(owned(&owner), None, "an owner that does not control it");
+    owner["controller"] = json!(true);
+    let request = owned(&owner).unwrap();
     assert_eq!((request.workload, request.mark), (Uid::new("w-2"), None));
 }
 
