@@ -1,9 +1,15 @@
-//! What verdicts cost on a real API server, beside a bare loop that writes the same entries: `cargo xtask bench [--verdicts N] [--rounds N] [--workloads N] [--peer]`.
+//! What verdicts cost on a real API server, beside a bare loop that writes the same entries:
+//! `cargo xtask bench [--verdicts N] [--rounds N] [--workloads N] [--peer]`.
 //!
-//! With `--peer` there is a third side, the same check on controller-runtime (`benches/controller-runtime`), which needs Go.
+//! With `--peer` there is a third side, the same check on controller-runtime
+//! (`benches/controller-runtime`), which needs Go.
 //!
-//! The sides are processes of their own, started by this one, and take turns in one run. The loop is the least that anything could do: it lists the Workloads once and applies
-//! one entry to each, ten at a time, over one connection. It has no watch, no lease, no guard.
+//! The sides are processes of their own, started by this one, and take turns in one run. The loop
+//! is the least that anything could do: it lists the Workloads once and applies one entry to each,
+//! ten at a time, over one connection. It has no watch, no lease, no guard.
+//!
+//! Beside Workloads without quota the checks alone are measured, also how long it takes them to
+//! start and to take over from another replica.
 
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot go on ends")]
 
@@ -33,6 +39,8 @@ const MESSAGE: &str = "may start";
 const TOGETHER: usize = 10;
 /// The most that anything may take.
 const PATIENCE: Duration = Duration::from_secs(600);
+/// How long a standby has to read everything.
+const STANDBY: Duration = Duration::from_secs(45);
 
 /// Everything may start.
 struct MayStart;
@@ -144,6 +152,13 @@ async fn measure(plan: &Plan) {
             let cost = side.decide(&kubeconfig, plan.verdicts).await;
             cost.print(side.name(), plan.verdicts);
         }
+        println!(
+            "\nseconds until one Workload is decided, all others are:\n{:<20}{:>10}{:>16}{:>14}",
+            "", "start", "after SIGTERM", "after SIGKILL"
+        );
+        for side in &sides[1..] {
+            side.replace(&client, &kubeconfig, plan.verdicts).await;
+        }
     }
 }
 
@@ -198,10 +213,18 @@ impl Side<'_> {
 
     /// Runs this side until it has written all entries.
     async fn decide(self, kubeconfig: &Path, verdicts: usize) -> Cost {
-        let admin = std::net::TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap();
+        let began = Instant::now();
+        let admin = free_address();
+        let mut process = self.start(kubeconfig, verdicts, &admin, &admin);
+        match self {
+            Self::BareLoop | Self::Peer(_) => process.said_done().await,
+            Self::Sdk => written(&admin, verdicts, began).await,
+        }
+        process.cost(began.elapsed())
+    }
+
+    /// Starts a process. Those with one `lease` lead in turn.
+    fn start(self, kubeconfig: &Path, verdicts: usize, admin: &str, lease: &str) -> Running {
         let mut command = match self {
             Self::BareLoop | Self::Sdk => Command::new(std::env::current_exe().unwrap()),
             Self::Peer(program) => Command::new(program),
@@ -213,23 +236,56 @@ impl Side<'_> {
         };
         command
             .env("KUBECONFIG", kubeconfig)
-            // One of its own, because the last one was not given back.
-            .env("KUEUE_CHECK_LEASE_NAME", format!("bench-{}", admin.port()))
-            .env("KUEUE_CHECK_ADMIN_ADDRESS", admin.to_string())
+            .env(
+                "KUEUE_CHECK_LEASE_NAME",
+                format!("bench-{}", lease.replace([':', '.'], "-")),
+            )
+            .env("KUEUE_CHECK_ADMIN_ADDRESS", admin)
             .env("KUEUE_CHECK_ADMIN_SECURE", "false")
             .env(
                 "RUST_LOG",
                 std::env::var("RUST_LOG").as_deref().unwrap_or("warn"),
             );
-        let began = Instant::now();
-        let mut process = Running(command.stdout(Stdio::piped()).spawn().unwrap());
-        match self {
-            Self::BareLoop | Self::Peer(_) => process.said_done().await,
-            Self::Sdk => written(&admin.to_string(), verdicts, began).await,
-        }
-        let took = began.elapsed();
-        process.cost(took)
+        Running(command.stdout(Stdio::piped()).spawn().unwrap())
     }
+
+    /// Prints how long it takes to start, and to take over from a leader that is told to stop and
+    /// from one that is killed.
+    async fn replace(self, client: &Client, kubeconfig: &Path, verdicts: usize) {
+        let lease = free_address();
+        let start = || self.start(kubeconfig, verdicts, &free_address(), &lease);
+        undecide(client).await;
+        let began = Instant::now();
+        let mut leader = start();
+        decided(client).await;
+        let started = began.elapsed();
+
+        let mut standby = start();
+        let mut took_over = Vec::new();
+        for signal in ["-TERM", "-KILL"] {
+            // It has listed everything by then, and waits for the lease.
+            sleep(STANDBY).await;
+            let began = Instant::now();
+            leader.end(signal).await;
+            undecide(client).await;
+            decided(client).await;
+            took_over.push(began.elapsed());
+            leader = std::mem::replace(&mut standby, start());
+        }
+        println!(
+            "{:<20}{:>10.2}{:>16.2}{:>14.2}",
+            self.name(),
+            started.as_secs_f64(),
+            took_over[0].as_secs_f64(),
+            took_over[1].as_secs_f64()
+        );
+    }
+}
+
+/// An address of this machine that nobody listens on.
+fn free_address() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().to_string()
 }
 
 /// A process that does not outlive this value.
@@ -251,11 +307,22 @@ impl Running {
             .unwrap();
     }
 
+    /// Sends a signal, and waits for the end.
+    async fn end(&mut self, signal: &str) {
+        let process = self.0.id().to_string();
+        let sent = Command::new("kill").args([signal, &process]).status();
+        assert!(sent.unwrap().success());
+        while self.0.try_wait().unwrap().is_none() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     fn cost(&self, took: Duration) -> Cost {
         let read =
             |file: &str| std::fs::read_to_string(format!("/proc/{}/{file}", self.0.id())).unwrap();
         let stat = read("stat");
-        // The second field is the name in parentheses; the fourteenth and fifteenth are ticks in user and system mode, a hundred in a second.
+        // The second field is the name in parentheses; the fourteenth and fifteenth are ticks in
+        // user and system mode, a hundred in a second.
         let ticks: u64 = stat[stat.rfind(')').unwrap() + 2..]
             .split(' ')
             .skip(11)
@@ -322,12 +389,16 @@ async fn bare_loop() {
             let api = api(&client, &namespace);
             async move {
                 let entry = json!({
-                    "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": name, "namespace": namespace, "uid": uid},
+                    "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload",
+                    "metadata": {"name": name, "namespace": namespace, "uid": uid},
                     "status": {"admissionChecks": [{
-                        "name": CHECK, "state": "Ready", "message": MESSAGE, "lastTransitionTime": "2026-11-21T10:00:00Z", "podSetUpdates": [],
+                        "name": CHECK, "state": "Ready", "message": MESSAGE,
+                        "lastTransitionTime": "2026-11-21T10:00:00Z", "podSetUpdates": [],
                     }]},
                 });
-                api.patch_status(&name, &PatchParams::apply("bare-loop").force(), &Patch::Apply(entry)).await.unwrap();
+                let parameters = PatchParams::apply("bare-loop").force();
+                let patch = Patch::Apply(entry);
+                api.patch_status(&name, &parameters, &patch).await.unwrap();
             }
         })
         .await;
@@ -355,7 +426,10 @@ async fn create_check(client: &Client) {
         plural: "admissionchecks".into(),
         ..workloads_resource()
     };
-    let check = json!({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": CHECK}, "spec": {"controllerName": CONTROLLER}});
+    let check = json!({
+        "apiVersion": resource.api_version, "kind": resource.kind,
+        "metadata": {"name": CHECK}, "spec": {"controllerName": CONTROLLER},
+    });
     Api::<DynamicObject>::all_with(client.clone(), &resource)
         .create(
             &PostParams::default(),
@@ -404,27 +478,56 @@ async fn insist<T>(ask: impl AsyncFn() -> kube::Result<T>) {
     panic!("the API server does not recover");
 }
 
-/// Makes all entries Pending, as Kueue does when it reserves quota.
+/// The status with a Pending entry, as Kueue writes it when it reserves quota.
+fn pending() -> Patch<Value> {
+    let entry = json!({
+        "name": CHECK, "state": "Pending", "message": "",
+        "lastTransitionTime": "2026-11-21T09:00:00Z",
+    });
+    Patch::Merge(json!({"status": {"admissionChecks": [entry]}}))
+}
+
+/// Makes all entries Pending.
 async fn reset(client: &Client) {
     let listed = Api::<DynamicObject>::all_with(client.clone(), &workloads_resource())
         .list(&ListParams::default().fields("status.admission.clusterQueue!="))
         .await
         .unwrap();
     let api = api(client, "default");
-    let entry: Value = json!({"name": CHECK, "state": "Pending", "message": "", "lastTransitionTime": "2026-11-21T09:00:00Z"});
     stream::iter(listed)
         .for_each_concurrent(TOGETHER, |workload| {
-            let (api, entry) = (api.clone(), entry.clone());
+            let api = api.clone();
             async move {
                 let name = workload.metadata.name.unwrap();
-                api.patch_status(
-                    &name,
-                    &PatchParams::default(),
-                    &Patch::Merge(json!({"status": {"admissionChecks": [entry]}})),
-                )
-                .await
-                .unwrap();
+                let (parameters, pending) = (PatchParams::default(), pending());
+                insist(async || api.patch_status(&name, &parameters, &pending).await).await;
             }
         })
         .await;
+}
+
+/// The Workload that is decided last.
+fn probe() -> String {
+    let workload = workload(0, 8);
+    workload["metadata"]["name"].as_str().unwrap().to_owned()
+}
+
+/// Makes the entry of one Workload Pending.
+async fn undecide(client: &Client) {
+    let (api, probe) = (api(client, "default"), probe());
+    let (parameters, pending) = (PatchParams::default(), pending());
+    insist(async || api.patch_status(&probe, &parameters, &pending).await).await;
+}
+
+/// Waits until that Workload is decided.
+async fn decided(client: &Client) {
+    let (api, probe, began) = (api(client, "default"), probe(), Instant::now());
+    loop {
+        let workload = api.get(&probe).await.unwrap();
+        if workload.data["status"]["admissionChecks"][0]["state"] == "Ready" {
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "nobody decides {probe}");
+        sleep(Duration::from_millis(50)).await;
+    }
 }

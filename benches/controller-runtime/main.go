@@ -110,7 +110,7 @@ func run() error {
 	manager, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme, Metrics: server.Options{BindAddress: "0"},
 		LeaderElection: true, LeaderElectionNamespace: "default",
-		LeaderElectionID: fmt.Sprintf("bench-%d", os.Getpid()),
+		LeaderElectionID: os.Getenv("KUEUE_CHECK_LEASE_NAME"),
 	})
 	if err != nil {
 		return err
