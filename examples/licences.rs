@@ -7,9 +7,9 @@
 //! A job has one licence, whatever Workloads it has: an elastic job that grows has two for a while,
 //! and with concurrent admission a job has one for each flavor.
 //!
-//! The pods of a job that Kueue stops use the licence until they have ended. Kueue gives their quota
-//! back when the Job controller has asked them to end, so a licence is kept for the time that they
-//! may take (`terminationGracePeriodSeconds`) after that.
+//! The pods of a job that Kueue stops use the licence until they have ended. Kueue gives their
+//! quota back when the Job controller has asked them to end, so a licence is kept for the time that
+//! they may take (`terminationGracePeriodSeconds`) after that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-/// Says what time it is. Everything that waits uses tokio's timers; everything that is written or shown uses this.
+/// Says what time it is. Everything that waits uses tokio's timers; everything that is written or
+/// shown uses this.
 ///
-/// What lives beside questions, such as prices that a check keeps, takes one too, so that a test can let an hour pass:
+/// What lives beside questions, such as prices that a check keeps, takes one too, so that a test
+/// can let an hour pass:
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -39,7 +41,8 @@ impl Clock {
         Self(Arc::new(Timestamp::now))
     }
 
-    /// A clock that shows `start` now and then follows tokio's time, which tests can pause and advance. Must be called inside a tokio runtime.
+    /// A clock that shows `start` now and then follows tokio's time, which tests can pause and
+    /// advance. Must be called inside a tokio runtime.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -69,7 +72,8 @@ impl Clock {
     }
 }
 
-/// The time as a function, for what does not depend on this crate, such as the API server in memory.
+/// The time as a function, for what does not depend on this crate, such as the API server in
+/// memory.
 impl From<Clock> for Arc<dyn Fn() -> Timestamp + Send + Sync> {
     fn from(clock: Clock) -> Self {
         clock.0

@@ -1,4 +1,5 @@
-//! What a Workload that holds quota costs in memory, counted by the allocator. A binary of its own, because it counts everything.
+//! What a Workload that holds quota costs in memory, counted by the allocator. A binary of its own,
+//! because it counts everything.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 

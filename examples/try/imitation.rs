@@ -1,6 +1,8 @@
-//! Kueue's two steps around admission checks: it reserves quota, and admits when all checks are ready.
+//! Kueue's two steps around admission checks: it reserves quota, and admits when all checks are
+//! ready.
 //!
-//! There is no quota to run out of here, and nothing is evicted: a Workload that is told to retry stays as it is.
+//! There is no quota to run out of here, and nothing is evicted: a Workload that is told to retry
+//! stays as it is.
 
 use kube::Client;
 use kube::api::{Patch, PatchParams};
@@ -53,7 +55,8 @@ struct Queues<'a> {
     checks: &'a [Value],
 }
 
-/// What Kueue does next with `workload`, as a patch of its status; nothing where it waits. `now` is in RFC 3339.
+/// What Kueue does next with `workload`, as a patch of its status; nothing where it waits. `now` is
+/// in RFC 3339.
 fn next(workload: &Value, queues: &Queues<'_>, now: &str) -> Option<Value> {
     let mut conditions = array(&workload["status"]["conditions"]).to_vec();
     let is = |kind: &str| {
@@ -89,7 +92,8 @@ fn next(workload: &Value, queues: &Queues<'_>, now: &str) -> Option<Value> {
 }
 
 impl Queues<'_> {
-    /// The ClusterQueue of `workload` and its checks; nothing if one of them is not active, as then the ClusterQueue is not.
+    /// The ClusterQueue of `workload` and its checks; nothing if one of them is not active, as then
+    /// the ClusterQueue is not.
     fn checks_of(&self, workload: &Value) -> Option<(String, Vec<String>)> {
         let local = self.local.iter().find(|queue| {
             queue["metadata"]["name"] == workload["spec"]["queueName"]

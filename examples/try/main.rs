@@ -1,7 +1,8 @@
 //! Runs a check on a cluster with sample objects and prints its verdicts: `cargo xtask try`.
 //!
 //! By default the cluster is simulated: an API server in this process, on a port of 127.0.0.1, and
-//! a model of Kueue, in real time. The check is an ordinary program, the only child of this process.
+//! a model of Kueue, in real time. The check is an ordinary program, the only child of this
+//! process.
 
 mod check;
 mod cluster;

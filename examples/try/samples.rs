@@ -51,7 +51,8 @@ impl Samples {
     }
 }
 
-/// When the file was changed last; nothing while an editor has taken it away to put another in its place.
+/// When the file was changed last; nothing while an editor has taken it away to put another in its
+/// place.
 pub(crate) fn changed_at(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).and_then(|file| file.modified()).ok()
 }

@@ -195,8 +195,9 @@ pub(super) async fn authorize(
     }
 }
 
-/// The path that a user must have the right to. Kubernetes' own role `system:public-info-viewer` gives
-/// everybody `/livez` and `/readyz`, and here the latter has reasons, which `/diagnostics` has too.
+/// The path that a user must have the right to. Kubernetes' own role `system:public-info-viewer`
+/// gives everybody `/livez` and `/readyz`, and here the latter has reasons, which `/diagnostics`
+/// has too.
 fn right(path: &str) -> &str {
     match path {
         "/livez" | "/readyz" => "/diagnostics",

@@ -73,8 +73,8 @@ pub enum CertificateError {
 }
 
 impl Certificates {
-    /// A new key and a certificate for `names` that it signs itself. Clients cannot verify it, so it
-    /// protects against readers of the network and not against a server in between.
+    /// A new key and a certificate for `names` that it signs itself. Clients cannot verify it, so
+    /// it protects against readers of the network and not against a server in between.
     ///
     /// # Errors
     /// If a name is no DNS name, or the system has no random numbers.
@@ -90,8 +90,8 @@ impl Certificates {
         Ok(Self::new(config, Files::default(), None))
     }
 
-    /// `tls.crt` and `tls.key` in `folder`, as PEM. An endpoint reads them again every 10 s; if they
-    /// are unusable then, it logs that and keeps the last certificate.
+    /// `tls.crt` and `tls.key` in `folder`, as PEM. An endpoint reads them again every 10 s; if
+    /// they are unusable then, it logs that and keeps the last certificate.
     ///
     /// # Errors
     /// If they are unusable now.

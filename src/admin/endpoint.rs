@@ -45,9 +45,9 @@ const HEAD_SIZE: usize = 16 * 1024;
 /// How often files with certificates are read.
 const RELOAD: Duration = Duration::from_secs(10);
 
-/// Serves routes over HTTP/1.1 within limits: 64 connections, of which a further one ends the oldest
-/// idle one; 5 s for the head of a request and for what comes before it; 10 s for a request; 16 KiB
-/// for its head; 2 min for a connection.
+/// Serves routes over HTTP/1.1 within limits: 64 connections, of which a further one ends the
+/// oldest idle one; 5 s for the head of a request and for what comes before it; 10 s for a request;
+/// 16 KiB for its head; 2 min for a connection.
 ///
 /// ```no_run
 /// # use kueue_check::{Verdict, admission_check, runtime::Runtime, admin::{Certificates, Endpoint, probes, router}};
@@ -88,8 +88,8 @@ impl Endpoint {
         }
     }
 
-    /// Serves on `listener` until it is dropped. A connection that fails is closed; while the process
-    /// has no file descriptors left, new connections wait.
+    /// Serves on `listener` until it is dropped. A connection that fails is closed; while the
+    /// process has no file descriptors left, new connections wait.
     pub async fn serve(self, listener: TcpListener) -> Infallible {
         let mut connections = Connections::default();
         let mut reload = interval(RELOAD);

@@ -7,9 +7,9 @@
 //! | `/metrics` | OpenMetrics, labelled by AdmissionCheck and never by Workload; and the memory of the process |
 //! | `/diagnostics` | JSON: versions, AdmissionChecks and their parameters' generation, queue, lease, watches, what the checks answered lately |
 //!
-//! [`router`] has them all: they name Workloads of all namespaces, so an [`Endpoint`] serves them over TLS
-//! to users with the right. [`probes`] has the first two, without reasons, for a port of their own. Neither
-//! shows parameters or credentials.
+//! [`router`] has them all: they name Workloads of all namespaces, so an [`Endpoint`] serves them
+//! over TLS to users with the right. [`probes`] has the first two, without reasons, for a port of
+//! their own. Neither shows parameters or credentials.
 
 mod access;
 mod certificates;
@@ -61,8 +61,8 @@ pub fn router(runtime: RuntimeHandle) -> Router {
         .with_state(runtime)
 }
 
-/// The routes of the kubelet's probes, which everybody on the network may ask: `/livez`, and `/readyz`
-/// without reasons.
+/// The routes of the kubelet's probes, which everybody on the network may ask: `/livez`, and
+/// `/readyz` without reasons.
 ///
 /// ```
 /// # use axum::{body::{Body, to_bytes}, http::Request};
@@ -98,8 +98,9 @@ pub fn probes(runtime: RuntimeHandle) -> Router {
         .with_state(runtime)
 }
 
-/// Serves every route on `listener`, for ever, to everybody who can connect and without encryption: for
-/// tests and for a listener on loopback. In a pod use an [`Endpoint`] that is [secure](Endpoint::secure).
+/// Serves every route on `listener`, for ever, to everybody who can connect and without encryption:
+/// for tests and for a listener on loopback. In a pod use an [`Endpoint`] that is
+/// [secure](Endpoint::secure).
 ///
 /// ```
 /// # use kueue_check::{Clock, Verdict, admission_check, runtime::Runtime, admin::serve};
@@ -158,8 +159,9 @@ async fn metrics(State(runtime): State<RuntimeHandle>) -> Response {
     ([(header::CONTENT_TYPE, text)], all).into_response()
 }
 
-/// Every metric of `/metrics` that does not depend on the check, in the OpenMetrics text format, with one made-up sample each: to write documents from, and to compare
-/// the names in a dashboard or an alert with.
+/// Every metric of `/metrics` that does not depend on the check, in the OpenMetrics text format,
+/// with one made-up sample each: to write documents from, and to compare the names in a dashboard
+/// or an alert with.
 ///
 /// ```
 /// assert!(kueue_check::admin::every_metric().contains("kueue_check_verdicts_total{check="));

@@ -18,7 +18,8 @@ pub(super) fn sample(bytes: u64) -> String {
     )
 }
 
-/// Bytes of resident memory, from the text of `/proc/PID/status` (proc(5): `VmRSS`, in kB of 1024 bytes).
+/// Bytes of resident memory, from the text of `/proc/PID/status` (proc(5): `VmRSS`, in kB of 1024
+/// bytes).
 fn resident(status: &str) -> Option<u64> {
     let line = status
         .lines()

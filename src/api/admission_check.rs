@@ -33,7 +33,8 @@ pub struct AdmissionCheck {
     pub(crate) deleting: bool,
 }
 
-/// `spec.parameters`: a cluster-scoped object with the check's configuration. It names no namespace and no version.
+/// `spec.parameters`: a cluster-scoped object with the check's configuration. It names no namespace
+/// and no version.
 ///
 /// ```
 /// use kueue_check::api::AdmissionCheck;
@@ -66,7 +67,9 @@ pub(crate) struct StatusCondition {
 }
 
 impl AdmissionCheck {
-    /// An AdmissionCheck from its JSON form, for tests of [`activate`](crate::AdmissionCheckController::activate). A field of the wrong shape counts as absent.
+    /// An AdmissionCheck from its JSON form, for tests of
+    /// [`activate`](crate::AdmissionCheckController::activate). A field of the wrong shape counts
+    /// as absent.
     ///
     /// # Errors
     /// If it is no object with metadata.
@@ -99,7 +102,8 @@ impl AdmissionCheck {
         self.parameters.as_ref()
     }
 
-    /// Whether it is being deleted. Kueue keeps it, and treats it as active, until no ClusterQueue refers to it.
+    /// Whether it is being deleted. Kueue keeps it, and treats it as active, until no ClusterQueue
+    /// refers to it.
     pub fn is_being_deleted(&self) -> bool {
         self.deleting
     }

@@ -26,7 +26,8 @@ pub enum CheckState {
     Retry,
     /// Never: Kueue deactivates the Workload.
     Rejected,
-    /// Would pass with fewer Workloads around (KEP-993). No released Kueue accepts it; see [`ServedApi`](super::ServedApi).
+    /// Would pass with fewer Workloads around (KEP-993). No released Kueue accepts it; see
+    /// [`ServedApi`](super::ServedApi).
     PreemptionRequired,
     /// A state that this SDK does not know.
     Other(Other),
@@ -79,7 +80,8 @@ impl fmt::Display for CheckState {
 
 /// What one admission check has said about one Workload.
 ///
-/// Message and pod set updates are kept as digests: enough to see whether they differ from what should stand there.
+/// Message and pod set updates are kept as digests: enough to see whether they differ from what
+/// should stand there.
 ///
 /// ```
 /// use kueue_check::api::{CheckState, Workload};
@@ -125,8 +127,8 @@ impl AdmissionCheckState {
         self.since.get()
     }
 
-    /// How often Kueue has requeued the Workload because this check said Retry. Kueue ≥ 0.15 counts it, and forgets it when the Workload is evicted
-    /// for another reason meanwhile.
+    /// How often Kueue has requeued the Workload because this check said Retry. Kueue ≥ 0.15 counts
+    /// it, and forgets it when the Workload is evicted for another reason meanwhile.
     pub fn retry_count(&self) -> Option<u32> {
         self.retries.checked_sub(1)
     }

@@ -16,8 +16,9 @@ thread_local! {
 
 /// `T`, or its default when the value has another shape.
 ///
-/// An API server validates what it stores, but a custom resource's schema changes between versions and objects outlive it. A decoding error in one
-/// field would fail the whole list in which the object stands (kube-rs#774); this turns it into a default and counts it.
+/// An API server validates what it stores, but a custom resource's schema changes between versions
+/// and objects outlive it. A decoding error in one field would fail the whole list in which the
+/// object stands (kube-rs#774); this turns it into a default and counts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lenient<T>(pub(crate) T);
 
@@ -88,8 +89,8 @@ impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for LenientVisitor<T> {
     }
 }
 
-/// A deserializer whose value is known to be there. Unlike serde's value deserializers it answers `Option` with `Some`, and does not take a list for a
-/// struct whose fields stand in order.
+/// A deserializer whose value is known to be there. Unlike serde's value deserializers it answers
+/// `Option` with `Some`, and does not take a list for a struct whose fields stand in order.
 struct Present<D> {
     value: D,
     is_list: bool,

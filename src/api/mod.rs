@@ -1,7 +1,8 @@
 //! Kueue's API, in slim and tolerant form.
 //!
-//! Views are *slim*: they hold what a check can decide on and nothing else, so that a Workload costs less than a kibibyte. They are *tolerant*: an unknown,
-//! missing or malformed field becomes its default and is counted, so that one odd object blinds nobody.
+//! Views are *slim*: they hold what a check can decide on and nothing else, so that a Workload
+//! costs less than a kibibyte. They are *tolerant*: an unknown, missing or malformed field becomes
+//! its default and is counted, so that one odd object blinds nobody.
 //!
 //! | view | of | kept |
 //! | --- | --- | --- |

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// An object's `metadata.uid`: one object in the whole life of a cluster, also when a later one has the same name.
+/// An object's `metadata.uid`: one object in the whole life of a cluster, also when a later one has
+/// the same name.
 ///
 /// Kubernetes uses UUIDs but promises only a string, so another form is kept as it is.
 ///
@@ -97,7 +98,8 @@ impl<'de> Deserialize<'de> for Uid {
 
 /// An object's `metadata.resourceVersion`: which write produced it.
 ///
-/// Comparable since Kubernetes 1.35 (KEP-5504), and numeric long before. A version that is no number is kept and never called older.
+/// Comparable since Kubernetes 1.35 (KEP-5504), and numeric long before. A version that is no
+/// number is kept and never called older.
 ///
 /// ```
 /// use kueue_check::api::ResourceVersion;
@@ -124,7 +126,8 @@ impl ResourceVersion {
         })
     }
 
-    /// Whether this version is certainly older than `other`; `false` where the two cannot be compared.
+    /// Whether this version is certainly older than `other`; `false` where the two cannot be
+    /// compared.
     pub fn is_older_than(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (VersionForm::Number(own), VersionForm::Number(other)) => own < other,
@@ -148,7 +151,8 @@ impl fmt::Debug for ResourceVersion {
     }
 }
 
-/// A name that many objects share, in one word. (`Arc<str>` takes two, which counts in a hundred thousand places.)
+/// A name that many objects share, in one word. (`Arc<str>` takes two, which counts in a hundred
+/// thousand places.)
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Name(Arc<Box<str>>);
 
@@ -213,7 +217,8 @@ impl Names {
     }
 }
 
-/// A moment to the second, as the API has it, in four bytes: from 1970 to 2106. Anything else counts as absent.
+/// A moment to the second, as the API has it, in four bytes: from 1970 to 2106. Anything else
+/// counts as absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CompactTime(Option<NonZeroU32>);
 

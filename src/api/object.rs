@@ -29,7 +29,8 @@ pub(crate) struct SlimMeta {
 }
 
 impl SlimMeta {
-    /// For `#[serde(deserialize_with)]` on a `metadata` field, which kube needs as an [`ObjectMeta`].
+    /// For `#[serde(deserialize_with)]` on a `metadata` field, which kube needs as an
+    /// [`ObjectMeta`].
     pub(crate) fn object_meta<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<ObjectMeta, D::Error> {
@@ -56,7 +57,8 @@ impl SlimMeta {
     }
 }
 
-/// Implements `kube::Resource` for a slim object of Kueue, whose version is known only when the cluster has been asked.
+/// Implements `kube::Resource` for a slim object of Kueue, whose version is known only when the
+/// cluster has been asked.
 macro_rules! slim_resource {
     ($object:ty, $kind:literal, $plural:literal, $scope:ty) => {
         impl kube::Resource for $object {

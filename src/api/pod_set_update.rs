@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// What a check adds to the pods of one pod set when the job starts.
 ///
-/// This is the stored form, which may be anything; [`PodSetUpdates`](crate::PodSetUpdates) is the form that is known to be acceptable.
+/// This is the stored form, which may be anything; [`PodSetUpdates`](crate::PodSetUpdates) is the
+/// form that is known to be acceptable.
 ///
 /// ```
 /// use kueue_check::api::PodSetUpdate;
@@ -60,8 +61,9 @@ impl FingerprintKind {
 
 /// A key and its value in the pods of one pod set, in eight bytes.
 ///
-/// Kueue finishes a job as FailedToStart when two sources set one key to different values. Two fingerprints with equal keys and different values
-/// say that this is about to happen, without keeping pod templates in memory; it is then confirmed on the whole object.
+/// Kueue finishes a job as FailedToStart when two sources set one key to different values. Two
+/// fingerprints with equal keys and different values say that this is about to happen, without
+/// keeping pod templates in memory; it is then confirmed on the whole object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Fingerprint {
     pub(crate) key: u32,
@@ -123,7 +125,8 @@ pub(crate) fn updates_digest(updates: &[PodSetUpdate]) -> u32 {
     fold(hasher.finish())
 }
 
-/// The keys that a whole list sets, as a slim entry keeps them: boxed twice, because most have none.
+/// The keys that a whole list sets, as a slim entry keeps them: boxed twice, because most have
+/// none.
 pub(crate) fn fingerprints(updates: &[PodSetUpdate]) -> Option<Box<Box<[Fingerprint]>>> {
     let keys: Box<[Fingerprint]> = updates
         .iter()

@@ -7,8 +7,9 @@ use std::str::FromStr;
 
 /// An amount of a resource: `500m` CPU, `64Gi` memory, `8` GPUs.
 ///
-/// Exact to a billionth of the unit, which is finer than Kubernetes itself keeps; a sum that no longer fits stays at the largest value.
-/// Reads every form of Kubernetes' `resource.Quantity`: decimal (`n u m k M G T P E`), binary (`Ki` to `Ei`) and exponents (`1e3`).
+/// Exact to a billionth of the unit, which is finer than Kubernetes itself keeps; a sum that no
+/// longer fits stays at the largest value. Reads every form of Kubernetes' `resource.Quantity`:
+/// decimal (`n u m k M G T P E`), binary (`Ki` to `Ei`) and exponents (`1e3`).
 ///
 /// ```
 /// use kueue_check::api::Quantity;
@@ -240,7 +241,8 @@ impl Sum for Quantity {
     }
 }
 
-/// A quantity in one word, as it is kept: in thousandths while they fit, else in whole units, rounded up either way, as Kueue accounts.
+/// A quantity in one word, as it is kept: in thousandths while they fit, else in whole units,
+/// rounded up either way, as Kueue accounts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Compact(i64);
 

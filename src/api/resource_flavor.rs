@@ -8,7 +8,8 @@ use serde::Deserialize;
 
 use super::{Lenient, SlimMeta, slim_resource};
 
-/// A ResourceFlavor (cluster-scoped). Kueue adds its node labels to the node selector of the pods that were assigned to it.
+/// A ResourceFlavor (cluster-scoped). Kueue adds its node labels to the node selector of the pods
+/// that were assigned to it.
 ///
 /// ```
 /// use kueue_check::api::ResourceFlavor;

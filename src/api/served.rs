@@ -63,16 +63,20 @@ impl fmt::Display for ApiVersion {
 pub struct ServedApi {
     /// The version used.
     pub version: ApiVersion,
-    /// Whether the state PreemptionRequired is accepted (KEP-993; no released Kueue does). Otherwise it is shown as Pending with the reason.
+    /// Whether the state PreemptionRequired is accepted (KEP-993; no released Kueue does).
+    /// Otherwise it is shown as Pending with the reason.
     pub preemption_required: bool,
-    /// Whether Workloads can be selected by `status.admission.clusterQueue` (Kueue ≥ 0.18), so that those without quota are never sent to us.
+    /// Whether Workloads can be selected by `status.admission.clusterQueue` (Kueue ≥ 0.18), so that
+    /// those without quota are never sent to us.
     pub selects_reserved: bool,
-    /// Whether entries have `requeueAfterSeconds` (Kueue ≥ 0.15). Otherwise a Retry evicts at once and its delay is held on our side.
+    /// Whether entries have `requeueAfterSeconds` (Kueue ≥ 0.15). Otherwise a Retry evicts at once
+    /// and its delay is held on our side.
     pub requeue_after: bool,
 }
 
 impl ServedApi {
-    /// What a version serves when its schema can't be read: every field that the version always had. The selector is tried and given up when refused.
+    /// What a version serves when its schema can't be read: every field that the version always
+    /// had. The selector is tried and given up when refused.
     pub fn fallback(version: ApiVersion) -> Self {
         let current = version == ApiVersion::V1beta2;
         Self {
@@ -97,7 +101,8 @@ pub(crate) enum DiscoveryError {
     Client(#[source] Box<kube::Error>),
 }
 
-/// How often, and after which pause, a schema that is not published yet is asked for: a new CRD is served a moment before its schema is.
+/// How often, and after which pause, a schema that is not published yet is asked for: a new CRD is
+/// served a moment before its schema is.
 const SCHEMA_TRIES: u32 = 10;
 const SCHEMA_PAUSE: Duration = Duration::from_millis(500);
 
@@ -190,7 +195,8 @@ async fn get<T: serde::de::DeserializeOwned>(
         .await
 }
 
-/// The few places of an OpenAPI document that matter; the rest, over a megabyte, is passed over without being built.
+/// The few places of an OpenAPI document that matter; the rest, over a megabyte, is passed over
+/// without being built.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Document {

@@ -372,8 +372,8 @@ impl<P: Send + Sync + 'static> Check<P> {
     /// Default: when the quota is released.
     ///
     /// Kueue stops a job that is evicted, deactivated or deleted, and keeps its quota until its
-    /// pods are not active any more. A check that counts what pods use must wait for that. Set this for what no
-    /// pod uses any more, such as capacity that was requested.
+    /// pods are not active any more. A check that counts what pods use must wait for that. Set this
+    /// for what no pod uses any more, such as capacity that was requested.
     pub fn release_at_eviction(self) -> Self {
         self.set(|settings| settings.release_at_eviction = true)
     }

@@ -129,12 +129,12 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
     /// [`evaluate`](Self::evaluate) in this process.
     ///
     /// It is called when Kueue releases the quota (or [earlier](Check::release_at_eviction)). The
-    /// pods of an evicted Workload may then take up to their
-    /// [grace period](crate::api::PodSet::termination_grace) to end; a check whose resource must
-    /// not be used by two jobs keeps it for that time, as the example `licences` does. When a slice of an elastic job is
-    /// [replaced](ReleaseReason::Replaced), it is called once the new one is admitted, and what is
-    /// held for the job passes to that. Hold by the [family's key](Reservation::family_key) what a
-    /// job has once.
+    /// pods of an evicted Workload may then take up to their [grace
+    /// period](crate::api::PodSet::termination_grace) to end; a check whose resource must not be
+    /// used by two jobs keeps it for that time, as the example `licences` does. When a slice of an
+    /// elastic job is [replaced](ReleaseReason::Replaced), it is called once the new one is
+    /// admitted, and what is held for the job passes to that. Hold by the [family's
+    /// key](Reservation::family_key) what a job has once.
     ///
     /// # Errors
     /// It is called again after a growing delay.

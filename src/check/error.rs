@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::PodSetUpdatesError;
 
-/// Why a check could not decide. **It never changes the check's state**, so an outage never evicts a job.
+/// Why a check could not decide. **It never changes the check's state**, so an outage never evicts
+/// a job.
 ///
 /// Every error converts to a transient one, so `?` does what is meant:
 ///
@@ -20,7 +21,8 @@ use super::PodSetUpdatesError;
 /// }
 /// ```
 ///
-/// What happens when errors last is the operator's choice: [`Policy::on_error`](super::Policy::on_error).
+/// What happens when errors last is the operator's choice:
+/// [`Policy::on_error`](super::Policy::on_error).
 pub struct CheckError {
     kind: ErrorKind,
     source: Box<dyn Error + Send + Sync>,
@@ -41,16 +43,19 @@ pub struct CheckError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// It may go away by itself: asked again after a delay that doubles with each failure, up to five minutes.
+    /// It may go away by itself: asked again after a delay that doubles with each failure, up to
+    /// five minutes.
     Transient,
     /// The other side asked for a pause: asked again after it.
     Throttled {
         /// The pause.
         after: Duration,
     },
-    /// The AdmissionCheck's parameters make no sense: said in its condition `Active` while they stay as they are, and in the check's message.
+    /// The AdmissionCheck's parameters make no sense: said in its condition `Active` while they
+    /// stay as they are, and in the check's message.
     Parameters,
-    /// This Workload cannot be judged: the check stays Pending and says why, until the Workload or the parameters change.
+    /// This Workload cannot be judged: the check stays Pending and says why, until the Workload or
+    /// the parameters change.
     Permanent,
 }
 
@@ -112,7 +117,8 @@ impl CheckError {
     }
 }
 
-/// An error in pod set updates stays until the code or the Workload changes; any other is taken for transient.
+/// An error in pod set updates stays until the code or the Workload changes; any other is taken for
+/// transient.
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for CheckError {
     fn from(source: E) -> Self {
         let source = source.into();

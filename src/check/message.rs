@@ -7,9 +7,11 @@ use std::sync::Arc;
 /// The most characters a message has.
 pub const MESSAGE_LIMIT: usize = 1024;
 
-/// A message for a status, an event or a log: at most 1,024 characters, on one line, without credentials.
+/// A message for a status, an event or a log: at most 1,024 characters, on one line, without
+/// credentials.
 ///
-/// The API allows 32,768 bytes, but Kueue joins the messages of up to eight checks into one condition, and events end at 1,024.
+/// The API allows 32,768 bytes, but Kueue joins the messages of up to eight checks into one
+/// condition, and events end at 1,024.
 ///
 /// ```
 /// use kueue_check::{MESSAGE_LIMIT, Message};
@@ -21,10 +23,12 @@ pub const MESSAGE_LIMIT: usize = 1024;
 pub struct Message(Arc<str>);
 
 impl Message {
-    /// The message that says `text`. Longer text is cut at a character and ends with `…`; control characters become spaces; what looks like a
-    /// credential (a URL's user, a bearer token, `password=…` and its like) becomes `***`.
+    /// The message that says `text`. Longer text is cut at a character and ends with `…`; control
+    /// characters become spaces; what looks like a credential (a URL's user, a bearer token,
+    /// `password=…` and its like) becomes `***`.
     pub fn new(text: impl AsRef<str>) -> Self {
-        // Cutting first bounds the work; a credential may not survive for being cut, so what redacts it runs on the longer text.
+        // Cutting first bounds the work; a credential may not survive for being cut, so what
+        // redacts it runs on the longer text.
         let text = cut(text.as_ref(), MESSAGE_LIMIT * 4);
         let text: String = text
             .chars()
@@ -76,7 +80,8 @@ impl fmt::Debug for Message {
 
 const HIDDEN: &str = "***";
 
-/// Words after which a credential follows, as `word=…`, `word: …` or `"word":"…"`. Compared without case, with `-` and `_` alike.
+/// Words after which a credential follows, as `word=…`, `word: …` or `"word":"…"`. Compared without
+/// case, with `-` and `_` alike.
 const SECRET_WORDS: [&str; 14] = [
     "password",
     "passwd",

@@ -247,8 +247,8 @@ pub enum ReleaseReason {
     QuotaLost,
     /// Kueue evicted the Workload: preempted, a check said Retry, pods were not ready in time. Its
     /// pods have ended or are ending: Kueue keeps the quota until no pod is active. Those of a
-    /// batch/v1 Job are not active any more when they have been asked to end, which takes them up to
-    /// [`termination_grace`](crate::api::PodSet::termination_grace) (measured on 0.19.2 with
+    /// batch/v1 Job are not active any more when they have been asked to end, which takes them up
+    /// to [`termination_grace`](crate::api::PodSet::termination_grace) (measured on 0.19.2 with
     /// Kubernetes 1.36).
     Evicted,
     /// The job has finished.

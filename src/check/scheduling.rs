@@ -71,16 +71,19 @@ const OTHER_FIELDS: &str = "pod updates may not change fields other than";
 const TERMS: &str =
     "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
 
-/// Whether a Pod's scheduling directives may change from `old` to `new` in one update: what is refused, empty when it may.
+/// Whether a Pod's scheduling directives may change from `old` to `new` in one update: what is
+/// refused, empty when it may.
 ///
 /// While the old Pod has a scheduling gate:
 /// - node selectors may be added, never changed or removed;
-/// - required node affinity may be set where there is none; else the number of terms stays, and each term may only get more expressions at its end;
+/// - required node affinity may be set where there is none; else the number of terms stays, and
+///   each term may only get more expressions at its end;
 /// - preferred node affinity may change freely;
 /// - the gate may be removed in the same update.
 ///
-/// Without a gate node selector and affinity stay as they are. Tolerations may be added in any state, and pod affinity never changes. Other fields of the spec
-/// are not looked at. The rules and words are those of kube-apiserver 1.36.3, with which the tests compare this function.
+/// Without a gate node selector and affinity stay as they are. Tolerations may be added in any
+/// state, and pod affinity never changes. Other fields of the spec are not looked at. The rules and
+/// words are those of kube-apiserver 1.36.3, with which the tests compare this function.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::{PodSchedulingGate, PodSpec};
@@ -203,7 +206,8 @@ fn node_affinity_of(spec: &PodSpec) -> Option<&NodeAffinity> {
     spec.affinity.as_ref()?.node_affinity.as_ref()
 }
 
-/// `new`'s affinity with `old`'s node affinity, which has been looked at already: what is left must be the same.
+/// `new`'s affinity with `old`'s node affinity, which has been looked at already: what is left must
+/// be the same.
 fn with_node_affinity_of(old: &PodSpec, new: &PodSpec) -> Option<Affinity> {
     let node_affinity = node_affinity_of(old).cloned();
     if node_affinity.as_ref() == node_affinity_of(new) {

@@ -19,7 +19,8 @@ use super::{Message, PodSetUpdates};
 /// | [`not_applicable`](Self::not_applicable) | Ready | as Ready | |
 /// | [`unchanged`](Self::unchanged) | none: what stands, stands | as with what stands | as what stands |
 ///
-/// Measured on Kueue 0.19.2. An error is not a verdict: return [`CheckError`](super::CheckError), and the state stays as it is.
+/// Measured on Kueue 0.19.2. An error is not a verdict: return [`CheckError`](super::CheckError),
+/// and the state stays as it is.
 ///
 /// ```
 /// use std::time::Duration;
@@ -80,20 +81,24 @@ impl VerdictKind {
 const SHORTEST_RECHECK: Duration = Duration::from_secs(1);
 
 impl Verdict {
-    /// The job may start, as far as this check is concerned. Add what its pods need with [`with_updates`](Self::with_updates).
+    /// The job may start, as far as this check is concerned. Add what its pods need with
+    /// [`with_updates`](Self::with_updates).
     ///
-    /// With [`recheck_in`](Self::recheck_in), the check is asked again, also while the job runs: see [`AfterAdmission`](super::AfterAdmission).
+    /// With [`recheck_in`](Self::recheck_in), the check is asked again, also while the job runs:
+    /// see [`AfterAdmission`](super::AfterAdmission).
     pub fn ready(message: impl Into<Message>) -> Self {
         Self::new(VerdictKind::Ready, message)
     }
 
-    /// Not yet. The Workload waits and holds its quota; the check is asked again when something that it can see changes, when one of its
-    /// [`watches`](super::Check::watches) wakes it, and after [`recheck_in`](Self::recheck_in).
+    /// Not yet. The Workload waits and holds its quota; the check is asked again when something
+    /// that it can see changes, when one of its [`watches`](super::Check::watches) wakes it, and
+    /// after [`recheck_in`](Self::recheck_in).
     pub fn pending(message: impl Into<Message>) -> Self {
         Self::new(VerdictKind::Pending, message)
     }
 
-    /// Not now, and let others have the quota: Kueue evicts the Workload and queues it again at once, behind its peers.
+    /// Not now, and let others have the quota: Kueue evicts the Workload and queues it again at
+    /// once, behind its peers.
     pub fn retry_now(message: impl Into<Message>) -> Self {
         Self::new(
             VerdictKind::Retry {
@@ -103,8 +108,9 @@ impl Verdict {
         )
     }
 
-    /// Not for `delay` (whole seconds, rounded up). Kueue 0.15 and later hold the quota for the delay and then evict, so this suits a short delay; on
-    /// Kueue 0.14, which knows no delay, the SDK waits and then asks for the eviction.
+    /// Not for `delay` (whole seconds, rounded up). Kueue 0.15 and later hold the quota for the
+    /// delay and then evict, so this suits a short delay; on Kueue 0.14, which knows no delay, the
+    /// SDK waits and then asks for the eviction.
     pub fn retry_after(delay: Duration, message: impl Into<Message>) -> Self {
         Self::new(VerdictKind::Retry { delay }, message)
     }
@@ -131,8 +137,9 @@ impl Verdict {
 
     /// Nothing new: state, message and updates stay as they stand there.
     ///
-    /// For a check that has decided and no longer knows, or need not know, what it said: whose answer was given by an earlier process, or whose source has gone
-    /// silent. A Workload that nobody has decided about stays Pending.
+    /// For a check that has decided and no longer knows, or need not know, what it said: whose
+    /// answer was given by an earlier process, or whose source has gone silent. A Workload that
+    /// nobody has decided about stays Pending.
     pub fn unchanged() -> Self {
         Self::new(VerdictKind::Unchanged, "")
     }
@@ -162,7 +169,8 @@ impl Verdict {
         self
     }
 
-    /// What to add to the job's pods. Only a Ready verdict changes pods; with any other the updates are not sent.
+    /// What to add to the job's pods. Only a Ready verdict changes pods; with any other the updates
+    /// are not sent.
     pub fn with_updates(mut self, updates: PodSetUpdates) -> Self {
         self.updates = updates;
         self
@@ -173,12 +181,14 @@ impl Verdict {
         self.message.as_str()
     }
 
-    /// Whether the job may start: [`ready`](Self::ready) or [`not_applicable`](Self::not_applicable).
+    /// Whether the job may start: [`ready`](Self::ready) or
+    /// [`not_applicable`](Self::not_applicable).
     pub fn is_ready(&self) -> bool {
         matches!(self.answer, VerdictKind::Ready | VerdictKind::NotApplicable)
     }
 
-    /// Whether the check is undecided: [`pending`](Self::pending) or [`preemption_required`](Self::preemption_required).
+    /// Whether the check is undecided: [`pending`](Self::pending) or
+    /// [`preemption_required`](Self::preemption_required).
     pub fn is_pending(&self) -> bool {
         matches!(
             self.answer,
@@ -186,7 +196,8 @@ impl Verdict {
         )
     }
 
-    /// Whether it takes the quota away for now: [`retry_now`](Self::retry_now) or [`retry_after`](Self::retry_after).
+    /// Whether it takes the quota away for now: [`retry_now`](Self::retry_now) or
+    /// [`retry_after`](Self::retry_after).
     pub fn is_retry(&self) -> bool {
         matches!(self.answer, VerdictKind::Retry { .. })
     }

@@ -23,15 +23,19 @@ pub enum Command {
     Run(Box<RunArguments>),
     /// Says why a Workload waits, and what this program would say about it now. Writes nothing.
     Explain(Box<ExplainArguments>),
-    /// Checks files with parameters, without a cluster: against the definitions of `crds` and this program's own rules.
+    /// Checks files with parameters, without a cluster: against the definitions of `crds` and this
+    /// program's own rules.
     Validate(ValidateArguments),
-    /// Prints what to apply to a cluster to run this: `manifests --image IMAGE | kubectl apply -f -`.
+    /// Prints what to apply to a cluster to run this: `manifests --image IMAGE | kubectl apply -f
+    /// -`.
     Manifests(Box<ManifestArguments>),
     /// Prints the definitions of the parameters: `crds | kubectl apply -f -`.
     Crds,
-    /// Prints what the Helm chart has to know of this program: `helm-values > check.yaml`, then `helm install NAME charts/kueue-check --values check.yaml --set image.repository=IMAGE`.
+    /// Prints what the Helm chart has to know of this program: `helm-values > check.yaml`, then
+    /// `helm install NAME charts/kueue-check --values check.yaml --set image.repository=IMAGE`.
     HelmValues,
-    /// Prints a script that completes this command line in a shell: `source <(PROGRAM completions bash)`.
+    /// Prints a script that completes this command line in a shell: `source <(PROGRAM completions
+    /// bash)`.
     Completions(CompletionsArguments),
 }
 
@@ -105,8 +109,8 @@ pub struct RunArguments {
     )]
     pub(super) admin_address: SocketAddr,
 
-    /// Whether they are served over TLS, to users whom Kubernetes allows the path. Switch it off for
-    /// a local run only.
+    /// Whether they are served over TLS, to users whom Kubernetes allows the path. Switch it off
+    /// for a local run only.
     #[arg(long, value_name = "BOOL", env = "KUEUE_CHECK_ADMIN_SECURE", default_value_t = true, action = ArgAction::Set)]
     pub(super) admin_secure: bool,
 
@@ -201,7 +205,8 @@ pub struct ManifestArguments {
     #[arg(long, value_name = "NAME", default_value = "kueue-system")]
     pub(super) namespace: String,
 
-    /// The name of the Deployment, the ServiceAccount, the roles and the Lease. Default: the program's name.
+    /// The name of the Deployment, the ServiceAccount, the roles and the Lease. Default: the
+    /// program's name.
     #[arg(long, value_name = "NAME")]
     pub(super) name: Option<String>,
 
@@ -216,7 +221,8 @@ pub struct ManifestArguments {
     #[arg(long, value_name = "USER", value_parser = user)]
     pub(super) kueue_account: Vec<String>,
 
-    /// The version of Kueue's API in which that policy reads AdmissionChecks; v1beta1 for Kueue 0.14.
+    /// The version of Kueue's API in which that policy reads AdmissionChecks; v1beta1 for Kueue
+    /// 0.14.
     #[arg(long, value_name = "VERSION", default_value = "v1beta2", value_parser = ["v1beta1", "v1beta2"])]
     pub(super) kueue_version: String,
 

@@ -309,7 +309,8 @@ impl Set<'_> {
     }
 }
 
-/// Exactly what is used. Discovery and the schema are open to every authenticated user (ClusterRole `system:discovery`).
+/// Exactly what is used. Discovery and the schema are open to every authenticated user (ClusterRole
+/// `system:discovery`).
 pub(super) fn cluster_rules(checks: &[DynCheck]) -> Vec<PolicyRule> {
     let mut rules = vec![
         rule(GROUP, "workloads", &["get", "list", "watch"]),

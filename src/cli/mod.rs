@@ -33,18 +33,21 @@
 //!
 //! # `explain`
 //!
-//! It reads what the generated ClusterRole lets the program read, so it also works in the program's own pod. Nothing is written, by whomever: the client that
-//! it uses, and that it gives to checks made with [`App::check_on`], refuses every request that is not a read. A check is asked only through
-//! [`preview`](crate::AdmissionCheckController::preview), which by default says that it does not want to be.
+//! It reads what the generated ClusterRole lets the program read, so it also works in the program's
+//! own pod. Nothing is written, by whomever: the client that it uses, and that it gives to checks
+//! made with [`App::check_on`], refuses every request that is not a read. A check is asked only
+//! through [`preview`](crate::AdmissionCheckController::preview), which by default says that it
+//! does not want to be.
 //!
-//! What only the running program knows is not told: how often it has asked and failed, and when exactly its next look is due. `looks again` is what would follow
-//! from the answer that is shown.
+//! What only the running program knows is not told: how often it has asked and failed, and when
+//! exactly its next look is due. `looks again` is what would follow from the answer that is shown.
 //!
 //! # `validate`
 //!
-//! Each document of a kind that the checks take is held against its definition, as kube-apiserver does it (unknown fields are errors, defaults are filled in),
-//! and then decoded and validated by the check itself. Rules in CEL (`x-kubernetes-validations`) run with the feature `cel`; without it, how many were
-//! passed over is said.
+//! Each document of a kind that the checks take is held against its definition, as kube-apiserver
+//! does it (unknown fields are errors, defaults are filled in), and then decoded and validated by
+//! the check itself. Rules in CEL (`x-kubernetes-validations`) run with the feature `cel`; without
+//! it, how many were passed over is said.
 
 mod arguments;
 mod cluster;
@@ -181,7 +184,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// The failure of a command of the program's own, for a `main` that also runs [`App`]'s. Its text is printed as it is.
+    /// The failure of a command of the program's own, for a `main` that also runs [`App`]'s. Its
+    /// text is printed as it is.
     pub fn own(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Own(error.into())
     }
@@ -194,7 +198,8 @@ impl fmt::Debug for Error {
     }
 }
 
-/// The result of a command. As a program's `main` returns it, so can a command of the program's own:
+/// The result of a command. As a program's `main` returns it, so can a command of the program's
+/// own:
 ///
 /// ```
 /// use kueue_check::Error;
@@ -261,7 +266,8 @@ impl fmt::Debug for MakeCheck {
     }
 }
 
-/// One of the commands, for a program with commands of its own: flatten it into them, and hand it to [`App::execute`].
+/// One of the commands, for a program with commands of its own: flatten it into them, and hand it
+/// to [`App::execute`].
 ///
 /// ```
 /// #[derive(clap::Parser)]
@@ -289,20 +295,22 @@ impl App {
         Self::default()
     }
 
-    /// What the program is called: in its help, its Lease, its manifests and its events. Default: the name of the executable.
+    /// What the program is called: in its help, its Lease, its manifests and its events. Default:
+    /// the name of the executable.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// The program's version: `env!("CARGO_PKG_VERSION")` in its own crate. Default: that of this SDK.
+    /// The program's version: `env!("CARGO_PKG_VERSION")` in its own crate. Default: that of this
+    /// SDK.
     pub fn version(mut self, version: impl Into<String>) -> Self {
         self.version = Some(version.into());
         self
     }
 
-    /// Adds an argument that the Deployment of `manifests` gives to `run`, for a program with flags of its own: what was said to `manifests` holds for what it
-    /// prints.
+    /// Adds an argument that the Deployment of `manifests` gives to `run`, for a program with flags
+    /// of its own: what was said to `manifests` holds for what it prints.
     pub fn run_argument(mut self, argument: impl Into<String>) -> Self {
         self.run_arguments.push(argument.into());
         self
@@ -316,8 +324,8 @@ impl App {
         self
     }
 
-    /// Adds a check that speaks to the cluster itself. `make` is given a client for the cluster of the command line; for commands that need no cluster, one
-    /// that reaches none.
+    /// Adds a check that speaks to the cluster itself. `make` is given a client for the cluster of
+    /// the command line; for commands that need no cluster, one that reaches none.
     pub fn check_on<C: AdmissionCheckController>(
         mut self,
         make: impl Fn(Client) -> C + Send + Sync + 'static,
@@ -328,7 +336,8 @@ impl App {
         self
     }
 
-    /// The whole command line of a program with commands of its own, for its completions: `Program::command()`. Default: that of [`main`](Self::main).
+    /// The whole command line of a program with commands of its own, for its completions:
+    /// `Program::command()`. Default: that of [`main`](Self::main).
     pub fn command_line(mut self, command: clap::Command) -> Self {
         self.command_line = Some(command);
         self
@@ -383,12 +392,15 @@ impl App {
         }
     }
 
-    /// Why the Workload that `target` means waits, and what the checks would say about it at `clock`'s time. Default of the namespace: the client's.
+    /// Why the Workload that `target` means waits, and what the checks would say about it at
+    /// `clock`'s time. Default of the namespace: the client's.
     ///
-    /// Nothing is written: `client` is used behind a guard that refuses whatever is no read, by the checks made with [`check_on`](Self::check_on) too.
+    /// Nothing is written: `client` is used behind a guard that refuses whatever is no read, by the
+    /// checks made with [`check_on`](Self::check_on) too.
     ///
     /// # Errors
-    /// [`Error::NoSuchWorkload`], [`Error::SeveralWorkloads`], [`Error::Forbidden`], [`Error::Unauthorized`], [`Error::Kueue`] or [`Error::Read`].
+    /// [`Error::NoSuchWorkload`], [`Error::SeveralWorkloads`], [`Error::Forbidden`],
+    /// [`Error::Unauthorized`], [`Error::Kueue`] or [`Error::Read`].
     pub async fn explain(
         &self,
         client: &Client,

@@ -195,7 +195,8 @@ fn identity() -> String {
     )
 }
 
-/// Different in each process: the standard library seeds its hash maps from the system's randomness.
+/// Different in each process: the standard library seeds its hash maps from the system's
+/// randomness.
 fn seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())

@@ -1,4 +1,5 @@
-//! `manifests`: the admission policies for the status of Workloads. The chart has copies of the files.
+//! `manifests`: the admission policies for the status of Workloads. The chart has copies of the
+//! files.
 
 use std::collections::BTreeMap;
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 
-/// Delays from a smallest to a largest, doubling, with jitter from a seed so that runs can be repeated.
+/// Delays from a smallest to a largest, doubling, with jitter from a seed so that runs can be
+/// repeated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Backoff {
     first: Duration,
@@ -21,7 +22,8 @@ impl Backoff {
         }
     }
 
-    /// The delay after the `failures`-th failure in a row (from 1), a little different for each `key`.
+    /// The delay after the `failures`-th failure in a row (from 1), a little different for each
+    /// `key`.
     pub(crate) fn delay(&self, failures: u32, key: u64) -> Duration {
         // Jitter is added on top of a step and may double it.
         let builder = ExponentialBuilder::new()

@@ -17,7 +17,8 @@ use tower_http::timeout::TimeoutBody;
 use super::health::WatchHealth;
 use super::metrics::{Metrics, RequestLabels};
 
-/// How long the head of an answer may take, and how long its body may be silent. A watch's body may: its own timeout ends it.
+/// How long the head of an answer may take, and how long its body may be silent. A watch's body
+/// may: its own timeout ends it.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -34,7 +35,8 @@ pub(crate) enum RequestError {
     /// It hangs.
     #[error("the API server did not answer in {0:?}")]
     Timeout(Duration),
-    /// The server asks for a pause (429, or 503 with Retry-After), which kube's own error would not tell.
+    /// The server asks for a pause (429, or 503 with Retry-After), which kube's own error would not
+    /// tell.
     #[error("the API server answered {code} and asks for a pause of {after:?}")]
     Throttled {
         /// The status.
@@ -44,7 +46,8 @@ pub(crate) enum RequestError {
     },
 }
 
-/// `client` with guards around each request. The answers to the watch that `health` belongs to are its signs of life.
+/// `client` with guards around each request. The answers to the watch that `health` belongs to are
+/// its signs of life.
 pub(crate) fn instrumented(
     client: &Client,
     metrics: &Arc<Metrics>,
@@ -181,7 +184,8 @@ pub(crate) fn retry_after(error: &kube::Error) -> Option<Duration> {
     }
 }
 
-/// Whether the API server has answered, and refused: asking the same again would be answered the same.
+/// Whether the API server has answered, and refused: asking the same again would be answered the
+/// same.
 pub(crate) fn status_of(error: &kube::Error) -> Option<&kube::core::Status> {
     match error {
         kube::Error::Api(status) => Some(status),

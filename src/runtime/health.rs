@@ -44,7 +44,8 @@ pub(crate) struct WatchReport {
     pub(crate) errors: u64,
 }
 
-/// How long a watch may be silent: it is begun again after five minutes at the latest, and each beginning is a sign of life.
+/// How long a watch may be silent: it is begun again after five minutes at the latest, and each
+/// beginning is a sign of life.
 const IDLE_LIMIT: Duration = Duration::from_mins(6);
 
 impl Health {

@@ -66,7 +66,8 @@ pub(crate) enum ForecastOutcome {
     },
 }
 
-/// Finds out what the running program would do about a Workload if it looked now for the first time.
+/// Finds out what the running program would do about a Workload if it looked now for the first
+/// time.
 pub(crate) async fn forecast(question: PreviewInput<'_>) -> Forecast {
     let name = question.admission_check.name();
     let stands = check_phase(question.workload, name, question.check.lifetime());
@@ -212,8 +213,8 @@ fn failed(none: &CallError, trouble: Option<String>) -> Outcome {
 /// How soon a watch that failed is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Runs the check's watches of objects, for indices that they fill, and never ends. What they would trigger is nobody's business here, and the author's own
-/// streams stay as they are.
+/// Runs the check's watches of objects, for indices that they fill, and never ends. What they would
+/// trigger is nobody's business here, and the author's own streams stay as they are.
 async fn run_watches(
     check: &DynCheck,
     client: &Client,

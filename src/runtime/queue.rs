@@ -11,8 +11,8 @@ use crate::api::Name;
 pub(crate) enum Lane {
     /// Stopping what was started: it frees what others wait for.
     Release,
-    /// A reservation that was approved before this term. A check that keeps its state in memory learns from these what it has given away, so they come
-    /// before anything new.
+    /// A reservation that was approved before this term. A check that keeps its state in memory
+    /// learns from these what it has given away, so they come before anything new.
     Restore,
     /// A reservation about which nothing has been said yet: a job waits for it.
     New,
@@ -34,8 +34,8 @@ impl Lane {
     }
 }
 
-/// Keys that wait for a look, each at most once. First come, first served within a ClusterQueue; ClusterQueues take turns, so that one with
-/// ten thousand Workloads does not hold up one with two.
+/// Keys that wait for a look, each at most once. First come, first served within a ClusterQueue;
+/// ClusterQueues take turns, so that one with ten thousand Workloads does not hold up one with two.
 #[derive(Clone)]
 pub(crate) struct Queue<K> {
     lanes: BTreeMap<Lane, Turns<K>>,
@@ -86,7 +86,8 @@ impl<K: Ord + Clone + fmt::Debug> fmt::Debug for Queue<K> {
 }
 
 impl<K: Ord + Clone> Queue<K> {
-    /// Puts `key` in the line of `cluster_queue`. A key that waits already stays where it is, unless `lane` is more urgent.
+    /// Puts `key` in the line of `cluster_queue`. A key that waits already stays where it is,
+    /// unless `lane` is more urgent.
     pub(crate) fn push(&mut self, key: K, lane: Lane, cluster_queue: &Name, now: Instant) {
         let since = match self.waiting.get(&key) {
             Some(ticket) if ticket.lane <= lane => return,

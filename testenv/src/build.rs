@@ -5,7 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The versions that `go.mod` pins; kube-apiserver and kubectl must be told their own at link time, or clients cannot read it.
+/// The versions that `go.mod` pins; kube-apiserver and kubectl must be told their own at link time,
+/// or clients cannot read it.
 const KUBERNETES: &str = "v1.36.3";
 
 /// Where the programs are.
@@ -45,7 +46,8 @@ pub enum Unavailable {
     },
 }
 
-/// The programs, built if they are missing or older than `go.mod`. Prints what it does while it builds.
+/// The programs, built if they are missing or older than `go.mod`. Prints what it does while it
+/// builds.
 ///
 /// # Errors
 /// [`Unavailable`] without a Go toolchain, or if the build fails.

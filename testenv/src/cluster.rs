@@ -14,7 +14,8 @@ use tokio::time::{Instant, sleep};
 use crate::build::{Programs, Unavailable, programs};
 use crate::process::Process;
 
-/// A running kube-apiserver and etcd, with nothing else: no controller manager, no scheduler, no Kueue.
+/// A running kube-apiserver and etcd, with nothing else: no controller manager, no scheduler, no
+/// Kueue.
 ///
 /// Everything is in a folder of its own, which goes when the cluster does.
 #[derive(Debug)]
@@ -357,7 +358,8 @@ fn apiserver_arguments(folder: &Path, ports: Ports) -> Vec<String> {
     ]
 }
 
-/// The keys that sign and verify ServiceAccount tokens, made for this cluster: private and public, as PEM.
+/// The keys that sign and verify ServiceAccount tokens, made for this cluster: private and public,
+/// as PEM.
 fn service_account_keys() -> io::Result<(String, String)> {
     use ring::rand::SystemRandom;
     use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING as ALGORITHM, EcdsaKeyPair, KeyPair};

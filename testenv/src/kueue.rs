@@ -18,8 +18,9 @@ use crate::process::Process;
 
 /// Kueue's controllers and scheduler. They end when this is dropped.
 ///
-/// Started with [`start`](Self::start) its webhooks are not installed, so nothing is defaulted or refused but by the definitions: write Jobs with
-/// `suspend: true`, and ClusterQueues with a `namespaceSelector`, a `queueingStrategy` and a `stopPolicy`.
+/// Started with [`start`](Self::start) its webhooks are not installed, so nothing is defaulted or
+/// refused but by the definitions: write Jobs with `suspend: true`, and ClusterQueues with a
+/// `namespaceSelector`, a `queueingStrategy` and a `stopPolicy`.
 #[derive(Debug)]
 pub struct Kueue {
     _process: Process,
@@ -29,15 +30,16 @@ pub struct Kueue {
 /// What a [`Kueue`] is started with.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KueueOptions<'a> {
-    /// The groups of API kinds whose webhooks are installed. Until Kueue serves them, the API server
-    /// refuses writes of those kinds. With `batch` Jobs are suspended, and pods of elastic ones get
-    /// their scheduling gate.
+    /// The groups of API kinds whose webhooks are installed. Until Kueue serves them, the API
+    /// server refuses writes of those kinds. With `batch` Jobs are suspended, and pods of elastic
+    /// ones get their scheduling gate.
     pub webhooks: &'a [&'a str],
     /// Feature gates, as in `ConcurrentAdmission=true`.
     pub gates: &'a [&'a str],
 }
 
-/// Where the version of Kueue is that is started: such as `0.18.3`. Default: the one that is pinned.
+/// Where the version of Kueue is that is started: such as `0.18.3`. Default: the one that is
+/// pinned.
 const VERSION: &str = "KUEUE_CHECK_KUEUE_VERSION";
 
 /// The version that the Go module here pins.
@@ -49,8 +51,9 @@ impl Kueue {
         std::env::var(VERSION).unwrap_or_else(|_| PINNED.to_owned())
     }
 
-    /// Starts Kueue 0.19.2 on `cluster`, with its own definitions: for batch/v1 Jobs and, if the autoscaler's definitions are there, with its own check. Builds it
-    /// first if that has not been done: on two cores that takes about ten minutes.
+    /// Starts Kueue 0.19.2 on `cluster`, with its own definitions: for batch/v1 Jobs and, if the
+    /// autoscaler's definitions are there, with its own check. Builds it first if that has not been
+    /// done: on two cores that takes about ten minutes.
     ///
     /// # Errors
     /// If it can't be built or started. It is not waited for: what it does shows that it works.
@@ -149,9 +152,9 @@ const METRICS: &str = "kueue/metrics/certs";
 /// Runs its arguments with a folder of files laid over `/etc`, which nobody else sees.
 const OVERLAY: &str = r#"mount -t overlay overlay -o "lowerdir=/etc,upperdir=$1/etc,workdir=$1/work" /etc || exit 1; shift; exec "$@""#;
 
-/// The command that starts Kueue with a certificate in the folder of [`METRICS`], whose path
-/// cannot be configured (0.19.2, `cmd/kueue/main.go`). Where it is not there, it is laid over `/etc`
-/// for that process only.
+/// The command that starts Kueue with a certificate in the folder of [`METRICS`], whose path cannot
+/// be configured (0.19.2, `cmd/kueue/main.go`). Where it is not there, it is laid over `/etc` for
+/// that process only.
 fn with_metrics_certificate(
     program: &Path,
     arguments: &[String],
@@ -216,7 +219,8 @@ async fn install_webhooks(
 /// Where another Kueue is than the one that is built here: the path of the program.
 const PROGRAM: &str = "KUEUE_CHECK_KUEUE";
 
-/// Kueue, built from its pinned Go module if it is missing or older than that; and the folder of that module.
+/// Kueue, built from its pinned Go module if it is missing or older than that; and the folder of
+/// that module.
 fn program() -> Result<(PathBuf, PathBuf), Unavailable> {
     const PACKAGE: &str = "sigs.k8s.io/kueue/cmd/kueue";
     let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("kueue");

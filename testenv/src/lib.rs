@@ -1,7 +1,8 @@
 //! A real kube-apiserver and etcd for tests.
 //!
-//! [`Cluster::start`] runs both on free loopback ports and stops them whatever happens to the test process. The programs are built from their Go modules
-//! (`go.mod` beside this crate pins them) into `testenv/bin`, once, and kubectl with them; that takes about five minutes on two cores.
+//! [`Cluster::start`] runs both on free loopback ports and stops them whatever happens to the test
+//! process. The programs are built from their Go modules (`go.mod` beside this crate pins them)
+//! into `testenv/bin`, once, and kubectl with them; that takes about five minutes on two cores.
 
 mod build;
 mod cluster;

@@ -8,8 +8,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 /// A running program. It ends when this is dropped, and also when the process that holds it is
 /// killed: a shell stands in between, whose standard input is a pipe from us, and which kills the
-/// program when the pipe breaks. If the shell itself is killed, its process group is killed when this
-/// is dropped.
+/// program when the pipe breaks. If the shell itself is killed, its process group is killed when
+/// this is dropped.
 #[derive(Debug)]
 pub(crate) struct Process {
     shell: Child,

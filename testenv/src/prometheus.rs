@@ -15,7 +15,8 @@ pub struct Prometheus {
     pub promtool: PathBuf,
 }
 
-/// Prometheus in the version that Debian has (2.42 in Debian 12), fetched with `apt-get download` into `testenv/bin` if it is not there.
+/// Prometheus in the version that Debian has (2.42 in Debian 12), fetched with `apt-get download`
+/// into `testenv/bin` if it is not there.
 ///
 /// # Errors
 /// [`Unavailable`] where `apt-get` or `dpkg` is missing, or the package can't be had.
@@ -37,7 +38,8 @@ pub fn prometheus() -> Result<Prometheus, Unavailable> {
         return Ok(programs);
     }
     if run(&folder, "apt-get", &["download", "prometheus"]).is_err() {
-        // A bare machine has no lists of packages; these are our own, so that nobody's are changed and no rights are needed.
+        // A bare machine has no lists of packages; these are our own, so that nobody's are changed
+        // and no rights are needed.
         let lists = folder.join("lists");
         fs::create_dir_all(lists.join("partial")).map_err(at(&lists))?;
         let own = format!("Dir::State::lists={}", lists.display());

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-/// A Workload of about 6 KB of JSON, as Kueue 0.19 makes it for a training job with a driver and `workers`: it holds quota, and two checks (`budget` and
-/// `provisioning`) are Pending. It has what the server adds, such as managed fields.
+/// A Workload of about 6 KB of JSON, as Kueue 0.19 makes it for a training job with a driver and
+/// `workers`: it holds quota, and two checks (`budget` and `provisioning`) are Pending. It has what
+/// the server adds, such as managed fields.
 pub fn workload(number: usize, workers: usize) -> Value {
     let uid = format!("0b6f1d2e-93a4-4c55-8d6e-{number:012x}");
     let environment: Vec<Value> = (0..12)

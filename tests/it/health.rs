@@ -1,4 +1,5 @@
-//! What a process says of itself before it can work, and when a part of it dies. On a server in memory, in virtual time.
+//! What a process says of itself before it can work, and when a part of it dies. On a server in
+//! memory, in virtual time.
 
 use std::convert::Infallible;
 use std::future::pending;

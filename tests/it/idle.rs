@@ -1,6 +1,7 @@
 //! An hour in which nothing happens, in virtual time.
 //!
-//! The server here knows just enough to be watched and written to. What it cannot tell, the suite on a real API server does.
+//! The server here knows just enough to be watched and written to. What it cannot tell, the suite
+//! on a real API server does.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};

@@ -10,7 +10,8 @@ use crate::history::{History, Step};
 use crate::record::record;
 use crate::stage::Stage;
 
-/// Leaves out steps, as long as the model still differs from the real Kueue; with the trace of what is left.
+/// Leaves out steps, as long as the model still differs from the real Kueue; with the trace of what
+/// is left.
 pub(crate) async fn minimise(
     stage: &Stage,
     mut history: History,

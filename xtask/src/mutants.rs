@@ -69,7 +69,8 @@ pub(crate) fn check() -> Result<(), Failure> {
     if wrong.is_empty() { Ok(()) } else { Err(wrong) }
 }
 
-/// Makes each change whose name contains `part` in a copy of the repository, and says what finds it.
+/// Makes each change whose name contains `part` in a copy of the repository, and says what finds
+/// it.
 pub(crate) fn run(part: &str) -> Result<(), Failure> {
     check()?;
     let table = read(&root().join(TABLE))?;

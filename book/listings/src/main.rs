@@ -1,4 +1,5 @@
-//! The book's program. By its own name it writes what is generated; by another's it is that program, so that one binary runs all that the book shows.
+//! The book's program. By its own name it writes what is generated; by another's it is that
+//! program, so that one binary runs all that the book shows.
 //!
 //! ```console
 //! $ book write          # book/src/pictures and book/src/reference/generated

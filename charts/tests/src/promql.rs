@@ -1,4 +1,5 @@
-//! Which series an expression of PromQL reads, and which labels it uses. A reader of names, not a parser: Prometheus says whether an expression is well formed.
+//! Which series an expression of PromQL reads, and which labels it uses. A reader of names, not a
+//! parser: Prometheus says whether an expression is well formed.
 
 use std::collections::BTreeSet;
 
@@ -74,7 +75,8 @@ pub fn reads(expression: &str) -> MetricReference {
     read
 }
 
-/// What stands between the first character and the next `end` that is not in quotes, and what comes after that.
+/// What stands between the first character and the next `end` that is not in quotes, and what comes
+/// after that.
 fn until(text: &str, end: char) -> (&str, &str) {
     let mut quoted = false;
     for (at, c) in text.char_indices().skip(1) {

@@ -1,7 +1,8 @@
 //! Verdicts and messages of decisions.
 //!
-//! A message has the numbers of the moment in which it was decided. Live numbers stand in the status of the Budget: a message that changed with each of them would be
-//! a write and an event for each Workload and minute.
+//! A message has the numbers of the moment in which it was decided. Live numbers stand in the
+//! status of the Budget: a message that changed with each of them would be a write and an event for
+//! each Workload and minute.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -55,14 +56,16 @@ impl MessageFormatter<'_> {
         }
     }
 
-    /// What pods are annotated with. Each Budget has a key of its own, because two values of one key would keep a job from starting.
+    /// What pods are annotated with. Each Budget has a key of its own, because two values of one
+    /// key would keep a job from starting.
     fn marks(&self) -> PodSetUpdates {
         let key = format!("{GROUP}/{}", self.terms.budget);
         let names = self.workload.pod_sets().iter().map(PodSet::name);
         let updates = PodSetUpdates::builder()
             .pod_sets(names, |pods| pods.annotation(&key, self.estimate()))
             .build();
-        // An AdmissionCheck refers to a name of up to 63 letters without dots, which is a key, and a Workload has no more pod sets than updates may have.
+        // An AdmissionCheck refers to a name of up to 63 letters without dots, which is a key, and
+        // a Workload has no more pod sets than updates may have.
         updates.unwrap_or_default()
     }
 

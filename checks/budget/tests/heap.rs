@@ -24,9 +24,9 @@ use tokio::runtime::Runtime;
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 const WORKLOADS: usize = 10_000;
-/// What the ledger may keep of a Workload besides the runtime's own view of it, which it shares.
-/// A priority class with its kind, by which exemptions are decided, takes a pointer of it, and so does
-/// the job, if it may have several Workloads.
+/// What the ledger may keep of a Workload besides the runtime's own view of it, which it shares. A
+/// priority class with its kind, by which exemptions are decided, takes a pointer of it, and so
+/// does the job, if it may have several Workloads.
 const BAR: usize = 216;
 
 /// A job that runs, in one of fifty namespaces. Uids are random, as a cluster's are.
@@ -57,8 +57,8 @@ const MOST: usize = 16 << 20;
 /// What Datadog answers to the first of its two questions.
 const PROBE: &str = "{\"status\":\"ok\",\"series\":[{\"pointlist\":[[1795251000000,1]]}]}";
 
-/// Answers each question with `head`, `item` so often that it is `size` bytes, and `tail`; and says how
-/// long that is, or not.
+/// Answers each question with `head`, `item` so often that it is `size` bytes, and `tail`; and says
+/// how long that is, or not.
 async fn server([head, item, tail]: [&'static str; 3], size: usize, says_length: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

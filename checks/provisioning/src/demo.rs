@@ -1,4 +1,5 @@
-//! `demo`: the check on a simulated cluster, with a model of Cluster Autoscaler and a node pool that can grow. Takes no time: time is virtual.
+//! `demo`: the check on a simulated cluster, with a model of Cluster Autoscaler and a node pool
+//! that can grow. Takes no time: time is virtual.
 
 use std::time::Duration;
 
@@ -17,7 +18,8 @@ use crate::{CONTROLLER_NAME, ProvisioningCheck};
 
 const CLASS: &str = "best-effort-atomic-scale-up.autoscaling.x-k8s.io";
 
-/// Somebody who signs off each job by hand, and the one called `late` only after a quarter of an hour.
+/// Somebody who signs off each job by hand, and the one called `late` only after a quarter of an
+/// hour.
 struct SignOff;
 
 impl AdmissionCheckController for SignOff {

@@ -1,4 +1,5 @@
-//! The admission check that asks an autoscaler for capacity before a job starts: what Kueue's own provisioning check does, without its defects.
+//! The admission check that asks an autoscaler for capacity before a job starts: what Kueue's own
+//! provisioning check does, without its defects.
 //!
 //! | room | what is in it |
 //! | --- | --- |

@@ -8,7 +8,8 @@ use kueue_check_provisioning::{CONTROLLER_NAME, ProvisioningCheck};
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true)]
 struct Arguments {
-    /// The spec.controllerName of the AdmissionChecks to answer. Kueue's own is kueue.x-k8s.io/provisioning-request: only for a Kueue without its own check.
+    /// The spec.controllerName of the AdmissionChecks to answer. Kueue's own is
+    /// kueue.x-k8s.io/provisioning-request: only for a Kueue without its own check.
     #[arg(long, global = true, value_name = "NAME", env = "KUEUE_CHECK_CONTROLLER_NAME", default_value = CONTROLLER_NAME)]
     controller_name: ControllerName,
 
@@ -20,7 +21,8 @@ struct Arguments {
 enum Command {
     #[command(flatten)]
     Check(kueue_check::cli::Command),
-    /// Shows the check on a simulated cluster with an autoscaler: a retry, a booking that expires, capacity that is revoked.
+    /// Shows the check on a simulated cluster with an autoscaler: a retry, a booking that expires,
+    /// capacity that is revoked.
     #[cfg(feature = "demo")]
     Demo(kueue_check_sim_cli::demo::Demo),
 }

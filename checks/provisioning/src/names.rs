@@ -1,6 +1,8 @@
-//! Names of what is created. They are Kueue's own, so that a cluster can change over with requests in flight.
+//! Names of what is created. They are Kueue's own, so that a cluster can change over with requests
+//! in flight.
 
-/// The longest name that is used as it is, in bytes. Longer ones are cut and told apart by a hash, which makes 253, Kubernetes' limit.
+/// The longest name that is used as it is, in bytes. Longer ones are cut and told apart by a hash,
+/// which makes 253, Kubernetes' limit.
 pub const NAME_LIMIT: usize = 247;
 
 /// How many hexadecimal digits of the hash a cut name has.
@@ -16,7 +18,8 @@ pub fn template_name(request: &str, pod_set: &str) -> String {
     limited(&format!("ppt-{request}-{pod_set}"))
 }
 
-/// The number in the name of a request of `workload` for `check`; `None` if the name is of something else, or was cut.
+/// The number in the name of a request of `workload` for `check`; `None` if the name is of
+/// something else, or was cut.
 ///
 /// Requests say their number in an annotation; this is for those that Kueue itself created.
 pub fn attempt_in_name(name: &str, workload: &str, check: &str) -> Option<u32> {

@@ -53,7 +53,8 @@ pub struct RequestAnnotations {
     pub reserved: i64,
     /// How the attempts before it failed.
     pub tally: FailureCounts,
-    /// Whether it is kept, once it has failed, until the next attempt: it is the record of the failures.
+    /// Whether it is kept, once it has failed, until the next attempt: it is the record of the
+    /// failures.
     pub keep_failed: bool,
     /// The pod sets that were merged into another one, by the one whose template stands for them.
     pub merged: BTreeMap<Box<str>, Vec<Box<str>>>,
@@ -90,7 +91,8 @@ pub enum FailureKind {
     Error,
 }
 
-/// What has come of a request. Of several things that are true, the first in this order counts, as for Kueue's own check.
+/// What has come of a request. Of several things that are true, the first in this order counts, as
+/// for Kueue's own check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// It failed for good.
@@ -151,7 +153,8 @@ impl CapacityRequest {
         }
     }
 
-    /// The AdmissionCheck that it is for, as far as the request itself tells: one that Kueue created tells only by its name.
+    /// The AdmissionCheck that it is for, as far as the request itself tells: one that Kueue
+    /// created tells only by its name.
     pub fn check(&self) -> Option<&str> {
         if let Some(mark) = &self.mark {
             return Some(&mark.check);
@@ -167,7 +170,8 @@ impl CapacityRequest {
             .then_some(check)
     }
 
-    /// Whether it asks for what is wanted now: the class, and every one of `parameters`. More parameters do no harm.
+    /// Whether it asks for what is wanted now: the class, and every one of `parameters`. More
+    /// parameters do no harm.
     pub fn matches(&self, class: &str, parameters: &BTreeMap<String, String>) -> bool {
         let has = |(key, value): (&String, &String)| {
             self.parameters.get(key.as_str()).map(|own| &**own) == Some(value.as_str())
@@ -175,7 +179,8 @@ impl CapacityRequest {
         &*self.class == class && parameters.iter().all(has)
     }
 
-    /// How the attempts before it failed, if it was the attempt number `attempt`. On a request of Kueue's all failures count as errors.
+    /// How the attempts before it failed, if it was the attempt number `attempt`. On a request of
+    /// Kueue's all failures count as errors.
     pub fn tally(&self, attempt: u32) -> FailureCounts {
         let unknown = FailureCounts {
             errors: attempt.saturating_sub(1),

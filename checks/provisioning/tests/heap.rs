@@ -1,4 +1,5 @@
-//! What a Workload whose request is pending costs in memory, counted by the allocator, and in requests. A binary of its own, because it counts everything.
+//! What a Workload whose request is pending costs in memory, counted by the allocator, and in
+//! requests. A binary of its own, because it counts everything.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
@@ -24,12 +25,14 @@ use tokio::time::sleep;
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 const WORKLOADS: usize = 5_000;
-/// What a Workload with a request may cost, all included: view, index, queue, what is remembered of the answer, and the request.
+/// What a Workload with a request may cost, all included: view, index, queue, what is remembered of
+/// the answer, and the request.
 const BUDGET: usize = 4096;
 /// What its entry says, and its request too, so that there is nothing to write.
 const ETA: &str = "Waiting for resources. Currently there are not enough resources available to fulfill the request.";
 
-/// A cluster of Workloads that wait for their requests. It makes each object when it is asked for it, so that it keeps nothing.
+/// A cluster of Workloads that wait for their requests. It makes each object when it is asked for
+/// it, so that it keeps nothing.
 #[derive(Clone)]
 struct Server {
     workloads: usize,
@@ -145,7 +148,8 @@ fn admission_check() -> Value {
         "status": {"conditions": [{"type": "Active", "status": "True", "reason": "Active", "message": "The admission check is active", "observedGeneration": 1}]}})
 }
 
-/// One for which the Workloads have to be read: whether they need capacity depends on their templates.
+/// One for which the Workloads have to be read: whether they need capacity depends on their
+/// templates.
 fn config() -> Value {
     json!({"metadata": {"name": "gpus", "uid": "g", "resourceVersion": "1", "generation": 1},
         "spec": {"provisioningClassName": "queued-provisioning.example.com", "parameters": {"maxRunDurationSeconds": "604800"}, "managedResources": ["nvidia.com/gpu"]}})

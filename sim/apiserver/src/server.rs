@@ -241,9 +241,9 @@ impl ApiServer {
         self.core.store().backup()
     }
 
-    /// Puts everything back as it was, with the versions of then, as a restore of etcd does: versions
-    /// go back, watches end, and a watch from a later version shows nothing until that version is
-    /// reached again. UIDs that were given since are not given again.
+    /// Puts everything back as it was, with the versions of then, as a restore of etcd does:
+    /// versions go back, watches end, and a watch from a later version shows nothing until that
+    /// version is reached again. UIDs that were given since are not given again.
     ///
     /// ```
     /// # use serde_json::json;

@@ -264,7 +264,8 @@ impl Watch {
         self.ready.pop_front()
     }
 
-    /// The next event. `None` after an `ERROR`, and after [`ApiServer::restore`](super::ApiServer::restore).
+    /// The next event. `None` after an `ERROR`, and after
+    /// [`ApiServer::restore`](super::ApiServer::restore).
     pub async fn next(&mut self) -> Option<Event> {
         loop {
             // Seen before it is read, so that nothing falls between.

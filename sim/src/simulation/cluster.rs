@@ -143,9 +143,9 @@ impl Cluster {
         }
     }
 
-    /// Restores a [backup](ApiServer::backup): objects and versions go back, and Kueue and the other
-    /// controllers of the cluster start anew, as the restore of a cluster demands it. The checks run
-    /// on.
+    /// Restores a [backup](ApiServer::backup): objects and versions go back, and Kueue and the
+    /// other controllers of the cluster start anew, as the restore of a cluster demands it. The
+    /// checks run on.
     pub fn restore(&self, backup: &Backup) {
         self.server.restore(backup);
         self.start_others();

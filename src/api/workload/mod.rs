@@ -19,7 +19,8 @@ pub(crate) use project::Projection;
 
 /// A Workload, as far as an admission check needs it. Cheap to clone.
 ///
-/// The runtime keeps one for each Workload that holds a quota reservation. What is not here, such as whole pod templates, is one request away:
+/// The runtime keeps one for each Workload that holds a quota reservation. What is not here, such
+/// as whole pod templates, is one request away:
 /// [`Request::full_workload`](crate::Request::full_workload).
 ///
 /// ```
@@ -166,7 +167,8 @@ impl Owner {
     }
 }
 
-/// A condition's status and when it took it (to the second). A missing condition is neither true nor false.
+/// A condition's status and when it took it (to the second). A missing condition is neither true
+/// nor false.
 ///
 /// ```
 /// use kueue_check::api::Workload;
@@ -217,8 +219,8 @@ pub struct WorkloadConditions {
     pub(crate) finished: WorkloadCondition,
     /// Whether it is `Finished` because another slice of the elastic job has replaced it.
     pub(crate) replaced: bool,
-    /// Whether it is `Finished` as out of sync with its job: up to 0.18 Kueue says so of some slices
-    /// that it has replaced, and always of those that it drops without a successor.
+    /// Whether it is `Finished` as out of sync with its job: up to 0.18 Kueue says so of some
+    /// slices that it has replaced, and always of those that it drops without a successor.
     pub(crate) out_of_sync: bool,
 }
 
@@ -245,7 +247,8 @@ impl WorkloadConditions {
 }
 
 impl Workload {
-    /// A Workload from its JSON form, for tests of a check's decision. A field of the wrong shape counts as absent.
+    /// A Workload from its JSON form, for tests of a check's decision. A field of the wrong shape
+    /// counts as absent.
     ///
     /// ```
     /// let workload = kueue_check::api::Workload::from_json(serde_json::json!({
@@ -306,7 +309,8 @@ impl Workload {
         self.0.priority
     }
 
-    /// The WorkloadPriorityClass or PriorityClass that it names (`spec.priorityClassRef.name`; `spec.priorityClassName` in v1beta1). Users choose it.
+    /// The WorkloadPriorityClass or PriorityClass that it names (`spec.priorityClassRef.name`;
+    /// `spec.priorityClassName` in v1beta1). Users choose it.
     pub fn priority_class(&self) -> Option<&str> {
         self.0.priority_class.as_deref()
     }
@@ -335,7 +339,8 @@ impl Workload {
             .map(|seconds| Duration::from_secs(seconds.into()))
     }
 
-    /// For how long earlier runs of it count against [`max_execution_time`](Self::max_execution_time)
+    /// For how long earlier runs of it count against
+    /// [`max_execution_time`](Self::max_execution_time)
     /// (`status.accumulatedPastExecutionTimeSeconds`).
     pub fn past_execution_time(&self) -> Duration {
         Duration::from_secs(self.0.past_execution_seconds.into())
@@ -346,7 +351,8 @@ impl Workload {
         self.0.owner.as_ref()
     }
 
-    /// The Workload's label `key`. All labels are kept, except `kueue.x-k8s.io/job-uid`, which is `owner().uid()`.
+    /// The Workload's label `key`. All labels are kept, except `kueue.x-k8s.io/job-uid`, which is
+    /// `owner().uid()`.
     pub fn label(&self, key: &str) -> Option<&str> {
         find(&self.0.labels, key)
     }
@@ -401,7 +407,8 @@ impl Workload {
         &self.0.pod_sets
     }
 
-    /// The flavors that are assigned to the pod sets. A flavor that several have comes several times.
+    /// The flavors that are assigned to the pod sets. A flavor that several have comes several
+    /// times.
     pub(crate) fn flavors(&self) -> impl Iterator<Item = &str> {
         self.pod_sets().iter().flat_map(PodSet::flavors)
     }
@@ -478,7 +485,8 @@ impl Workload {
         self.decides_like(other) && others(self) == others(other)
     }
 
-    /// Whether everything that an author's code can decide on is the same in both: a change of anything else needs no new decision.
+    /// Whether everything that an author's code can decide on is the same in both: a change of
+    /// anything else needs no new decision.
     pub(crate) fn decides_like(&self, other: &Self) -> bool {
         let inputs = |data: &Data| {
             (

@@ -153,19 +153,19 @@ impl PodSet {
         self.counts.reclaimable
     }
 
-    /// What one pod requests of `resource`, by Kubernetes' rule: the containers and restartable init containers together, or the largest
-    /// init container, plus the pod's overhead.
+    /// What one pod requests of `resource`, by Kubernetes' rule: the containers and restartable
+    /// init containers together, or the largest init container, plus the pod's overhead.
     pub fn requests(&self, resource: &str) -> Quantity {
         self.resource(resource)
             .map(|resource| resource.per_pod())
             .unwrap_or_default()
     }
 
-    /// Returns how long a pod may go on after it is told to stop: `terminationGracePeriodSeconds` of
-    /// the template, or Kubernetes' default of 30 s. Users choose it, without a bound.
+    /// Returns how long a pod may go on after it is told to stop: `terminationGracePeriodSeconds`
+    /// of the template, or Kubernetes' default of 30 s. Users choose it, without a bound.
     ///
-    /// A pod that is terminating counts neither in a Job's `status.active` nor in Kueue's quota, and
-    /// uses its resources all the same (Kueue 0.19.2 releases quota once no pod is active).
+    /// A pod that is terminating counts neither in a Job's `status.active` nor in Kueue's quota,
+    /// and uses its resources all the same (Kueue 0.19.2 releases quota once no pod is active).
     ///
     /// ```
     /// # use kueue_check::api::Workload;
@@ -196,7 +196,8 @@ impl PodSet {
         self.resources().find(|resource| resource.name() == name)
     }
 
-    /// The ResourceFlavor assigned for `resource`; `None` without a reservation, or where the ClusterQueue does not cover the resource.
+    /// The ResourceFlavor assigned for `resource`; `None` without a reservation, or where the
+    /// ClusterQueue does not cover the resource.
     pub fn flavor(&self, resource: &str) -> Option<&str> {
         self.resource(resource)
             .and_then(|resource| resource.flavor())
@@ -234,7 +235,8 @@ impl<'a> PodSetResource<'a> {
         self.shape.flavor.as_deref()
     }
 
-    /// What one pod requests: exact to a thousandth, and to a whole unit beyond a thousand million million.
+    /// What one pod requests: exact to a thousandth, and to a whole unit beyond a thousand million
+    /// million.
     pub fn per_pod(&self) -> Quantity {
         self.shape.per_pod.into()
     }

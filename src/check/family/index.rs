@@ -18,8 +18,8 @@ use crate::api::{Slice, Uid, Workload};
 /// them, those that have been replaced among them.
 ///
 /// Nothing that decides anything is remembered beyond the objects that exist, so a restart loses
-/// nothing. While a slice is out of the watch, only this process knows that its eviction has stopped
-/// the pods of the one before: after a restart they count until it holds quota again.
+/// nothing. While a slice is out of the watch, only this process knows that its eviction has
+/// stopped the pods of the one before: after a restart they count until it holds quota again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Families {
     /// By [`group`].
@@ -248,7 +248,8 @@ impl Families {
         }
     }
 
-    /// Returns what became of the pods of `workload`; `None` if it is no slice that has been replaced.
+    /// Returns what became of the pods of `workload`; `None` if it is no slice that has been
+    /// replaced.
     pub(crate) fn fate(&self, workload: &Workload) -> Option<Fate> {
         if !workload.conditions().replaced {
             return None;
@@ -309,8 +310,8 @@ enum Baseline<'a> {
     Known(&'a KnownSlice),
 }
 
-/// What the Workloads of one job have in common: the key of their family. Slices that no job controls
-/// are of one group in each namespace, and tied together by name alone.
+/// What the Workloads of one job have in common: the key of their family. Slices that no job
+/// controls are of one group in each namespace, and tied together by name alone.
 fn group(workload: &Workload) -> Uid {
     let is_slice = *workload.slice() != Slice::None;
     if is_slice && workload.family_key() == workload.uid() {

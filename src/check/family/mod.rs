@@ -15,10 +15,11 @@ pub(crate) use index::{Families, Fate};
 ///
 /// Most jobs have one Workload. An elastic job that grows has another one for each growth, which
 /// asks for all pods of the job while the earlier ones run. With concurrent admission a job has a
-/// variant for each flavor, of which one starts. What a check holds for a *job*, such as a seat or a
-/// licence, it holds by [`key`](Self::key); what is asked for is [`increase`](Self::increase).
+/// variant for each flavor, of which one starts. What a check holds for a *job*, such as a seat or
+/// a licence, it holds by [`key`](Self::key); what is asked for is [`increase`](Self::increase).
 ///
-/// It is read from the Workloads that exist, so a restart changes nothing. Measured on Kueue 0.19.2.
+/// It is read from the Workloads that exist, so a restart changes nothing. Measured on Kueue
+/// 0.19.2.
 ///
 /// ```
 /// use kueue_check::{Family, FamilyRole, api::Workload};
@@ -130,8 +131,9 @@ impl Family {
         &self.role
     }
 
-    /// Returns the reservation of the AdmissionCheck `check` by which pods of the job run while this
-    /// Workload waits: of a growth what it grows, of a variant the sibling that has started the job.
+    /// Returns the reservation of the AdmissionCheck `check` by which pods of the job run while
+    /// this Workload waits: of a growth what it grows, of a variant the sibling that has started
+    /// the job.
     ///
     /// `None` if there is none. Of a growth, `None` says that its Workload is not known, since it
     /// was deleted; then pods may run all the same.
@@ -162,8 +164,8 @@ impl Family {
         self.may_have_others
     }
 
-    /// Returns true if the Workload is finished and its pods run all the same: a growth has replaced
-    /// it and is not admitted. When that is admitted they are its pods.
+    /// Returns true if the Workload is finished and its pods run all the same: a growth has
+    /// replaced it and is not admitted. When that is admitted they are its pods.
     ///
     /// ```
     /// # use kueue_check::{Family, api::Workload};

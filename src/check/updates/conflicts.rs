@@ -14,7 +14,8 @@ pub(crate) enum Conflicts {
     None,
     /// They don't, for certain.
     Certain(PodSetUpdatesError),
-    /// A key seems to be set to another value by the template or by another check. The view has only fingerprints of those: ask the whole object.
+    /// A key seems to be set to another value by the template or by another check. The view has
+    /// only fingerprints of those: ask the whole object.
     Suspected,
     /// A flavor that was assigned is not known yet, so its node labels aren't either.
     UnknownFlavor(String),
@@ -63,7 +64,8 @@ impl PodSetUpdates {
         }
     }
 
-    /// The same against the whole Workload, as JSON: the conflict that fingerprints suspected, or none.
+    /// The same against the whole Workload, as JSON: the conflict that fingerprints suspected, or
+    /// none.
     pub(crate) fn conflict_in_object(
         &self,
         object: &serde_json::Value,

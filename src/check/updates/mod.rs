@@ -18,10 +18,12 @@ pub const MAX_UPDATES: usize = 18;
 /// The most tolerations that one update may add (Kueue's CRD).
 pub const MAX_TOLERATIONS: usize = 8;
 
-/// Updates that the API server, Kueue's webhook and Kueue's merge accept, as far as the updates alone can tell.
+/// Updates that the API server, Kueue's webhook and Kueue's merge accept, as far as the updates
+/// alone can tell.
 ///
-/// Whether they fit a Workload (its pod sets' names, the keys that its template, its flavors or another check set) is looked at before they are written: a
-/// conflict there would *finish* the job as FailedToStart, so the SDK keeps the check Pending and says why.
+/// Whether they fit a Workload (its pod sets' names, the keys that its template, its flavors or
+/// another check set) is looked at before they are written: a conflict there would *finish* the job
+/// as FailedToStart, so the SDK keeps the check Pending and says why.
 ///
 /// ```
 /// use kueue_check::{PodSetUpdates, Verdict};
@@ -34,7 +36,8 @@ pub const MAX_TOLERATIONS: usize = 8;
 /// # Ok(()) }
 /// ```
 ///
-/// For gated plain Pods, Kubernetes' own rules hold too (KEP-3838): node selectors are only added, which is all that updates can do. See
+/// For gated plain Pods, Kubernetes' own rules hold too (KEP-3838): node selectors are only added,
+/// which is all that updates can do. See
 /// [`scheduling_directives_may_change`](crate::scheduling_directives_may_change).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodSetUpdates(Vec<PodSetUpdate>);
@@ -91,7 +94,8 @@ pub struct PodSetUpdateBuilder(PodSetUpdate);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PodSetUpdatesError {
-    /// Kueue applies only the first of several updates for one pod set, and says nothing about the others.
+    /// Kueue applies only the first of several updates for one pod set, and says nothing about the
+    /// others.
     #[error("pod set `{pod_set}` is updated twice: put everything into one update")]
     Duplicate {
         /// The pod set.

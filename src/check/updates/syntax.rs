@@ -71,7 +71,8 @@ pub(super) fn check(update: &PodSetUpdate) -> Result<(), PodSetUpdatesError> {
     Ok(())
 }
 
-/// `[prefix/]name`: the prefix a DNS subdomain, the name at most 63 letters, digits, `-`, `_` and `.`.
+/// `[prefix/]name`: the prefix a DNS subdomain, the name at most 63 letters, digits, `-`, `_` and
+/// `.`.
 fn qualified_name(key: &str) -> Result<(), &'static str> {
     let (prefix, name) = match key.split_once('/') {
         None => (None, key),

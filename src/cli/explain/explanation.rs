@@ -8,7 +8,8 @@ use super::forecast::{CheckForecast, later};
 use crate::api::{AdmissionCheck, Workload};
 use crate::check::{Family, FamilyRole};
 
-/// Why a Workload waits, or does not. As text by [`Display`](std::fmt::Display), for machines by [`Serialize`].
+/// Why a Workload waits, or does not. As text by [`Display`](std::fmt::Display), for machines by
+/// [`Serialize`].
 ///
 /// ```
 /// # use kueue_check::{App, Verdict, admission_check};

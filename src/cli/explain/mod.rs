@@ -1,4 +1,5 @@
-//! `explain`: why a Workload waits, and what this program would say about it now. It writes nothing: its client refuses whatever is no read.
+//! `explain`: why a Workload waits, and what this program would say about it now. It writes
+//! nothing: its client refuses whatever is no read.
 
 mod client;
 mod explanation;

@@ -1,4 +1,5 @@
-//! What is read from the cluster for an explanation: reads that the generated ClusterRole allows, and none else.
+//! What is read from the cluster for an explanation: reads that the generated ClusterRole allows,
+//! and none else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -24,7 +24,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The job's kind in lower case, without a group; none for a Workload, or where it is not known which of the two is meant.
+    /// The job's kind in lower case, without a group; none for a Workload, or where it is not known
+    /// which of the two is meant.
     kind: Option<String>,
     name: String,
     /// Whether only a Workload of this name will do.

@@ -11,7 +11,8 @@ pub(super) struct Document {
     pub(super) object: Result<Value, String>,
 }
 
-/// The documents of a file in YAML or JSON, without those that are empty. The items of a List are documents of their own.
+/// The documents of a file in YAML or JSON, without those that are empty. The items of a List are
+/// documents of their own.
 pub(super) fn documents(text: &str) -> Vec<Document> {
     let mut all = Vec::new();
     let mut number = 0;
@@ -45,7 +46,8 @@ fn is_list(object: &serde_json::Map<String, Value>) -> bool {
         && object.get("kind").and_then(Value::as_str) == Some("List")
 }
 
-/// The bodies between the lines that begin with `---`, each with the number of its first line. YAML allows such a line nowhere else.
+/// The bodies between the lines that begin with `---`, each with the number of its first line. YAML
+/// allows such a line nowhere else.
 fn split(text: &str) -> Vec<(usize, String)> {
     let mut all = vec![(1, String::new())];
     for (index, line) in text.lines().enumerate() {

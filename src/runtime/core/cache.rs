@@ -68,8 +68,8 @@ pub(crate) struct KeyState {
     controller: u16,
     /// The reservation being decided (when it began).
     pub(crate) reservation: Option<Timestamp>,
-    /// By how many seconds the wall clock was ahead of the core's own when the reservation was first
-    /// observed: what a step of the wall clock changes later does not count.
+    /// By how many seconds the wall clock was ahead of the core's own when the reservation was
+    /// first observed: what a step of the wall clock changes later does not count.
     pub(super) ahead: i32,
     /// The content the entry should have; `None` until the check was evaluated for this
     /// reservation.

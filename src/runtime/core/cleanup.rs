@@ -141,8 +141,8 @@ impl Cleanups {
 }
 
 impl Core {
-    /// Enqueues the withdrawal of the verdict that `workload` carries (rule 15). `found` is `None` if
-    /// it must be found out whether it still does, and why its reservation ended.
+    /// Enqueues the withdrawal of the verdict that `workload` carries (rule 15). `found` is `None`
+    /// if it must be found out whether it still does, and why its reservation ended.
     pub(super) fn enqueue_withdrawal(
         &mut self,
         workload: &Workload,
@@ -248,8 +248,8 @@ impl Core {
         }
     }
 
-    /// Why a reservation ended, as of now: what has passed to another Workload ends with that one, if
-    /// its own release was called while this one waited for a task to end.
+    /// Why a reservation ended, as of now: what has passed to another Workload ends with that one,
+    /// if its own release was called while this one waited for a task to end.
     fn unless_over(&self, why: ReleaseReason, check: &Name) -> ReleaseReason {
         let (ReleaseReason::Replaced { by } | ReleaseReason::SiblingWon { by }) = &why else {
             return why;

@@ -132,7 +132,8 @@ impl Core {
         self.enqueue(key, lane);
     }
 
-    /// Enqueues `key`. While this replica does not lead, it is remembered that it has to be evaluated.
+    /// Enqueues `key`. While this replica does not lead, it is remembered that it has to be
+    /// evaluated.
     pub(super) fn enqueue(&mut self, key: &Key, lane: Lane) {
         if !self.leads() {
             if let Some(state) = self.workloads.key_mut(key) {

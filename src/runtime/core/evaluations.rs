@@ -87,7 +87,8 @@ impl Core {
         let Some(state) = self.workloads.key_mut(key) else {
             return;
         };
-        // Where nothing is asked for, what is held for the pods that run may pass to it all the same.
+        // Where nothing is asked for, what is held for the pods that run may pass to it all the
+        // same.
         state.started = true;
         state.evaluated_at = evaluated_at;
         if family.needs_nothing_more(workload) {

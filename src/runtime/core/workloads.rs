@@ -177,8 +177,8 @@ impl Core {
         self.remove_idle_workload(uid);
     }
 
-    /// Withdraws the verdict of a Workload that lost its quota before this replica led, or before its
-    /// AdmissionCheck was made. Of a Workload with quota, the watch knows better.
+    /// Withdraws the verdict of a Workload that lost its quota before this replica led, or before
+    /// its AdmissionCheck was made. Of a Workload with quota, the watch knows better.
     pub(super) fn handle_stale_verdict(&mut self, workload: &Workload) {
         let uid = workload.uid();
         if !self.leads() || self.workloads.workload(uid).is_some() {

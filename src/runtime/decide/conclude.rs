@@ -18,7 +18,8 @@ pub(crate) enum Outcome {
     Verdict(Verdict),
     /// It failed, panicked or took too long.
     Failed { kind: ErrorKind, message: Message },
-    /// It was not asked, or its answer is not accepted: says why, and when to try again if nothing changes.
+    /// It was not asked, or its answer is not accepted: says why, and when to try again if nothing
+    /// changes.
     Blocked {
         message: Message,
         again: Option<Duration>,
@@ -91,7 +92,8 @@ pub(crate) enum NextEvaluation {
     Backoff { at_most: Option<Duration> },
 }
 
-/// How soon a running job to which the check objects is looked at again, when its verdict does not say.
+/// How soon a running job to which the check objects is looked at again, when its verdict does not
+/// say.
 const FAILING_VERDICT_RECHECK: Duration = Duration::from_mins(1);
 
 /// How far apart failing verdicts about a running job must be to count as several.
@@ -212,7 +214,8 @@ impl Draft<'_> {
         (Some(target), again)
     }
 
-    /// A verdict about a job that runs: Pending means nothing to Kueue now (rule 6), and what would stop the job is fenced.
+    /// A verdict about a job that runs: Pending means nothing to Kueue now (rule 6), and what would
+    /// stop the job is fenced.
     fn running(&mut self, verdict: &Verdict) -> Step {
         self.memory.decided();
         match verdict.answer {
@@ -567,7 +570,8 @@ impl Draft<'_> {
             self.notes.extend(notes);
             return Some(patch);
         }
-        // Kueue refuses other updates while the state stays Ready (its webhook), so the first ones stand.
+        // Kueue refuses other updates while the state stays Ready (its webhook), so the first ones
+        // stand.
         if patch.state == CheckState::Ready && patch.updates.digest() != entry.updates_digest {
             self.notes.push(Notice::UpdatesFrozen);
             return None;

@@ -1,7 +1,8 @@
 //! The protocol, as pure functions: from a Workload and a verdict to what is written.
 //!
-//! [`phase`] says whether there is anything to decide; [`conclude`] says what follows from an outcome. Neither knows a clock or a client. The rules that they
-//! keep are numbered as in `ARCHITECTURE.md`.
+//! [`phase`] says whether there is anything to decide; [`conclude`] says what follows from an
+//! outcome. Neither knows a clock or a client. The rules that they keep are numbered as in
+//! `ARCHITECTURE.md`.
 
 mod conclude;
 mod delay;
@@ -119,8 +120,8 @@ pub(crate) struct FailureState {
     /// Failures in a row, and since when.
     pub(crate) failures: u32,
     pub(crate) failing_since: Option<Timestamp>,
-    /// How often in a row the check has objected to the running job or to its growth, and when the last time was
-    /// that counted.
+    /// How often in a row the check has objected to the running job or to its growth, and when the
+    /// last time was that counted.
     pub(crate) failing_verdicts: u32,
     pub(crate) objected_at: Option<Timestamp>,
     /// When a Retry is due whose delay is waited for here.

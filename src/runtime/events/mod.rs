@@ -1,7 +1,8 @@
 //! Kubernetes events: aggregated, rate limited, and sent apart from state writes.
 //!
-//! An event costs the API server as much as a verdict does, and says nothing that the Workload's status does not. So a storm of verdicts is not doubled by
-//! its events: they are sent at their own pace, and what exceeds it is counted and dropped, warnings last.
+//! An event costs the API server as much as a verdict does, and says nothing that the Workload's
+//! status does not. So a storm of verdicts is not doubled by its events: they are sent at their own
+//! pace, and what exceeds it is counted and dropped, warnings last.
 
 mod aggregator;
 mod rate_limit;

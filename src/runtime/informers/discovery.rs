@@ -1,4 +1,5 @@
-//! How Kueue's API is served and when that changes, and whether the cluster was restored from a backup.
+//! How Kueue's API is served and when that changes, and whether the cluster was restored from a
+//! backup.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -82,9 +83,9 @@ pub(crate) async fn watch_served_api(
     }
 }
 
-/// The version of the API server's storage, or `None` after too many failures. It goes back only when
-/// etcd is restored from a backup; then a watch from a later version shows nothing, without an error
-/// (measured: `a_watch_from_before_a_restore_of_etcd_shows_nothing`).
+/// The version of the API server's storage, or `None` after too many failures. It goes back only
+/// when etcd is restored from a backup; then a watch from a later version shows nothing, without an
+/// error (measured: `a_watch_from_before_a_restore_of_etcd_shows_nothing`).
 async fn storage_version(client: &Client, served: ServedApi, seed: u64) -> Option<ResourceVersion> {
     let api = Api::<WorkloadObject>::all_with(client.clone(), &served.version);
     let backoff = backoff(seed);

@@ -1,7 +1,8 @@
 //! Informers: one task for each watch, one channel to the manager.
 //!
-//! kube's `watcher` does the watching. This closes what it leaves open: a refused selector, a 410 in answer to a watch (not inside one), requests that hang,
-//! errors without a pause between them. Streaming lists are not used, so they need no fallback; objects cannot fail to decode.
+//! kube's `watcher` does the watching. This closes what it leaves open: a refused selector, a 410
+//! in answer to a watch (not inside one), requests that hang, errors without a pause between them.
+//! Streaming lists are not used, so they need no fallback; objects cannot fail to decode.
 
 mod compare;
 mod discovery;
@@ -38,8 +39,8 @@ pub(crate) use stale_verdicts::scan_stale_verdicts;
 #[derive(Debug)]
 pub(crate) enum InformerEvent {
     Checks(Event<AdmissionCheck>),
-    /// `selected` says that only Workloads with quota are sent, so that a deletion may be a loss of quota;
-    /// `term` which watch sent it.
+    /// `selected` says that only Workloads with quota are sent, so that a deletion may be a loss of
+    /// quota; `term` which watch sent it.
     Workloads {
         event: Event<Workload>,
         selected: bool,
@@ -228,7 +229,8 @@ fn record_progress<T>(health: &WatchHealth, event: &Event<T>) {
     }
 }
 
-/// An HTTP 410 in answer to a watch, as a proxy or an aggregated server may send it. The API server itself says it inside the watch, where kube handles it.
+/// An HTTP 410 in answer to a watch, as a proxy or an aggregated server may send it. The API server
+/// itself says it inside the watch, where kube handles it.
 fn is_expired_at_start(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
 }

@@ -21,9 +21,11 @@ use crate::runtime::metrics::Metrics;
 
 type Events<T> = BoxStream<'static, watcher::Result<Event<T>>>;
 
-/// How many objects a page has: a page is what is decoded at once, so it bounds the memory of a first list.
+/// How many objects a page has: a page is what is decoded at once, so it bounds the memory of a
+/// first list.
 pub(super) const PAGE: u32 = 50;
-/// How long a watch of Workloads lasts. A connection that died without a word is noticed that much later, at the price of one request a minute.
+/// How long a watch of Workloads lasts. A connection that died without a word is noticed that much
+/// later, at the price of one request a minute.
 const WORKLOAD_WATCH_SECONDS: u32 = 60;
 /// Everything that holds quota, and nothing else: a missing value selects as the empty string.
 pub(super) const HOLDS_QUOTA: &str = "status.admission.clusterQueue!=";
@@ -159,7 +161,8 @@ impl Source for WorkloadSource {
         })
     }
 
-    /// It is compared with a list beside it: to list again here would be to miss what comes between.
+    /// It is compared with a list beside it: to list again here would be to miss what comes
+    /// between.
     fn resyncs(&self) -> bool {
         false
     }
@@ -177,8 +180,9 @@ impl Source for WorkloadSource {
 }
 
 impl WorkloadSource {
-    /// What the server could not select is selected here, as early as can be: a Workload without quota is only a name to forget. The manager needs to see it
-    /// once, when it has lost its quota, so a change is always passed on.
+    /// What the server could not select is selected here, as early as can be: a Workload without
+    /// quota is only a name to forget. The manager needs to see it once, when it has lost its
+    /// quota, so a change is always passed on.
     fn wanted(&self, event: &Event<Workload>) -> bool {
         self.selected || !matches!(event, Event::InitApply(workload) if !workload.holds_quota())
     }
@@ -193,8 +197,9 @@ pub(crate) struct StoredParameters {
     pub(crate) object: serde_json::Value,
 }
 
-/// What tells two states of a parameters object apart. Its status does not: that is what controllers say of it, the check itself among them, which would else
-/// be asked about every Workload again each time that it writes there.
+/// What tells two states of a parameters object apart. Its status does not: that is what
+/// controllers say of it, the check itself among them, which would else be asked about every
+/// Workload again each time that it writes there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Revision {
     uid: Option<String>,
@@ -298,7 +303,8 @@ impl Source for ParametersSource {
     }
 
     fn failed(&mut self, failure: &Failure) -> (Option<InformerEvent>, WatchRecovery) {
-        // Other failures pass, and say nothing about the objects. These are read again from the start, so that their end is noticed.
+        // Other failures pass, and say nothing about the objects. These are read again from the
+        // start, so that their end is noticed.
         if matches!(failure.code, 403 | 404) {
             let incoming = InformerEvent::ParametersFailed {
                 kind: self.number,

@@ -1,10 +1,11 @@
 //! The scan for stale verdicts.
 //!
-//! A leader that dies between the end of a reservation and the withdrawal of its verdict leaves it on a
-//! Workload without quota, which nobody watches. An AdmissionCheck that is deleted and made again does
-//! too. Kueue would take a Ready for the next reservation, and never queue the Workload again after a
-//! Retry or Rejected (measured on 0.19.2). So each new leader, and a leader that gets a new
-//! AdmissionCheck, reads the Workloads without quota once, page by page, and keeps none of them.
+//! A leader that dies between the end of a reservation and the withdrawal of its verdict leaves it
+//! on a Workload without quota, which nobody watches. An AdmissionCheck that is deleted and made
+//! again does too. Kueue would take a Ready for the next reservation, and never queue the Workload
+//! again after a Retry or Rejected (measured on 0.19.2). So each new leader, and a leader that gets
+//! a new AdmissionCheck, reads the Workloads without quota once, page by page, and keeps none of
+//! them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,10 +23,12 @@ use crate::runtime::connection::retry_after;
 const PAGE: u32 = 50;
 /// Between two pages: 100,000 Workloads take two minutes at least.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Those that hold no quota, where the server can tell: a missing value selects as the empty string.
+/// Those that hold no quota, where the server can tell: a missing value selects as the empty
+/// string.
 const WITHOUT_QUOTA: &str = "status.admission.clusterQueue=";
 
-/// Sends each Workload without quota on which an answer stands, then ends. `term` marks what comes of it.
+/// Sends each Workload without quota on which an answer stands, then ends. `term` marks what comes
+/// of it.
 pub(crate) async fn scan_stale_verdicts(
     client: Client,
     served: ServedApi,

@@ -76,8 +76,8 @@ impl Candidate {
         }
     }
 
-    /// The record's count of transitions when this process began to lead; `None` if it never has. As
-    /// long as the record names it with that count, nobody else has led since.
+    /// The record's count of transitions when this process began to lead; `None` if it never has.
+    /// As long as the record names it with that count, nobody else has led since.
     pub(super) fn led_at(&self) -> Option<i32> {
         self.led_at
     }
@@ -98,7 +98,8 @@ impl Candidate {
                     Some(renewed) if now < renewed + self.times.renew_interval => {
                         Plan::Wait(renewed + self.times.renew_interval)
                     }
-                    // A record of ours that we don't remember writing is one of an earlier life: it is taken up again.
+                    // A record of ours that we don't remember writing is one of an earlier life: it
+                    // is taken up again.
                     _ => Plan::Renew,
                 }
             }
@@ -140,7 +141,8 @@ impl Candidate {
         };
     }
 
-    /// The record was written by us, by a request sent at `sent`. Others can't take over before `sent` plus the lease's duration.
+    /// The record was written by us, by a request sent at `sent`. Others can't take over before
+    /// `sent` plus the lease's duration.
     pub(super) fn on_written(&mut self, record: Record, sent: Instant) {
         self.renewed_at = Some(sent);
         self.led_at.get_or_insert(record.transitions);
@@ -150,7 +152,8 @@ impl Candidate {
         };
     }
 
-    /// The write was refused: somebody else wrote first. What we know is out of date; whether we still act is not, until `valid_until`.
+    /// The write was refused: somebody else wrote first. What we know is out of date; whether we
+    /// still act is not, until `valid_until`.
     pub(super) fn on_conflict(&mut self) {
         self.seen = ObservedLease::Unknown;
     }

@@ -1,7 +1,8 @@
 //! Leader election by a Lease.
 //!
-//! One Lease object, held by one replica. Expiry is judged by how long *we* have not seen the record change, on our own monotonic clock, never by
-//! comparing wall clocks. The holder stops writing well before another may take over: see [`LeaseTimes`].
+//! One Lease object, held by one replica. Expiry is judged by how long *we* have not seen the
+//! record change, on our own monotonic clock, never by comparing wall clocks. The holder stops
+//! writing well before another may take over: see [`LeaseTimes`].
 
 mod candidate;
 
@@ -60,8 +61,9 @@ pub struct LeaseConfig {
 
 /// The times of a lease.
 ///
-/// A replica that dies without warning is replaced after `duration` plus `retry` at the latest; the default makes that 11 seconds, which leaves four for
-/// the new leader to read the Workloads and go on.
+/// A replica that dies without warning is replaced after `duration` plus `retry` at the latest; the
+/// default makes that 11 seconds, which leaves four for the new leader to read the Workloads and go
+/// on.
 ///
 /// ```
 /// # use kueue_check::{Clock, Verdict, admission_check, runtime::{LeaseConfig, LeaseTimes, Runtime, RuntimeHandle}};
@@ -98,9 +100,11 @@ pub struct LeaseConfig {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTimes {
-    /// How long the record must stay unchanged before another takes over, in whole seconds: a fraction is cut off. Default: 10 s.
+    /// How long the record must stay unchanged before another takes over, in whole seconds: a
+    /// fraction is cut off. Default: 10 s.
     pub duration: Duration,
-    /// How long after its last renewal the holder goes on writing. Must be longer than `renew` and shorter than `duration`. Default: 7 s.
+    /// How long after its last renewal the holder goes on writing. Must be longer than `renew` and
+    /// shorter than `duration`. Default: 7 s.
     pub renew_deadline: Duration,
     /// How often the holder renews. Default: 2 s.
     pub renew_interval: Duration,
@@ -120,7 +124,8 @@ impl Default for LeaseTimes {
 }
 
 impl LeaseTimes {
-    /// Whether the holder renews in time and has stopped writing before another may take over. The record has whole seconds.
+    /// Whether the holder renews in time and has stopped writing before another may take over. The
+    /// record has whole seconds.
     pub(crate) fn is_valid(self) -> bool {
         let recorded = Duration::from_secs(self.duration.as_secs());
         !self.retry_period.is_zero()
@@ -163,7 +168,8 @@ impl Leadership {
     }
 }
 
-/// Holds the lease, or waits for it, until `stop` says so; then gives it back. Publishes what it knows in `leadership`.
+/// Holds the lease, or waits for it, until `stop` says so; then gives it back. Publishes what it
+/// knows in `leadership`.
 pub(crate) async fn run(
     client: Client,
     config: LeaseConfig,
@@ -280,7 +286,8 @@ impl Holder {
         }
     }
 
-    /// Tells the others that they need not wait. Nobody may think that this replica still acts, whatever comes of it.
+    /// Tells the others that they need not wait. Nobody may think that this replica still acts,
+    /// whatever comes of it.
     async fn release(&mut self) {
         let held = self.candidate.valid_until(Instant::now()).is_some();
         self.leadership.send_replace(Leadership::Standby {

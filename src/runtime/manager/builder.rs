@@ -128,7 +128,8 @@ impl RuntimeBuilder {
         self
     }
 
-    /// How many Workloads are looked at together. Default: 10, with which the API server, not the check, is the limit.
+    /// How many Workloads are looked at together. Default: 10, with which the API server, not the
+    /// check, is the limit.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.settings.concurrency = concurrency.max(1);
         self
@@ -153,7 +154,8 @@ impl RuntimeBuilder {
         self
     }
 
-    /// A client for the lease alone, so that its renewal never waits behind other requests. Default: the one given first.
+    /// A client for the lease alone, so that its renewal never waits behind other requests.
+    /// Default: the one given first.
     pub fn lease_client(mut self, client: Client) -> Self {
         self.lease_client = Some(client);
         self

@@ -73,9 +73,11 @@ pub(super) struct Settings {
     seed: u64,
 }
 
-/// Why a runtime stopped without being asked to. Whoever runs it ends the process, which is then started again.
+/// Why a runtime stopped without being asked to. Whoever runs it ends the process, which is then
+/// started again.
 ///
-/// What a check is asked may panic. What runs beside the questions, such as its own streams and its background work, may not:
+/// What a check is asked may panic. What runs beside the questions, such as its own streams and its
+/// background work, may not:
 ///
 /// ```
 /// # use kueue_check::*;
@@ -106,7 +108,8 @@ pub(super) struct Settings {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// A part of it died: by a panic in a check's own stream, watch or background work, or by a fault of this SDK.
+    /// A part of it died: by a panic in a check's own stream, watch or background work, or by a
+    /// fault of this SDK.
     #[error("a background task ended: {0}")]
     TaskEnded(String),
     /// Another replica leads now. What the checks keep in memory belongs to the time in which this
@@ -116,8 +119,8 @@ pub enum RunError {
         /// The replica that leads.
         holder: String,
     },
-    /// etcd was restored from a backup. Watches show nothing of that, and what this process knows is
-    /// of another history, so it starts afresh.
+    /// etcd was restored from a backup. Watches show nothing of that, and what this process knows
+    /// is of another history, so it starts afresh.
     #[error(
         "the cluster was restored from a backup (its version was {shown} and is {now}): this process \
          ends, so that a fresh one reads everything"
@@ -173,7 +176,8 @@ impl RuntimeHandle {
         self.health.problems()
     }
 
-    /// Whether the loop turns. It does while it waits for Kueue or the API server: to start the process again would help nobody.
+    /// Whether the loop turns. It does while it waits for Kueue or the API server: to start the
+    /// process again would help nobody.
     pub async fn is_alive(&self) -> bool {
         self.ask(Query::Gauges).await.is_some()
     }
@@ -202,7 +206,8 @@ impl RuntimeHandle {
         )
     }
 
-    /// What the runtime knows and does; `None` while it waits for Kueue's API, and if the loop is stuck or over.
+    /// What the runtime knows and does; `None` while it waits for Kueue's API, and if the loop is
+    /// stuck or over.
     pub async fn diagnostics(&self) -> Option<Diagnostics> {
         self.ask(Query::Diagnostics).await
     }
@@ -236,11 +241,12 @@ impl Runtime {
         }
     }
 
-    /// Runs until `shutdown` completes: then nothing new is begun, what runs is finished within the grace time or abandoned, and the lease is given back.
+    /// Runs until `shutdown` completes: then nothing new is begun, what runs is finished within the
+    /// grace time or abandoned, and the lease is given back.
     ///
     /// # Errors
-    /// [`RunError`] if a part of the runtime died. An unreachable API server, a missing Kueue or missing permissions are no errors: the runtime says so in
-    /// its readiness, and waits.
+    /// [`RunError`] if a part of the runtime died. An unreachable API server, a missing Kueue or
+    /// missing permissions are no errors: the runtime says so in its readiness, and waits.
     pub async fn run(mut self, shutdown: impl Future<Output = ()> + Send) -> Result<(), RunError> {
         let (stop_sender, stop) = watch::channel(false);
         let (release_sender, release) = watch::channel(false);
@@ -350,7 +356,8 @@ impl Runtime {
 }
 
 impl Query {
-    /// The answer while it is not known what the cluster serves: the loop turns, and there is nothing to say.
+    /// The answer while it is not known what the cluster serves: the loop turns, and there is
+    /// nothing to say.
     fn without_session(self) {
         match self {
             Self::Gauges(answer) => drop(answer.send(())),

@@ -61,8 +61,8 @@ pub(in crate::runtime) async fn fit_updates(
     (Outcome::Verdict(verdict), event)
 }
 
-/// The part of `updates` that a later slice of an elastic job can be given, and a sentence about the
-/// rest. One request.
+/// The part of `updates` that a later slice of an elastic job can be given, and a sentence about
+/// the rest. One request.
 async fn for_later_slice(
     updates: &PodSetUpdates,
     workload: &Workload,

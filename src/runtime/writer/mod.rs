@@ -1,4 +1,5 @@
-//! The requests that the runtime makes besides watching: it reads one Workload, and writes check states and conditions.
+//! The requests that the runtime makes besides watching: it reads one Workload, and writes check
+//! states and conditions.
 
 mod bodies;
 
@@ -142,9 +143,10 @@ impl Writer {
         }
     }
 
-    /// Writes the entry of `check`, and nobody else's: one forced apply of one list element, bound to the object and version that were seen (rules 2 to 4).
-    /// Returns the Workload as it is now. It follows from what was sent, because the version did not
-    /// change meanwhile, so the reply is asked for as metadata only.
+    /// Writes the entry of `check`, and nobody else's: one forced apply of one list element, bound
+    /// to the object and version that were seen (rules 2 to 4). Returns the Workload as it is now.
+    /// It follows from what was sent, because the version did not change meanwhile, so the reply is
+    /// asked for as metadata only.
     pub(crate) async fn entry(
         &self,
         workload: &Workload,
@@ -282,13 +284,15 @@ impl ReadWorkload for Writer {
     }
 }
 
-/// Force, because Kueue's own manager applies every entry and would be in conflict each time; the version in the body makes it safe.
+/// Force, because Kueue's own manager applies every entry and would be in conflict each time; the
+/// version in the body makes it safe.
 fn apply(manager: &str) -> PatchParams {
     PatchParams::apply(manager).force()
 }
 
-/// The field manager for one check: one manager for two checks would strip the first when it writes the second (rule 3). At most 128 bytes, and the same in
-/// every version of this SDK, or it would share its fields with its older self.
+/// The field manager for one check: one manager for two checks would strip the first when it writes
+/// the second (rule 3). At most 128 bytes, and the same in every version of this SDK, or it would
+/// share its fields with its older self.
 pub(crate) fn field_manager(controller: &str, check: &str) -> String {
     const LIMIT: usize = 128;
     let whole = format!("{controller}:{check}");

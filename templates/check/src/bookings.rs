@@ -4,10 +4,12 @@
 //! It is not in the job's namespace: to write ConfigMaps there, the check would need the right to
 //! write all ConfigMaps of the cluster, those of the system too. In its own, a Role is enough.
 //!
-//! A licence, a volume or a machine is booked in the same three steps: under a name that follows from the job, so that booking twice books once;
-//! cancelled by that name, whether it is there or not; and listed, so that nothing is left over from a process that died.
+//! A licence, a volume or a machine is booked in the same three steps: under a name that follows
+//! from the job, so that booking twice books once; cancelled by that name, whether it is there or
+//! not; and listed, so that nothing is left over from a process that died.
 //!
-//! A job has one booking, with a line for each of its Workloads: an elastic job that grows has two for a while. The booking ends with its last line.
+//! A job has one booking, with a line for each of its Workloads: an elastic job that grows has two
+//! for a while. The booking ends with its last line.
 
 use kueue_check::k8s_openapi::api::core::v1::ConfigMap;
 use kueue_check::k8s_openapi::api::rbac::v1::PolicyRule;
@@ -45,8 +47,8 @@ impl Bookings {
         Ok(())
     }
 
-    /// Cancels what was booked for a reservation, if anything was, unless the job goes on by another
-    /// Workload that has a line.
+    /// Cancels what was booked for a reservation, if anything was, unless the job goes on by
+    /// another Workload that has a line.
     ///
     /// # Errors
     /// Those of the API server.
@@ -64,8 +66,8 @@ impl Bookings {
         }
     }
 
-    /// Makes `line` what the Workload of `reservation` has in the booking of its job. Each Workload is
-    /// a field manager of its own, so the lines of others stay.
+    /// Makes `line` what the Workload of `reservation` has in the booking of its job. Each Workload
+    /// is a field manager of its own, so the lines of others stay.
     async fn apply(&self, reservation: &Reservation, mut line: Value) -> Result<ConfigMap, CheckError> {
         let name = name(reservation);
         line["apiVersion"] = "v1".into();
@@ -100,9 +102,10 @@ impl Bookings {
     }
 }
 
-/// The name of a booking: another one for each job and AdmissionCheck, and the same for all Workloads
-/// of the job and in each version of this program. Both together can be too long for a name, so this
-/// is their hash (FNV-1a, 128 bits). No user can choose it: the API server makes the job's uid.
+/// The name of a booking: another one for each job and AdmissionCheck, and the same for all
+/// Workloads of the job and in each version of this program. Both together can be too long for a
+/// name, so this is their hash (FNV-1a, 128 bits). No user can choose it: the API server makes the
+/// job's uid.
 fn name(reservation: &Reservation) -> String {
     const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;

@@ -28,7 +28,8 @@
 //! By day, large jobs wait for the night.
 {%- else %}
 //!
-//! A job starts when there is room for its pods. What has just been let start is not in the figures yet: where that matters, count it.
+//! A job starts when there is room for its pods. What has just been let start is not in the figures
+//! yet: where that matters, count it.
 {%- endif %}
 {% if source != "none" or state and parameters == false %}
 use std::time::Duration;
@@ -147,7 +148,8 @@ pub struct Inputs {
     pace: RateLimiter,
 }
 {% endif %}
-/// {% if source == "none" %}By day, large jobs wait for the night.{% else %}A job starts when there is room for its pods.{% endif %}
+/// {% if source == "none" %}By day, large jobs wait for the night.{% else %}A job starts when there
+/// is room for its pods.{% endif %}
 #[admission_check(controller = "{{ controller_name }}"{% if source != "none" %}, timeout = "10s"{% endif %})]
 pub async fn may_start(
     request: Request,

@@ -1,4 +1,5 @@
-//! HTTP, as a check needs it: one bounded answer in a bounded time, and an error that says what to do about it.
+//! HTTP, as a check needs it: one bounded answer in a bounded time, and an error that says what to
+//! do about it.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -48,7 +48,8 @@ pub struct {{ kind }}Spec {
 }
 
 impl {{ kind }}Spec {
-    /// Looks at what a schema can't say. What is wrong stands in the AdmissionCheck's condition `Active`.
+    /// Looks at what a schema can't say. What is wrong stands in the AdmissionCheck's condition
+    /// `Active`.
     fn validate(&self) -> Result<(), String> {
 {%- if source == "none" %}
         if self.night_begins == self.night_ends {

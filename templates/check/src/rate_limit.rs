@@ -10,14 +10,17 @@ use kueue_check::prelude::Reservation;
 
 /// The last start that each AdmissionCheck allowed. Clones share it.
 ///
-/// It is in memory: after a restart one job may start early. What must survive a restart belongs where `release` can find it again.
+/// It is in memory: after a restart one job may start early. What must survive a restart belongs
+/// where `release` can find it again.
 #[derive(Clone, Debug, Default)]
 pub struct RateLimiter(Arc<Mutex<BTreeMap<String, (Reservation, Timestamp)>>>);
 
 impl RateLimiter {
-    /// Lets the job of `request` start, unless another one started less than `interval` ago; then how long it has to wait.
+    /// Lets the job of `request` start, unless another one started less than `interval` ago; then
+    /// how long it has to wait.
     ///
-    /// The same question has the same answer: who was told Ready is not told to wait, whatever this process remembers.
+    /// The same question has the same answer: who was told Ready is not told to wait, whatever this
+    /// process remembers.
     ///
     /// # Errors
     /// The time to wait.

@@ -1,7 +1,9 @@
 {%- if source == "http" -%}
-//! Where it is known how much room there is: a service that answers `GET URL?namespace=NAME` with `{"room": 12}`.
+//! Where it is known how much room there is: a service that answers `GET URL?namespace=NAME` with
+//! `{"room": 12}`.
 {%- else -%}
-//! Where it is known how much room there is: a Prometheus server, and a query whose result is one number.
+//! Where it is known how much room there is: a Prometheus server, and a query whose result is one
+//! number.
 {%- endif %}
 
 use std::time::Duration;

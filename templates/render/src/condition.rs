@@ -1,7 +1,7 @@
 //! Conditions of `[conditional.'…']`.
 //!
-//! cargo-generate evaluates them with rhai. This understands the part that decides by placeholders: `name`, `!name`, `name == "text"`, `name != "text"`, joined by
-//! `&&` or by `||`.
+//! cargo-generate evaluates them with rhai. This understands the part that decides by placeholders:
+//! `name`, `!name`, `name == "text"`, `name != "text"`, joined by `&&` or by `||`.
 
 use std::str::FromStr;
 

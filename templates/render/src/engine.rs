@@ -71,7 +71,8 @@ impl Engine {
     /// What `text` becomes.
     ///
     /// # Errors
-    /// If it is no liquid, or names a variable that nobody defined. (cargo-generate takes that for an empty text.)
+    /// If it is no liquid, or names a variable that nobody defined. (cargo-generate takes that for
+    /// an empty text.)
     pub fn render(&self, text: &str) -> Result<String, String> {
         let template = self.parser.parse(text).map_err(|error| error.to_string())?;
         template

@@ -1,7 +1,10 @@
-//! Renders a cargo-generate template, by [cargo-generate's rules](https://cargo-generate.github.io/cargo-generate/), as far as this project's templates use them.
+//! Renders a cargo-generate template, by [cargo-generate's
+//! rules](https://cargo-generate.github.io/cargo-generate/), as far as this project's templates use
+//! them.
 //!
-//! It exists to test them: cargo-generate forgives what a test should find. That both make the same projects is tested too. A variable that nobody defined is an error here, and so
-//! is anything in `cargo-generate.toml` that this does not know.
+//! It exists to test them: cargo-generate forgives what a test should find. That both make the same
+//! projects is tested too. A variable that nobody defined is an error here, and so is anything in
+//! `cargo-generate.toml` that this does not know.
 //!
 //! | room | what is in it |
 //! | --- | --- |

@@ -84,7 +84,8 @@ impl Project {
         paths
     }
 
-    /// Writes it into `folder`, with its Rust files formatted. What has not changed is not touched, so that cargo has nothing to do.
+    /// Writes it into `folder`, with its Rust files formatted. What has not changed is not touched,
+    /// so that cargo has nothing to do.
     ///
     /// # Errors
     /// If it can't be written or formatted.

@@ -1,4 +1,5 @@
-//! All projects that the template of a check can make, as one workspace that shares one target folder.
+//! All projects that the template of a check can make, as one workspace that shares one target
+//! folder.
 
 use std::fmt::Write;
 use std::fs;
@@ -102,8 +103,8 @@ impl Variant {
     }
 }
 
-/// Writes all variants of the template of a check into `folder`, as a workspace with the lock file and the profiles of the one in `repository`, so that what is
-/// built for the one serves the other.
+/// Writes all variants of the template of a check into `folder`, as a workspace with the lock file
+/// and the profiles of the one in `repository`, so that what is built for the one serves the other.
 ///
 /// # Errors
 /// If the template is wrong, or a file can't be written.
@@ -148,7 +149,8 @@ const SDK: [&str; 4] = [
     "kueue-check-sim",
 ];
 
-/// The manifest of the workspace: the members, and the profile `dev` of `manifest` for what they depend on.
+/// The manifest of the workspace: the members, and the profile `dev` of `manifest` for what they
+/// depend on.
 fn workspace(variants: &[Variant], manifest: &str) -> Result<String, Error> {
     let ours: Table = manifest
         .parse()

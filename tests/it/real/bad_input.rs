@@ -1,4 +1,5 @@
-//! What makes no sense is said in the right place; nothing else is affected, and nothing is ever evicted for it.
+//! What makes no sense is said in the right place; nothing else is affected, and nothing is ever
+//! evicted for it.
 
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ use tokio::time::sleep;
 use super::faults::{A_WHILE, Fault};
 use super::harness::{Running, fixture, fixture_on, now, reserved, start_or_skip, unique, world};
 
-/// Says something wrong about one Workload; the other must get its answer, and the state of the first must stay.
+/// Says something wrong about one Workload; the other must get its answer, and the state of the
+/// first must stay.
 async fn says(
     answer: impl Fn() -> Result<Verdict, CheckError> + Send + Sync + 'static,
     message: &str,

@@ -1,4 +1,5 @@
-//! The examples that need more than a cluster, as a user runs them: with what their manifests give them.
+//! The examples that need more than a cluster, as a user runs them: with what their manifests give
+//! them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -137,7 +138,8 @@ async fn licences_are_counted_across_a_restart_and_handed_on() {
         .wait_message("c", &name, "all 2 licences are in use")
         .await;
 
-    // What was approved keeps its licence although the process has forgotten it, and a newcomer gets none.
+    // What was approved keeps its licence although the process has forgotten it, and a newcomer
+    // gets none.
     program.signal("-TERM");
     program.end().await;
     world.workload("d").await;

@@ -1,4 +1,5 @@
-//! KEP-3838: what the API server lets change on a gated Pod is what `scheduling_directives_may_change` says.
+//! KEP-3838: what the API server lets change on a gated Pod is what
+//! `scheduling_directives_may_change` says.
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use kube::Api;

@@ -29,7 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The clusters, each started by the first test that needs it.
 static CLUSTERS: [OnceCell<Option<Cluster>>; 3] = [const { OnceCell::const_new() }; 3];
 
-/// The same in memory, which `KUEUE_CHECK_TEST_SERVER=simulated` puts in the place of the real ones: the suite must not notice.
+/// The same in memory, which `KUEUE_CHECK_TEST_SERVER=simulated` puts in the place of the real
+/// ones: the suite must not notice.
 static BOXES: [OnceLock<ApiServer>; 3] = [const { OnceLock::new() }; 3];
 
 /// One test's corner of a cluster.
@@ -42,7 +43,8 @@ pub(crate) struct World {
     pub(crate) version: &'static str,
 }
 
-/// A corner of a cluster with `version` of Kueue's definitions; `None`, with a word why, where there can be none.
+/// A corner of a cluster with `version` of Kueue's definitions; `None`, with a word why, where
+/// there can be none.
 pub(crate) async fn world(version: KueueVersion) -> Option<World> {
     if on_simulated_server() {
         let server = BOXES[version as usize].get_or_init(|| in_memory(version));
@@ -393,15 +395,18 @@ impl World {
         self.create("Workload", name, json!({"spec": {"queueName": "lq", "podSets": [pod_set("driver", 1), pod_set("workers", 4)]}})).await;
     }
 
-    /// Does as Kueue when it reserves quota: one forced apply of conditions, admission and all check entries.
+    /// Does as Kueue when it reserves quota: one forced apply of conditions, admission and all
+    /// check entries.
     pub(crate) async fn reserve(&self, name: &str, checks: &[&str]) {
         self.apply_status(name, reserved(&pending(checks))).await;
     }
 
-    /// Applies the reservation that stands once more, with the checks as they were when it was made.
+    /// Applies the reservation that stands once more, with the checks as they were when it was
+    /// made.
     pub(crate) async fn reserve_again(&self, name: &str, checks: &[&str]) {
         let stands = self.get("Workload", name).await["status"]["conditions"].clone();
-        // On a slow machine a second may have passed, and another time would be another reservation.
+        // On a slow machine a second may have passed, and another time would be another
+        // reservation.
         let mut status = reserved(&pending(checks));
         status["conditions"] = stands;
         self.apply_status(name, status).await;

@@ -27,7 +27,8 @@ async fn watches_all_admission_checks_to_know_which_are_its_own() {
     else {
         return;
     };
-    // One that is not ours stays as it is; one that appears later is taken up, with the Workloads that waited for it already.
+    // One that is not ours stays as it is; one that appears later is taken up, with the Workloads
+    // that waited for it already.
     let (not_ours, later) = (unique("not-ours"), unique("later"));
     world
         .admission_check(&not_ours, "example.com/somebody-else", Value::Null)

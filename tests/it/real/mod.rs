@@ -1,4 +1,5 @@
-//! On a real kube-apiserver with Kueue's own definitions. Nobody else writes: each test plays Kueue where it must.
+//! On a real kube-apiserver with Kueue's own definitions. Nobody else writes: each test plays Kueue
+//! where it must.
 
 mod activation;
 mod admin;

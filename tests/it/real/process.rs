@@ -167,7 +167,8 @@ impl Drop for Program {
     }
 }
 
-/// Installs everything that `manifests` prints; a kubeconfig with exactly the rights of its ServiceAccount.
+/// Installs everything that `manifests` prints; a kubeconfig with exactly the rights of its
+/// ServiceAccount.
 pub(crate) async fn install(world: &World, example: &str, namespace: &str) -> PathBuf {
     let namespaces: Api<Namespace> = Api::all(world.client.clone());
     let metadata = ObjectMeta {

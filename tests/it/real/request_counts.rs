@@ -14,7 +14,8 @@ fn about_workloads(seen: &Seen) -> bool {
     seen.path.contains("/workloads/")
 }
 
-/// Everything but what goes on anyway: watches are renewed, events are sent off the write path, a new leader reads once what nobody watches.
+/// Everything but what goes on anyway: watches are renewed, events are sent off the write path, a
+/// new leader reads once what nobody watches.
 fn costs(seen: &Seen) -> bool {
     seen.verb != "watch" && !seen.path.contains("/events") && !seen.searches()
 }

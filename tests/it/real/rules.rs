@@ -89,7 +89,8 @@ async fn facts_of_the_api_server_on_which_the_rules_rest() {
         stale.code, 409,
         "rule 2: a version in the body is a precondition"
     );
-    // A UID in the body of a status apply is not looked at. It need not be: an object made anew has another version.
+    // A UID in the body of a status apply is not looked at. It need not be: an object made anew has
+    // another version.
     let other_uid = json!({"uid": "0b6f1d2e-93a4-4c55-8d6e-7f8091a2b3c4"});
     apply_entry(&fixture, "other", true, other_uid, entry(own, json!({})))
         .await
@@ -477,7 +478,8 @@ async fn rule_13_while_kueues_webhook_is_down_writes_are_tried_again() {
     fixture.running.stop().await;
 }
 
-/// Quota that is lost without an eviction leaves Ready in place, and Kueue would admit with it the next time.
+/// Quota that is lost without an eviction leaves Ready in place, and Kueue would admit with it the
+/// next time.
 async fn withdraws_on(version: KueueVersion) {
     let Some(fixture) = fixture(version).await else {
         return;

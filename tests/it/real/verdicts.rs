@@ -8,7 +8,8 @@ use serde_json::json;
 
 use super::harness::{Fixture, fixture, managers};
 
-/// Parameters appear, a Workload gets quota, the check says Ready with updates, another says Retry: the same on each version of Kueue.
+/// Parameters appear, a Workload gets quota, the check says Ready with updates, another says Retry:
+/// the same on each version of Kueue.
 async fn decides_on(version: KueueVersion) -> Option<Fixture> {
     let fixture = fixture(version).await?;
     fixture.check.answer(|request| {

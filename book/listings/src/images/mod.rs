@@ -1,4 +1,5 @@
-//! Timelines of the simulated cluster, as the pages show them: each as a picture, and as a page of its own.
+//! Timelines of the simulated cluster, as the pages show them: each as a picture, and as a page of
+//! its own.
 
 mod stories;
 

@@ -15,7 +15,8 @@ use kueue_check::service::{CircuitBreakerLayer, SingleFlightLayer, TimeoutLayer}
 use std::time::Duration;
 use tower::ServiceBuilder;
 
-/// Jobs start while the scratch file system answers that it is well. The question is slow, and the same for a namespace.
+/// Jobs start while the scratch file system answers that it is well. The question is slow, and the
+/// same for a namespace.
 #[admission_check(controller = "example.com/scratch")]
 async fn scratch(workload: Workload, State(probe): State<Probe>) -> Result<Verdict, CheckError> {
     probe.ask(workload.namespace()).await?;
@@ -50,7 +51,8 @@ fn layered(probe: Probe) -> Check {
 // ANCHOR_END: layers
 
 // ANCHOR: all
-/// One AdmissionCheck for both: a job starts when all say Ready, and the message says which does not.
+/// One AdmissionCheck for both: a job starts when all say Ready, and the message says which does
+/// not.
 fn both(probe: Probe) -> Check {
     let name = ControllerName::from_static("example.com/scratch-and-small");
     Check::all_of(name, [layered(probe), Check::new(small)])

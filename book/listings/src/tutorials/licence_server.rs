@@ -85,8 +85,8 @@ use std::io;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
-/// The licence server as its clients see it: three calls, each of which may be repeated. This one lives in the process; yours is reached over the network, and
-/// each of its calls can fail.
+/// The licence server as its clients see it: three calls, each of which may be repeated. This one
+/// lives in the process; yours is reached over the network, and each of its calls can fail.
 #[derive(Clone)]
 struct LicenceServer {
     licences: usize,

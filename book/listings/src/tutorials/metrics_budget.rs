@@ -109,7 +109,8 @@ impl Source {
     }
 }
 
-/// The samples of an instant query. No answer is an error, and an error holds jobs back; it never lets one start.
+/// The samples of an instant query. No answer is an error, and an error holds jobs back; it never
+/// lets one start.
 fn read(answer: &Value) -> Result<BTreeMap<String, f64>, CheckError> {
     let Some(series) = answer.pointer("/data/result").and_then(Value::as_array) else {
         let why = answer["error"].as_str().unwrap_or("no result");
@@ -145,7 +146,8 @@ mod tests {
     use super::*;
 
     // ANCHOR: tests
-    /// What the namespace `default` has spent (`None`: Prometheus is down), and how often somebody asked.
+    /// What the namespace `default` has spent (`None`: Prometheus is down), and how often somebody
+    /// asked.
     #[derive(Clone, Default)]
     pub(super) struct Answers(Arc<Mutex<(Option<f64>, usize)>>);
 

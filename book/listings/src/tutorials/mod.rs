@@ -1,4 +1,5 @@
-//! A program for each tutorial. What the reader writes stands between the anchors `file`; above it, what this crate calls.
+//! A program for each tutorial. What the reader writes stands between the anchors `file`; above it,
+//! what this crate calls.
 
 pub mod composing;
 pub mod first_check;

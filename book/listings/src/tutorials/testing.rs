@@ -104,7 +104,8 @@ fn the_same_on_each_kueue() {
 // ANCHOR_END: versions
 
 // ANCHOR: bug
-/// It counts the jobs that it has approved, in memory, and never forgets one: at most two ever start.
+/// It counts the jobs that it has approved, in memory, and never forgets one: at most two ever
+/// start.
 struct Forgetful(std::sync::Mutex<Vec<Reservation>>);
 
 impl AdmissionCheckController for Forgetful {

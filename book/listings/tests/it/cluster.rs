@@ -1,7 +1,10 @@
-//! Shell blocks marked `cluster`, as one reader comes to them: page after page on one cluster, with kubectl, Helm and the programs that the pages run.
+//! Shell blocks marked `cluster`, as one reader comes to them: page after page on one cluster, with
+//! kubectl, Helm and the programs that the pages run.
 //!
-//! The cluster is a real API server with Kueue's and the autoscaler's definitions. Blocks marked `kueue` wait for a real Kueue (`cargo xtask kueue`); without one the
-//! test makes the Workload that the pages speak of. Nothing runs pods, so blocks marked `kubelet` are left out, and the program itself answers in the pod's place.
+//! The cluster is a real API server with Kueue's and the autoscaler's definitions. Blocks marked
+//! `kueue` wait for a real Kueue (`cargo xtask kueue`); without one the test makes the Workload
+//! that the pages speak of. Nothing runs pods, so blocks marked `kubelet` are left out, and the
+//! program itself answers in the pod's place.
 
 use std::fs;
 use std::net::TcpListener;
@@ -65,7 +68,8 @@ impl Drop for Reader {
 }
 
 impl Reader {
-    /// With a cluster that has Kueue's and the autoscaler's definitions; `None`, with a word why, if there can be none here and none is required.
+    /// With a cluster that has Kueue's and the autoscaler's definitions; `None`, with a word why,
+    /// if there can be none here and none is required.
     async fn new(name: &str) -> Option<Self> {
         let cluster = Cluster::start_or_skip("the book's commands on a cluster").await?;
         let client = cluster.client().unwrap();

@@ -1,5 +1,6 @@
-//! Shell blocks. `console` is run here, in a fresh folder with the programs of the book and its YAML files; its output is compared with the lines below the command,
-//! where `…` stands for anything. The other words after it:
+//! Shell blocks. `console` is run here, in a fresh folder with the programs of the book and its
+//! YAML files; its output is compared with the lines below the command, where `…` stands for
+//! anything. The other words after it:
 //!
 //! | word | what it says |
 //! | --- | --- |

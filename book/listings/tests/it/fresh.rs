@@ -1,4 +1,5 @@
-//! The tutorials as a new user would follow them: in an empty folder, by nothing but their own commands and files.
+//! The tutorials as a new user would follow them: in an empty folder, by nothing but their own
+//! commands and files.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +13,8 @@ use super::blocks::{anchored, included};
 use super::console::{Step, steps};
 use super::markdown::{Block, Page, book, page};
 
-/// The tutorials in the order of the book, the listing of each, and the file of the project that it is.
+/// The tutorials in the order of the book, the listing of each, and the file of the project that it
+/// is.
 const TUTORIALS: [(&str, &str, &str); 7] = [
     ("first-check", "first_check", "src/main.rs"),
     ("parameters", "parameters", "src/main.rs"),

@@ -6,7 +6,8 @@ use kueue_check_book::repository;
 
 use super::markdown::{Page, book, others};
 
-/// Where links may lead that can't be followed without a network: people's addresses of projects and specifications.
+/// Where links may lead that can't be followed without a network: people's addresses of projects
+/// and specifications.
 const OUTSIDE: [&str; 9] = [
     "https://kueue.sigs.k8s.io",
     "https://github.com/kubernetes-sigs/kueue/",

@@ -1,4 +1,5 @@
-//! What the chart renders, on a real API server: every field is known, and pods are of the `restricted` standard.
+//! What the chart renders, on a real API server: every field is known, and pods are of the
+//! `restricted` standard.
 
 use kueue_check_chart_tests::chart;
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! The budget check, which lets a job start, holds one, closes a queue, takes its word back, and shows balances.
+//! The budget check, which lets a job start, holds one, closes a queue, takes its word back, and
+//! shows balances.
 
 use kube::Client;
 use kueue_check::DynCheck;

@@ -1,5 +1,5 @@
-//! The policies of `checks/budget/deploy` on a real API server: a class that is exempt from budgets is
-//! refused where it is not allowed, and pods that may terminate for long are, to every user.
+//! The policies of `checks/budget/deploy` on a real API server: a class that is exempt from budgets
+//! is refused where it is not allowed, and pods that may terminate for long are, to every user.
 
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::client::ClientBuilder;

@@ -1,4 +1,5 @@
-//! A real API server with Kueue's and the autoscaler's definitions, the chart on it, and what tests do there.
+//! A real API server with Kueue's and the autoscaler's definitions, the chart on it, and what tests
+//! do there.
 
 use std::future::Future;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The Helm chart: what it renders, refuses and alerts on; and that each check works with exactly the rights that the chart gives it, and with none fewer.
+//! The Helm chart: what it renders, refuses and alerts on; and that each check works with exactly
+//! the rights that the chart gives it, and with none fewer.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 

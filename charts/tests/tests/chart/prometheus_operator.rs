@@ -1,4 +1,5 @@
-//! The Prometheus operator's kinds (monitoring.coreos.com/v1), as far as the chart uses them: a field that is not here is refused, as the operator's own schema would.
+//! The Prometheus operator's kinds (monitoring.coreos.com/v1), as far as the chart uses them: a
+//! field that is not here is refused, as the operator's own schema would.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};

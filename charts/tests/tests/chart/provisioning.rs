@@ -1,4 +1,5 @@
-//! The provisioning check, which asks for capacity, gets it, gives it back, and finds in its way what somebody else has left.
+//! The provisioning check, which asks for capacity, gets it, gives it back, and finds in its way
+//! what somebody else has left.
 
 use kube::Client;
 use kueue_check::{ControllerName, DynCheck};

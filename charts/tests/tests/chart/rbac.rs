@@ -1,7 +1,8 @@
-//! A check under the rights of the chart's ServiceAccount: they suffice, and each of them is needed.
+//! A check under the rights of the chart's ServiceAccount: they suffice, and each of them is
+//! needed.
 //!
-//! A story makes a check use everything that it may do. It is played once with all rights, and once without each of them: then something must be refused, and
-//! somebody who looks must be told.
+//! A story makes a check use everything that it may do. It is played once with all rights, and once
+//! without each of them: then something must be refused, and somebody who looks must be told.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -160,7 +161,8 @@ pub(crate) async fn token_client(stage: &Stage, account: &str) -> Client {
 }
 
 impl Installed {
-    /// Plays once. Ends when something is refused and that can be seen, or when all `rights` were used.
+    /// Plays once. Ends when something is refused and that can be seen, or when all `rights` were
+    /// used.
     async fn play<S: Story>(&self, number: &str, rights: &BTreeSet<Right>) -> Played {
         let (stage, name) = (&self.stage, format!("{}-{number}", S::RELEASE));
         // Each play makes its own Lease.
@@ -256,7 +258,8 @@ impl Installed {
     }
 }
 
-/// Where it can be seen that something was refused: what alerts, readiness, conditions and messages are made of.
+/// Where it can be seen that something was refused: what alerts, readiness, conditions and messages
+/// are made of.
 async fn told_by(handle: &RuntimeHandle, stage: &Stage, name: &str) -> Option<String> {
     let metrics = handle.metrics().await;
     let counted = metrics.lines().find(|line| {

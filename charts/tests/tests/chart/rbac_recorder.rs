@@ -1,4 +1,5 @@
-//! Between a check and the API server: who the check is, what it asks for in the terms of RBAC, and what it is refused.
+//! Between a check and the API server: who the check is, what it asks for in the terms of RBAC, and
+//! what it is refused.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};

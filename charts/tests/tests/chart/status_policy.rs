@@ -1,5 +1,5 @@
-//! The admission policies for the status of Workloads, on a real API server: what the check's account
-//! may change, and who may change what is the check's.
+//! The admission policies for the status of Workloads, on a real API server: what the check's
+//! account may change, and who may change what is the check's.
 
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
@@ -16,7 +16,8 @@ const OTHER: &str = "system:serviceaccount:guarded:other";
 const NEIGHBOUR: &str = "system:serviceaccount:guarded:neighbour";
 const CONTROLLER: &str = "example.com/guarded";
 
-/// The chart's policies for the controller `CONTROLLER`, and users who may patch `workloads/status`.
+/// The chart's policies for the controller `CONTROLLER`, and users who may patch
+/// `workloads/status`.
 async fn guarded() -> Option<Stage> {
     let helm = helm()?;
     let stage = stage("guarded").await?;

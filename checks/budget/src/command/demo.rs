@@ -1,4 +1,5 @@
-//! `demo`: a week of two teams in a simulated cluster, in seconds. One runs out of money on Thursday and gets a top-up on Friday.
+//! `demo`: a week of two teams in a simulated cluster, in seconds. One runs out of money on
+//! Thursday and gets a top-up on Friday.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,4 +1,5 @@
-//! The work beside the answers: to hear of Budgets, to ask sources, to give what becomes free to those who wait, to show balances.
+//! The work beside the answers: to hear of Budgets, to ask sources, to give what becomes free to
+//! those who wait, to show balances.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,8 @@ use super::shared::SharedState;
 use super::{polling, queues, status, warning_events, watches};
 use crate::resource::Running;
 
-/// How often the books are walked if nothing happens: time alone frees money, at the end of a period.
+/// How often the books are walked if nothing happens: time alone frees money, at the end of a
+/// period.
 const ALLOCATION_INTERVAL: Duration = Duration::from_secs(30);
 /// How soon a walk may follow the last: what happens together is walked once.
 const PAUSE: Duration = Duration::from_millis(100);

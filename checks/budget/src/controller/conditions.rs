@@ -18,7 +18,8 @@ struct Observation {
     message: String,
 }
 
-/// The conditions of the Budget of `book`, whose times are those of `before` where the status is the same.
+/// The conditions of the Budget of `book`, whose times are those of `before` where the status is
+/// the same.
 pub(super) fn conditions(
     book: &BudgetLedger,
     source_result: Option<&SourceResult>,

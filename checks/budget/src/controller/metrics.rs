@@ -1,4 +1,5 @@
-//! What can be counted. Account names reveal what tenants spend: let only the collector read the endpoint.
+//! What can be counted. Account names reveal what tenants spend: let only the collector read the
+//! endpoint.
 //!
 //! Only the leader shows samples. A standby asks no source, so it would show that nothing has been
 //! spent; a replica that has led shows figures of then.

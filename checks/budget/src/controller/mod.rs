@@ -38,7 +38,8 @@ pub type SourceFactory = dyn Fn(&BudgetConfig) -> Arc<dyn Source> + Send + Sync;
 /// `spec.controllerName` of the AdmissionChecks that it answers.
 pub const CONTROLLER: &str = "kueue-check.dev/budget";
 
-/// The check. One of them answers any number of AdmissionChecks; those that name one Budget share its ledger.
+/// The check. One of them answers any number of AdmissionChecks; those that name one Budget share
+/// its ledger.
 pub struct BudgetCheck {
     shared: Arc<SharedState>,
 }
@@ -71,7 +72,8 @@ impl AdmissionCheckController for BudgetCheck {
         let terms = BudgetConfig::of(budget)
             .map_err(|invalid| Inactive::new("BudgetInvalid", invalid.to_string()))?;
         self.shared.refer(check.name(), terms);
-        // Prometheus itself says what is wrong with a query, so it is asked before anybody waits for it.
+        // Prometheus itself says what is wrong with a query, so it is asked before anybody waits
+        // for it.
         match self
             .shared
             .first_report(
@@ -96,7 +98,8 @@ impl AdmissionCheckController for BudgetCheck {
         let workload = request.workload();
         // From here to the end nothing is awaited: to decide and to commit is one step.
         let mut books = self.shared.books();
-        // What was shown since this was asked counts: a job that has ended must not be counted again.
+        // What was shown since this was asked counts: a job that has ended must not be counted
+        // again.
         let run = books.run(&name, workload.uid());
         let book = books
             .ledger_mut(&name)
@@ -128,7 +131,8 @@ impl AdmissionCheckController for BudgetCheck {
             run: &run,
         }
         .verdict(&decision);
-        // Where a Workload has several checks of one Budget, the first of them hears nothing new while the others are asked.
+        // Where a Workload has several checks of one Budget, the first of them hears nothing new
+        // while the others are asked.
         let told = workload
             .check(request.admission_check())
             .is_some_and(|entry| *entry.state() == CheckState::Ready);
@@ -234,8 +238,8 @@ fn permissions() -> Vec<PolicyRule> {
         ),
         // Pools and exemptions choose namespaces by their labels.
         rule("", &["namespaces"], &["list", "watch"]),
-        // With `onExhausted.quota: Yield`: whether anybody waits for quota. Where there are variants:
-        // whether Kueue makes them.
+        // With `onExhausted.quota: Yield`: whether anybody waits for quota. Where there are
+        // variants: whether Kueue makes them.
         rule("kueue.x-k8s.io", &["clusterqueues"], &["list", "watch"]),
         // With `onExhausted.quota: CloseLocalQueues`.
         rule("kueue.x-k8s.io", &["localqueues"], &["list", "patch"]),

@@ -187,7 +187,8 @@ fn take(
                 }
             }
             let taken = book.observe(&answer.observation, now);
-            // A cold start ends with the first answer about a time that was watched: it is asked for as soon as it can be had.
+            // A cold start ends with the first answer about a time that was watched: it is asked
+            // for as soon as it can be had.
             let settle = i64::try_from(terms.source.settle_delay().as_secs())
                 .unwrap_or(i64::MAX)
                 .saturating_add(step);

@@ -1,7 +1,9 @@
-//! `onExhausted.quota: CloseLocalQueues`: the only way of Kueue's to hold one namespace's jobs without holding quota.
+//! `onExhausted.quota: CloseLocalQueues`: the only way of Kueue's to hold one namespace's jobs
+//! without holding quota.
 //!
-//! A LocalQueue with `stopPolicy: Hold` lets running jobs finish and takes quota back from those that wait. It is closed while not even the smallest held job fits, and
-//! opened when that much is left again. A queue that somebody else has stopped is not touched.
+//! A LocalQueue with `stopPolicy: Hold` lets running jobs finish and takes quota back from those
+//! that wait. It is closed while not even the smallest held job fits, and opened when that much is
+//! left again. A queue that somebody else has stopped is not touched.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -50,7 +52,8 @@ impl Queues {
             .all()
             .any(|(_, book)| book.terms().quota == Quota::CloseLocalQueues);
         let now = shared.now().as_second();
-        // One that was closed by an earlier process, or for a Budget that is gone, must be found too.
+        // One that was closed by an earlier process, or for a Budget that is gone, must be found
+        // too.
         let due = self.looked.is_none_or(|looked| now - looked >= INTERVAL);
         if due && (wanted || self.looked.is_none() || !self.closed.is_empty()) {
             if self.served.is_none() {
@@ -139,7 +142,8 @@ impl Queues {
         ) else {
             return false;
         };
-        // Who created the queue owns the default of its policy; what has been changed since it was read is not overwritten.
+        // Who created the queue owns the default of its policy; what has been changed since it was
+        // read is not overwritten.
         let version = found.resource_version();
         let body = json!({
             "metadata": {"annotations": {BUDGET: uid, NEEDS: needs.to_string()}, "resourceVersion": version},
@@ -263,7 +267,8 @@ fn to_close(shared: &SharedState) -> BTreeSet<(String, String, String, Amount)> 
     all
 }
 
-/// Whether a queue that was closed for the Budget `uid` is opened: there is what it needs again, or nobody wants it closed any more.
+/// Whether a queue that was closed for the Budget `uid` is opened: there is what it needs again, or
+/// nobody wants it closed any more.
 fn may_open(shared: &SharedState, namespace: &str, uid: &str, needs: Amount) -> bool {
     if shared.is_deleted(uid) {
         return true;

@@ -16,7 +16,8 @@ use crate::ledger::{BudgetLedger, Decision, Ledgers, Listed, SpendUpdate};
 use crate::resource::{Budget, NamespaceBudgetSpec};
 use crate::source::{SourceError, SourceWarning};
 
-/// How long an activation waits for the source's first answer. One that is down says nothing about the Budget.
+/// How long an activation waits for the source's first answer. One that is down says nothing about
+/// the Budget.
 const FIRST_REPORT: Duration = Duration::from_secs(10);
 
 /// A watch that fails does so again within so many seconds. That it works is not said while nothing
@@ -50,7 +51,8 @@ pub(super) struct SharedState {
     pending: Mutex<BTreeMap<String, u64>>,
     /// Whether the list of Budgets has been read.
     budgets_known: AtomicBool,
-    /// The uids of Budgets that were deleted: their last terms are used for what is in flight, and for nothing more.
+    /// The uids of Budgets that were deleted: their last terms are used for what is in flight, and
+    /// for nothing more.
     gone: Mutex<BTreeSet<String>>,
     own: Mutex<Listed<OwnLimits>>,
     namespaces: Mutex<Listed<Labels>>,
@@ -263,7 +265,8 @@ impl SharedState {
         let _ = self.triggers.send(uid.clone());
     }
 
-    /// What the source of `budget` said to this generation of it, for as long as an activation can wait.
+    /// What the source of `budget` said to this generation of it, for as long as an activation can
+    /// wait.
     pub(super) async fn first_report(
         &self,
         budget: &str,
@@ -408,7 +411,8 @@ impl SharedState {
         };
     }
 
-    /// Whether the held `workload` gives its quota back now: somebody waits for it, and nobody has given any back for a while.
+    /// Whether the held `workload` gives its quota back now: somebody waits for it, and nobody has
+    /// given any back for a while.
     pub(super) fn may_yield(
         &self,
         book: &mut BudgetLedger,

@@ -1,4 +1,5 @@
-//! Balances in the status of Budgets and NamespaceBudgets: written when they change, and not each time that a figure moves.
+//! Balances in the status of Budgets and NamespaceBudgets: written when they change, and not each
+//! time that a figure moves.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +26,8 @@ const MANAGER: &str = "budget-check";
 const ACCOUNTS: usize = 128;
 /// Of how many namespaces a Budget shows what they have spent.
 const NAMESPACES: usize = 4096;
-/// How soon figures are shown again, in seconds, of which one has moved by a hundredth of its limit.
+/// How soon figures are shown again, in seconds, of which one has moved by a hundredth of its
+/// limit.
 const FIGURES: i64 = 30;
 /// How soon it is shown that they have moved by less, or that nothing but time has passed.
 const TIME: i64 = 600;
@@ -146,7 +148,8 @@ fn conditions_before(
         .unwrap_or_default()
 }
 
-/// Whether `status` is written. That nothing but time has passed is shown in Budgets, now and then, and not in each of hundreds of NamespaceBudgets.
+/// Whether `status` is written. That nothing but time has passed is shown in Budgets, now and then,
+/// and not in each of hundreds of NamespaceBudgets.
 fn is_due(status: &Value, last: Option<&Last>, of_namespace: bool, now: i64) -> bool {
     let Some(last) = last else { return true };
     if *status == last.status {
@@ -174,7 +177,8 @@ fn is_due(status: &Value, last: Option<&Last>, of_namespace: bool, now: i64) -> 
     (moved || !of_namespace) && now - last.at >= TIME
 }
 
-/// What of a status a person would note: who has an account, its limit, the percentage that is used of it, and who waits.
+/// What of a status a person would note: who has an account, its limit, the percentage that is used
+/// of it, and who waits.
 fn noted(status: &Value) -> Vec<Value> {
     let of = |account: &Value| -> Value {
         let fields = ["name", "limit", "usedPercent", "held", "overspent"];
@@ -321,7 +325,8 @@ fn budget_status(
     }
 }
 
-/// The status of a NamespaceBudget: `about` which namespace and generation, and which others there are for both.
+/// The status of a NamespaceBudget: `about` which namespace and generation, and which others there
+/// are for both.
 fn namespace_status(
     book: &BudgetLedger,
     index: &AccountIndex<'_>,

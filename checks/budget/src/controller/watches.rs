@@ -1,4 +1,5 @@
-//! What is watched besides Workloads. Standbys watch too: they must know everything when they take over.
+//! What is watched besides Workloads. Standbys watch too: they must know everything when they take
+//! over.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -174,8 +175,8 @@ pub(super) async fn namespace_budgets(shared: &Arc<SharedState>, context: &Backg
 }
 
 pub(super) async fn namespaces(shared: &Arc<SharedState>, context: &BackgroundContext) {
-    // Pools and exemptions select namespaces; with a default limit each name that the source reports
-    // would be an account.
+    // Pools and exemptions select namespaces; with a default limit each name that the source
+    // reports would be an account.
     let needed = |terms: &BudgetConfig| terms.needs_labels() || terms.governs_all();
     while !shared.books().all().any(|(_, book)| needed(book.terms())) {
         sleep(LATER).await;
@@ -268,7 +269,8 @@ async fn follow_dynamic(
     .await;
 }
 
-/// Which AdmissionChecks refer to which Budget. The runtime tells the leader; a standby has to find out.
+/// Which AdmissionChecks refer to which Budget. The runtime tells the leader; a standby has to find
+/// out.
 pub(super) async fn admission_checks(shared: &Arc<SharedState>, context: &BackgroundContext) {
     let budget_of = |check: &DynamicObject| {
         let ours = check.data["spec"]["controllerName"] == CONTROLLER;

@@ -43,7 +43,8 @@ impl Balance {
         self.used().percent_of(self.limit)
     }
 
-    /// When the limit will have been spent if what runs goes on, within the period. `as_of` is the time up to which spending is known.
+    /// When the limit will have been spent if what runs goes on, within the period. `as_of` is the
+    /// time up to which spending is known.
     pub fn exhausted_at(&self, as_of: Timestamp) -> Option<Timestamp> {
         if self.spent > self.limit {
             return None;

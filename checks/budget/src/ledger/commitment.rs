@@ -45,11 +45,13 @@ pub struct Job {
 /// How far a claim's run is. Times are seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitmentState {
-    /// It may start at any moment, and may have started at any since then without our having seen it.
+    /// It may start at any moment, and may have started at any since then without our having seen
+    /// it.
     Approved(i64),
     /// It runs since then.
     Running(i64),
-    /// It ran from then on for so many seconds at most, and that is not all known to the source yet.
+    /// It ran from then on for so many seconds at most, and that is not all known to the source
+    /// yet.
     Ended(i64, u32),
 }
 

@@ -1,7 +1,8 @@
 //! Decisions: whether a run may start.
 //!
-//! To decide and to write the decision down is one step: nothing happens in between. Between a look at the money and its commitment lies the overspending of every
-//! controller that asks and then acts.
+//! To decide and to write the decision down is one step: nothing happens in between. Between a look
+//! at the money and its commitment lies the overspending of every controller that asks and then
+//! acts.
 
 use jiff::Timestamp;
 
@@ -22,7 +23,8 @@ use crate::resource::{
     reason = "a reason is made once for each decision, and moved"
 )]
 impl BudgetLedger {
-    /// Decides about `run`, and commits its estimate if it may start. Asked again about the same facts it says the same.
+    /// Decides about `run`, and commits its estimate if it may start. Asked again about the same
+    /// facts it says the same.
     pub fn decide(&mut self, run: &Run, now: Timestamp) -> Decision {
         if let RunState::Running(_) = run.state {
             return self.about_running(run, now);
@@ -69,8 +71,8 @@ impl BudgetLedger {
         }
     }
 
-    /// Why our word is taken back from `run`, which is approved and not admitted: it costs more than
-    /// when it got it, and that does not fit. What is unknown for a while takes nothing back.
+    /// Why our word is taken back from `run`, which is approved and not admitted: it costs more
+    /// than when it got it, and that does not fit. What is unknown for a while takes nothing back.
     pub(super) fn taken_back(&mut self, run: &Run, now: Timestamp) -> Option<HoldReason> {
         if !self.grown.contains_key(&run.uid) {
             return None;
@@ -271,7 +273,8 @@ impl BudgetLedger {
         })
     }
 
-    /// Whether it is known what `account` has spent: at all, since this process watches, and not too long ago.
+    /// Whether it is known what `account` has spent: at all, since this process watches, and not
+    /// too long ago.
     pub(crate) fn is_known(&self, account: &Account, now: Timestamp) -> Result<(), HoldReason> {
         let at = |second: i64| Timestamp::from_second(second).unwrap_or_default();
         let known = self.watermark(account).filter(|known| *known > i64::MIN);

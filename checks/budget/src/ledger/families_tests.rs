@@ -96,8 +96,8 @@ impl Cluster {
     }
 }
 
-/// A Workload of the job `job` with `pods` pods of one CPU. `states` are conditions, `Ready` for the
-/// check's answer, and `Waits` if another check has not answered.
+/// A Workload of the job `job` with `pods` pods of one CPU. `states` are conditions, `Ready` for
+/// the check's answer, and `Waits` if another check has not answered.
 fn workload(job: &str, name: &str, pods: u32, states: &[&str], metadata: &Value) -> Workload {
     let mut conditions = vec!["QuotaReserved"];
     let is_condition = |state: &&&str| !matches!(**state, "Ready" | "Waits");
@@ -155,8 +155,8 @@ fn whole(job: &str, pods: u32, states: &[&str]) -> Workload {
 const RUNS: [&str; 2] = ["Admitted", "Ready"];
 const REPLACED: [&str; 3] = ["Admitted", "Ready", "Finished"];
 
-/// Before there were families, 11 pods worth 44 ran on a limit of 30: what a growth had replaced was
-/// taken for ended while its pods ran.
+/// Before there were families, 11 pods worth 44 ran on a limit of 30: what a growth had replaced
+/// was taken for ended while its pods ran.
 #[test]
 fn what_an_elastic_job_runs_is_counted_while_it_grows() {
     let mut cluster = Cluster::new("30");

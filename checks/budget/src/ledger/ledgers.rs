@@ -80,7 +80,8 @@ impl Ledgers {
         self.live.get(uid)
     }
 
-    /// The Workload `uid` as the Budget `name` sees it, by what was shown last; `None` if that is nothing to it, or has ended.
+    /// The Workload `uid` as the Budget `name` sees it, by what was shown last; `None` if that is
+    /// nothing to it, or has ended.
     pub fn run(&self, name: &str, uid: &Uid) -> Option<Run> {
         let terms = self.by_name.get(name)?.terms();
         let workload = self.live.get(uid)?;
@@ -145,8 +146,8 @@ impl Ledgers {
         self.families.values().any(is_variant)
     }
 
-    /// Whether Kueue makes variants in the ClusterQueue `queue`, and starts one of them. Returns true
-    /// if that is new.
+    /// Whether Kueue makes variants in the ClusterQueue `queue`, and starts one of them. Returns
+    /// true if that is new.
     pub fn set_concurrent(&mut self, queue: &str, concurrent: bool, now: Timestamp) -> bool {
         let changed = if concurrent {
             self.concurrent.insert(queue.to_owned())
@@ -259,7 +260,8 @@ impl Ledgers {
         }
     }
 
-    /// Held Workloads that are to be asked whether they give their quota back; `waits` says whether anybody waits for quota of a ClusterQueue.
+    /// Held Workloads that are to be asked whether they give their quota back; `waits` says whether
+    /// anybody waits for quota of a ClusterQueue.
     pub fn due_to_yield(&mut self, now: Timestamp, waits: impl Fn(&str) -> bool) -> Vec<Uid> {
         let live = &self.live;
         let queue_of = |uid: &Uid| {

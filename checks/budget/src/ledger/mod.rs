@@ -1,8 +1,10 @@
 //! The ledger: which jobs may spend how much.
 //!
-//! Nothing in it is a counter. What is committed is a pure function of the Workloads that may run, their prices, the watermark (the time up to which spending is
-//! known) and the clock: spending before the watermark comes from the source, spending after it from estimates. True-up, rollover, restart and outage follow
-//! from that one rule. One thing is written down: that a Workload has just been told Ready and the cluster does not show it yet.
+//! Nothing in it is a counter. What is committed is a pure function of the Workloads that may run,
+//! their prices, the watermark (the time up to which spending is known) and the clock: spending
+//! before the watermark comes from the source, spending after it from estimates. True-up, rollover,
+//! restart and outage follow from that one rule. One thing is written down: that a Workload has
+//! just been told Ready and the cluster does not show it yet.
 
 mod balance;
 mod budget_ledger;

@@ -56,9 +56,9 @@ pub enum Exemption {
     Namespace(String),
 }
 
-/// Returns `workload` as the Budget with `terms` sees it, whose AdmissionChecks are `checks`; `None`
-/// if it has none of them, or no quota. `family` are the Workloads of its job, if it may have
-/// several.
+/// Returns `workload` as the Budget with `terms` sees it, whose AdmissionChecks are `checks`;
+/// `None` if it has none of them, or no quota. `family` are the Workloads of its job, if it may
+/// have several.
 pub fn run_of<'a>(
     workload: &Workload,
     family: Option<&Family>,

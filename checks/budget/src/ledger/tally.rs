@@ -15,7 +15,8 @@ pub(super) fn place(run: &Run) -> Place {
     (-run.priority, run.since, run.uid.clone())
 }
 
-/// What has been added up while nothing changed: a walk over thousands of held runs adds up each account once.
+/// What has been added up while nothing changed: a walk over thousands of held runs adds up each
+/// account once.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     balances: BTreeMap<(Account, Timestamp), Balance>,

@@ -68,7 +68,8 @@ impl Calendar {
         let local = at.to_zoned(zone.clone()).date();
         let mut first = self.first_day(local)?;
         let mut start = begin(first, zone)?;
-        // Where clocks go back over midnight a date comes twice, and where one is skipped two days begin together: the instants decide.
+        // Where clocks go back over midnight a date comes twice, and where one is skipped two days
+        // begin together: the instants decide.
         while start > at {
             first = first.checked_sub(self.length()).ok()?;
             start = begin(first, zone)?;
@@ -255,7 +256,8 @@ mod tests {
                     );
                     if let Calendar::Week(_) = calendar {
                         let hours = period.end.duration_since(period.start).as_secs_f64() / 3600.0;
-                        // Samoa and Tokelau skipped a day; Casey in Antarctica has moved by three hours.
+                        // Samoa and Tokelau skipped a day; Casey in Antarctica has moved by three
+                        // hours.
                         assert!((143.0..=171.0).contains(&hours), "{name} {at}: {hours}");
                     }
                     assert!(at == from || period.start == at, "{name} {at}: no gap");

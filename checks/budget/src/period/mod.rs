@@ -1,7 +1,8 @@
 //! Periods: the stretches of time for which a limit holds.
 //!
-//! Boundaries are half-open instants. A calendar period begins at the first instant of a local day, found by date arithmetic: a week with a change to summer
-//! time has 167 hours, and a day on which midnight is skipped begins at one o'clock.
+//! Boundaries are half-open instants. A calendar period begins at the first instant of a local day,
+//! found by date arithmetic: a week with a change to summer time has 167 hours, and a day on which
+//! midnight is skipped begins at one o'clock.
 
 mod calendar;
 #[cfg(feature = "cron")]

@@ -1,4 +1,5 @@
-//! The custom resources: `Budget`, which an AdmissionCheck refers to, and `NamespaceBudget`, with which a team has a limit and a balance of its own.
+//! The custom resources: `Budget`, which an AdmissionCheck refers to, and `NamespaceBudget`, with
+//! which a team has a limit and a balance of its own.
 
 mod namespace_budget;
 mod period;

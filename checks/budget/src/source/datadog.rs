@@ -1,4 +1,5 @@
-//! Datadog's metrics API, as its documentation describes it. It has not been tried on the live service.
+//! Datadog's metrics API, as its documentation describes it. It has not been tried on the live
+//! service.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +21,8 @@ use crate::money::Amount;
 use crate::resource::DatadogSource;
 
 const GROUP_LABELS: &str = "Datadog";
-/// The buckets into which values are summed: a quarter of an hour divides every zone's offset, and a week has 672 of them (at most 1,500 are given).
+/// The buckets into which values are summed: a quarter of an hour divides every zone's offset, and
+/// a week has 672 of them (at most 1,500 are given).
 const BUCKET: i64 = 900;
 /// How many namespaces an answer may name.
 const NAMES: usize = 20_000;
@@ -43,7 +45,8 @@ pub struct Datadog {
 }
 
 impl Datadog {
-    /// The organisation that `spec`'s keys belong to; results name the namespace in the tag `label`.
+    /// The organisation that `spec`'s keys belong to; results name the namespace in the tag
+    /// `label`.
     pub fn new(spec: DatadogSource, label: String, http: Http) -> Self {
         Self {
             spec,
@@ -305,7 +308,8 @@ enum Cell {
     Number(Option<f64>),
 }
 
-/// A scalar answer: one column of namespaces and one of numbers. A value that is missing is nothing.
+/// A scalar answer: one column of namespaces and one of numbers. A value that is missing is
+/// nothing.
 fn columns(reply: &HttpResponse, label: &str) -> Result<BTreeMap<String, f64>, SourceError> {
     check(reply)?;
     let scalar: Scalar = serde_json::from_slice(&reply.body).map_err(|error| bad(&error))?;
@@ -380,7 +384,8 @@ impl<'de> Deserialize<'de> for Points {
 }
 
 impl Series {
-    /// When the newest bucket begins that has a value: what is in it may be the first of its values only.
+    /// When the newest bucket begins that has a value: what is in it may be the first of its values
+    /// only.
     fn newest(&self) -> Option<Timestamp> {
         let at = self.pointlist.newest?;
         #[expect(
@@ -420,7 +425,8 @@ fn series(reply: &HttpResponse) -> Result<Vec<Series>, SourceError> {
 }
 
 fn sums(all: &[Series], label: &str) -> Result<BTreeMap<String, f64>, SourceError> {
-    // What belongs to no namespace is told beside the others; if nothing belongs to one, the query does not group by it.
+    // What belongs to no namespace is told beside the others; if nothing belongs to one, the query
+    // does not group by it.
     if !all.is_empty() && all.iter().all(|series| series.tag(label).is_none()) {
         let what = "not grouped by it".to_owned();
         return Err(SourceError::WrongShape(what, label.to_owned()));

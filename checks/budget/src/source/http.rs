@@ -1,4 +1,5 @@
-//! HTTP as a source needs it: one question, one bounded answer, no redirects, and credentials from files only.
+//! HTTP as a source needs it: one question, one bounded answer, no redirects, and credentials from
+//! files only.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -240,7 +241,8 @@ pub(crate) fn secret_header(
     Ok((name, value))
 }
 
-/// What a status means that no API of ours explains: authentication, throttling, outage, and anything that is no answer.
+/// What a status means that no API of ours explains: authentication, throttling, outage, and
+/// anything that is no answer.
 pub(crate) fn check_status(who: &'static str, reply: &HttpResponse) -> Result<(), SourceError> {
     let text = || {
         brief(&String::from_utf8_lossy(

@@ -1,7 +1,9 @@
 //! Sources of spend data.
 //!
-//! A source is asked about a period up to a moment that lies a little in the past, and answers with what each namespace has spent. Money is never taken from a
-//! silent zero: an answer without a namespace means that it has spent nothing only if a probe of the raw metric says that spending is measured at all.
+//! A source is asked about a period up to a moment that lies a little in the past, and answers with
+//! what each namespace has spent. Money is never taken from a silent zero: an answer without a
+//! namespace means that it has spent nothing only if a probe of the raw metric says that spending
+//! is measured at all.
 
 mod credentials;
 mod datadog;
@@ -221,12 +223,14 @@ impl SourceError {
         }
     }
 
-    /// Whether the Budget is wrong, and not the source: asking again is of no use before the Budget changes.
+    /// Whether the Budget is wrong, and not the source: asking again is of no use before the Budget
+    /// changes.
     pub fn is_configuration(&self) -> bool {
         matches!(self, Self::BadQuery(..) | Self::WrongShape(..))
     }
 
-    /// How long to wait after `failures` in a row: as told, or from a second to a minute; for a wrong configuration ten minutes. `jitter` is from 0 to 1.
+    /// How long to wait after `failures` in a row: as told, or from a second to a minute; for a
+    /// wrong configuration ten minutes. `jitter` is from 0 to 1.
     pub fn pause(&self, failures: u32, jitter: f64) -> Duration {
         match self {
             Self::Throttled(_, after) => {

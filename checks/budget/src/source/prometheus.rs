@@ -153,7 +153,8 @@ fn spend(spec: &PrometheusSource, label: &str, question: &SpendQuery, elapsed: u
             let interval = spec
                 .sample_interval
                 .map_or(60, |interval| Duration::from(interval).as_secs().max(1));
-            // Each sample stands for one interval; an average times hours would stretch a job of an hour over the whole period.
+            // Each sample stands for one interval; an average times hours would stretch a job of an
+            // hour over the whole period.
             format!("sum by ({label}) (sum_over_time({query}[{elapsed}s])) * {interval} / 3600")
         }
         Shape::Counter => format!("sum by ({label}) (increase({query}[{elapsed}s]))"),
@@ -161,8 +162,8 @@ fn spend(spec: &PrometheusSource, label: &str, question: &SpendQuery, elapsed: u
     }
 }
 
-/// The probe: the newest sample of each raw metric, whether there was one when the period began, and
-/// of which namespaces the query has a sample now.
+/// The probe: the newest sample of each raw metric, whether there was one when the period began,
+/// and of which namespaces the query has a sample now.
 fn probe(spec: &PrometheusSource, label: &str, question: &SpendQuery, elapsed: u64) -> String {
     let metric = &spec.freshness;
     let newest = |metric: &str| match &spec.freshness_by {
@@ -200,7 +201,8 @@ fn filled(query: &str, question: &SpendQuery, elapsed: u64) -> String {
         .replace("{{accounts}}", &accounts(&question.namespaces))
 }
 
-/// A regular expression of the namespaces. Names of namespaces need no escape, and get one all the same.
+/// A regular expression of the namespaces. Names of namespaces need no escape, and get one all the
+/// same.
 fn accounts(namespaces: &[String]) -> String {
     if namespaces.is_empty() || namespaces.len() > NAMED {
         return ".*".to_owned();
@@ -357,7 +359,8 @@ fn read(
     let mut unlabelled = false;
     for sample in spent {
         let Some(namespace) = sample.namespace.clone() else {
-            // Pods outside of any namespace cost somebody else; a lone value comes from `or vector(0)` or a forgotten grouping.
+            // Pods outside of any namespace cost somebody else; a lone value comes from `or
+            // vector(0)` or a forgotten grouping.
             unlabelled = true;
             continue;
         };

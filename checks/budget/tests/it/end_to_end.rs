@@ -1,4 +1,5 @@
-//! The binary on a real API server, with the rights of its manifests; Prometheus is a strict stand-in.
+//! The binary on a real API server, with the rights of its manifests; Prometheus is a strict
+//! stand-in.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -272,7 +273,8 @@ async fn a_new_process_keeps_what_was_given_and_gives_no_more() {
     }
 }
 
-/// All that the program has logged, shown, and written about the Budget `name` and its jobs; the events apart, too.
+/// All that the program has logged, shown, and written about the Budget `name` and its jobs; the
+/// events apart, too.
 pub(super) async fn everything_said(
     program: &Program,
     stage: &Stage,

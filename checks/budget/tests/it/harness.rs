@@ -42,7 +42,8 @@ pub(crate) async fn stage() -> Option<Stage> {
     Some(Stage::on(cluster).await)
 }
 
-/// A server for one test alone, which runs the program: each has a lease of its own, so on one server a second would be a second leader.
+/// A server for one test alone, which runs the program: each has a lease of its own, so on one
+/// server a second would be a second leader.
 pub(crate) async fn stage_alone() -> Option<Stage> {
     let cluster = start().await?;
     let stage = Stage::on(&cluster).await;
@@ -159,7 +160,8 @@ impl Stage {
         .await;
     }
 
-    /// The Workload `name` as Kueue makes it and reserves quota for it: `cpus` CPUs of the flavor `default`, for at most an hour.
+    /// The Workload `name` as Kueue makes it and reserves quota for it: `cpus` CPUs of the flavor
+    /// `default`, for at most an hour.
     pub(crate) async fn job(&self, name: &str, check: &str, cpus: u32) {
         let template = json!({"spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": cpus.to_string()}}}]}});
         let spec = json!({"queueName": "lq", "maximumExecutionTimeSeconds": 3600, "podSets": [{"name": "main", "count": 1, "template": template}]});

@@ -42,7 +42,8 @@ fn output_of(command: &mut Command) -> (Option<i32>, String, String) {
     )
 }
 
-/// Installs what `manifests` prints into a namespace of its own; a kubeconfig with exactly the rights of its ServiceAccount.
+/// Installs what `manifests` prints into a namespace of its own; a kubeconfig with exactly the
+/// rights of its ServiceAccount.
 pub(crate) async fn install(stage: &Stage, name: &str) -> PathBuf {
     stage.namespace(name).await;
     let (code, text, error) = output(&[

@@ -214,8 +214,8 @@ async fn what_is_measured_live_is_what_was_spent() {
     };
     assert!(current(&second, "vision"), "{second:?}");
 
-    // The recording rule is no longer evaluated. Its past samples still have a sum, and the raw metric
-    // is as fresh as before.
+    // The recording rule is no longer evaluated. Its past samples still have a sum, and the raw
+    // metric is as fresh as before.
     prometheus.rules("groups: []\n");
     let dead = eventually("no current sample of the rule", async || {
         let answer = prometheus.ask(json!({}), 1, 3600).await;

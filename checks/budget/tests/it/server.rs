@@ -1,4 +1,5 @@
-//! A strict stand-in for Prometheus: it answers what a test tells it, and refuses what a Prometheus would not understand.
+//! A strict stand-in for Prometheus: it answers what a test tells it, and refuses what a Prometheus
+//! would not understand.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

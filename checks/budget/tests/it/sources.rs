@@ -67,7 +67,8 @@ fn error(kind: &str, text: &str) -> String {
     json!({"status": "error", "errorType": kind, "error": text}).to_string()
 }
 
-/// What a Workload is told when the source says nothing else: a job held by a stale account says why.
+/// What a Workload is told when the source says nothing else: a job held by a stale account says
+/// why.
 fn told(problem: &SourceError) -> String {
     let budget = json!({"unit": "USD", "period": {"calendar": "Week"}, "source": {"fixed": {}}, "namespaceLimits": {"default": "10"},
         "prices": [{"flavor": "*", "resources": {"cpu": "1"}}]});
@@ -596,7 +597,8 @@ async fn datadogs_keys_are_sent_nowhere_unless_the_deployment_says_where() {
 
 #[tokio::test]
 async fn a_server_is_trusted_by_the_authority_that_is_named() {
-    // The API server is the one real server with a certificate of its own here; it has no queries, and says so.
+    // The API server is the one real server with a certificate of its own here; it has no queries,
+    // and says so.
     let Some(stage) = super::harness::stage().await else {
         return;
     };

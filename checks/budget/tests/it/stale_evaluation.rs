@@ -38,7 +38,8 @@ fn parameters(server: &ApiServer) -> Budget {
     serde_json::from_value(server.get(&budgets, "", "budget").unwrap()).unwrap()
 }
 
-/// Found by closing a watch while a job ended: a question from before its end made it count as running for ever.
+/// Found by closing a watch while a job ended: a question from before its end made it count as
+/// running for ever.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_has_ended_is_not_counted_again() {
     let (server, clock) = server(&json!({"default": "1"}));

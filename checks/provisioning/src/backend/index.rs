@@ -1,4 +1,5 @@
-//! What is known of requests and templates, kept up to date by watches and by the answers to our own writes.
+//! What is known of requests and templates, kept up to date by watches and by the answers to our
+//! own writes.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -67,7 +68,8 @@ impl Index {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until everything has been listed once. Before, what is not known may be there all the same.
+    /// Waits until everything has been listed once. Before, what is not known may be there all the
+    /// same.
     pub async fn ready(&self) {
         let mut listed = self.listed.subscribe();
         // The sender lives as long as this index.
@@ -150,7 +152,8 @@ impl Index {
         }
     }
 
-    /// Notes that we asked for the deletion of `request`: it does not count any more, although it may be there for a while.
+    /// Notes that we asked for the deletion of `request`: it does not count any more, although it
+    /// may be there for a while.
     pub(crate) fn going(&self, request: &CapacityRequest) {
         let mut state = self.state();
         let known = state
@@ -230,7 +233,8 @@ impl Index {
         state.requests.values().map(Vec::len).sum::<usize>() < before
     }
 
-    /// Takes in what happened to PodTemplates. They wake nobody: with the template that owns it a request goes too, and that does.
+    /// Takes in what happened to PodTemplates. They wake nobody: with the template that owns it a
+    /// request goes too, and that does.
     pub(super) fn take_template(&self, event: Event<CachedTemplate>) -> Trigger {
         match event {
             Event::Init => self.state().listing_templates = Some(BTreeMap::new()),

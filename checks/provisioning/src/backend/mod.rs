@@ -1,4 +1,5 @@
-//! What stands for a request for capacity on the cluster. The decision knows none of it: CapacityBuffers come next.
+//! What stands for a request for capacity on the cluster. The decision knows none of it:
+//! CapacityBuffers come next.
 
 mod index;
 mod provisioning_request;

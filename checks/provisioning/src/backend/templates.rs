@@ -1,4 +1,5 @@
-//! PodTemplates: what the pods will be, for whoever provisions. They are there before the request, and are deleted before it; the Workload owns them.
+//! PodTemplates: what the pods will be, for whoever provisions. They are there before the request,
+//! and are deleted before it; the Workload owns them.
 
 use std::sync::Arc;
 
@@ -97,7 +98,8 @@ impl Templates {
         Ok(owner_reference("v1", KIND, &pods.template_name, &uid))
     }
 
-    /// Uses the template that has the name, with what is wanted now: it may be of an earlier request, or of a Workload of that name that is gone.
+    /// Uses the template that has the name, with what is wanted now: it may be of an earlier
+    /// request, or of a Workload of that name that is gone.
     async fn take_over(
         &self,
         api: &Api<DynamicObject>,

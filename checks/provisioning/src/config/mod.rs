@@ -11,10 +11,12 @@ use serde::Deserialize;
 pub use options::{AfterFailure, BackoffFrom, Limit, OnFailedAfterAdmission, Options, PREFIX};
 pub use retry::RetryStrategy;
 
-/// The prefix of Workload annotations that are parameters of the request: `provreq.kueue.x-k8s.io/NAME`.
+/// The prefix of Workload annotations that are parameters of the request:
+/// `provreq.kueue.x-k8s.io/NAME`.
 pub const PARAMETER_ANNOTATIONS: &str = "provreq.kueue.x-k8s.io/";
 
-/// A ProvisioningRequestConfig (cluster-scoped, `kueue.x-k8s.io`, v1beta2 or v1beta1, which differ only in their validation).
+/// A ProvisioningRequestConfig (cluster-scoped, `kueue.x-k8s.io`, v1beta2 or v1beta1, which differ
+/// only in their validation).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProvisioningRequestConfig {
     /// What Kueue defines.
@@ -70,7 +72,8 @@ pub struct NodeSelectorRule {
 pub enum MergePolicy {
     /// Those whose whole templates are equal.
     IdenticalPodTemplates,
-    /// Those that the scheduler treats alike: requests, node selectors, tolerations, affinity, resource claims.
+    /// Those that the scheduler treats alike: requests, node selectors, tolerations, affinity,
+    /// resource claims.
     IdenticalWorkloadSchedulingRequirements,
 }
 

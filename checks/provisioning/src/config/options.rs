@@ -1,4 +1,5 @@
-//! What this check offers beyond Kueue's config: annotations on the ProvisioningRequestConfig. All are off by default.
+//! What this check offers beyond Kueue's config: annotations on the ProvisioningRequestConfig. All
+//! are off by default.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,11 +25,13 @@ pub struct Options {
     pub after_failure: AfterFailure,
     /// How many attempts may follow the first, instead of `backoffLimitCount`.
     pub backoff_limit: Option<Limit>,
-    /// How many attempts may follow those that failed because there is no capacity *now*; they then don't count towards the other limit.
+    /// How many attempts may follow those that failed because there is no capacity *now*; they then
+    /// don't count towards the other limit.
     pub no_capacity_limit: Option<Limit>,
     /// From when the backoff is counted, where this check waits for it.
     pub backoff_from: BackoffFrom,
-    /// A request that is not provisioned so long after its creation counts as failed, whatever the autoscaler says.
+    /// A request that is not provisioned so long after its creation counts as failed, whatever the
+    /// autoscaler says.
     pub pending_timeout: Option<Duration>,
     /// What a request that fails after the job was admitted does to it.
     pub failed_after_admission: OnFailedAfterAdmission,
@@ -37,12 +40,15 @@ pub struct Options {
 /// What happens to the quota between two attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AfterFailure {
-    /// As Kueue: Retry with the delay. Kueue ≥ 0.15 evicts when the delay is over, and holds the quota until then.
+    /// As Kueue: Retry with the delay. Kueue ≥ 0.15 evicts when the delay is over, and holds the
+    /// quota until then.
     #[default]
     Requeue,
-    /// Retry without delay: Kueue evicts at once and others get the quota; the next request is created when the backoff is over.
+    /// Retry without delay: Kueue evicts at once and others get the quota; the next request is
+    /// created when the backoff is over.
     ReleaseQuota,
-    /// No Retry: the check stays Pending, and the next request is created when the backoff is over (Kueue's former gate `KeepQuotaForProvReqRetry`).
+    /// No Retry: the check stays Pending, and the next request is created when the backoff is over
+    /// (Kueue's former gate `KeepQuotaForProvReqRetry`).
     KeepQuota,
 }
 
@@ -89,7 +95,8 @@ impl Options {
     /// The options among `annotations`.
     ///
     /// # Errors
-    /// Says which annotation makes no sense, and what it may be. Unknown ones with the prefix are refused, because somebody expects them to matter.
+    /// Says which annotation makes no sense, and what it may be. Unknown ones with the prefix are
+    /// refused, because somebody expects them to matter.
     pub fn read(annotations: &BTreeMap<String, String>) -> Result<Self, String> {
         let mut options = Self::default();
         for (key, value) in annotations {

@@ -6,7 +6,8 @@ use serde::Deserialize;
 
 use super::null_is_default;
 
-/// `spec.retryStrategy`. Absent fields have Kueue's defaults, which the API server fills in for those who ask it; Kueue's own check relies on that.
+/// `spec.retryStrategy`. Absent fields have Kueue's defaults, which the API server fills in for
+/// those who ask it; Kueue's own check relies on that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RetryStrategy {
@@ -46,8 +47,9 @@ impl Default for RetryStrategy {
 impl RetryStrategy {
     /// The delay after failure number `failure`, counted from 1.
     ///
-    /// As Kueue 0.19.2 computes it, without its jitter of at most a ten-thousandth: `base · 2^(failure − 1)`, at most the maximum. The first delay is the base
-    /// even where the maximum is less, and a maximum of 0 is none.
+    /// As Kueue 0.19.2 computes it, without its jitter of at most a ten-thousandth: `base ·
+    /// 2^(failure − 1)`, at most the maximum. The first delay is the base even where the maximum is
+    /// less, and a maximum of 0 is none.
     pub fn delay(&self, failure: u32) -> Duration {
         let base = u64::try_from(self.backoff_base_seconds).unwrap_or_default();
         let max = u64::try_from(self.backoff_max_seconds).unwrap_or_default();

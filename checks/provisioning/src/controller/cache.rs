@@ -12,7 +12,8 @@ use crate::backend::Backend;
 use crate::config::ProvisioningRequestConfig;
 use crate::pods;
 
-/// What is remembered in this process. Nothing depends on it but the number of requests to the API server.
+/// What is remembered in this process. Nothing depends on it but the number of requests to the API
+/// server.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     /// Whether capacity is needed, by Workload and AdmissionCheck.
@@ -38,7 +39,8 @@ pub(super) struct CapacityNeed {
 }
 
 impl Cache {
-    /// Whether capacity is needed, if that was found out for the reservation of `reserved` and for these resources.
+    /// Whether capacity is needed, if that was found out for the reservation of `reserved` and for
+    /// these resources.
     fn known(&self, key: &(Uid, Box<str>), reserved: i64, managed: &[String]) -> Option<bool> {
         let known = self.needed.get(key)?;
         let same = known.reserved == reserved && known.config.spec.managed_resources == managed;
@@ -51,8 +53,8 @@ impl<B: Backend> CapacityCheck<B> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether capacity is needed for the Workload in question, which is not Ready. One request, unless it is known or all resources are managed; what was
-    /// read for it is put into `whole`.
+    /// Whether capacity is needed for the Workload in question, which is not Ready. One request,
+    /// unless it is known or all resources are managed; what was read for it is put into `whole`.
     pub(super) async fn needed(
         &self,
         request: &CheckRequest<ProvisioningRequestConfig>,

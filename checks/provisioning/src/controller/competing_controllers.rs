@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use super::CONTROLLER_NAME;
 
-/// Says so if Kueue's own check has answered the AdmissionCheck `name`: two controllers of one name undo each other's work.
+/// Says so if Kueue's own check has answered the AdmissionCheck `name`: two controllers of one name
+/// undo each other's work.
 pub(super) async fn warn_if_kueue_writes(client: &Client, name: &str) {
     let resource = kube::core::ApiResource {
         group: "kueue.x-k8s.io".to_owned(),
@@ -30,7 +31,8 @@ pub(super) async fn warn_if_kueue_writes(client: &Client, name: &str) {
     }
 }
 
-/// Who, other than this SDK, has written the condition `Active`, and when: this SDK applies, Kueue updates.
+/// Who, other than this SDK, has written the condition `Active`, and when: this SDK applies, Kueue
+/// updates.
 fn other_answerers(metadata: &Value) -> Vec<(String, String)> {
     let managers = metadata["managedFields"].as_array().into_iter().flatten();
     let wrote = managers.filter(|entry| {

@@ -39,7 +39,8 @@ impl<B: Backend> CapacityCheck<B> {
     }
 
     pub(super) async fn delete(&self, request: &CapacityRequest) -> Result<(), kube::Error> {
-        // The first template owns the request, so it goes last of them: whatever goes wrong in between, none is left without its request.
+        // The first template owns the request, so it goes last of them: whatever goes wrong in
+        // between, none is left without its request.
         let templates = request.templates.iter().rev().map(|name| &**name);
         self.templates.delete(&request.workload, templates).await?;
         self.backend.delete(request).await?;
@@ -53,7 +54,8 @@ impl<B: Backend> CapacityCheck<B> {
         Ok(())
     }
 
-    /// Creates a request, its templates first; `whole` is the Workload, if it was read just now. What is refused is said where people look, and tried again.
+    /// Creates a request, its templates first; `whole` is the Workload, if it was read just now.
+    /// What is refused is said where people look, and tried again.
     pub(super) async fn create(
         &self,
         request: &CheckRequest<ProvisioningRequestConfig>,

@@ -49,7 +49,8 @@ impl<'a> DecisionInputs<'a> {
 }
 
 impl<B: Backend> CapacityCheck<B> {
-    /// Reads what the decision needs, and the whole Workload if that was read for it; `None` if the Workload does not need this check.
+    /// Reads what the decision needs, and the whole Workload if that was read for it; `None` if the
+    /// Workload does not need this check.
     pub(super) async fn gather<'a>(
         &self,
         request: &'a Question,

@@ -29,7 +29,8 @@ use crate::decide::{Step, decide};
 
 /// The `spec.controllerName` of the AdmissionChecks that are answered, unless another is chosen.
 pub const CONTROLLER_NAME: &str = "kueue-check.dev/provisioning-request";
-/// The name of Kueue's own check. Under it, Kueue delays topology assignment until the capacity is there, and keeps the check apart from `MultiKueue`.
+/// The name of Kueue's own check. Under it, Kueue delays topology assignment until the capacity is
+/// there, and keeps the check apart from `MultiKueue`.
 pub const KUEUES_CONTROLLER_NAME: &str = "kueue.x-k8s.io/provisioning-request";
 
 /// How often what may be left over is looked at, if there is any.
@@ -163,8 +164,8 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
             // A request is deleted when its job is evicted, as Kueue's own check does.
             .release_at_eviction()
             .on_parameters_unavailable(|problem| {
-                // What only this check finds wrong, such as a missing definition, does not take away
-                // what is asked for already.
+                // What only this check finds wrong, such as a missing definition, does not take
+                // away what is asked for already.
                 (problem.reason() == "ParametersNotFound")
                     .then(|| "the check is not active".to_owned())
             })

@@ -12,7 +12,8 @@ use crate::request::{CapacityRequest, Phase};
 
 /// Whether `request` outlives a reservation that is over because of `why`.
 ///
-/// Quota that is lost without an eviction comes back, and the request is used again. A failed request of which a record is wanted stays until the next attempt.
+/// Quota that is lost without an eviction comes back, and the request is used again. A failed
+/// request of which a record is wanted stays until the next attempt.
 pub(super) fn outlives(request: &CapacityRequest, why: &ReleaseReason) -> bool {
     let is_record = request.mark.as_ref().is_some_and(|mark| mark.keep_failed)
         && matches!(request.phase, Phase::Failed { .. });
@@ -50,8 +51,8 @@ impl<B: Backend> CapacityCheck<B> {
         Ok(ReleaseOutcome::Done)
     }
 
-    /// Deletes the requests of `reservation`, which another slice has replaced, that have started no
-    /// pods: their growth was replaced while it waited.
+    /// Deletes the requests of `reservation`, which another slice has replaced, that have started
+    /// no pods: their growth was replaced while it waited.
     async fn discard_unused(&self, reservation: &Reservation) -> Result<(), CheckError> {
         let (workload, check) = (reservation.name(), reservation.admission_check());
         for request in self
@@ -127,7 +128,8 @@ impl<B: Backend> CapacityCheck<B> {
         self.templates.delete(reservation.uid(), unwanted).await
     }
 
-    /// The reservations of requests whose Workloads may be gone: all of them once, then those whose quota was lost while they were kept.
+    /// The reservations of requests whose Workloads may be gone: all of them once, then those whose
+    /// quota was lost while they were kept.
     pub(super) fn orphaned(&self) -> Vec<Reservation> {
         let mut memory = self.cache();
         if std::mem::replace(&mut memory.listed_once, true) {
@@ -147,7 +149,8 @@ fn of_family(reservation: &Reservation) -> (Uid, Box<str>) {
     (reservation.family_key().clone(), check.into())
 }
 
-/// Whether the check of the controller name `name` made `request`. What has no mark was made by Kueue's own check, whose place one of that name takes.
+/// Whether the check of the controller name `name` made `request`. What has no mark was made by
+/// Kueue's own check, whose place one of that name takes.
 fn is_made_by(request: &CapacityRequest, name: &str) -> bool {
     match &request.mark {
         Some(mark) => &*mark.controller == name,

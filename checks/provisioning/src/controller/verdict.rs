@@ -40,7 +40,8 @@ pub(super) fn verdict<B: Backend>(
     })
 }
 
-/// What the pods need to consume the capacity of `request`: one update for each pod set that it is for, merged ones included.
+/// What the pods need to consume the capacity of `request`: one update for each pod set that it is
+/// for, merged ones included.
 fn updates<B: Backend>(
     backend: &B,
     request: &CapacityRequest,

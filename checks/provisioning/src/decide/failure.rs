@@ -123,9 +123,11 @@ fn waits_itself(facts: &Facts<'_>) -> bool {
     (keeps || facts.growth) && !facts.admitted
 }
 
-/// Whether Kueue has evicted because of this failure already, so that the next attempt is due, not another Retry.
+/// Whether Kueue has evicted because of this failure already, so that the next attempt is due, not
+/// another Retry.
 ///
-/// Kueue ≥ 0.15 counts. It forgets the count when it evicts for another reason; then a failure from before the reservation was dealt with.
+/// Kueue ≥ 0.15 counts. It forgets the count when it evicts for another reason; then a failure from
+/// before the reservation was dealt with.
 fn is_dealt_with(facts: &Facts<'_>, attempt: u32, failed_at: Timestamp) -> bool {
     let counted = facts.retry_count >= attempt;
     let forgotten = facts.retry_count == 0 && failed_at < facts.reserved;

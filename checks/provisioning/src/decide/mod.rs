@@ -1,4 +1,5 @@
-//! The decision: from what is known to what is said and done. Pure: no clock, no client, and no knowledge of the kind of request.
+//! The decision: from what is known to what is said and done. Pure: no clock, no client, and no
+//! knowledge of the kind of request.
 
 mod choose;
 mod failure;
@@ -19,7 +20,8 @@ use crate::request::{CapacityRequest, FailureCounts, Phase};
 /// What is said where no capacity is needed.
 pub const NOT_NEEDED: &str = "the provisioning request is not needed";
 
-/// How long nobody may take up a request before that is said: autoscalers are silent about classes that they do not know.
+/// How long nobody may take up a request before that is said: autoscalers are silent about classes
+/// that they do not know.
 pub const UNHANDLED_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// All that is decided on.

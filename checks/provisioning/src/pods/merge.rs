@@ -17,7 +17,8 @@ pub struct Group<'a> {
     pub others: Vec<&'a str>,
 }
 
-/// `wanted`, with each merged into the first group that it is like. The assigned flavors are not compared, as by Kueue's own check.
+/// `wanted`, with each merged into the first group that it is like. The assigned flavors are not
+/// compared, as by Kueue's own check.
 pub fn merge(wanted: Vec<RequestedPodSet<'_>>, policy: Option<MergePolicy>) -> Vec<Group<'_>> {
     let mut groups: Vec<(Value, Group<'_>)> = Vec::new();
     for pods in wanted {

@@ -1,4 +1,5 @@
-//! What capacity a Workload needs: pure functions over the whole Workload, as the API server has it.
+//! What capacity a Workload needs: pure functions over the whole Workload, as the API server has
+//! it.
 
 mod merge;
 mod template;
@@ -22,7 +23,8 @@ pub struct MissingAssignment(pub String);
 pub struct RequestedPodSet<'a> {
     /// Its name.
     pub name: &'a str,
-    /// How many pods: as many as quota is reserved for, or as a growth asks for beyond those that run.
+    /// How many pods: as many as quota is reserved for, or as a growth asks for beyond those that
+    /// run.
     pub count: u64,
     /// The pods' template.
     pub template: &'a Value,
@@ -48,7 +50,8 @@ pub fn wanted<'a>(
     Ok(wanted)
 }
 
-/// Whether any capacity is needed. What comes after the first pod set that needs some is not looked at.
+/// Whether any capacity is needed. What comes after the first pod set that needs some is not looked
+/// at.
 ///
 /// # Errors
 /// [`MissingAssignment`] for a pod set without an assignment that may need some.
@@ -97,7 +100,8 @@ fn assigned<'a>(
     })
 }
 
-/// Whether a container requests or is limited in one of `resources`. As for Kueue's own check, the pod's own resources do not count.
+/// Whether a container requests or is limited in one of `resources`. As for Kueue's own check, the
+/// pod's own resources do not count.
 fn uses(spec: &Value, resources: &[String]) -> bool {
     let names = |amounts: &Value| {
         let keys = amounts.as_object().into_iter().flat_map(|map| map.keys());

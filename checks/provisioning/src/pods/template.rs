@@ -33,7 +33,8 @@ pub enum TemplateError {
     },
 }
 
-/// The template of `pods`' PodTemplate: with what the assigned flavors add, and limits for requests that are missing.
+/// The template of `pods`' PodTemplate: with what the assigned flavors add, and limits for requests
+/// that are missing.
 ///
 /// # Errors
 /// See [`TemplateError`].
@@ -62,7 +63,8 @@ pub fn pod_template(
 
 type Labels = BTreeMap<String, String>;
 
-/// Node labels and tolerations of the assigned flavors, each flavor once. Of several values for one key the first counts.
+/// Node labels and tolerations of the assigned flavors, each flavor once. Of several values for one
+/// key the first counts.
 fn of_flavors(
     assignment: &Value,
     flavors: &BTreeMap<String, ResourceFlavor>,

@@ -97,7 +97,8 @@ fn a_missing_definition_is_shown_in_active_until_it_is_there() {
         let missing = "does not serve provisioningrequests in autoscaling.x-k8s.io/v1";
         cluster.expect_inactive("check", missing).await;
         cluster.submit(Job::new("train"));
-        // An inactive check makes its queue inactive: no quota is reserved, and none is held for nothing.
+        // An inactive check makes its queue inactive: no quota is reserved, and none is held for
+        // nothing.
         cluster.advance(Duration::from_secs(3600)).await;
         assert!(!cluster.condition("train", "QuotaReserved"));
         cluster.merge(&definition, &json!({"spec": {"versions": versions}}));
@@ -108,7 +109,8 @@ fn a_missing_definition_is_shown_in_active_until_it_is_there() {
     });
 }
 
-/// While it is missing, what was asked for is not taken back: the definition's removal took the requests away, and they are created again with it.
+/// While it is missing, what was asked for is not taken back: the definition's removal took the
+/// requests away, and they are created again with it.
 #[test]
 fn a_definition_that_comes_back_finds_the_jobs_that_wait() {
     let (definition, versions) = definition();

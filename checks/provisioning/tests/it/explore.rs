@@ -1,4 +1,5 @@
-//! Every single fault in the scenarios: no second request for one attempt, none left behind, no wrong state, and it always converges.
+//! Every single fault in the scenarios: no second request for one attempt, none left behind, no
+//! wrong state, and it always converges.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Elastic jobs that grow: what is asked for, and what follows when it fails. The running pods never
-//! end by it, with every single fault.
+//! Elastic jobs that grow: what is asked for, and what follows when it fails. The running pods
+//! never end by it, with every single fault.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -45,8 +45,8 @@ fn pods_of(cluster: &Cluster, request: &str) -> Value {
     request.unwrap()["spec"]["podSets"][0]["count"].clone()
 }
 
-/// The job ends and nothing is left. In between, no running pod ended, and no attempt was made twice
-/// unless somebody deleted its request.
+/// The job ends and nothing is left. In between, no running pod ended, and no attempt was made
+/// twice unless somebody deleted its request.
 async fn ends(cluster: &Cluster, again: &[&str]) {
     let stopped = cluster.server().history().into_iter().find(|change| {
         let (kind, spec) = (&change.object["kind"], &change.object["spec"]);

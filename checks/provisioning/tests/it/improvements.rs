@@ -1,4 +1,5 @@
-//! What this check does better than Kueue's own, on the simulator. The pure halves are in `src/decide/tests.rs`.
+//! What this check does better than Kueue's own, on the simulator. The pure halves are in
+//! `src/decide/tests.rs`.
 
 use std::time::Duration;
 
@@ -145,7 +146,8 @@ fn one_check_without_a_request_does_not_stop_the_other() {
                 .unwrap();
             says(cluster, &first, "Provisioned", "True", "Provisioned");
             cluster.expect_state("train", CheckState::Ready).await;
-            // The first check's request goes; it is Ready and needs none. The second is followed all the same.
+            // The first check's request goes; it is Ready and needs none. The second is followed
+            // all the same.
             let gone = requests(cluster)
                 .into_iter()
                 .find(|request| request["metadata"]["name"] == first)
@@ -284,7 +286,8 @@ fn quota_is_given_back_during_the_backoff_where_the_option_says_so() {
         let first = requested(cluster, "train", 1).await;
         cluster.submit(Job::new("other"));
         says(cluster, &first, "Failed", "True", "no room");
-        // The other has the quota at once, which under a delayed Retry it would have in five minutes.
+        // The other has the quota at once, which under a delayed Retry it would have in five
+        // minutes.
         let other = requested(cluster, "other", 1).await;
         says(cluster, &other, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("other").await;

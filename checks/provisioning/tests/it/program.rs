@@ -41,7 +41,8 @@ fn the_shell_completes_the_commands_and_flags() {
         .args(["completions", "bash"])
         .output()
         .unwrap();
-    // In a shell that has read the script: what it offers after `provisioning-check `, and after `provisioning-check --c`.
+    // In a shell that has read the script: what it offers after `provisioning-check `, and after
+    // `provisioning-check --c`.
     let tried = format!(
         "{}\nfor line in '' '--c'; do COMP_WORDS=(provisioning-check $line); COMP_CWORD=1; _provisioning__check provisioning-check \"$line\" provisioning-check; \
          echo ${{COMPREPLY[@]}}; done",

@@ -238,8 +238,9 @@ fn node_selectors_are_what_the_provider_tells() {
     });
 }
 
-/// Kueue's own check, which runs in every Kueue that finds the autoscaler's definitions, deletes requests that it takes for its own: those whose owner has the name
-/// of a Workload. With a real 0.19.2, each request of this check was gone a moment after it was made, for ever.
+/// Kueue's own check, which runs in every Kueue that finds the autoscaler's definitions, deletes
+/// requests that it takes for its own: those whose owner has the name of a Workload. With a real
+/// 0.19.2, each request of this check was gone a moment after it was made, for ever.
 #[test]
 fn kueues_own_check_leaves_the_requests_alone() {
     trial(&retries(1)).run(async |cluster| {

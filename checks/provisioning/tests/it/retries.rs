@@ -132,7 +132,8 @@ fn a_rejected_workload_that_is_activated_again_starts_from_the_first() {
         });
 }
 
-/// Kueue 0.19 queues only those again that a person deactivated. The check does nothing about the others, which have no quota.
+/// Kueue 0.19 queues only those again that a person deactivated. The check does nothing about the
+/// others, which have no quota.
 #[test]
 fn kueue_0_19_does_not_queue_a_rejected_workload_that_is_activated_again() {
     trial(&retries(0)).run(async |cluster| {

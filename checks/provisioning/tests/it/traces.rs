@@ -8,7 +8,8 @@ use kueue_check_provisioning::{KUEUES_CONTROLLER_NAME, ProvisioningCheck};
 use kueue_check_sim_cli::replay::{Difference, Replay, Trace};
 use serde_json::{Value, json};
 
-/// The recordings are kept beside the project, not in it; `KUEUE_CHECK_TRACES` says where, if elsewhere.
+/// The recordings are kept beside the project, not in it; `KUEUE_CHECK_TRACES` says where, if
+/// elsewhere.
 fn recordings(of: &str) -> Vec<PathBuf> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
     let folder = std::env::var_os("KUEUE_CHECK_TRACES")
@@ -42,9 +43,12 @@ fn replay(file: &Path) -> Vec<Difference> {
     replay.ignore(meant).run().unwrap()
 }
 
-/// What is different on purpose: the Workload owns the templates, and the first of them the request, where Kueue's own check would delete it otherwise (DIFFERENCES.md). This check tells about its AdmissionCheck, and says more in its condition; updates stand only beside Ready. And a delay is a
-/// delay: Kueue's own check leaves `lastTransitionTime` as it was when it says Retry, so the delay counts from the transition before, was over
-/// already in these recordings, and the eviction came at once. Here Kueue waits first, and says so in `requeueState`.
+/// What is different on purpose: the Workload owns the templates, and the first of them the
+/// request, where Kueue's own check would delete it otherwise (DIFFERENCES.md). This check tells
+/// about its AdmissionCheck, and says more in its condition; updates stand only beside Ready. And a
+/// delay is a delay: Kueue's own check leaves `lastTransitionTime` as it was when it says Retry, so
+/// the delay counts from the transition before, was over already in these recordings, and the
+/// eviction came at once. Here Kueue waits first, and says so in `requeueState`.
 fn meant(kind: &str, state: &mut Value) {
     match kind {
         "Event"
@@ -73,7 +77,8 @@ fn meant(kind: &str, state: &mut Value) {
             }
             for entry in list(&mut state["checks"]) {
                 let none = entry["podSetUpdates"] == json!([]);
-                // After Rejected Kueue forgets the count, unless the check's own writes have come to own it, as those of Kueue's check do.
+                // After Rejected Kueue forgets the count, unless the check's own writes have come
+                // to own it, as those of Kueue's check do.
                 if entry["message"]
                     .as_str()
                     .is_some_and(|said| said.ends_with("Previously: Rejected"))
@@ -104,7 +109,8 @@ fn differs(of: &str) -> Vec<String> {
         for difference in replay(&file) {
             let name = file.file_name().unwrap().to_string_lossy();
             let difference = format!("{name}: {difference}");
-            // Templates are deleted with their request here; those of the recording were left to a garbage collector, and none ran.
+            // Templates are deleted with their request here; those of the recording were left to a
+            // garbage collector, and none ran.
             let deleted = difference.contains("PodTemplate/")
                 && difference.ends_with("recorded:  nothing more\n  simulated: null");
             if !deleted {
@@ -124,7 +130,8 @@ fn recordings_of_jobs_are_reproduced() {
 #[test]
 fn recordings_of_bare_workloads_are_reproduced() {
     let mut differences = differs("workload");
-    // The recording ends before the delay of two seconds is over, and with it what follows: the eviction, its event, the end of the request.
+    // The recording ends before the delay of two seconds is over, and with it what follows: the
+    // eviction, its event, the end of the request.
     let late = [
         "ProvisioningRequest/wl-pr-1, state 4",
         "Workload/wl, state 5",

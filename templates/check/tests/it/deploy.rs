@@ -1,4 +1,5 @@
-//! What is deployed: the files in `deploy` and what the program prints say the same, and an API server accepts it.
+//! What is deployed: the files in `deploy` and what the program prints say the same, and an API
+//! server accepts it.
 
 use std::process::Command;
 

@@ -1,4 +1,5 @@
-//! The check on trial: on a cluster in memory, in virtual time, and on a real API server where there is one.
+//! The check on trial: on a cluster in memory, in virtual time, and on a real API server where
+//! there is one.
 
 mod deploy;
 mod real;

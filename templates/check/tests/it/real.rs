@@ -1,6 +1,8 @@
-//! On a real API server, with exactly the rights that the manifests give. Nothing runs there but the API server: the test plays Kueue.
+//! On a real API server, with exactly the rights that the manifests give. Nothing runs there but
+//! the API server: the test plays Kueue.
 //!
-//! Name a kubeconfig of a cluster that is there for tests, without Kueue, in `KUEUE_CHECK_TEST_KUBECONFIG`; see the README.
+//! Name a kubeconfig of a cluster that is there for tests, without Kueue, in
+//! `KUEUE_CHECK_TEST_KUBECONFIG`; see the README.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! {% if source == "http" %}The service that knows how much room there is{% else %}A Prometheus server that knows how much room there is{% endif %}, for tests: in memory, and on a port.
+//! {% if source == "http" %}The service that knows how much room there is{% else %}A Prometheus
+//! server that knows how much room there is{% endif %}, for tests: in memory, and on a port.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -88,7 +89,8 @@ pub fn ok(body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }
 
-/// A server that answers each request with what `answer` makes of its head; with nothing, if that is empty. Its address.
+/// A server that answers each request with what `answer` makes of its head; with nothing, if that
+/// is empty. Its address.
 pub async fn serve(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,4 +1,5 @@
-//! The check on a cluster in memory. Each story is told once as it should go, and once with each fault at each request and each event.
+//! The check on a cluster in memory. Each story is told once as it should go, and once with each
+//! fault at each request and each event.
 
 use std::time::Duration;
 
@@ -20,7 +21,8 @@ use crate::deploy::rule;
 use crate::service::Service;
 {%- endif %}
 
-/// The check with what it has in a cluster{% if parameters %}, and the rule of `deploy/example.yaml`{% endif %}.
+/// The check with what it has in a cluster{% if parameters %}, and the rule of
+/// `deploy/example.yaml`{% endif %}.
 fn trial() -> Simulation {
 {%- if cleanup or source != "none" %}
     let trial = Simulation::with_context(|context| {

@@ -93,8 +93,8 @@ fn the_sdk_comes_from_a_version_a_repository_or_a_path() {
     }
 }
 
-/// A token that may write every `ConfigMap` is as good as the administrator's: `kube-system/coredns`,
-/// `aws-auth`.
+/// A token that may write every `ConfigMap` is as good as the administrator's:
+/// `kube-system/coredns`, `aws-auth`.
 #[test]
 fn no_project_may_write_core_objects_in_the_whole_cluster() {
     use serde_json::Value;

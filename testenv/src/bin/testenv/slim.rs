@@ -31,7 +31,8 @@ pub(crate) fn write_json(from: &Path, to: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The definition in `text`, without what tests have no use for: descriptions, the schema of Pods, the conversion webhook.
+/// The definition in `text`, without what tests have no use for: descriptions, the schema of Pods,
+/// the conversion webhook.
 fn slimmed(text: &str, origin: &str) -> Result<String, Failure> {
     let mut definition: Value = serde_saphyr::from_str(text)?;
     without_descriptions(&mut definition);

@@ -1,4 +1,5 @@
-//! The shipped checks beside a real Kueue, which reserves, admits, evicts and requeues by itself. The test plays the users, the end of jobs and the autoscaler.
+//! The shipped checks beside a real Kueue, which reserves, admits, evicts and requeues by itself.
+//! The test plays the users, the end of jobs and the autoscaler.
 //!
 //! Not part of every run, because Kueue takes ten minutes to build: `cargo xtask kueue`.
 
@@ -59,7 +60,8 @@ impl Drop for Town {
     }
 }
 
-/// A town whose ClusterQueue, of the town's name, has one check, whose parameters are `parameters`; all have that name.
+/// A town whose ClusterQueue, of the town's name, has one check, whose parameters are `parameters`;
+/// all have that name.
 async fn town<C: AdmissionCheckController>(
     name: &str,
     parameters: &Value,
@@ -319,8 +321,8 @@ async fn a_budget_lets_jobs_start_evicts_none_and_gives_to_the_next() {
     }
 }
 
-/// The chart's policies hold for every write here: Kueue's, who is the administrator in these tests,
-/// and those of the check, which has its ServiceAccount's rights.
+/// The chart's policies hold for every write here: Kueue's, who is the administrator in these
+/// tests, and those of the check, which has its ServiceAccount's rights.
 #[tokio::test]
 #[ignore = "needs a real Kueue: cargo xtask kueue"]
 async fn a_check_and_kueue_work_under_the_status_policies() {
@@ -430,7 +432,8 @@ impl Town {
     }
 }
 
-/// Kueue's own provisioning check runs here too, as it does wherever the autoscaler's definitions are.
+/// Kueue's own provisioning check runs here too, as it does wherever the autoscaler's definitions
+/// are.
 #[tokio::test]
 #[ignore = "needs a real Kueue: cargo xtask kueue"]
 async fn capacity_is_asked_for_beside_kueues_own_check() {
@@ -469,7 +472,8 @@ async fn capacity_is_asked_for_beside_kueues_own_check() {
     }
     let stopped = |workload: &Value| workload["spec"]["active"] == false;
     let given_up = town.wait("b", "it is given up", stopped).await;
-    // Activated again, it is not queued (Kueue 0.19). Deleted, it is made anew, and starts from the first attempt.
+    // Activated again, it is not queued (Kueue 0.19). Deleted, it is made anew, and starts from the
+    // first attempt.
     town.activate("b", true).await;
     tokio::time::sleep(std::time::Duration::from_secs(10)).await;
     let activated = town.workload("b").await;

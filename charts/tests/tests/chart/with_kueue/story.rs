@@ -314,8 +314,8 @@ fn watch(
 }
 
 impl Town {
-    /// The Workloads of the job `name`; the newest is last, which no other replaces. Variants, which a
-    /// Workload owns, are not among them.
+    /// The Workloads of the job `name`; the newest is last, which no other replaces. Variants,
+    /// which a Workload owns, are not among them.
     pub(super) async fn slices(&self, name: &str) -> Vec<Value> {
         let mut all = self.stage.list("Workload", Some(self.name())).await;
         let replaces = |workload: &Value| {

@@ -54,7 +54,8 @@ impl AccountIndex<'_> {
         book.balance_of(account, &members, claims, period, now)
     }
 
-    /// How many runs of `account` wait, and the estimate of the smallest of those that wait for money.
+    /// How many runs of `account` wait, and the estimate of the smallest of those that wait for
+    /// money.
     pub(crate) fn held(&self, account: &Account) -> (u32, Option<Amount>) {
         let members = self.book.members(account);
         let held = members.names().filter_map(|name| self.held.get(name));
@@ -76,7 +77,8 @@ impl BudgetLedger {
         self.terms.schedule.at(now)
     }
 
-    /// The accounts that pay for `namespace` at `now`: its own, and the pools that it is in. None if it is not governed.
+    /// The accounts that pay for `namespace` at `now`: its own, and the pools that it is in. None
+    /// if it is not governed.
     pub fn accounts(&self, namespace: &str, now: Timestamp) -> Vec<Account> {
         let own = self
             .limit_of_namespace(namespace, now)

@@ -89,8 +89,8 @@ impl BudgetLedger {
         }
     }
 
-    /// A run has been stopped: it was evicted or deleted. At `at` its pods had been told so, and they
-    /// spend until they have terminated.
+    /// A run has been stopped: it was evicted or deleted. At `at` its pods had been told so, and
+    /// they spend until they have terminated.
     pub fn stop(&mut self, uid: &Uid, at: i64) {
         if let Some(live) = self.forget(uid) {
             let terminated = at + i64::from(live.claim.grace);
@@ -117,8 +117,8 @@ impl BudgetLedger {
         }
     }
 
-    /// A run has lost its quota, or is gone: from here that looks the same. If it had our word it keeps it until [`released`](Self::released), because Kueue
-    /// does (measured on 0.19.2).
+    /// A run has lost its quota, or is gone: from here that looks the same. If it had our word it
+    /// keeps it until [`released`](Self::released), because Kueue does (measured on 0.19.2).
     pub fn quota_lost(&mut self, uid: &Uid, at: i64) {
         let Some(mut live) = self.forget(uid) else {
             return;
@@ -146,7 +146,8 @@ impl BudgetLedger {
         }
     }
 
-    /// What lost its quota with our word and was not [released](Self::released): each run and when its reservation began.
+    /// What lost its quota with our word and was not [released](Self::released): each run and when
+    /// its reservation began.
     pub fn suspended(&self) -> impl Iterator<Item = (&Uid, i64)> {
         self.live
             .iter()

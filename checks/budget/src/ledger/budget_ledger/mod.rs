@@ -23,7 +23,8 @@ pub(crate) use listed::Listed;
 pub(crate) use pending::AllocationPass;
 pub(super) use pending::{LastMessage, PendingRun};
 
-/// Everything that one Budget's decisions rest on. No clock, no client: every method is told the time.
+/// Everything that one Budget's decisions rest on. No clock, no client: every method is told the
+/// time.
 #[derive(Clone, Debug)]
 pub struct BudgetLedger {
     pub(super) terms: Arc<BudgetConfig>,
@@ -109,7 +110,8 @@ impl BudgetLedger {
         &self.terms
     }
 
-    /// Other terms. What was measured by others is forgotten; runs have to be [seen](Self::observe_run) again, because their prices may differ.
+    /// Other terms. What was measured by others is forgotten; runs have to be
+    /// [seen](Self::observe_run) again, because their prices may differ.
     pub fn set_config(&mut self, terms: Arc<BudgetConfig>) {
         if !self.terms.measures_like(&terms) {
             self.spend = Spend::default();
@@ -138,7 +140,8 @@ impl BudgetLedger {
         self.namespaces.fail(problem);
     }
 
-    /// Every run since `at` has been seen, or will be: what ended earlier is known to the source once its watermark has passed `at`.
+    /// Every run since `at` has been seen, or will be: what ended earlier is known to the source
+    /// once its watermark has passed `at`.
     pub fn watched_since(&mut self, at: Timestamp) {
         self.watched_since = Some(at.as_second());
     }

@@ -8,7 +8,8 @@ use crate::config::Account;
 use crate::ledger::CommitmentState;
 
 impl BudgetLedger {
-    /// Of the running jobs of `account` the one that is stopped first: of the lowest priority, and of those the youngest.
+    /// Of the running jobs of `account` the one that is stopped first: of the lowest priority, and
+    /// of those the youngest.
     pub(in crate::ledger) fn first_to_stop(&self, account: &Account) -> Option<&Uid> {
         let members = self.members(account);
         // What may be exempt is not stopped, also while that is unknown.
@@ -26,7 +27,8 @@ impl BudgetLedger {
             .map(|(uid, _)| uid)
     }
 
-    /// For each account that has spent more than its limit, the running job that would be stopped first.
+    /// For each account that has spent more than its limit, the running job that would be stopped
+    /// first.
     pub(crate) fn overspenders(&self, now: Timestamp) -> Vec<Uid> {
         let Some(period) = self.period(now).filter(|_| self.limits_are_known().is_ok()) else {
             return Vec::new();

@@ -27,7 +27,8 @@ impl PendingRun {
     }
 }
 
-/// What a held run was told. It is told the same until that is no longer true: a message that was lost on its way is told again, and several checks say the same.
+/// What a held run was told. It is told the same until that is no longer true: a message that was
+/// lost on its way is told again, and several checks say the same.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::ledger) struct LastMessage {
     pub(in crate::ledger) reason: HoldReason,
@@ -43,7 +44,8 @@ pub(crate) struct AllocationPass {
     pub(crate) outdated_messages: Vec<Uid>,
 }
 
-/// A message with numbers is told again only after this, and when they have moved by a tenth of the limit.
+/// A message with numbers is told again only after this, and when they have moved by a tenth of the
+/// limit.
 const MESSAGE_INTERVAL: i64 = 600;
 /// How many seconds pass before held runs are asked again whether they give their quota back.
 const RECHECK: i64 = 30;
@@ -96,7 +98,8 @@ impl BudgetLedger {
         held
     }
 
-    /// Walks the held runs once, in the order of the Budget: gives money to those that it suffices for, and says who is to be told something else.
+    /// Walks the held runs once, in the order of the Budget: gives money to those that it suffices
+    /// for, and says who is to be told something else.
     pub(crate) fn allocate(&mut self, now: Timestamp) -> AllocationPass {
         let mut order: Vec<(i32, i64, Uid)> = self
             .held
@@ -189,7 +192,8 @@ impl BudgetLedger {
             .map(|(uid, _)| uid)
     }
 
-    /// Whether the held run `uid` may give its quota in `queue` back now; then nobody else may for a while, which doubles with each `attempt`.
+    /// Whether the held run `uid` may give its quota in `queue` back now; then nobody else may for
+    /// a while, which doubles with each `attempt`.
     pub fn try_yield(&mut self, uid: &Uid, queue: &str, attempt: u32, now: Timestamp) -> bool {
         let Some(held) = self.held.get(uid) else {
             return false;
@@ -215,8 +219,9 @@ impl BudgetLedger {
         true
     }
 
-    /// Held runs that are asked whether they give their quota back: those of a ClusterQueue together, when the shortest pause is over, and not more often than
-    /// twice a minute. `queue_of` says in which ClusterQueue a run has quota, if anybody waits for it there.
+    /// Held runs that are asked whether they give their quota back: those of a ClusterQueue
+    /// together, when the shortest pause is over, and not more often than twice a minute.
+    /// `queue_of` says in which ClusterQueue a run has quota, if anybody waits for it there.
     pub(crate) fn due_to_yield(
         &mut self,
         now: Timestamp,

@@ -83,7 +83,8 @@ impl BudgetLedger {
         &self.spend
     }
 
-    /// In how many seconds an answer may come that ends a cold start; `None` if there is none to end.
+    /// In how many seconds an answer may come that ends a cold start; `None` if there is none to
+    /// end.
     pub(crate) fn cold_for(&self, settle: i64, now: Timestamp) -> Option<i64> {
         let watched = self.watched_since?;
         let known = self.spend.watermarks().common.unwrap_or(i64::MIN);

@@ -102,7 +102,8 @@ impl World<'_> {
         self.releases = later;
         for (_, uid, since) in due {
             self.withdraw(&uid);
-            // The runtime reads the Workload before it says that a reservation is over, and shows what it has read.
+            // The runtime reads the Workload before it says that a reservation is over, and shows
+            // what it has read.
             let job = self.job_of(&uid);
             if let Some(run) = self.run(job) {
                 self.leader.book.observe_run(&run, now);
@@ -136,7 +137,8 @@ impl World<'_> {
                 .insert(name.clone(), Amount::millionths(spent + 1));
         }
         match fault {
-            // Less than it said before; to a process that never heard it say more, that can't be told from the truth.
+            // Less than it said before; to a process that never heard it say more, that can't be
+            // told from the truth.
             Some(Fault::Less) => {
                 for (name, spent) in &mut observation.spent {
                     let known = self.leader.book.spend.spent(name, period).in_millionths();
@@ -245,7 +247,8 @@ impl World<'_> {
         }
     }
 
-    /// A write lands, is lost, or lands without our hearing of it. What was lost is asked about again.
+    /// A write lands, is lost, or lands without our hearing of it. What was lost is asked about
+    /// again.
     fn write(&mut self, job: usize) {
         let lands = !self.random.one_in(8);
         if let Phase::Reserved { since, .. } = self.phases[job]

@@ -25,7 +25,8 @@ impl World<'_> {
         worst
     }
 
-    /// The ledger rebuilt from the cluster says what the one says that never stopped, once everything is known.
+    /// The ledger rebuilt from the cluster says what the one says that never stopped, once
+    /// everything is known.
     pub(super) fn rebuilt_is_the_same(&mut self) {
         let now = time(self.now);
         let Some(period) = self.terms.schedule.at(now) else {

@@ -1,6 +1,7 @@
 //! Random histories: whatever happens in whatever order, the limit holds.
 //!
-//! A history is a plan made from a seed: jobs that cost at most their estimate, and mishaps. A plan that fails is made smaller before it is shown.
+//! A history is a plan made from a seed: jobs that cost at most their estimate, and mishaps. A plan
+//! that fails is made smaller before it is shown.
 
 mod cluster;
 mod controller;

@@ -1,4 +1,5 @@
-//! The source Datadog over real HTTP, against a strict stand-in. Nobody has tried it on the live service.
+//! The source Datadog over real HTTP, against a strict stand-in. Nobody has tried it on the live
+//! service.
 
 mod end_to_end;
 mod query;
@@ -95,7 +96,8 @@ async fn trial(patch: Value) -> Trial {
 }
 
 impl Trial {
-    /// `vision` spends 1.5 every five minutes and `nlp` 0.25, from the week's start until `until`; another cluster spends too.
+    /// `vision` spends 1.5 every five minutes and `nlp` 0.25, from the week's start until `until`;
+    /// another cluster spends too.
     fn week(&self, until: i64) {
         for at in (START..until).step_by(300) {
             for (cluster, namespace, amount) in [
@@ -152,7 +154,8 @@ async fn both_versions_of_the_api_give_the_same_sums() {
             trial.service.only_v1();
         }
         let answer = trial.ask(at).await.unwrap();
-        // 1,740 samples of five minutes: summed, and not averaged, which is what Datadog does by itself.
+        // 1,740 samples of five minutes: summed, and not averaged, which is what Datadog does by
+        // itself.
         assert_eq!(
             spent(&answer),
             [("nlp", "435".to_owned()), ("vision", "2610".to_owned())],

@@ -1,4 +1,5 @@
-//! Queries of Datadog's metrics, as far as its documentation describes them: `sum:metric{scope} by {tag}.as_count().rollup(sum, 900)`.
+//! Queries of Datadog's metrics, as far as its documentation describes them: `sum:metric{scope} by
+//! {tag}.as_count().rollup(sum, 900)`.
 
 /// A query.
 #[derive(Debug, PartialEq)]

@@ -1,6 +1,8 @@
-//! A strict stand-in for Datadog: two methods of its metrics API as its reference documents them, over a store of points. Whatever the reference does not name is
-//! refused, and remembered as a breach. Written from the pages *Query timeseries points* (v1), *Query scalar data across multiple products* (v2), *Rate limits*,
-//! *Rollup* and *Authentication*, and the answers that Datadog's own clients are tested with.
+//! A strict stand-in for Datadog: two methods of its metrics API as its reference documents them,
+//! over a store of points. Whatever the reference does not name is refused, and remembered as a
+//! breach. Written from the pages *Query timeseries points* (v1), *Query scalar data across
+//! multiple products* (v2), *Rate limits*, *Rollup* and *Authentication*, and the answers that
+//! Datadog's own clients are tested with.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -359,7 +361,8 @@ impl Inside {
         Ok(columns)
     }
 
-    /// The series of `query`, by tags, in buckets of the interval that comes with them. Buckets are aligned to UTC; one without points is null.
+    /// The series of `query`, by tags, in buckets of the interval that comes with them. Buckets are
+    /// aligned to UTC; one without points is null.
     #[expect(clippy::type_complexity, reason = "series by tags")]
     fn series(
         &self,
@@ -397,7 +400,8 @@ impl Inside {
                 .or_default()
                 .push(*value);
         }
-        // Rolled up by the mean, if nobody says otherwise: this is what a query for money must not forget.
+        // Rolled up by the mean, if nobody says otherwise: this is what a query for money must not
+        // forget.
         let sums = query.rollup.as_ref().is_some_and(|(how, _)| how == "sum");
         let rolled = |values: &Vec<f64>| {
             let sum: f64 = values.iter().sum();

@@ -21,7 +21,8 @@ use serde_json::{Value, json};
 
 use super::harness::budget;
 
-/// A budget of so much a day; a CPU costs 1 for an hour, and each job of a CPU is expected to run for one.
+/// A budget of so much a day; a CPU costs 1 for an hour, and each job of a CPU is expected to run
+/// for one.
 fn spec(limit: &str) -> Value {
     json!({
         "unit": "USD", "period": {"calendar": "Day"}, "source": {"fixed": {}, "settleDelay": "1s", "interval": "15s"},
@@ -60,8 +61,8 @@ const LOST: [Fault; 4] = [
     Fault::LoseReply,
 ];
 
-/// With every single fault in a release build or where `KUEUE_CHECK_EXPLORE` is set, which takes minutes in a debug build; else with some, spread over the
-/// scenario, each kind of fault in turn.
+/// With every single fault in a release build or where `KUEUE_CHECK_EXPLORE` is set, which takes
+/// minutes in a debug build; else with some, spread over the scenario, each kind of fault in turn.
 fn try_out(name: &str, simulation: &Simulation, scenario: impl AsyncFn(&Cluster)) {
     if !cfg!(debug_assertions) || std::env::var_os("KUEUE_CHECK_EXPLORE").is_some() {
         let explored = simulation.explore(&scenario);

@@ -1,4 +1,5 @@
-//! `onExhausted.quota: Yield`: a job that waits for money gives its quota back while somebody waits for quota.
+//! `onExhausted.quota: Yield`: a job that waits for money gives its quota back while somebody waits
+//! for quota.
 
 use std::time::Duration;
 

@@ -91,10 +91,12 @@ async fn get<T: serde::de::DeserializeOwned>(
     client.request(request).await
 }
 
-/// Whether somebody may answer `class`. Autoscalers ignore an unknown class without a word; `answered` says that one has been answered.
+/// Whether somebody may answer `class`. Autoscalers ignore an unknown class without a word;
+/// `answered` says that one has been answered.
 pub(super) fn known(class: &str, answered: bool) -> Result<(), Inactive> {
     let reserved = RESERVED.iter().any(|domain| class.ends_with(domain));
-    // An autoscaler with `--check-capacity-processor-instance` answers to its name before the class.
+    // An autoscaler with `--check-capacity-processor-instance` answers to its name before the
+    // class.
     let instance = class.ends_with(KNOWN[0]);
     if !reserved || instance || KNOWN.contains(&class) || answered {
         return Ok(());

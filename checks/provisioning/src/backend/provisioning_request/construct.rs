@@ -16,10 +16,12 @@ pub(super) const NO_CAPACITY: &str = "provisioning.kueue-check.dev/failed-withou
 pub(super) const KEEP: &str = "provisioning.kueue-check.dev/keep-failed";
 pub(super) const MERGED: &str = "provisioning.kueue-check.dev/merged-pod-sets";
 
-/// The ProvisioningRequest of `plan`. Labels and spec are those of Kueue's own check; the annotations are ours.
+/// The ProvisioningRequest of `plan`. Labels and spec are those of Kueue's own check; the
+/// annotations are ours.
 ///
-/// The Workload is not its owner: Kueue's own check deletes requests whose owner has the name of a Workload, unless it made them (0.19.2). A template is, which
-/// the Workload owns, so that it ends with the Workload all the same.
+/// The Workload is not its owner: Kueue's own check deletes requests whose owner has the name of a
+/// Workload, unless it made them (0.19.2). A template is, which the Workload owns, so that it ends
+/// with the Workload all the same.
 pub(super) fn object(plan: &Plan, owner: &Value) -> Value {
     let pod_sets: Vec<Value> = plan
         .pods

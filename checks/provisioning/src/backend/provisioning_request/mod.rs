@@ -1,4 +1,5 @@
-//! ProvisioningRequests (`autoscaling.x-k8s.io/v1`), which Cluster Autoscaler 1.31 and later, and GKE, answer.
+//! ProvisioningRequests (`autoscaling.x-k8s.io/v1`), which Cluster Autoscaler 1.31 and later, and
+//! GKE, answer.
 
 mod available;
 mod construct;

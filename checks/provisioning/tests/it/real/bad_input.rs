@@ -1,4 +1,5 @@
-//! What is at the edge of what the API server takes, and beyond: a clear message in the right place, and nothing lost.
+//! What is at the edge of what the API server takes, and beyond: a clear message in the right
+//! place, and nothing lost.
 
 use std::time::Duration;
 
@@ -289,7 +290,8 @@ async fn a_request_that_a_policy_refuses_is_said_and_created_when_it_may_be() {
 
 const ADMISSION: &str = "admissionregistration.k8s.io/v1";
 
-/// Lets a policy refuse all requests of this corner but those of one class, and waits until it does.
+/// Lets a policy refuse all requests of this corner but those of one class, and waits until it
+/// does.
 async fn forbid(world: &World, message: &str) {
     let name = &world.name;
     let rule = json!({"apiGroups": ["autoscaling.x-k8s.io"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["provisioningrequests"]});

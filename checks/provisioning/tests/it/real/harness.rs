@@ -24,7 +24,8 @@ static PLACE: OnceCell<Option<Place>> = OnceCell::const_new();
 /// Where the tests are.
 enum Place {
     Real(Cluster),
-    /// In memory, which `KUEUE_CHECK_TEST_SERVER=simulated` puts in the place of the real one: the suite must not notice.
+    /// In memory, which `KUEUE_CHECK_TEST_SERVER=simulated` puts in the place of the real one: the
+    /// suite must not notice.
     Box(ApiServer),
 }
 

@@ -79,7 +79,8 @@ async fn the_check_works_with_the_rights_of_its_manifests_on_a_real_api_server()
     );
     let template = world.templates().get(&template_name).await.unwrap();
     let template = serde_json::to_value(template).unwrap();
-    // The Workload owns the template, and that the request: see `kueues_own_check_leaves_the_requests_alone`.
+    // The Workload owns the template, and that the request: see
+    // `kueues_own_check_leaves_the_requests_alone`.
     let owners = |object: &Value| object["metadata"]["ownerReferences"].as_array().cloned();
     let (of_template, of_request) = (owners(&template).unwrap(), owners(&request).unwrap());
     assert_eq!((of_template.len(), of_request.len()), (1, 1));
