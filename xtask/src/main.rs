@@ -29,7 +29,7 @@ usage: cargo xtask COMMAND
   tutorials               the book's tutorials in an empty folder, by their own commands; not part of `test`
   release [REVISION]      what must pass before a release: packages that build, and no broken promise since REVISION (default: the last tag v*)
   mutants [PART]          change the runtime's code as src/interleavings/mutants.txt says (those whose name contains PART),
-                          and show what finds each change, with the search's shortest way to it; an hour; not part of `test`
+                          and show what finds each change, and for findings the search's shortest way; an hour; not part of `test`
   bench [--peer]          figures: verdicts beside bare writes, CPU for a verdict, memory beside Workloads without quota;
                           --peer adds the same check on controller-runtime, which needs Go
   chart                   write into the values of charts/kueue-check what the shipped checks say of themselves
