@@ -1,24 +1,24 @@
 //! From a request to a function's arguments.
 
 use std::future::Future;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
+use super::extract::Params;
 use crate::check::{CheckError, NoParameters, Parameters, Request, Verdict};
 
 /// Something that a function can take as an argument.
 ///
 /// ```
-/// use kueue_check::handler::{FromCheckRequest, RequiresNothing};
+/// use kueue_check::handler::FromCheckRequest;
 /// use kueue_check::{CheckError, Request};
 ///
 /// /// The team that pays.
 /// struct Team(String);
 ///
 /// impl<S: Sync> FromCheckRequest<S> for Team {
-///     type Requirements = RequiresNothing;
+///     type Requirements = ();
 ///     type Rejection = CheckError;
 ///
 ///     async fn from_check(request: &Request, _: &S) -> Result<Self, CheckError> {
@@ -34,7 +34,7 @@ use crate::check::{CheckError, NoParameters, Parameters, Request, Verdict};
     note = "`State<T>` needs `.with_state(...)`, and a state of type `T` or one from which `FromRef` makes a `T`"
 )]
 pub trait FromCheckRequest<S>: Sized {
-    /// [`RequiresNothing`], or [`RequiresParameters<P>`] for one that reads the parameters.
+    /// `()`, or [`Params<P>`](super::Params) for one that reads the parameters.
     type Requirements;
     /// What is said when it cannot be had.
     type Rejection: Into<CheckError>;
@@ -49,71 +49,6 @@ pub trait FromCheckRequest<S>: Sized {
     ) -> impl Future<Output = Result<Self, Self::Rejection>> + Send;
 }
 
-/// An extractor that works with any parameters.
-///
-/// ```
-/// use kueue_check::handler::{FromCheckRequest, RequiresNothing};
-/// use kueue_check::{CheckError, Request};
-///
-/// /// The hours that the job says it needs.
-/// struct Hours(u32);
-///
-/// impl<S: Sync> FromCheckRequest<S> for Hours {
-///     type Requirements = RequiresNothing;
-///     type Rejection = CheckError;
-///
-///     async fn from_check(request: &Request, _: &S) -> Result<Self, CheckError> {
-///         let hours = request.workload().label("hours").and_then(|hours| hours.parse().ok());
-///         hours.map(Self).ok_or_else(|| CheckError::permanent("label the job with the hours that it needs: hours=NUMBER"))
-///     }
-/// }
-/// # use kueue_check::{NoParameters, RequestBuilder, api::Workload};
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), serde_json::Error> {
-/// # let workload = Workload::from_json(serde_json::json!({"metadata": {"namespace": "team-a", "name": "train", "uid": "1", "labels": {"hours": "6"}}}))?;
-/// # let request = RequestBuilder::new(workload, "hours").build(NoParameters);
-/// assert!(Hours::from_check(&request, &()).await.is_ok_and(|hours| hours.0 == 6));
-/// # Ok(()) }
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct RequiresNothing;
-
-/// An extractor that needs parameters of type `P`.
-///
-/// ```
-/// use kueue_check::handler::{FromCheckRequest, RequiresParameters, Params};
-/// use kueue_check::{CheckError, Request};
-/// # use kube::CustomResource;
-/// # use kueue_check::Parameters;
-/// # #[derive(CustomResource, Parameters, serde::Serialize, serde::Deserialize, schemars::JsonSchema, Clone, Debug)]
-/// # #[kube(group = "example.com", version = "v1alpha1", kind = "Limit")]
-/// # struct LimitSpec { pods_per_team: std::collections::BTreeMap<String, u32> }
-///
-/// /// What the parameters say of the Workload's team.
-/// struct TeamLimit(u32);
-///
-/// impl<S: Sync> FromCheckRequest<S> for TeamLimit {
-///     type Requirements = RequiresParameters<Limit>;
-///     type Rejection = CheckError;
-///
-///     async fn from_check(request: &Request, state: &S) -> Result<Self, CheckError> {
-///         let Params(limit): Params<Limit> = Params::from_check(request, state).await?;
-///         let team = request.workload().label("team").unwrap_or_default();
-///         Ok(Self(limit.spec.pods_per_team.get(team).copied().unwrap_or(0)))
-///     }
-/// }
-/// # use kueue_check::{RequestBuilder, api::Workload};
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), serde_json::Error> {
-/// # let workload = Workload::from_json(serde_json::json!({"metadata": {"namespace": "team-a", "name": "train", "uid": "1", "labels": {"team": "vision"}}}))?;
-/// # let limit = Limit::new("all", LimitSpec { pods_per_team: [("vision".to_owned(), 8)].into() });
-/// # let request = RequestBuilder::new(workload, "limit").build(limit);
-/// assert!(TeamLimit::from_check(&request, &()).await.is_ok_and(|limit| limit.0 == 8));
-/// # Ok(()) }
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct RequiresParameters<P>(PhantomData<P>);
-
 /// What two extractors need together.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
@@ -125,16 +60,16 @@ pub trait MergeRequirements<Other> {
     type Joined;
 }
 
-impl<Other> MergeRequirements<Other> for RequiresNothing {
+impl<Other> MergeRequirements<Other> for () {
     type Joined = Other;
 }
 
-impl<P> MergeRequirements<RequiresNothing> for RequiresParameters<P> {
-    type Joined = RequiresParameters<P>;
+impl<P> MergeRequirements<()> for Params<P> {
+    type Joined = Params<P>;
 }
 
-impl<P> MergeRequirements<RequiresParameters<P>> for RequiresParameters<P> {
-    type Joined = RequiresParameters<P>;
+impl<P> MergeRequirements<Params<P>> for Params<P> {
+    type Joined = Params<P>;
 }
 
 /// What all arguments, as a nested list `(A, (B, ()))`, need together.
@@ -145,7 +80,7 @@ pub trait CollectRequirements<S> {
 }
 
 impl<S> CollectRequirements<S> for () {
-    type Requirements = RequiresNothing;
+    type Requirements = ();
 }
 
 impl<S, First: FromCheckRequest<S>, Rest: CollectRequirements<S>> CollectRequirements<S>
@@ -163,11 +98,11 @@ pub trait ResolveRequirements {
     type Parameters: Parameters;
 }
 
-impl ResolveRequirements for RequiresNothing {
+impl ResolveRequirements for () {
     type Parameters = NoParameters;
 }
 
-impl<P: Parameters> ResolveRequirements for RequiresParameters<P> {
+impl<P: Parameters> ResolveRequirements for Params<P> {
     type Parameters = P;
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::arguments::{FromCheckRequest, RequiresNothing, RequiresParameters};
+use super::arguments::FromCheckRequest;
 use crate::api::Workload;
 use crate::check::{CheckError, Parameters, Request, Reservation};
 
@@ -142,7 +142,7 @@ impl<S: Clone> FromRef<S> for S {
 }
 
 impl<P: Parameters, S: Sync> FromCheckRequest<S> for Params<P> {
-    type Requirements = RequiresParameters<P>;
+    type Requirements = Self;
     type Rejection = CheckError;
 
     async fn from_check(request: &Request, _: &S) -> Result<Self, CheckError> {
@@ -154,7 +154,7 @@ impl<P: Parameters, S: Sync> FromCheckRequest<S> for Params<P> {
 }
 
 impl<S: Sync> FromCheckRequest<S> for FullWorkload {
-    type Requirements = RequiresNothing;
+    type Requirements = ();
     type Rejection = CheckError;
 
     async fn from_check(request: &Request, _: &S) -> Result<Self, CheckError> {
@@ -163,7 +163,7 @@ impl<S: Sync> FromCheckRequest<S> for FullWorkload {
 }
 
 impl<T: FromRef<S> + Send, S: Sync> FromCheckRequest<S> for State<T> {
-    type Requirements = RequiresNothing;
+    type Requirements = ();
     type Rejection = Never;
 
     async fn from_check(_: &Request, state: &S) -> Result<Self, Never> {
@@ -185,7 +185,7 @@ impl From<Never> for CheckError {
 macro_rules! from_request {
     ($($extractor:ty: $take:expr),* $(,)?) => {$(
         impl<S: Sync> FromCheckRequest<S> for $extractor {
-            type Requirements = RequiresNothing;
+            type Requirements = ();
             type Rejection = Never;
 
             async fn from_check(request: &Request, _: &S) -> Result<Self, Never> {

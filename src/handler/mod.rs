@@ -43,6 +43,6 @@ mod extract;
 
 pub use arguments::{
     CollectRequirements, FromCheckRequest, Handler, IntoVerdict, MergeRequirements,
-    RequiresNothing, RequiresParameters, ResolveRequirements,
+    ResolveRequirements,
 };
 pub use extract::{Attempt, FromRef, FullWorkload, Now, Params, State};

@@ -2,41 +2,44 @@
 
 use std::fmt::Display;
 
-use crate::{Cluster, StartError};
+use crate::Cluster;
 
 /// Set where tests are skipped that need a real API server, or what can't be had there. Without it
 /// they fail: a test that did nothing has not passed.
 pub const SKIP: &str = "KUEUE_CHECK_SKIP_TESTENV";
 
-/// What was `found`; `None` if it can't be had here and [`SKIP`] is set.
+/// Whether [`SKIP`] is set, which is said of the tests `what`.
+fn is_skipped(what: &str) -> bool {
+    let skipped = std::env::var_os(SKIP).is_some();
+    if skipped {
+        eprintln!("SKIPPED: {what}: {SKIP} is set");
+    }
+    skipped
+}
+
+/// What `find` finds; `None` if [`SKIP`] is set, and then nothing is sought or built.
 ///
 /// # Panics
-/// If it can't be had and [`SKIP`] is not set.
-pub fn or_skipped<T>(what: &str, found: Result<T, impl Display>) -> Option<T> {
-    found
-        .inspect_err(|why| {
-            assert!(
-                std::env::var_os(SKIP).is_some(),
-                "{what} can't run: {why} (set {SKIP}=1 to skip it)"
-            );
-            eprintln!("SKIPPED: {what}: {why}");
-        })
-        .ok()
+/// If it can't be had.
+pub fn or_skipped<T, E: Display>(what: &str, find: impl FnOnce() -> Result<T, E>) -> Option<T> {
+    (!is_skipped(what)).then(|| match find() {
+        Ok(found) => found,
+        Err(why) => panic!("{what} can't run: {why} (set {SKIP}=1 to skip it)"),
+    })
 }
 
 impl Cluster {
     /// A running cluster for the tests `what`; `None` if [`SKIP`] is set.
     ///
     /// # Panics
-    /// If it can be built but not started, or can't be built and [`SKIP`] is not set.
+    /// If it can't be built or started.
     pub async fn start_or_skip(what: &str) -> Option<Self> {
-        if std::env::var_os(SKIP).is_some() {
-            return or_skipped(what, Err(format!("{SKIP} is set")));
+        if is_skipped(what) {
+            return None;
         }
         match Self::start().await {
             Ok(cluster) => Some(cluster),
-            Err(StartError::Unavailable(why)) => or_skipped(what, Err(why)),
-            Err(error) => panic!("{what}: {error}"),
+            Err(why) => panic!("{what} can't run: {why} (set {SKIP}=1 to skip it)"),
         }
     }
 }

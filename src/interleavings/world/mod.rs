@@ -259,7 +259,7 @@ impl World {
         for (number, replica) in self.replicas.iter().enumerate() {
             let streams = Stream::ALL
                 .into_iter()
-                .filter(|stream| replica.has_event(*stream));
+                .filter(|stream| replica.has_event(*stream) && self.may_hear(number));
             actions.extend(streams.map(|stream| Action::Deliver(number, stream)));
             for (id, stage) in &replica.tasks {
                 match stage {
@@ -286,7 +286,7 @@ impl World {
             if self.lapsed && self.holder == Some(number) {
                 actions.push(Action::Regain(number));
             }
-            if self.holder != Some(number) && (self.holder.is_none() || self.lapsed) {
+            if self.may_acquire(number) {
                 actions.push(Action::Acquire(number));
             }
         }
@@ -312,6 +312,24 @@ impl World {
             actions.push(Action::Tick);
         }
         actions
+    }
+
+    fn may_acquire(&self, replica: usize) -> bool {
+        self.holder != Some(replica) && (self.holder.is_none() || self.lapsed)
+    }
+
+    /// Whether events are delivered to this replica now.
+    ///
+    /// What a standby hears changes nothing but its own cache until it takes the lease or time
+    /// passes. Its events keep their order, and nothing takes them away, so each interleaving has
+    /// the same outcome as one in which they are delivered right before that.
+    fn may_hear(&self, replica: usize) -> bool {
+        self.holder == Some(replica)
+            || self.may_acquire(replica)
+            || self.replicas.iter().enumerate().all(|(number, other)| {
+                let heard = Stream::ALL.iter().all(|stream| !other.has_event(*stream));
+                other.tasks.is_empty() && (heard || self.holder != Some(number))
+            })
     }
 
     fn may_fail(&self) -> bool {
@@ -380,7 +398,12 @@ impl World {
                 self.moves += 1;
                 self.change(kind, uid);
             }
-            Action::Deliver(replica, stream) => self.deliver(replica, stream),
+            Action::Deliver(replica, stream) => {
+                self.deliver(replica, stream);
+                if self.holder != Some(replica) && !self.replicas[replica].tasks.is_empty() {
+                    self.violate("a standby does more than hear".to_owned());
+                }
+            }
             Action::Apply(replica, id) => self.apply(replica, id),
             Action::Reply(replica, id) => self.reply(replica, id),
             Action::Lose(replica, id) => {

@@ -345,7 +345,7 @@ impl Drop for Window {
 
 #[test]
 fn what_a_served_box_says_of_kubectl_works() {
-    let Some(programs) = or_skipped("kubectl on the cluster in a box", programs()) else {
+    let Some(programs) = or_skipped("kubectl on the cluster in a box", programs) else {
         return;
     };
     let folder = workshop("kubectl-on-the-box");

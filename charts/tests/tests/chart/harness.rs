@@ -26,7 +26,7 @@ static CLUSTER: OnceCell<Option<Cluster>> = OnceCell::const_new();
 
 /// Helm; `None`, with a word why, where there is none and none is required.
 pub(crate) fn helm() -> Option<Helm> {
-    or_skipped("the chart's suite", Helm::find())
+    or_skipped("the chart's suite", Helm::find)
 }
 
 /// A values file of the chart.

@@ -72,7 +72,7 @@ fn check(place: &str, expression: &str, shown: &BTreeMap<String, BTreeSet<String
 
 /// Has Prometheus itself read rules, of which the file `name` is made.
 fn promtool(name: &str, groups: &Value) {
-    let Some(programs) = or_skipped("promtool on the rules", prometheus()) else {
+    let Some(programs) = or_skipped("promtool on the rules", prometheus) else {
         return;
     };
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.rules.json"));
@@ -259,7 +259,7 @@ fn a_name_that_nobody_shows_is_found() {
 /// restarted pod show. A replica shows samples only while it leads; `stale` is a series that ends.
 #[test]
 fn the_budgets_alerts_and_panels_follow_the_leader() {
-    let Some(programs) = or_skipped("promtool on the alerts", prometheus()) else {
+    let Some(programs) = or_skipped("promtool on the alerts", prometheus) else {
         return;
     };
     let values = std::fs::read_to_string(values("values-budget.yaml")).unwrap();

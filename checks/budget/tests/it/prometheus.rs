@@ -20,7 +20,7 @@ use super::temp_dir::Folder;
 
 /// The programs; `None`, with a word why, where they can't be had.
 fn programs() -> Option<Programs> {
-    or_skipped("the suite on a real Prometheus", prometheus())
+    or_skipped("the suite on a real Prometheus", prometheus)
 }
 
 /// What the exporter says: units in an hour, by namespace; `None` while it is dead.

@@ -67,7 +67,7 @@ data: {k: v}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubectl_works_against_a_served_server() {
-    let Some(programs) = or_skipped("kubectl on the simulated API server", programs()) else {
+    let Some(programs) = or_skipped("kubectl on the simulated API server", programs) else {
         return;
     };
     let server = ApiServer::with_definitions(

@@ -8,6 +8,7 @@ use kueue_check::Clock;
 use serde_json::Value;
 
 use super::integration::Integration;
+use super::pod_group::{group_of, is_of_a_group};
 use super::slices::is_elastic;
 use super::step::{Owned, Step, key_of};
 use super::ungater::Ungater;
@@ -18,7 +19,7 @@ use kueue_check_apiserver::{ApiServer, Watch, WatchOptions};
 
 /// Kueue's job integrations: what makes a Workload for a job, starts it, and stops it. Jobs are
 /// batch/v1 Jobs with a queue, and Pods that the [webhook](crate::kueue::Webhook) has put behind a
-/// gate.
+/// gate, alone or in groups.
 ///
 /// It does not run anything: see [`Nodes`](super::Nodes) for that.
 ///
@@ -58,6 +59,8 @@ pub struct Jobs {
     objects: BTreeMap<(Integration, String), Arc<Value>>,
     /// By the UID of the owner, then by name.
     workloads: BTreeMap<String, BTreeMap<String, Arc<Value>>>,
+    /// The Workloads that are named as a group could be, by key.
+    groups: BTreeMap<String, Arc<Value>>,
     todo: VecDeque<Task>,
     queued: BTreeSet<Task>,
     ungater: Ungater,
@@ -75,6 +78,22 @@ struct Task {
     integration: Integration,
     key: String,
     uid: String,
+}
+
+impl Task {
+    fn of_group(namespace: &str, name: &str) -> Self {
+        Self {
+            integration: Integration::PodGroup,
+            key: format!("{namespace}/{name}"),
+            uid: String::new(),
+        }
+    }
+}
+
+/// The group of a Pod, to be looked at.
+fn group_task(pod: &Value) -> Option<Task> {
+    let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
+    group_of(pod).map(|name| Task::of_group(namespace, name))
 }
 
 impl std::fmt::Debug for Jobs {
@@ -105,6 +124,7 @@ impl Jobs {
             workloads_watch: server.watch(WatchOptions::all(&kueue("workloads"))).ok(),
             objects: BTreeMap::new(),
             workloads: BTreeMap::new(),
+            groups: BTreeMap::new(),
             todo: VecDeque::new(),
             queued: BTreeSet::new(),
             ungater: Ungater::new(server, clock),
@@ -121,6 +141,7 @@ impl Jobs {
         }
         for (integration, event) in seen {
             let key = key_of(&event.object);
+            let group = (integration == Integration::Pod).then(|| group_task(&event.object));
             let uid = event.object["metadata"]["uid"]
                 .as_str()
                 .unwrap_or_default()
@@ -131,11 +152,11 @@ impl Jobs {
             } else {
                 self.objects.insert(place, event.object);
             }
-            self.enqueue(Task {
+            self.enqueue(group.flatten().unwrap_or(Task {
                 integration,
                 key,
                 uid,
-            });
+            }));
         }
         while let Some(event) = self.workloads_watch.as_mut().and_then(Watch::ready) {
             self.workload_changed(event.kind, event.object);
@@ -144,6 +165,16 @@ impl Jobs {
 
     fn workload_changed(&mut self, kind: &str, object: Arc<Value>) {
         let metadata: Metadata = read(&object["metadata"]);
+        // The Workload of a group has its name; another one is in the group's way.
+        let group = Task::of_group(&metadata.namespace, &metadata.name);
+        if kind == "DELETED" {
+            self.groups.remove(&group.key);
+        } else {
+            self.groups.insert(group.key.clone(), Arc::clone(&object));
+        }
+        if kind == "DELETED" || is_of_a_group(&object) {
+            self.enqueue(group);
+        }
         let Some(owner) = metadata.controller() else {
             return;
         };
@@ -201,7 +232,29 @@ impl Jobs {
         at > now
     }
 
+    fn reconcile_group(&mut self, group: &Task) {
+        let of_group = |pod: &&Arc<Value>| group_task(pod).as_ref() == Some(group);
+        let pods = self.objects.iter();
+        let pods = pods.filter(|((integration, _), _)| *integration == Integration::Pod);
+        let pods: Vec<Arc<Value>> = pods.map(|(_, pod)| pod).filter(of_group).cloned().collect();
+        let raw = self.groups.get(&group.key).cloned();
+        let Some(name) = group.key.split_once('/').map(|(_, name)| name) else {
+            return;
+        };
+        let mut step = Step {
+            api: &self.api,
+            version: self.version,
+            recorder: &mut self.recorder,
+            integration: Integration::PodGroup,
+        };
+        step.reconcile_group(name, &pods, raw.as_deref());
+    }
+
     fn reconcile(&mut self, task: &Task) {
+        if task.integration == Integration::PodGroup {
+            self.reconcile_group(task);
+            return;
+        }
         let place = (task.integration, task.key.clone());
         let object = self.objects.get(&place);
         let object = object

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::sha1;
+use super::hash::sha1;
 use super::slices::{ELASTIC, REPLACES, SLICE_NAME, is_elastic};
 use crate::kueue::objects::Workload;
 
@@ -44,7 +44,7 @@ pub(super) fn workload_name(
     if let Some(generation) = generation {
         text = format!("{text}\n{generation}");
     }
-    let hash = sha1::hex(text.as_bytes());
+    let hash = sha1(text.as_bytes());
     let mut prefix = format!("{}-{name}", owner.kind.to_lowercase());
     prefix.truncate(LONGEST);
     format!("{prefix}-{}", &hash[..5])
@@ -54,7 +54,7 @@ pub(super) fn workload_name(
 pub(crate) fn variant_name(parent: &str, uid: &str, flavor: &str) -> String {
     let base = parent.rsplit_once('-').map_or(parent, |(base, _)| base);
     let text = format!("Workload\nkueue.x-k8s.io\n{parent}\n{uid}\n{flavor}");
-    let hash = sha1::hex(text.as_bytes());
+    let hash = sha1(text.as_bytes());
     format!("{base}-variant-{flavor}-{}", &hash[..5])
 }
 

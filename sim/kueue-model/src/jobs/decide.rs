@@ -1,5 +1,7 @@
 //! What the job reconciler does next with a job and its Workload, in Kueue's order.
 
+use std::collections::BTreeMap;
+
 use crate::kueue::objects::{State, Workload};
 
 /// A job, as far as the order of things depends on it.
@@ -17,8 +19,8 @@ pub(super) struct JobView {
     pub(super) active: bool,
     /// Whether it may change its size while it runs.
     pub(super) elastic: bool,
-    /// How many of its Pods are done and will not run again.
-    pub(super) reclaimable: i64,
+    /// How many Pods of which pod set are done and will not run again.
+    pub(super) reclaimable: BTreeMap<String, i64>,
     /// Whether and how it ended: whether well, and the message.
     pub(super) finished: Option<(bool, String)>,
     /// Whether all its Pods are ready.
@@ -59,8 +61,8 @@ pub(super) enum JobAction {
         /// What the job says.
         message: String,
     },
-    /// Write how many Pods are done.
-    Reclaim(i64),
+    /// Write how many Pods of which pod set are done.
+    Reclaim(BTreeMap<String, i64>),
     /// Write the condition `PodsReady`.
     PodsReady(PodsReady),
     /// Suspend the job.
@@ -169,12 +171,15 @@ pub(super) fn decide(job: &JobView, workload: Option<&Workload>) -> Option<JobAc
 }
 
 /// How many Pods are done, if the Workload says something else.
-fn reclaimed(job: &JobView, workload: &Workload) -> Option<i64> {
-    let set = workload.spec.pod_sets.first()?;
-    let mut known = workload.status.reclaimable_pods.iter();
-    let known = known.find(|known| known.name == set.name);
-    let done = job.reclaimable.min(set.count);
-    (known.map_or(0, |known| known.count) != done).then_some(done)
+fn reclaimed(job: &JobView, workload: &Workload) -> Option<BTreeMap<String, i64>> {
+    let known = workload.status.reclaimable_pods.iter();
+    let known: BTreeMap<String, i64> = known.map(|set| (set.name.clone(), set.count)).collect();
+    let done = workload.spec.pod_sets.iter().filter_map(|set| {
+        let done = job.reclaimable.get(&set.name)?;
+        Some((set.name.clone(), set.count.min(*done)))
+    });
+    let done: BTreeMap<String, i64> = done.filter(|(_, done)| *done > 0).collect();
+    (known != done).then_some(done)
 }
 
 fn without_workload(job: &JobView) -> Option<JobAction> {

@@ -14,22 +14,25 @@ use kueue_check_apiserver::Resource;
 pub(super) enum Integration {
     Job,
     Pod,
+    /// Pods that have one Workload together.
+    PodGroup,
 }
 
 impl Integration {
+    /// Those with objects of their own.
     pub(super) const ALL: [Self; 2] = [Self::Job, Self::Pod];
 
     pub(super) fn owner(self) -> Owner<'static> {
         match self {
             Self::Job => JOB,
-            Self::Pod => POD,
+            Self::Pod | Self::PodGroup => POD,
         }
     }
 
     pub(super) fn resource(self) -> Resource {
         match self {
             Self::Job => crate::kueue::api::jobs(),
-            Self::Pod => pod::pods(),
+            Self::Pod | Self::PodGroup => pod::pods(),
         }
     }
 
@@ -37,7 +40,7 @@ impl Integration {
     pub(super) fn reporter(self) -> &'static str {
         match self {
             Self::Job => "batch/job-kueue-controller",
-            Self::Pod => "pod-kueue-controller",
+            Self::Pod | Self::PodGroup => "pod-kueue-controller",
         }
     }
 
@@ -45,7 +48,7 @@ impl Integration {
     pub(super) fn manages(self, object: &Value) -> bool {
         match self {
             Self::Job => label(object, QUEUE).is_some(),
-            Self::Pod => pod::is_managed(object),
+            Self::Pod | Self::PodGroup => pod::is_managed(object),
         }
     }
 
@@ -58,7 +61,9 @@ impl Integration {
     pub(super) fn template(self, object: &Value) -> Value {
         match self {
             Self::Job => object["spec"]["template"].clone(),
-            Self::Pod => serde_json::json!({"metadata": {}, "spec": object["spec"]}),
+            Self::Pod | Self::PodGroup => {
+                serde_json::json!({"metadata": {}, "spec": object["spec"]})
+            }
         }
     }
 
@@ -66,7 +71,7 @@ impl Integration {
     pub(super) fn count(self, object: &Value) -> Count {
         match self {
             Self::Job => job::count(object),
-            Self::Pod => Count {
+            Self::Pod | Self::PodGroup => Count {
                 pods: 1,
                 least: None,
             },
@@ -77,7 +82,7 @@ impl Integration {
     pub(super) fn view(self, object: &Value, workload: Option<&Workload>) -> JobView {
         let view = match self {
             Self::Job => job::view(object, workload),
-            Self::Pod => pod::view(object),
+            Self::Pod | Self::PodGroup => pod::view(object),
         };
         JobView {
             differs: !view.elastic

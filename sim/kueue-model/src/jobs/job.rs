@@ -81,7 +81,10 @@ pub(super) fn view(job: &Value, workload: Option<&Workload>) -> JobView {
             (c["type"] == "Complete", message)
         }),
         elastic: is_elastic(job),
-        reclaimable: reclaimable(job),
+        reclaimable: set
+            .map(|set| (set.name.clone(), reclaimable(job)))
+            .into_iter()
+            .collect(),
         pods_ready: count("ready") + count("succeeded") >= wanted,
         ..JobView::default()
     }

@@ -38,12 +38,16 @@ pub(super) fn plan(job: &Value, pods: &[&Value], ending: &BTreeSet<String>) -> P
         .collect();
     staying.sort_by_key(|pod| (is_gated(pod), name(pod)));
     let end = staying.iter().skip(wanted).map(|pod| name(pod).to_owned());
-    let ready = pods
+    let active = &staying[..wanted.min(staying.len())];
+    let ready = active
         .iter()
         .filter(|pod| pod["status"]["phase"] == "Running");
-    let counted = json!({"active": pods.len(), "ready": ready.count()});
+    // As the Job controller counts: Kueue takes quota back while the last Pods terminate.
+    let counted = json!({
+        "active": active.len(), "ready": ready.count(), "terminating": pods.len() - active.len(),
+    });
     let known = |field: &str| job["status"][field].as_u64().unwrap_or_default();
-    let differs = ["active", "ready"]
+    let differs = ["active", "ready", "terminating"]
         .iter()
         .any(|field| counted[*field].as_u64() != Some(known(field)));
     Plan {
@@ -119,7 +123,12 @@ mod tests {
                 (found.create, found.end),
                 (create, end.iter().map(|e| (*e).to_owned()).collect())
             );
-            let counted = json!({"active": 3, "ready": 2});
+            let (active, ready) = match (suspend, parallelism) {
+                (true, _) => (0, 0),
+                (_, 1) => (1, 1),
+                _ => (2, 1),
+            };
+            let counted = json!({"active": active, "ready": ready, "terminating": 3 - active});
             assert_eq!(found.status, (!over).then_some(counted), "{parallelism}");
         }
     }

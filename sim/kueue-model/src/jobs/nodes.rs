@@ -201,6 +201,11 @@ fn job_status(job: &Value, now: &str) -> Option<Value> {
 fn pod_status(pod: &Value, now: &str) -> Option<Value> {
     let gates = pod["spec"]["schedulingGates"].as_array();
     let gated = gates.is_some_and(|gates| !gates.is_empty());
+    let deleted = !pod["metadata"]["deletionTimestamp"].is_null();
+    if deleted && pod["status"]["phase"] == "Running" {
+        // Its containers are told to end, and do.
+        return Some(json!({"phase": "Failed"}));
+    }
     if gated || pod["status"]["phase"] != "Pending" {
         return None;
     }
@@ -229,7 +234,9 @@ impl Actor for Nodes {
         }
         let (status, resource) = match integration {
             Integration::Job => (job_status(object, &now), jobs()),
-            Integration::Pod => (pod_status(object, &now), integration.resource()),
+            Integration::Pod | Integration::PodGroup => {
+                (pod_status(object, &now), integration.resource())
+            }
         };
         if let Some(status) = status {
             self.set_status(&resource, object, &status);

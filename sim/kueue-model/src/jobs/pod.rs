@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::decide::JobView;
 use super::labels::{QUEUE, label};
+use super::pod_group::{ROLE, role_hash};
 use super::pod_set_info::{Conflict, PodSetInfo, with_info};
 use crate::kueue::api::Api;
 
@@ -28,6 +29,9 @@ pub(crate) fn gated(pod: &Value) -> Option<Value> {
     pod["metadata"]["labels"][MANAGED] = json!("true");
     add(&mut pod["metadata"]["finalizers"], json!(MANAGED));
     add(&mut pod["spec"]["schedulingGates"], json!({"name": GATE}));
+    if pod["metadata"]["annotations"][ROLE].is_null() {
+        pod["metadata"]["annotations"][ROLE] = json!(role_hash(&pod["spec"]));
+    }
     Some(pod)
 }
 
@@ -39,15 +43,15 @@ fn add(list: &mut Value, item: Value) {
     }
 }
 
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
+pub(super) fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-fn has_gate(pod: &Value) -> bool {
+pub(super) fn has_gate(pod: &Value) -> bool {
     list(&pod["spec"]["schedulingGates"]).any(|gate| gate["name"] == GATE)
 }
 
-fn has_finalizer(pod: &Value) -> bool {
+pub(super) fn has_finalizer(pod: &Value) -> bool {
     list(&pod["metadata"]["finalizers"]).any(|finalizer| finalizer == MANAGED)
 }
 

@@ -5,19 +5,31 @@ use std::collections::BTreeMap;
 use super::integration::Integration;
 use super::pod_set_info::{PodSetInfo, pod_set_infos};
 use super::step::{Owned, Step};
-use super::{job, pod};
+use super::{job, pod, pod_group};
 use crate::kueue::api::kueue;
 use crate::kueue::objects::{ResourceFlavor, Workload, read};
 use serde_json::Value;
+
+/// What a Pod of a group gets: what its pod set does.
+fn info_of(pod: &Value, infos: Vec<PodSetInfo>) -> Result<PodSetInfo, String> {
+    let role = pod_group::role(pod);
+    let found = infos.into_iter().find(|info| info.name == role);
+    found.ok_or_else(|| {
+        format!("invalid podset infos: podSetInfo with the name '{role}' is not found")
+    })
+}
 
 impl Step<'_> {
     pub(super) fn start(&mut self, object: &Value, workload: &Workload) {
         let infos = pod_set_infos(workload, &self.flavors(workload));
         let started = infos.and_then(|infos| {
-            let info: PodSetInfo = infos.into_iter().next().unwrap_or_default();
+            let info = match self.integration {
+                Integration::PodGroup => info_of(object, infos)?,
+                Integration::Job | Integration::Pod => infos.into_iter().next().unwrap_or_default(),
+            };
             let started = match self.integration {
                 Integration::Job => job::started(object, &info),
-                Integration::Pod => pod::started(object, &info),
+                Integration::Pod | Integration::PodGroup => pod::started(object, &info),
             };
             started.map_err(|conflict| conflict.to_string())
         });

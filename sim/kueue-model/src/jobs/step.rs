@@ -1,5 +1,6 @@
 //! One move of the job reconciler, carried out.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -107,7 +108,7 @@ impl Step<'_> {
                     self.report_finished(object, owned.workload);
                 }
             }
-            (JobAction::Reclaim(done), Some(owned)) => self.reclaim(owned.workload, done),
+            (JobAction::Reclaim(done), Some(owned)) => self.reclaim(owned.workload, &done),
             (JobAction::PodsReady(ready), Some(owned)) => self.pods_ready(owned.workload, ready),
             (JobAction::Restore { message }, Some(owned)) => {
                 if let Some(stopped) = job::restore(self.api, object, owned.workload) {
@@ -149,6 +150,23 @@ impl Step<'_> {
     }
 
     pub(super) fn tell(&mut self, object: &Value, reason: &str, text: &str) {
+        let note = EventRecord::normal(reason, text, self.integration.reporter());
+        self.record(object, &note);
+    }
+
+    /// The same, of a thing that is wrong.
+    pub(super) fn warn(&mut self, object: &Value, reason: &str, text: &str) {
+        let note = EventRecord::warning(reason, text, self.integration.reporter());
+        self.record(object, &note);
+    }
+
+    pub(super) fn tell_workload(&mut self, workload: &Workload, reason: &str, text: &str) {
+        let note = EventRecord::normal(reason, text, self.integration.reporter());
+        let regarding = Regarding::workload(&workload.metadata);
+        self.recorder.record_event(self.api, &note, regarding);
+    }
+
+    fn record(&mut self, object: &Value, note: &EventRecord) {
         let metadata: Metadata = read(&object["metadata"]);
         let owner = self.integration.owner();
         let regarding = Regarding {
@@ -156,8 +174,7 @@ impl Step<'_> {
             kind: owner.kind,
             metadata: &metadata,
         };
-        let note = EventRecord::normal(reason, text, self.integration.reporter());
-        self.recorder.record_event(self.api, &note, regarding);
+        self.recorder.record_event(self.api, note, regarding);
     }
 
     fn report_finished(&mut self, object: &Value, workload: &Workload) {
@@ -169,7 +186,7 @@ impl Step<'_> {
     }
 
     /// The Workload that the job should have.
-    fn construct(&self, object: &Value) -> Value {
+    pub(super) fn construct(&self, object: &Value) -> Value {
         let class = priority_class(object);
         let found = class.and_then(|c| self.api.get(&kueue("workloadpriorityclasses"), "", c));
         let value = found.and_then(|class| class["value"].as_i64());
@@ -190,9 +207,13 @@ impl Step<'_> {
         if is_elastic(object) {
             as_slice(&mut workload, replaces);
         }
-        let answer = self.api.create(&kueue("workloads"), &workload);
+        self.create_workload(object, &workload);
+    }
+
+    pub(super) fn create_workload(&mut self, object: &Value, workload: &Value) {
+        let answer = self.api.create(&kueue("workloads"), workload);
         if answer.code == 201 {
-            let text = format!("Created Workload: {}", key_of(&workload));
+            let text = format!("Created Workload: {}", key_of(workload));
             self.tell(object, "CreatedWorkload", &text);
         } else {
             tracing::warn!(code = answer.code, body = %answer.body, "the Workload of a job was refused");
@@ -206,14 +227,12 @@ impl Step<'_> {
         self.api.update(&kueue("workloads"), &workload, "");
     }
 
-    fn reclaim(&self, workload: &Workload, done: i64) {
+    fn reclaim(&self, workload: &Workload, done: &BTreeMap<String, i64>) {
         let metadata = &workload.metadata;
-        let name = workload.spec.pod_sets.first().map(|set| set.name.clone());
-        let pods = if done == 0 {
-            json!([])
-        } else {
-            json!([{"name": name, "count": done}])
-        };
+        let pods: Value = done
+            .iter()
+            .map(|(name, count)| json!({"name": name, "count": count}))
+            .collect();
         let body = json!({
             "apiVersion": "kueue.x-k8s.io/v1beta2",
             "kind": "Workload",
@@ -226,8 +245,13 @@ impl Step<'_> {
     }
 
     fn rewrite(&mut self, object: &Value, owned: Owned<'_>) {
+        let wanted = self.construct(object);
+        self.rewrite_as(object, owned, &wanted);
+    }
+
+    pub(super) fn rewrite_as(&mut self, object: &Value, owned: Owned<'_>, wanted: &Value) {
         let mut workload = owned.raw.clone();
-        workload["spec"] = self.construct(object)["spec"].clone();
+        workload["spec"] = wanted["spec"].clone();
         if self.api.update(&kueue("workloads"), &workload, "").code == 200 {
             let key = owned.workload.metadata.key();
             let text = format!("Updated not matching Workload for suspended job: {key}");
@@ -235,7 +259,7 @@ impl Step<'_> {
         }
     }
 
-    fn replace(&mut self, object: &Value, owned: Owned<'_>) {
+    pub(super) fn replace(&mut self, object: &Value, owned: Owned<'_>) {
         self.drop_finalizer(owned);
         let metadata = &owned.workload.metadata;
         let answer = self
@@ -270,7 +294,7 @@ impl Step<'_> {
         self.api.update(&kueue("workloads"), &workload, "");
     }
 
-    fn drop_finalizer(&self, owned: Owned<'_>) {
+    pub(super) fn drop_finalizer(&self, owned: Owned<'_>) {
         let finalizers = owned.workload.metadata.finalizers.iter();
         let others: Vec<&String> = finalizers.filter(|f| *f != FINALIZER).collect();
         let mut object = owned.raw.clone();
@@ -297,7 +321,7 @@ impl Step<'_> {
     }
 
     /// Writes one condition, as its own field manager.
-    fn condition(&self, workload: &Workload, mut condition: Condition) -> bool {
+    pub(super) fn condition(&self, workload: &Workload, mut condition: Condition) -> bool {
         let metadata = &workload.metadata;
         condition.observed_generation = Some(metadata.generation);
         let known = workload.status.conditions.get(&condition.kind);

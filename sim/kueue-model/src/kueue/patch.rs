@@ -11,7 +11,7 @@ use kueue_check_apiserver::ApiResponse;
 pub(crate) const ADMISSION_MANAGER: &str = "kueue-admission";
 
 /// The conditions that this manager keeps.
-const CONDITIONS: [&str; 7] = [
+const CONDITIONS: [&str; 8] = [
     "QuotaReserved",
     "Finished",
     "Evicted",
@@ -19,6 +19,7 @@ const CONDITIONS: [&str; 7] = [
     "Preempted",
     "Requeued",
     "DeactivationTarget",
+    "BlockedOnPreemptionGates",
 ];
 
 /// Whether a write stands under the version that was read.
@@ -75,6 +76,7 @@ pub(crate) fn apply_body(workload: &Workload, guard: Guard) -> Value {
     put("admission", json!(status.admission));
     put("requeueState", json!(status.requeue_state));
     put("schedulingStats", json!(status.scheduling_stats));
+    put("preemptionGates", json!(status.preemption_gates));
     put(
         "accumulatedPastExecutionTimeSeconds",
         json!(status.accumulated_past_execution_time_seconds),
@@ -101,6 +103,7 @@ fn merge_patch(old: &Workload, new: &Workload, guard: Guard) -> Value {
         "admission",
         "requeueState",
         "schedulingStats",
+        "preemptionGates",
         "accumulatedPastExecutionTimeSeconds",
     ];
     let changed = names.into_iter().filter(|name| old[name] != fields[name]);

@@ -272,9 +272,7 @@ impl Kueue {
             return;
         };
         let stopped = local.is_some_and(|q| q.spec.stop_policy != StopPolicy::None);
-        let waits = workload.is_active()
-            && !workload.is_finished()
-            && !workload.has_quota()
+        let waits = workload.is_admissible()
             && holds(workload).is_none()
             && !(self.version.admission_gates && workload.gated_by().is_some())
             && workload.metadata.deletion_timestamp.is_none();

@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
-use super::Kueue;
 use super::cache::CachedWorkload;
+use super::{Kueue, Task};
 use crate::kueue::api::kueue;
 use crate::kueue::objects::{Condition, Metadata, True, Workload, read};
 use crate::kueue::patch::{Guard, write_admission};
 use crate::kueue::reconcile::{EventRecord, reserve, unset_quota};
-use crate::kueue::variants::{Next, next, variant_of};
+use crate::kueue::variants::{GATE, Next, next, variant_of};
 
 const CONTROLLER: &str = "concurrent-admission-controller";
 
@@ -60,11 +60,24 @@ impl Kueue {
         let variants: Vec<Workload> = variants.map(|known| (*known.workload).clone()).collect();
         let finished = parent.workload.status.conditions.get("Finished");
         let finished = finished.filter(|condition| condition.is_true());
-        let next = next(&parent.workload, &variants, finished, &queue);
         let now = self.api.now();
+        let next = next(&parent.workload, &variants, finished, &queue, now);
         let mut changed = (*parent.workload).clone();
         match next {
             Next::Nothing => return false,
+            Next::Wait(until) => {
+                self.later(until, Task::Family(key.to_owned()));
+                return false;
+            }
+            Next::OpenGate(variant) => {
+                let mut open = variant.clone();
+                open.open_gate(GATE, now);
+                self.write_status(variant, &open);
+                let key = variant.metadata.key();
+                let text = format!("Opened preemption gate for variant workload {key:?}");
+                let note = EventRecord::normal("PreemptionUngatedVariant", text, CONTROLLER);
+                self.tell(&note, &variant.metadata);
+            }
             Next::Create(flavors) => {
                 for flavor in flavors {
                     self.create_variant(&parent, flavor);

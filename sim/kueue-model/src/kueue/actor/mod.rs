@@ -38,6 +38,8 @@ enum Task {
     LocalQueue(String),
     /// A Workload.
     Workload(String),
+    /// The variants of a Workload.
+    Family(String),
     /// The Workloads of a ClusterQueue that did not fit may be tried again.
     RetryInadmissible(String),
 }
@@ -177,6 +179,9 @@ impl Actor for Kueue {
                     self.todo.retain(|task| *task != again);
                     self.reconcile_workload(&key);
                 }
+            }
+            Task::Family(key) => {
+                self.families.insert(key);
             }
             Task::RetryInadmissible(name) => self.retry_inadmissible(&name),
         }

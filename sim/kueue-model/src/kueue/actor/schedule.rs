@@ -14,7 +14,8 @@ use crate::kueue::objects::{
 use crate::kueue::patch::{Guard, write_admission};
 use crate::kueue::queue::{Requeue, queued_since};
 use crate::kueue::reconcile::{
-    EventRecord, SLICE_REPLACED, Write, admitted_event, evict, reserve, sync_admitted, unset_quota,
+    BLOCKED, EventRecord, SLICE_REPLACED, Write, admitted_event, evict, reserve, sync_admitted,
+    unset_quota,
 };
 use crate::kueue::scheduler::{
     Assignment, AssignmentInput, Fit, NodeId, SCHEDULER, Tree, Usage, assign, largest_that_fits,
@@ -371,6 +372,9 @@ impl Kueue {
     }
 
     fn evict_victims(&mut self, entry: Entry, cycle: &mut Cycle) -> Option<Left> {
+        if self.version.concurrent_admission && entry.known.workload.has_closed_gate() {
+            return Some(entry.left(GATED.to_owned(), "AdmissionGated", Requeue::Gated));
+        }
         let leaving = |target: &Target| cycle.leaving.contains_key(&target.workload.metadata.key());
         if entry.targets.iter().any(leaving) {
             return Some(self.skip(entry, OVERLAPPING));
@@ -487,7 +491,12 @@ impl Kueue {
         let key = workload.metadata.key();
         self.queue(&queue.metadata.name).requeue(&key, requeue);
         let mut new = workload.clone();
-        let metadata = if unset_quota(&mut new, reason, why, self.version, now) {
+        let mut changed = unset_quota(&mut new, reason, why, self.version, now);
+        if requeue == Requeue::Gated {
+            let blocked = Condition::new(BLOCKED, True(true), "PreemptionGated", why, now);
+            changed |= new.status.conditions.set(blocked);
+        }
+        let metadata = if changed {
             let answer = write_admission(&self.api, workload, &new, Guard::Loose, self.version);
             read(&answer.body["metadata"])
         } else {
@@ -499,6 +508,7 @@ impl Kueue {
 
 const NO_LONGER_FITS: &str = "Workload no longer fits after processing another workload";
 const BETTER_ADMITTED: &str = "A more favorable variant is already admitted";
+const GATED: &str = "Workload requires preemption, but it's gated";
 const OVERLAPPING: &str = "Workload has overlapping preemption targets with another workload";
 
 /// Whether there is room, or others can be made to leave.

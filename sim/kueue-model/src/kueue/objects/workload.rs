@@ -98,6 +98,8 @@ pub(crate) struct WorkloadSpec {
     pub(crate) maximum_execution_time_seconds: Option<i64>,
     /// The groups of Pods.
     pub(crate) pod_sets: Vec<PodSet>,
+    /// While one is closed, no other Workload is preempted for this one.
+    pub(crate) preemption_gates: Vec<PreemptionGate>,
 }
 
 impl WorkloadSpec {
@@ -116,6 +118,26 @@ pub(crate) struct PriorityClassRef {
     pub(crate) kind: String,
     /// Its name.
     pub(crate) name: String,
+}
+
+/// A gate before preemption.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct PreemptionGate {
+    /// Its name.
+    pub(crate) name: String,
+}
+
+/// Whether a gate is open, and since when.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PreemptionGateState {
+    /// The gate.
+    pub(crate) name: String,
+    /// `Open` or `Closed`.
+    pub(crate) position: String,
+    /// Since when.
+    pub(crate) last_transition_time: Timestamp,
 }
 
 /// A group of Pods that are alike.
@@ -153,6 +175,9 @@ pub(crate) struct WorkloadStatus {
     /// Counted evictions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) scheduling_stats: Option<Value>,
+    /// What is known of its gates; others are closed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) preemption_gates: Vec<PreemptionGateState>,
     /// How long it ran before it was evicted, if its time is limited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) accumulated_past_execution_time_seconds: Option<i64>,
@@ -268,6 +293,48 @@ impl Workload {
     /// Whether it has quota.
     pub(crate) fn has_quota(&self) -> bool {
         self.status.conditions.is_true("QuotaReserved")
+    }
+
+    /// Whether no other Workload may be preempted for it.
+    pub(crate) fn has_closed_gate(&self) -> bool {
+        let mut gates = self.spec.preemption_gates.iter();
+        gates.any(|gate| self.gate_opened(&gate.name).is_none())
+    }
+
+    /// Since when a gate is open.
+    pub(crate) fn gate_opened(&self, name: &str) -> Option<Timestamp> {
+        let mut states = self.status.preemption_gates.iter();
+        let open = states.find(|gate| gate.name == name && gate.position == "Open")?;
+        Some(open.last_transition_time)
+    }
+
+    /// Opens one of its gates.
+    pub(crate) fn open_gate(&mut self, name: &str, now: Timestamp) {
+        let gates = &mut self.status.preemption_gates;
+        gates.retain(|gate| gate.name != name);
+        gates.push(PreemptionGateState {
+            name: name.to_owned(),
+            position: "Open".to_owned(),
+            last_transition_time: super::whole_seconds(now),
+        });
+    }
+
+    /// Closes the gates that were opened.
+    pub(crate) fn close_gates(&mut self, now: Timestamp) {
+        for gate in &mut self.status.preemption_gates {
+            "Closed".clone_into(&mut gate.position);
+            gate.last_transition_time = super::whole_seconds(now);
+        }
+    }
+
+    /// Whether it waits for quota.
+    pub(crate) fn is_admissible(&self) -> bool {
+        self.is_active() && !self.is_finished() && !self.has_quota() && !self.lacks_pods()
+    }
+
+    /// Whether its group of Pods waits for others in the place of some that failed.
+    pub(crate) fn lacks_pods(&self) -> bool {
+        self.status.conditions.is_true("WaitingForReplacementPods")
     }
 
     /// Whether it may run.

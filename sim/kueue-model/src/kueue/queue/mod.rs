@@ -22,6 +22,8 @@ pub(crate) enum Requeue {
     NoCandidates,
     /// Others are leaving for it.
     PendingPreemption,
+    /// Others would have to leave, and its gate is closed.
+    Gated,
     /// It would have fit, had another not been first.
     Skipped,
     /// It was given quota, but that could not be written: it is tried again at once (Kueue's
@@ -57,6 +59,7 @@ struct Entry {
     evicted: Option<Condition>,
     requeued: Option<Condition>,
     requeue_at: Option<Timestamp>,
+    gated: bool,
 }
 
 impl Entry {
@@ -69,6 +72,7 @@ impl Entry {
             evicted: conditions.get("Evicted").cloned(),
             requeued: conditions.get("Requeued").cloned(),
             requeue_at: workload.requeue_at(),
+            gated: workload.has_closed_gate(),
         }
     }
 
@@ -76,6 +80,7 @@ impl Entry {
         self.generation == old.generation
             && self.evicted == old.evicted
             && self.requeued == old.requeued
+            && self.gated == old.gated
     }
 
     fn is_schedulable(&self, now: Timestamp) -> bool {

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::quota::BLOCKED;
 use super::{EventRecord, Outcome};
 use crate::kueue::objects::{CheckEntry, Condition, State, True, Workload, whole_seconds};
 
@@ -36,6 +37,11 @@ pub(crate) fn evict(
     if had_admission {
         count(&mut status.scheduling_stats, reason, cause);
     }
+    if status.conditions.is_true(BLOCKED) {
+        let over = Condition::new(BLOCKED, True(false), full_reason.clone(), message, now);
+        status.conditions.set(over);
+    }
+    changed.close_gates(now);
     let outcome = Outcome::admission(changed);
     if had_admission {
         outcome.note(EventRecord::normal(

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 pub(crate) use checks::needed_checks;
 pub(crate) use evict::evict;
 pub(crate) use outcome::{EventRecord, Outcome, Write};
-pub(crate) use quota::{admitted_event, reserve, sync_admitted, unset_quota};
+pub(crate) use quota::{BLOCKED, admitted_event, reserve, sync_admitted, unset_quota};
 
 use crate::kueue::KueueVersion;
 use crate::kueue::objects::{ClusterQueue, LocalQueue, Workload};

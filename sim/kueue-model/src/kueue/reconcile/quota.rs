@@ -13,7 +13,7 @@ pub(crate) fn reserve(workload: &mut Workload, admission: Admission, now: Timest
     status.admission = Some(admission);
     let reserved = Condition::new("QuotaReserved", True(true), "QuotaReserved", message, now);
     status.conditions.set(reserved);
-    for kind in ["Evicted", "Preempted"] {
+    for kind in ["Evicted", "Preempted", BLOCKED] {
         let Some(old) = status.conditions.get(kind).filter(|c| c.is_true()) else {
             continue;
         };
@@ -22,6 +22,9 @@ pub(crate) fn reserve(workload: &mut Workload, admission: Admission, now: Timest
         status.conditions.set(over);
     }
 }
+
+/// The condition of a Workload for which others would have to leave, and its gate is closed.
+pub(crate) const BLOCKED: &str = "BlockedOnPreemptionGates";
 
 /// Takes quota away, or says why there is none. Says whether anything changed.
 pub(crate) fn unset_quota(

@@ -8,7 +8,7 @@ use crate::jobs::variant_name;
 /// The annotation of a variant with its flavor.
 const FLAVOR: &str = "kueue.x-k8s.io/workload-allowed-resource-flavors";
 /// The gate that keeps variants from making others leave at the same time.
-const GATE: &str = "kueue.x-k8s.io/concurrent-admission";
+pub(crate) const GATE: &str = "kueue.x-k8s.io/concurrent-admission";
 
 /// The variant of a parent for a flavor.
 pub(crate) fn variant_of(parent: &Value, flavor: &str) -> Value {

@@ -7,9 +7,12 @@ mod construct;
 #[cfg(test)]
 mod tests;
 
-use crate::kueue::objects::{ClusterQueue, Condition, Workload};
+use jiff::{SignedDuration, Timestamp};
 
-pub(crate) use construct::variant_of;
+use crate::kueue::objects::{ClusterQueue, Condition, Workload};
+use crate::kueue::reconcile::BLOCKED;
+
+pub(crate) use construct::{GATE, variant_of};
 
 /// The label of a Workload that has variants.
 pub(crate) const PARENT: &str = "kueue.x-k8s.io/concurrent-admission-parent";
@@ -35,6 +38,10 @@ pub(crate) enum Next<'a> {
     Finish(&'a Workload, &'a Condition),
     /// The job starts by this variant.
     Admit(&'a Workload),
+    /// Let others be preempted for a variant.
+    OpenGate(&'a Workload),
+    /// The gate of another variant may be opened then.
+    Wait(Timestamp),
 }
 
 /// What to do next. `variants`: all of the parent.
@@ -43,6 +50,7 @@ pub(crate) fn next<'a>(
     variants: &'a [Workload],
     finished: Option<&'a Condition>,
     queue: &'a ClusterQueue,
+    now: Timestamp,
 ) -> Next<'a> {
     let Some(group) = queue.spec.resource_groups.first() else {
         return Next::Nothing;
@@ -84,7 +92,31 @@ pub(crate) fn next<'a>(
             Next::EvictParent("ConcurrentAdmission", "No variant is running")
         }
         Some(variant) if !parent.is_admitted() => Next::Admit(variant),
-        _ => Next::Nothing,
+        _ => next_gate(&sorted, now),
+    }
+}
+
+/// How long one variant may have others preempted before the next may, too.
+const GATE_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
+
+/// The variant whose gate is opened next: the first for which others would have to leave, unless a
+/// better one has not been tried yet.
+fn next_gate<'a>(variants: &[&'a Workload], now: Timestamp) -> Next<'a> {
+    let waiting = || variants.iter().copied().filter(|v| v.is_admissible());
+    let has = |variant: &Workload, kind| variant.status.conditions.get(kind).is_some();
+    let mut closed = waiting().filter(|variant| variant.gate_opened(GATE).is_none());
+    let first = closed.find(|v| has(v, BLOCKED) || !has(v, "QuotaReserved"));
+    let Some(first) = first.filter(|variant| has(variant, BLOCKED)) else {
+        return Next::Nothing;
+    };
+    let last = waiting()
+        .filter_map(|variant| variant.gate_opened(GATE))
+        .max();
+    let due = last.map_or(now, |last| last.saturating_add(GATE_TIMEOUT).unwrap_or(now));
+    if due > now {
+        Next::Wait(due)
+    } else {
+        Next::OpenGate(first)
     }
 }
 

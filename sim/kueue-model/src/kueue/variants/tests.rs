@@ -41,7 +41,14 @@ fn decided(mode: &str, parent: &str, spot: &str, ondemand: &str) -> String {
         .map(|(name, state)| workload(name, state))
         .collect();
     let name = |workload: &Workload| workload.metadata.name.clone();
-    match next(&workload("p", parent), &variants, finished.as_ref(), &queue) {
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    match next(
+        &workload("p", parent),
+        &variants,
+        finished.as_ref(),
+        &queue,
+        now,
+    ) {
         Next::Nothing => "nothing".to_owned(),
         Next::Create(flavors) => format!("create {}", flavors.join(" ")),
         Next::Delete(variant) => format!("delete {}", name(variant)),
@@ -51,6 +58,8 @@ fn decided(mode: &str, parent: &str, spot: &str, ondemand: &str) -> String {
         Next::Activate(variant, _) => format!("activate {}", name(variant)),
         Next::Finish(variant, _) => format!("finish {}", name(variant)),
         Next::Admit(variant) => format!("admit {}", name(variant)),
+        Next::OpenGate(variant) => format!("open {}", name(variant)),
+        Next::Wait(_) => "wait".to_owned(),
     }
 }
 
@@ -87,6 +96,59 @@ fn one_variant_starts_the_job() {
             decided(mode, parent, spot, ondemand),
             expected,
             "{parent}, {spot}, {ondemand}"
+        );
+    }
+}
+
+#[test]
+fn gates_open_one_after_another_once_all_better_ones_were_tried() {
+    let start = jiff::Timestamp::UNIX_EPOCH;
+    let at = |minutes: i64| start + jiff::SignedDuration::from_mins(minutes);
+    // `b` others would have to leave, `t` tried and waits for other reasons, `-` not tried, `o` open
+    // since then.
+    let variant = |name: &str, state: &str| {
+        let mut variant = workload(name, "");
+        let gates = json!([{"name": super::GATE}]);
+        variant.spec.preemption_gates = serde_json::from_value(gates).unwrap();
+        let told = |kind: &str| Condition::new(kind, True(kind == super::BLOCKED), "", "", start);
+        variant.status.conditions = crate::kueue::objects::Conditions::default();
+        if state.contains(['b', 't', 'o']) {
+            variant.status.conditions.set(told("QuotaReserved"));
+        }
+        if state.contains(['b', 'o']) {
+            variant.status.conditions.set(told(super::BLOCKED));
+        }
+        if state.contains('o') {
+            variant.open_gate(super::GATE, start);
+        }
+        variant
+    };
+    let next = |states: [&str; 3], minutes: i64| {
+        let all: Vec<Workload> = states
+            .iter()
+            .zip(["a", "b", "c"])
+            .map(|(state, name)| variant(name, state))
+            .collect();
+        let all: Vec<&Workload> = all.iter().collect();
+        match super::next_gate(&all, at(minutes)) {
+            Next::OpenGate(variant) => variant.metadata.name.clone(),
+            Next::Wait(until) => format!("wait until {}", until.duration_since(start).as_mins()),
+            _ => "nothing".to_owned(),
+        }
+    };
+    for (states, minutes, expected) in [
+        (["b", "b", "-"], 0, "a"),
+        (["t", "b", "-"], 0, "b"),
+        (["-", "b", "b"], 0, "nothing"),
+        (["t", "t", "t"], 0, "nothing"),
+        (["o", "b", "b"], 0, "wait until 5"),
+        (["o", "b", "b"], 5, "b"),
+        (["o", "-", "b"], 9, "nothing"),
+    ] {
+        assert_eq!(
+            next(states, minutes),
+            expected,
+            "{states:?} after {minutes}"
         );
     }
 }

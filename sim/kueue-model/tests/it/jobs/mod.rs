@@ -1,5 +1,6 @@
 //! The job integrations.
 
 mod directives;
+mod pod_groups;
 mod pods;
 mod running;

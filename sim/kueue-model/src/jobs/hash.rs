@@ -1,0 +1,23 @@
+//! The hashes that Kueue names things with.
+
+use std::fmt::Write as _;
+
+use ring::digest::{Algorithm, SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
+
+/// SHA-1 in hexadecimal digits.
+pub(super) fn sha1(message: &[u8]) -> String {
+    hex(&SHA1_FOR_LEGACY_USE_ONLY, message)
+}
+
+/// SHA-256 in hexadecimal digits.
+pub(super) fn sha256(message: &[u8]) -> String {
+    hex(&SHA256, message)
+}
+
+fn hex(algorithm: &'static Algorithm, message: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in digest(algorithm, message).as_ref() {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}

@@ -1,0 +1,532 @@
+//! Groups of plain Pods, which have one Workload together, with a pod set for each role.
+//!
+//! The rules are those of Kueue 0.19.2: `pkg/controller/jobs/pod/pod_controller.go`.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::decide::JobView;
+use super::hash;
+use super::labels::{QUEUE, label};
+use super::pod::{has_finalizer, has_gate, list};
+use crate::kueue::objects::{Condition, PodSet, True, Workload};
+
+/// The annotation, and before Kueue 0.18 the label, with a group's name.
+const NAME: &str = "kueue.x-k8s.io/pod-group-name";
+const TOTAL: &str = "kueue.x-k8s.io/pod-group-total-count";
+const FAST: &str = "kueue.x-k8s.io/pod-group-fast-admission";
+const SERVING: &str = "kueue.x-k8s.io/pod-group-serving";
+const RETRIABLE: &str = "kueue.x-k8s.io/retriable-in-group";
+/// The annotation with a hash over what of a Pod matters for its admission.
+pub(super) const ROLE: &str = "kueue.x-k8s.io/role-hash";
+/// The annotation of a group's Workload.
+const OF_A_GROUP: &str = "kueue.x-k8s.io/is-group-workload";
+/// The condition of a Workload whose group lacks Pods.
+const LACKS_PODS: &str = "WaitingForReplacementPods";
+
+fn annotation<'a>(pod: &'a Value, key: &str) -> Option<&'a str> {
+    pod["metadata"]["annotations"][key].as_str()
+}
+
+/// The group of a Pod.
+pub(super) fn group_of(pod: &Value) -> Option<&str> {
+    let name = annotation(pod, NAME).or_else(|| label(pod, NAME));
+    name.filter(|name| !name.is_empty())
+}
+
+/// Whether a Workload is that of a group.
+pub(super) fn is_of_a_group(workload: &Value) -> bool {
+    annotation(workload, OF_A_GROUP) == Some("true")
+}
+
+/// The role of a Pod in its group, which is the name of its pod set.
+pub(super) fn role(pod: &Value) -> String {
+    let known = annotation(pod, ROLE).map(str::to_owned);
+    known.unwrap_or_else(|| role_hash(&pod["spec"]))
+}
+
+/// The elements of a list with their fields in this order, as Go writes a struct.
+fn in_order(elements: &Value, fields: &[&str]) -> String {
+    let element = |element: &Value| {
+        let present = fields.iter().filter(|field| !element[**field].is_null());
+        let present = present.map(|field| format!("\"{field}\":{}", element[*field]));
+        format!("{{{}}}", present.collect::<Vec<_>>().join(","))
+    };
+    let elements: Vec<String> = list(elements).map(element).collect();
+    if elements.is_empty() {
+        "null".to_owned()
+    } else {
+        format!("[{}]", elements.join(","))
+    }
+}
+
+/// A hash over what of a Pod matters for its admission (`GenerateRoleHash` in `pkg/util/pod`).
+pub(super) fn role_hash(spec: &Value) -> String {
+    let containers = |field: &str| {
+        let ports = ["name", "hostPort", "containerPort", "protocol", "hostIP"];
+        let shape = |container: &Value| {
+            let ports = in_order(&container["ports"], &ports);
+            let requests = &container["resources"]["requests"];
+            format!("{{\"ports\":{ports},\"resources\":{{\"requests\":{requests}}}}}")
+        };
+        let shapes: Vec<String> = list(&spec[field]).map(shape).collect();
+        if shapes.is_empty() {
+            "null".to_owned()
+        } else {
+            format!("[{}]", shapes.join(","))
+        }
+    };
+    let tolerations = ["key", "operator", "value", "effect", "tolerationSeconds"];
+    let shape = [
+        ("affinity", spec["affinity"].to_string()),
+        ("containers", containers("containers")),
+        ("initContainers", containers("initContainers")),
+        ("nodeSelector", spec["nodeSelector"].to_string()),
+        ("overhead", spec["overhead"].to_string()),
+        ("priority", spec["priority"].to_string()),
+        ("resourceClaims", spec["resourceClaims"].to_string()),
+        ("runtimeClassName", spec["runtimeClassName"].to_string()),
+        ("tolerations", in_order(&spec["tolerations"], &tolerations)),
+        (
+            "topologySpreadConstraints",
+            spec["topologySpreadConstraints"].to_string(),
+        ),
+    ];
+    let shape = shape.map(|(field, value)| format!("\"{field}\":{value}"));
+    let text = format!("{{\"spec\":{{{}}}}}", shape.join(","));
+    hash::sha256(text.as_bytes())[..8].to_owned()
+}
+
+fn phase(pod: &Value) -> &str {
+    pod["status"]["phase"].as_str().unwrap_or_default()
+}
+
+fn has_ended(pod: &Value) -> bool {
+    matches!(phase(pod), "Succeeded" | "Failed")
+}
+
+fn is_deleted(pod: &Value) -> bool {
+    !pod["metadata"]["deletionTimestamp"].is_null()
+}
+
+/// Whether it can run, runs, or has succeeded.
+pub(super) fn is_usable(pod: &Value) -> bool {
+    let placed = pod["spec"]["nodeName"]
+        .as_str()
+        .is_some_and(|node| !node.is_empty());
+    (placed || !is_deleted(pod)) && phase(pod) != "Failed"
+}
+
+fn total(pod: &Value) -> Option<usize> {
+    let total = annotation(pod, TOTAL)?.parse().ok()?;
+    (total > 0).then_some(total)
+}
+
+fn is_set(pod: &Value, key: &str) -> bool {
+    annotation(pod, key) == Some("true")
+}
+
+fn created(pod: &Value) -> &str {
+    pod["metadata"]["creationTimestamp"]
+        .as_str()
+        .unwrap_or_default()
+}
+
+fn name(pod: &Value) -> &str {
+    pod["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+/// Those that stay first: with the finalizer, without the gate, older.
+fn sort_usable(pods: &mut [&Value]) {
+    pods.sort_by_key(|pod| {
+        (
+            !has_finalizer(pod),
+            has_gate(pod),
+            created(pod).to_owned(),
+            name(pod).to_owned(),
+        )
+    });
+}
+
+/// Those that stay first: with the finalizer, those that ended last, older.
+fn sort_ended(pods: &mut [&Value]) {
+    let ended = |pod: &Value| {
+        let failed = list(&pod["status"]["conditions"]);
+        let mut failed = failed
+            .filter(|c| c["type"] == "ContainersReady" && c["reason"] == "PodFailed")
+            .filter_map(|c| c["lastTransitionTime"].as_str());
+        let deleted = pod["metadata"]["deletionTimestamp"].as_str();
+        failed
+            .next()
+            .into_iter()
+            .chain(deleted)
+            .min()
+            .map(str::to_owned)
+    };
+    pods.sort_by_key(|pod| {
+        // Who has no such time was active until now.
+        let ended = ended(pod).unwrap_or_else(|| "9".to_owned());
+        (!has_finalizer(pod), Reverse(ended), created(pod).to_owned())
+    });
+}
+
+/// What a group's Workload makes of its Pods.
+#[derive(Debug, Default)]
+pub(super) struct Members<'a> {
+    /// Its own.
+    pub(super) kept: Vec<&'a Value>,
+    /// More than it has room for.
+    pub(super) excess: Vec<&'a Value>,
+    /// Ended, and replaced by others.
+    pub(super) replaced: Vec<&'a Value>,
+    /// How many are missing.
+    pub(super) absent: i64,
+}
+
+/// The members of a group with this Workload; `None` if it is another group's.
+pub(super) fn members<'a>(workload: &Workload, pods: &[&'a Value]) -> Option<Members<'a>> {
+    let (usable, ended): (Vec<_>, Vec<_>) = pods.iter().copied().partition(|pod| is_usable(pod));
+    let fast = pods.first().is_some_and(|pod| is_set(pod, FAST));
+    let mut members = Members::default();
+    for set in &workload.spec.pod_sets {
+        let of_role = |pods: &[&'a Value]| -> Vec<&'a Value> {
+            let own = pods.iter().filter(|pod| role(pod) == set.name);
+            own.copied().collect()
+        };
+        let (mut usable, mut ended) = (of_role(&usable), of_role(&ended));
+        let count = usize::try_from(set.count).unwrap_or_default();
+        let missing = count.saturating_sub(usable.len());
+        members.absent += if fast {
+            i64::from(count > 0 && usable.is_empty())
+        } else {
+            i64::try_from(missing).unwrap_or_default()
+        };
+        let replaced = ended
+            .len()
+            .min((ended.len() + usable.len()).saturating_sub(count));
+        sort_usable(&mut usable);
+        sort_ended(&mut ended);
+        members
+            .excess
+            .extend(usable.split_off(count.min(usable.len())));
+        members
+            .replaced
+            .extend(ended.split_off(ended.len() - replaced));
+        members.kept.extend(usable);
+        members.kept.extend(ended);
+    }
+    let own = !members.kept.is_empty() && fits(workload, &pod_sets(&members.kept));
+    own.then_some(members)
+}
+
+/// Whether a Workload has room for these roles.
+fn fits(workload: &Workload, roles: &BTreeMap<String, (i64, &Value)>) -> bool {
+    let room = |role: &String, count: i64| {
+        let mut sets = workload.spec.pod_sets.iter();
+        let set: Option<&PodSet> = sets.find(|set| set.name == *role);
+        set.is_some_and(|set| workload.is_finished() || set.count >= count)
+    };
+    roles.iter().all(|(role, (count, _))| room(role, *count))
+}
+
+/// The roles of Pods that can run, by name: how many there are, and one of them.
+fn pod_sets<'a>(pods: &[&'a Value]) -> BTreeMap<String, (i64, &'a Value)> {
+    let mut roles: BTreeMap<String, (i64, &Value)> = BTreeMap::new();
+    for pod in pods.iter().filter(|pod| is_usable(pod)) {
+        roles.entry(role(pod)).or_insert((0, pod)).0 += 1;
+    }
+    roles
+}
+
+/// The Pods of a group that has no Workload yet.
+#[derive(Debug, PartialEq)]
+pub(super) enum Assembled<'a> {
+    /// They can have one.
+    Complete {
+        /// Its Pods.
+        kept: Vec<&'a Value>,
+        /// More than the group has room for.
+        excess: Vec<&'a Value>,
+    },
+    /// More have to come.
+    Incomplete,
+    /// They contradict each other, or are no group.
+    Wrong,
+}
+
+/// Whether Pods are a whole group.
+pub(super) fn assemble<'a>(pods: &[&'a Value]) -> Assembled<'a> {
+    let Some((first, total)) = pods.first().and_then(|first| Some((*first, total(first)?))) else {
+        return Assembled::Wrong;
+    };
+    let usable = pods.iter().filter(|pod| is_usable(pod));
+    let mut kept: Vec<&Value> = usable.copied().collect();
+    if kept.len() < total && !is_set(first, FAST) {
+        return Assembled::Incomplete;
+    }
+    let agrees =
+        |pod: &&&Value| label(pod, QUEUE) == label(first, QUEUE) && self::total(pod) == Some(total);
+    let mut present = pods.iter().filter(|pod| phase(pod) != "Failed");
+    if !present.all(|pod| agrees(&pod)) {
+        return Assembled::Wrong;
+    }
+    sort_usable(&mut kept);
+    let excess = kept.split_off(total.min(kept.len()));
+    Assembled::Complete { kept, excess }
+}
+
+/// The pod sets of a new Workload; the first one has all Pods of a group that is admitted before
+/// they are there.
+pub(super) fn new_pod_sets(pods: &[&Value]) -> Value {
+    let roles = pod_sets(pods);
+    let fast = pods.first().filter(|pod| is_set(pod, FAST));
+    let fast = fast.and_then(|pod| Some((role(pod), total(pod)?)));
+    let set = |name: &str, count: Value, pod: &Value| json!({"name": name, "count": count, "template": {"metadata": {}, "spec": pod["spec"]}});
+    match fast {
+        Some((first, total)) => {
+            let pod = roles.get(&first).map_or(&Value::Null, |(_, pod)| pod);
+            json!([set(&first, json!(total), pod)])
+        }
+        None => roles
+            .iter()
+            .map(|(role, (count, pod))| set(role, json!(count), pod))
+            .collect(),
+    }
+}
+
+/// How the Workload of a group is marked.
+pub(super) fn mark(workload: &mut Value) {
+    workload["metadata"]["annotations"][OF_A_GROUP] = json!("true");
+}
+
+/// What the next move depends on.
+pub(super) fn view(pods: &[&Value], now: Timestamp) -> JobView {
+    let first = pods.first().copied().unwrap_or(&Value::Null);
+    let suspended = |pod: &&&Value| has_ended(pod) || has_gate(pod);
+    let succeeded = pods.iter().filter(|pod| phase(pod) == "Succeeded");
+    let roles: Vec<String> = succeeded.map(|pod| role(pod)).collect();
+    let total = total(first);
+    let serving = is_set(first, SERVING);
+    let unretriable = pods
+        .iter()
+        .any(|pod| annotation(pod, RETRIABLE) == Some("false"));
+    let over = total.is_some_and(|total| {
+        let all_over = unretriable && pods.iter().all(|pod| has_ended(pod));
+        !serving && (roles.len() == total || all_over)
+    });
+    let message = format!(
+        "Pods succeeded: {}/{}.",
+        roles.len(),
+        total.unwrap_or_default()
+    );
+    let mut reclaimable = BTreeMap::new();
+    for role in roles.into_iter().filter(|_| !serving) {
+        *reclaimable.entry(role).or_default() += 1;
+    }
+    let ready = |pod: &&Value| {
+        list(&pod["status"]["conditions"]).any(|c| c["type"] == "Ready" && c["status"] == "True")
+    };
+    JobView {
+        suspended: pods.iter().any(|pod| suspended(&pod)),
+        active: pods.iter().any(|pod| is_active(pod, now)),
+        finished: over.then_some((true, message)),
+        reclaimable,
+        pods_ready: total.is_some_and(|total| pods.len() >= total && pods.iter().all(ready)),
+        held: pods.iter().any(|pod| has_finalizer(pod)),
+        queue: label(first, QUEUE).unwrap_or_default().to_owned(),
+        priority_class: super::labels::priority_class(first).map(str::to_owned),
+        ..JobView::default()
+    }
+}
+
+/// Whether it runs, and is not one that should have ended.
+fn is_active(pod: &Value, now: Timestamp) -> bool {
+    let metadata = &pod["metadata"];
+    let time = metadata["deletionTimestamp"].as_str();
+    let deleted = time.and_then(|time| time.parse::<Timestamp>().ok());
+    let grace = metadata["deletionGracePeriodSeconds"].as_i64();
+    let stuck = deleted.zip(grace).is_some_and(|(deleted, grace)| {
+        let grace = SignedDuration::from_secs(grace);
+        deleted.saturating_add(grace).is_ok_and(|end| now > end)
+    });
+    phase(pod) == "Running" && !stuck
+}
+
+/// Whether it is to be stopped; with its Workload also those that do not run are.
+pub(super) fn stops(pod: &Value, workload_is_deleted: bool) -> bool {
+    !is_deleted(pod) && (workload_is_deleted || !(has_ended(pod) || has_gate(pod)))
+}
+
+/// The owners of a Workload with these Pods among them, if some were missing; and how many.
+pub(super) fn with_owners(workload: &Value, pods: &[&Value]) -> Option<(Value, usize)> {
+    let mut owners: Vec<Value> = list(&workload["metadata"]["ownerReferences"])
+        .cloned()
+        .collect();
+    let known = owners.len();
+    for pod in pods {
+        let (name, uid) = (&pod["metadata"]["name"], &pod["metadata"]["uid"]);
+        let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid});
+        // Kueue tells owners apart by name.
+        match owners.iter_mut().find(|owner| owner["name"] == *name) {
+            Some(known) => *known = owner,
+            None => owners.push(owner),
+        }
+    }
+    let added = owners.len() - known;
+    (added > 0).then(|| (owners.into(), added))
+}
+
+/// What the condition of a Workload that lacks Pods has to be, if it is not.
+pub(super) fn lacks_pods(workload: &Workload, absent: i64, now: Timestamp) -> Option<Condition> {
+    let known = workload.status.conditions.get(LACKS_PODS);
+    let eviction = workload.eviction();
+    let (lacks, reason, message) = match (absent > 0, eviction, known) {
+        (false, _, None) => return None,
+        (false, _, Some(_)) => (false, "PodsReady", "No pods need replacement"),
+        (true, Some(evicted), _) => (true, evicted.reason.as_str(), evicted.message.as_str()),
+        (true, None, Some(known)) if known.is_true() => return None,
+        (true, None, _) => (true, "PodsFailed", "Some Failed pods need replacement"),
+    };
+    let same = known.is_some_and(|known| {
+        known.is_true() == lacks && (!lacks || known.reason == reason && known.message == message)
+    });
+    (!same).then(|| Condition::new(LACKS_PODS, True(lacks), reason, message, now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(name: &str, role: &str, phase: &str, extra: &Value) -> Value {
+        let mut pod = json!({
+            "metadata": {
+                "name": name, "uid": name, "creationTimestamp": format!("2026-11-21T09:00:0{}Z", &name[1..]),
+                "labels": {"kueue.x-k8s.io/queue-name": "queue"},
+                "annotations": {NAME: "group", TOTAL: "3", ROLE: role},
+                "finalizers": ["kueue.x-k8s.io/managed"],
+            },
+            "spec": {}, "status": {"phase": phase},
+        });
+        if let Some(extra) = extra.as_object() {
+            for (key, value) in extra {
+                pod[key] = value.clone();
+            }
+        }
+        pod
+    }
+
+    fn workload(sets: &[(&str, i64)]) -> Workload {
+        let sets: Vec<Value> = sets
+            .iter()
+            .map(|(name, count)| json!({"name": name, "count": count, "template": {}}))
+            .collect();
+        serde_json::from_value(json!({"metadata": {"name": "group"}, "spec": {"podSets": sets}}))
+            .unwrap()
+    }
+
+    fn names(pods: &[&Value]) -> Vec<String> {
+        pods.iter().map(|pod| name(pod).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_failed_pod_stays_until_another_replaces_it() {
+        let (ran, failed) = (
+            pod("p1", "a", "Running", &json!({})),
+            pod("p2", "a", "Failed", &json!({})),
+        );
+        let next = pod("p3", "a", "Pending", &json!({}));
+        let own = workload(&[("a", 2)]);
+        let alone = members(&own, &[&ran, &failed]).unwrap();
+        assert_eq!(
+            (names(&alone.kept), alone.absent),
+            (vec!["p1".into(), "p2".into()], 1)
+        );
+        let replaced = members(&own, &[&ran, &failed, &next]).unwrap();
+        assert_eq!(names(&replaced.kept), ["p1", "p3"]);
+        assert_eq!(
+            (names(&replaced.replaced), replaced.absent),
+            (vec!["p2".into()], 0)
+        );
+    }
+
+    #[test]
+    fn the_newest_that_wait_are_too_many() {
+        let gates = json!({"spec": {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}});
+        let pods = [
+            pod("p1", "a", "Pending", &gates),
+            pod("p2", "a", "Running", &json!({})),
+            pod("p3", "a", "Pending", &gates),
+        ];
+        let pods: Vec<&Value> = pods.iter().collect();
+        let found = members(&workload(&[("a", 2)]), &pods).unwrap();
+        assert_eq!(
+            (names(&found.kept), names(&found.excess)),
+            (vec!["p2".into(), "p1".into()], vec!["p3".into()])
+        );
+    }
+
+    #[test]
+    fn a_workload_of_other_roles_is_another_groups() {
+        let one = pod("p1", "a", "Pending", &json!({}));
+        assert!(members(&workload(&[("b", 1)]), &[&one]).is_none());
+    }
+
+    #[test]
+    fn a_group_is_whole_when_all_are_there_and_agree() {
+        let pods = [1, 2, 3, 4].map(|n| pod(&format!("p{n}"), "a", "Pending", &json!({})));
+        let all: Vec<&Value> = pods.iter().collect();
+        assert_eq!(assemble(&all[..2]), Assembled::Incomplete);
+        let Assembled::Complete { kept, excess } = assemble(&all) else {
+            panic!("four Pods are a group of three and one more");
+        };
+        assert_eq!(
+            (names(&kept), names(&excess)),
+            (
+                vec!["p1".into(), "p2".into(), "p3".into()],
+                vec!["p4".into()]
+            )
+        );
+        let mut other = pods[2].clone();
+        other["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = json!("another");
+        assert_eq!(assemble(&[all[0], all[1], &other]), Assembled::Wrong);
+    }
+
+    #[test]
+    fn a_group_is_over_when_all_have_succeeded_or_none_may_be_replaced() {
+        let now: Timestamp = "2026-11-21T09:00:00Z".parse().unwrap();
+        let ended = |phase: &str, extra: &Value| {
+            [1, 2, 3].map(|n| pod(&format!("p{n}"), "a", phase, extra))
+        };
+        let over = |pods: &[Value]| view(&pods.iter().collect::<Vec<_>>(), now).finished;
+        assert_eq!(
+            over(&ended("Succeeded", &json!({}))),
+            Some((true, "Pods succeeded: 3/3.".to_owned()))
+        );
+        assert_eq!(over(&ended("Failed", &json!({}))), None);
+        let mut last = ended("Failed", &json!({}));
+        last[0]["metadata"]["annotations"][RETRIABLE] = json!("false");
+        assert_eq!(over(&last), Some((true, "Pods succeeded: 0/3.".to_owned())));
+    }
+
+    #[test]
+    fn a_workload_that_lacks_pods_says_why() {
+        let now: Timestamp = "2026-11-21T09:00:00Z".parse().unwrap();
+        let mut own = workload(&[("a", 2)]);
+        assert_eq!(lacks_pods(&own, 0, now), None);
+        let lacking = lacks_pods(&own, 1, now).unwrap();
+        assert_eq!(
+            (lacking.is_true(), lacking.reason.as_str()),
+            (true, "PodsFailed")
+        );
+        own.status.conditions.set(lacking);
+        assert_eq!(lacks_pods(&own, 1, now), None);
+        let whole = lacks_pods(&own, 0, now).unwrap();
+        assert_eq!(
+            (whole.is_true(), whole.message.as_str()),
+            (false, "No pods need replacement")
+        );
+    }
+}

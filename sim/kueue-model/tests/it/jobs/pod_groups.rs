@@ -1,0 +1,291 @@
+//! Groups of plain Pods: one Workload, a pod set for each role.
+
+use kueue_check_apiserver::Resource;
+use kueue_check_kueue_model::kueue::KueueVersion;
+use serde_json::{Value, json};
+
+use crate::kueue::cluster::{Cluster, in_virtual_time, pod_set};
+
+const KUEUE: &str = "kueue.x-k8s.io";
+
+/// A Pod of the group `train` of three.
+fn pod(name: &str, cpus: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": name, "namespace": "t",
+            "labels": {format!("{KUEUE}/queue-name"): "lq", format!("{KUEUE}/pod-group-name"): "train"},
+            "annotations": {format!("{KUEUE}/pod-group-total-count"): "3"},
+        },
+        "spec": pod_set("main", 1, cpus)["template"]["spec"],
+    })
+}
+
+/// A queue with check `c`, nodes, and a group of a driver and two workers.
+async fn cluster() -> Cluster {
+    let cluster = Cluster::new(KueueVersion::V0_19).with_nodes();
+    cluster.queue("8", &["c"], &json!({}));
+    cluster.create(&pod("driver", "2"));
+    cluster.create(&pod("worker-1", "1"));
+    cluster.pass(1.0).await;
+    assert_eq!(workload(&cluster), Value::Null, "one is missing");
+    cluster.create(&pod("worker-2", "1"));
+    cluster.pass(1.0).await;
+    cluster
+}
+
+fn workload(cluster: &Cluster) -> Value {
+    let workloads = Resource::new(KUEUE, "v1beta2", "workloads");
+    let found = cluster.server.get(&workloads, "t", "train");
+    found.unwrap_or_default()
+}
+
+fn get(cluster: &Cluster, name: &str) -> Value {
+    let pods = Resource::new("", "v1", "pods");
+    cluster.server.get(&pods, "t", name).unwrap_or_default()
+}
+
+/// The phases of the Pods that are there, by name; of those that are being deleted in parentheses.
+fn phases(cluster: &Cluster) -> String {
+    let pods = cluster
+        .server
+        .objects(&Resource::new("", "v1", "pods"), "t");
+    let shown = pods.iter().map(|pod| {
+        let metadata = &pod["metadata"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (name, phase) = (text(&metadata["name"]), text(&pod["status"]["phase"]));
+        if metadata["deletionTimestamp"].is_null() {
+            format!("{name}={phase}")
+        } else {
+            format!("({name}={phase})")
+        }
+    });
+    shown.collect::<Vec<_>>().join(" ")
+}
+
+fn is_true(cluster: &Cluster, kind: &str) -> bool {
+    let workload = workload(cluster);
+    let mut conditions = workload["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    conditions.any(|c| c["type"] == kind && c["status"] == "True")
+}
+
+fn answer(cluster: &Cluster, state: &str, updates: &Value) {
+    use kueue_check_apiserver::{ApiRequest, Patch, Verb};
+    let mut entry = json!({
+        "name": "c", "state": state, "message": "", "lastTransitionTime": cluster.now(),
+        "podSetUpdates": updates,
+    });
+    if state == "Retry" {
+        entry["requeueAfterSeconds"] = json!(0);
+    }
+    let body = json!({
+        "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload",
+        "metadata": {"name": "train", "namespace": "t"}, "status": {"admissionChecks": [entry]},
+    });
+    let workloads = Resource::new(KUEUE, "v1beta2", "workloads");
+    let call = ApiRequest::new(Verb::Patch(Patch::Apply), &workloads);
+    let call = call.namespace("t").name("train").subresource("status");
+    let call = call.query("fieldManager", "c").query("force", "true");
+    let said = cluster.server.call(&call.body(body));
+    assert_eq!(said.code, 200, "{}", said.body);
+}
+
+/// Ready, with a label for each role.
+async fn ready(cluster: &Cluster) {
+    let updates: Vec<Value> = workload(cluster)["spec"]["podSets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|set| json!({"name": set["name"], "labels": {"count": set["count"].to_string()}}))
+        .collect();
+    answer(cluster, "Ready", &json!(updates));
+    cluster.pass(1.0).await;
+}
+
+fn end(cluster: &Cluster, pod: &str, phase: &str) {
+    let answer = cluster.merge(
+        "pods",
+        "t",
+        pod,
+        "status",
+        &json!({"status": {"phase": phase}}),
+    );
+    assert_eq!(answer.code, 200, "{}", answer.body);
+}
+
+#[test]
+fn a_group_has_one_workload_with_a_pod_set_for_each_role() {
+    in_virtual_time(async {
+        let cluster = cluster().await;
+        let workload = workload(&cluster);
+        let sets = workload["spec"]["podSets"].as_array().unwrap();
+        let mut counts: Vec<(i64, String)> = sets
+            .iter()
+            .map(|set| {
+                let cpus = set.pointer("/template/spec/containers/0/resources/requests/cpu");
+                (set["count"].as_i64().unwrap(), cpus.unwrap().to_string())
+            })
+            .collect();
+        counts.sort();
+        assert_eq!(counts, [(1, "\"2\"".to_owned()), (2, "\"1\"".to_owned())]);
+        let owners = workload["metadata"]["ownerReferences"].as_array().unwrap();
+        assert_eq!(owners.len(), 3);
+        assert!(owners.iter().all(|owner| owner["controller"].is_null()));
+        let short = cluster.notes("ErrWorkloadCompose");
+        assert_eq!(
+            short[0],
+            "'train' group has fewer runnable pods than expected"
+        );
+    });
+}
+
+#[test]
+fn all_start_together_each_with_what_its_role_gets() {
+    in_virtual_time(async {
+        let cluster = cluster().await;
+        assert_eq!(
+            phases(&cluster),
+            "driver=Pending worker-1=Pending worker-2=Pending"
+        );
+        ready(&cluster).await;
+        assert_eq!(
+            phases(&cluster),
+            "driver=Running worker-1=Running worker-2=Running"
+        );
+        for (name, count) in [("driver", "1"), ("worker-1", "2"), ("worker-2", "2")] {
+            assert_eq!(
+                get(&cluster, name)["metadata"]["labels"]["count"],
+                count,
+                "{name}"
+            );
+        }
+        assert!(is_true(&cluster, "PodsReady"));
+    });
+}
+
+#[test]
+fn a_pod_that_failed_is_replaced_by_one_that_gets_the_same() {
+    in_virtual_time(async {
+        let cluster = cluster().await;
+        ready(&cluster).await;
+        end(&cluster, "worker-1", "Failed");
+        cluster.pass(1.0).await;
+        assert!(is_true(&cluster, "WaitingForReplacementPods"));
+        cluster.create(&pod("worker-3", "1"));
+        cluster.pass(2.0).await;
+        assert_eq!(
+            get(&cluster, "worker-3")["metadata"]["labels"]["count"],
+            "2"
+        );
+        assert!(!is_true(&cluster, "WaitingForReplacementPods"));
+        let failed = get(&cluster, "worker-1");
+        assert!(
+            failed["metadata"]["finalizers"]
+                .as_array()
+                .is_none_or(Vec::is_empty)
+        );
+        // One more has no room.
+        cluster.create(&pod("worker-4", "1"));
+        cluster.pass(1.0).await;
+        assert_eq!(get(&cluster, "worker-4"), Value::Null);
+        assert_eq!(cluster.notes("ExcessPodDeleted"), ["Excess pod deleted"]);
+    });
+}
+
+#[test]
+fn after_a_retry_the_workload_waits_for_other_pods() {
+    in_virtual_time(async {
+        let cluster = cluster().await;
+        ready(&cluster).await;
+        answer(&cluster, "Retry", &json!([]));
+        cluster.pass(3.0).await;
+        assert_eq!(
+            phases(&cluster),
+            "(driver=Failed) (worker-1=Failed) (worker-2=Failed)"
+        );
+        assert!(is_true(&cluster, "WaitingForReplacementPods"));
+        assert!(!is_true(&cluster, "QuotaReserved"), "nobody could run");
+        for (name, cpus) in [("driver-2", "2"), ("worker-3", "1"), ("worker-4", "1")] {
+            cluster.create(&pod(name, cpus));
+        }
+        cluster.pass(2.0).await;
+        assert!(is_true(&cluster, "QuotaReserved"));
+        assert_eq!(
+            phases(&cluster),
+            "driver-2=Pending worker-3=Pending worker-4=Pending"
+        );
+        ready(&cluster).await;
+        assert_eq!(
+            phases(&cluster),
+            "driver-2=Running worker-3=Running worker-4=Running"
+        );
+    });
+}
+
+#[test]
+fn what_has_succeeded_is_given_back_and_all_of_it_is_the_end() {
+    in_virtual_time(async {
+        let cluster = cluster().await;
+        ready(&cluster).await;
+        end(&cluster, "worker-1", "Succeeded");
+        cluster.pass(1.0).await;
+        let done = workload(&cluster)["status"]["reclaimablePods"].clone();
+        assert_eq!(done[0]["count"], 1, "{done}");
+        end(&cluster, "worker-2", "Succeeded");
+        end(&cluster, "driver", "Succeeded");
+        cluster.pass(1.0).await;
+        let workload = workload(&cluster);
+        let conditions = workload["status"]["conditions"].as_array().unwrap();
+        let over = conditions.iter().find(|c| c["type"] == "Finished").unwrap();
+        assert_eq!(over["message"], "Pods succeeded: 3/3.");
+        let held = |name: &str| get(&cluster, name)["metadata"]["finalizers"].clone();
+        assert!(
+            ["driver", "worker-1", "worker-2"]
+                .map(held)
+                .iter()
+                .all(|held| { held.as_array().is_none_or(Vec::is_empty) })
+        );
+    });
+}
+
+#[test]
+fn a_workload_that_is_deleted_takes_its_pods_along() {
+    in_virtual_time(async {
+        let cluster = cluster().await;
+        cluster.delete("workloads", "train");
+        cluster.pass(2.0).await;
+        assert_eq!(
+            (phases(&cluster), workload(&cluster)),
+            (String::new(), Value::Null)
+        );
+    });
+}
+
+#[test]
+fn a_workload_of_somebody_else_is_not_taken_over() {
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19).with_nodes();
+        cluster.queue("8", &["c"], &json!({}));
+        cluster.workload("train", "1", 0);
+        for (name, cpus) in [("driver", "2"), ("worker-1", "1"), ("worker-2", "1")] {
+            cluster.create(&pod(name, cpus));
+        }
+        cluster.pass(1.0).await;
+        let said = cluster.notes("WorkloadNameConflict");
+        assert!(
+            said[0].starts_with("A Workload named \"train\" already exists"),
+            "{said:?}"
+        );
+        assert!(workload(&cluster)["metadata"]["ownerReferences"].is_null());
+        // Once it is gone, the group has one of its own.
+        cluster.delete("workloads", "train");
+        cluster.pass(1.0).await;
+        assert_eq!(
+            workload(&cluster)["metadata"]["annotations"][format!("{KUEUE}/is-group-workload")],
+            "true"
+        );
+    });
+}
