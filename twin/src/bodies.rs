@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 /// A resource that a ClusterQueue covers.
 pub(crate) const CPU: &str = "cpu";
+/// A resource of the second group, if there is one.
+pub(crate) const GPU: &str = "example.com/gpu";
 
 /// The path of a resource of Kueue's API without a Namespace.
 pub(crate) fn cluster_path(plural: &str) -> String {
@@ -13,6 +15,11 @@ pub(crate) fn cluster_path(plural: &str) -> String {
 /// The path of a resource of Kueue's API in the history's Namespace.
 pub(crate) fn namespaced_path(plural: &str) -> String {
     format!("/apis/kueue.x-k8s.io/v1beta2/namespaces/t@/{plural}")
+}
+
+/// The path of a Job in the history's Namespace.
+pub(crate) fn job_path(name: &str) -> String {
+    format!("/apis/batch/v1/namespaces/t@/jobs/{name}")
 }
 
 /// Where an object is created.
@@ -48,8 +55,12 @@ pub(crate) fn namespaced_object(kind: &str, name: &str, spec: Value) -> Value {
 /// Pods of one kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Pods {
+    /// The name of the pod set.
+    pub(crate) name: &'static str,
     /// How many.
     pub(crate) count: u64,
+    /// With how few they may start, if that is less.
+    pub(crate) least: Option<u64>,
     /// What each asks for, by resource.
     pub(crate) requests: Value,
     /// Labels of the nodes that they may run on.
@@ -77,10 +88,13 @@ impl Pods {
 pub(crate) fn workload(name: &str, queue: &str, priority: Option<i64>, sets: &[Pods]) -> Value {
     let sets: Vec<Value> = sets
         .iter()
-        .enumerate()
-        .map(|(at, pods)| {
-            let name = if at == 0 { "main" } else { "more" };
-            json!({"name": name, "count": pods.count, "template": pods.template()})
+        .map(|pods| {
+            let mut set =
+                json!({"name": pods.name, "count": pods.count, "template": pods.template()});
+            if let Some(least) = pods.least {
+                set["minCount"] = json!(least);
+            }
+            set
         })
         .collect();
     let mut spec = json!({"queueName": queue, "podSets": sets});
@@ -96,12 +110,17 @@ pub(crate) fn job(name: &str, queue: &str, class: Option<&str>, pods: &Pods) -> 
     if let Some(class) = class {
         labels["kueue.x-k8s.io/priority-class"] = json!(class);
     }
-    json!({
+    let mut job = json!({
         "apiVersion": "batch/v1", "kind": "Job",
         "metadata": {"name": name, "namespace": "t@", "labels": labels},
         "spec": {
             "suspend": true, "parallelism": pods.count, "completions": pods.count,
             "template": pods.template(),
         },
-    })
+    });
+    if let Some(least) = pods.least {
+        let least = least.to_string();
+        job["metadata"]["annotations"] = json!({"kueue.x-k8s.io/job-min-parallelism": least});
+    }
+    job
 }

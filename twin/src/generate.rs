@@ -1,9 +1,14 @@
 //! Histories, drawn from a seed.
 
 mod actions;
+mod cohorts;
+mod features;
+mod flavors;
 mod queues;
+mod rare;
 
-use crate::bodies::Pods;
+use self::features::Feature;
+use crate::bodies::{GPU, Pods};
 use crate::history::{History, Step};
 use crate::random::Random;
 
@@ -12,26 +17,49 @@ use crate::random::Random;
 pub(crate) struct Scope {
     /// In how many of 100 histories the ClusterQueues are in cohorts.
     pub(crate) cohorts: usize,
+    /// How many of 100 histories have more of something that is rare.
+    pub(crate) rare: usize,
 }
 
 /// What there is in a history so far.
 #[derive(Debug, Default)]
 struct World {
+    features: Vec<Feature>,
     jobs: bool,
     one_manager: bool,
+    /// Of the first resource group.
     flavors: Vec<String>,
+    /// Of the second; most histories have none.
+    gpu_flavors: Vec<String>,
+    cohorts: Vec<String>,
     checks: Vec<String>,
     queues: Vec<queues::Queue>,
     local_queues: Vec<(String, usize)>,
     workloads: Vec<Submitted>,
     inactive_checks: Vec<String>,
+    /// Objects that others name and that are not there yet.
+    late: Vec<serde_json::Value>,
     delay: u64,
+}
+
+impl World {
+    fn has(&self, feature: Feature) -> bool {
+        self.features.contains(&feature)
+    }
+
+    /// `many` if the history has more of a feature, else `few`.
+    fn often(&self, feature: Feature, many: usize, few: usize) -> usize {
+        if self.has(feature) { many } else { few }
+    }
 }
 
 /// A Workload that was submitted.
 #[derive(Clone, Debug)]
 struct Submitted {
     name: String,
+    /// Its pod sets, with the number of Pods of each.
+    sets: Vec<(&'static str, u64)>,
+    object: serde_json::Value,
     active: bool,
     gone: bool,
 }
@@ -39,8 +67,13 @@ struct Submitted {
 /// The history of this number.
 pub(crate) fn history(seed: u64, number: u64, scope: Scope) -> History {
     let mut random = Random::new(seed, number);
+    let features = features::draw(&mut random, scope.rare);
+    let of_jobs = [Feature::Running, Feature::Elastic]
+        .iter()
+        .any(|feature| features.contains(feature));
     let mut world = World {
-        jobs: random.chance(45),
+        jobs: random.chance(if of_jobs { 90 } else { 45 }),
+        features,
         one_manager: random.chance(20),
         ..World::default()
     };
@@ -56,24 +89,53 @@ pub(crate) fn history(seed: u64, number: u64, scope: Scope) -> History {
     }
     History {
         name: format!("{seed}-{number}"),
+        full: random.chance(50),
         steps,
     }
 }
 
-fn pods(random: &mut Random, world: &World, count: u64) -> Pods {
+/// Names of pod sets, in their order.
+const SETS: [&str; 3] = ["main", "more", "last"];
+
+/// The pod sets of a Workload; a Job has only one.
+fn pod_sets(random: &mut Random, world: &World) -> Vec<Pods> {
+    let large = world.has(Feature::Partial) || world.has(Feature::Done);
+    let counts: &[u64] = if large { &[2, 3, 3, 4] } else { &[1, 1, 1, 2] };
+    let count = *random.of(counts);
+    let mut sets = vec![pods(random, world, SETS[0], count)];
+    if world.jobs {
+        return sets;
+    }
+    let more = random.chance(world.often(Feature::PodSets, 75, 10));
+    let more = usize::from(more) + usize::from(more && random.chance(30));
+    for name in &SETS[1..=more] {
+        let count = *random.of(&[1, 1, 1, 2]);
+        sets.push(pods(random, world, name, count));
+    }
+    sets
+}
+
+fn pods(random: &mut Random, world: &World, name: &'static str, count: u64) -> Pods {
     let cpu = *random.of(&["1", "1", "2", "2", "3", "500m"]);
     let mut requests = serde_json::json!({"cpu": cpu});
     if world.queues.iter().any(|queue| queue.memory) && random.chance(60) {
         requests["memory"] = (*random.of(&["1Gi", "2Gi"])).into();
     }
-    let two = world.flavors.len() > 1;
-    let selector = (two && random.chance(20))
+    if !world.gpu_flavors.is_empty() && random.chance(50) {
+        requests[GPU] = (*random.of(&["1", "1", "2"])).into();
+    }
+    let several = world.flavors.len() > 1;
+    let selector = (several && random.chance(20))
         .then(|| serde_json::json!({"pool": random.of(&["a", "b"]).to_owned()}));
-    let tolerations = (two && random.chance(35)).then(
+    let tolerations = (several && random.chance(35)).then(
         || serde_json::json!([{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}]),
     );
+    let partial = count > 1 && random.chance(world.often(Feature::Partial, 60, 3));
+    let least = (partial && name == SETS[0]).then(|| 1 + random.next_below(count - 1));
     Pods {
+        name,
         count,
+        least,
         requests,
         selector,
         tolerations,
@@ -86,7 +148,10 @@ mod tests {
 
     #[test]
     fn a_seed_determines_a_history() {
-        let scope = Scope { cohorts: 50 };
+        let scope = Scope {
+            cohorts: 50,
+            rare: 70,
+        };
         assert_eq!(history(3, 4, scope), history(3, 4, scope));
         assert_ne!(history(3, 4, scope).steps, history(3, 5, scope).steps);
     }
@@ -94,11 +159,43 @@ mod tests {
     #[test]
     fn cohorts_are_drawn_only_if_asked_for() {
         let has_cohorts = |percent| {
-            let scope = Scope { cohorts: percent };
+            let scope = Scope {
+                cohorts: percent,
+                rare: 0,
+            };
             let all = (0..100).map(|number| format!("{:?}", history(1, number, scope)));
             all.filter(|text| text.contains("cohortName")).count()
         };
         assert_eq!(has_cohorts(0), 0);
         assert!(has_cohorts(50) > 20);
+    }
+
+    #[test]
+    fn what_is_rare_is_drawn_only_if_asked_for() {
+        let has = |percent, what: &str| {
+            let scope = Scope {
+                cohorts: 40,
+                rare: percent,
+            };
+            let all = (0..300).map(|number| format!("{:?}", history(1, number, scope)));
+            all.filter(|text| text.contains(what)).count()
+        };
+        for what in [GPU, "parentName\": String(\"mid@", "fd@"] {
+            assert_eq!(has(0, what), 0, "{what}");
+        }
+        for what in [
+            GPU,
+            "minCount",
+            "job-min-parallelism",
+            "maximumExecutionTimeSeconds",
+            "max-exec-time-seconds",
+            "\"last\"",
+            "parentName\": String(\"mid@",
+            "fd@",
+            "Done {",
+            "Run {",
+        ] {
+            assert!(has(90, what) > 2, "{what}");
+        }
     }
 }

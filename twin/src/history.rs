@@ -10,6 +10,8 @@ pub(crate) const MARK: &str = "@";
 pub(crate) struct History {
     /// Its name, such as `7-12`: seed and number.
     pub(crate) name: String,
+    /// Whether the trace has all that tells the Workloads of a job apart.
+    pub(crate) full: bool,
     /// What is done.
     pub(crate) steps: Vec<Step>,
 }
@@ -48,6 +50,22 @@ pub(crate) enum Step {
     Delete(String),
     /// A Workload has finished, or the job that it is for.
     Finish(String),
+    /// The Pods of a job run, or run no longer.
+    Run {
+        /// The job.
+        job: String,
+        /// Whether they run.
+        running: bool,
+    },
+    /// Pods of a pod set are done and will not run again.
+    Done {
+        /// The Workload's short name.
+        workload: String,
+        /// The pod set.
+        set: &'static str,
+        /// How many.
+        count: u64,
+    },
     /// Nothing is done for so many seconds.
     Wait(f64),
 }
@@ -65,8 +83,10 @@ pub(crate) struct Answer {
     pub(crate) message: &'static str,
     /// Of a Retry.
     pub(crate) delay: Option<u64>,
-    /// For the pod set `main`.
-    pub(crate) updates: Option<Value>,
+    /// For pod sets.
+    pub(crate) updates: Vec<Value>,
+    /// Whether the check writes even if Kueue does not list it.
+    pub(crate) unlisted: bool,
     /// Whether all checks write under one name.
     pub(crate) one_manager: bool,
 }
@@ -88,7 +108,11 @@ impl Step {
             Self::Answer(answer) => {
                 let delay = answer.delay.map(|d| format!(" after {d} s"));
                 let delay = delay.unwrap_or_default();
-                let updates = answer.updates.as_ref().map_or("", |_| " with updates");
+                let updates = if answer.updates.is_empty() {
+                    ""
+                } else {
+                    " with updates"
+                };
                 let Answer {
                     workload,
                     check,
@@ -100,6 +124,14 @@ impl Step {
             Self::Activate { workload, active } => format!("set {workload} active={active}"),
             Self::Delete(name) => format!("delete {name}"),
             Self::Finish(name) => format!("finish {name}"),
+            Self::Run { job, running } => {
+                format!("pods of {job} {}", if *running { "run" } else { "end" })
+            }
+            Self::Done {
+                workload,
+                set,
+                count,
+            } => format!("{count} pods of {workload}/{set} are done"),
             Self::Wait(seconds) => format!("wait {seconds} s"),
         };
         title.replace(MARK, "")

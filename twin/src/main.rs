@@ -42,6 +42,9 @@ struct Arguments {
     /// In how many of 100 histories the ClusterQueues are in cohorts.
     #[arg(long, default_value_t = 40)]
     cohorts: usize,
+    /// How many of 100 histories have more of something that is rare.
+    #[arg(long, default_value_t = 70)]
+    rare: usize,
     /// How often a history that differs is played again, to see whether the real Kueue varies.
     #[arg(long, default_value_t = 2)]
     again: usize,
@@ -95,6 +98,7 @@ async fn run(arguments: &Arguments) -> Result<bool, Failure> {
     let stage = Stage::start().await?;
     let scope = Scope {
         cohorts: arguments.cohorts,
+        rare: arguments.rare,
     };
     let numbers = arguments.first..arguments.first + arguments.histories;
     let histories = numbers.map(|number| generate::history(arguments.seed, number, scope));

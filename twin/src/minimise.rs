@@ -52,6 +52,7 @@ fn shorter(history: &History) -> Vec<History> {
             .collect();
         History {
             name: history.name.clone(),
+            full: history.full,
             steps,
         }
     };
@@ -76,6 +77,7 @@ mod tests {
         let steps: Vec<Step> = (0..6u8).map(|n| Step::Wait(f64::from(n))).collect();
         let history = History {
             name: "h".to_owned(),
+            full: false,
             steps: steps.clone(),
         };
         let all = shorter(&history);

@@ -26,6 +26,11 @@ impl Random {
         usize::try_from(self.next() % end).unwrap_or_default()
     }
 
+    /// The same for counts.
+    pub(crate) fn next_below(&mut self, end: u64) -> u64 {
+        self.next() % end.max(1)
+    }
+
     /// True in `percent` of 100 cases.
     pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent

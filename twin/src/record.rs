@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kueue_check::Clock;
-use kueue_check_sim_cli::replay::projection;
+use kueue_check_sim_cli::replay::{full_projection, projection};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, timeout_at};
@@ -34,6 +34,7 @@ pub(crate) async fn record(stage: &Stage, history: &History) -> Result<Value, St
         mark,
         changes,
         clock: clock.clone(),
+        full: history.full,
         zero: Instant::now(),
         live: BTreeMap::new(),
         states: BTreeMap::new(),
@@ -63,6 +64,8 @@ struct Recorder<'a> {
     mark: String,
     changes: UnboundedReceiver<Seen>,
     clock: Clock,
+    /// Whether states have all that tells the Workloads of a job apart.
+    full: bool,
     zero: Instant,
     /// The objects as they are, by kind and name.
     live: BTreeMap<(&'static str, String), Arc<Value>>,
@@ -96,7 +99,11 @@ impl Recorder<'_> {
         }
         let quiet = match step {
             Step::Wait(seconds) => Duration::from_secs_f64(*seconds),
-            Step::Create(objects) if objects[0]["kind"] == "ResourceFlavor" => SOON,
+            Step::Create(objects)
+                if objects[0]["kind"] == "ResourceFlavor" && self.states.is_empty() =>
+            {
+                SOON
+            }
             _ => QUIET,
         };
         let observed = self.observe(quiet).await;
@@ -125,10 +132,8 @@ impl Recorder<'_> {
     /// Takes note of a change, and shows it if it is one in the eyes of a trace.
     fn take(&mut self, seen: &Seen) -> Option<Value> {
         let name = seen.object["metadata"]["name"].as_str()?.to_owned();
-        let owner = &seen.object["metadata"]["ownerReferences"][0]["name"];
-        if let ("Workload", Some(owner)) = (seen.kind, owner.as_str()) {
-            let names = (name.replace(&self.mark, ""), owner.replace(&self.mark, ""));
-            self.names.extend([names]);
+        if seen.kind == "Workload" {
+            self.name_of_job(&name, &seen.object);
         }
         let key = (seen.kind, name.clone());
         let old = if seen.deleted {
@@ -136,7 +141,12 @@ impl Recorder<'_> {
         } else {
             self.live.insert(key, Arc::clone(&seen.object))
         };
-        let state = self.unmarked(&projection(seen.kind, &seen.object));
+        let state = if self.full {
+            full_projection(seen.kind, &seen.object)
+        } else {
+            projection(seen.kind, &seen.object)
+        };
+        let state = self.unmarked(&state);
         let change = match old {
             _ if seen.deleted => "DELETED",
             None => "ADDED",
@@ -162,6 +172,30 @@ impl Recorder<'_> {
         }))
     }
 
+    /// The short name of the Workload of a job: the job's, with a number if it is a slice.
+    fn name_of_job(&mut self, name: &str, object: &Value) {
+        let metadata = &object["metadata"];
+        let name = name.replace(&self.mark, "");
+        let Some(owner) = metadata["ownerReferences"][0]["name"].as_str() else {
+            return;
+        };
+        if self.names.contains_key(&name) {
+            return;
+        }
+        let owner = owner.replace(&self.mark, "");
+        let slice = format!("{owner}#");
+        let slices = self
+            .names
+            .values()
+            .filter(|short| short.starts_with(&slice));
+        let short = if metadata["annotations"]["kueue.x-k8s.io/elastic-job"].is_null() {
+            owner
+        } else {
+            format!("{slice}{}", slices.count() + 1)
+        };
+        self.names.insert(name, short);
+    }
+
     fn seconds(&self, at: Instant) -> f64 {
         let seconds = at.saturating_duration_since(self.zero).as_secs_f64();
         (seconds * 1000.0).round() / 1000.0
@@ -171,6 +205,11 @@ impl Recorder<'_> {
     fn unmarked(&self, value: &Value) -> Value {
         let text = value.to_string().replace(&self.mark, "");
         serde_json::from_str(&text).unwrap_or_else(|_| value.clone())
+    }
+
+    fn unmarked_text(&self, name: &Value) -> String {
+        let name = name.as_str().unwrap_or_default();
+        name.replace(&self.mark, "")
     }
 
     /// With the names that the server has.
@@ -185,10 +224,14 @@ impl Recorder<'_> {
             .live
             .iter()
             .filter(|((kind, _), _)| *kind == "Workload");
-        let mut named = all.map(|(_, object)| object);
-        named.rfind(|object| {
+        let named = all.map(|(_, object)| object).filter(|object| {
             let metadata = &object["metadata"];
             metadata["name"] == name || metadata["ownerReferences"][0]["name"] == name
+        });
+        named.max_by_key(|object| {
+            let metadata = &object["metadata"];
+            let came = metadata["creationTimestamp"].as_str().unwrap_or_default();
+            (came, self.names.get(&self.unmarked_text(&metadata["name"])))
         })
     }
 

@@ -11,7 +11,7 @@ use kube::api::{ApiResource, DynamicObject};
 use kube::client::Body;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
-use kueue_check_testenv::{Cluster, Kueue, StartError};
+use kueue_check_testenv::{Cluster, Kueue, KueueOptions, StartError};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep};
@@ -113,7 +113,11 @@ impl Stage {
     /// Starts both, and waits until Kueue's webhooks answer.
     pub(crate) async fn start() -> Result<Self, StageError> {
         let cluster = Cluster::start().await?;
-        let kueue = Kueue::start_with_webhooks(&cluster).await?;
+        let options = KueueOptions {
+            webhooks: &["kueue.x-k8s.io", "batch"],
+            ..KueueOptions::default()
+        };
+        let kueue = Kueue::start_with(&cluster, options).await?;
         let client = cluster.client()?;
         let listeners = Listeners::default();
         let kinds = [

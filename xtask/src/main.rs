@@ -24,7 +24,7 @@ usage: cargo xtask COMMAND
   kueue [--kueue VERSION] [PART]
                           the shipped checks beside a real Kueue, which is built first (10 minutes): the pinned one, or another
                           VERSION such as 0.18.3; PART: only tests whose names begin with it, such as families; not part of `test`
-  twin [--histories N] [--seed S] [--minimise]
+  twin [--histories N] [--seed S] [--rare PERCENT] [--minimise]
                           random histories on a real Kueue and on the model, compared; --help has more; not part of `test`
   tutorials               the book's tutorials in an empty folder, by their own commands; not part of `test`
   release [REVISION]      what must pass before a release: packages that build, and no broken promise since REVISION (default: the last tag v*)

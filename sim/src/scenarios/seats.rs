@@ -34,6 +34,7 @@ use crate::simulation::{Cluster, workloads};
 pub struct Seats {
     total: usize,
     most_pods: u32,
+    grace: Duration,
     book: Arc<Mutex<Book>>,
 }
 
@@ -44,6 +45,8 @@ type Held = (Instant, Option<Instant>);
 struct Book {
     /// By reservations of which jobs a seat is held, by the key of the family.
     held: BTreeMap<String, BTreeSet<Reservation>>,
+    /// Since when the pods of a job that was stopped are ending.
+    ending: BTreeMap<Reservation, Instant>,
     /// When each job had a seat.
     times: BTreeMap<String, Vec<Held>>,
     /// How many were taken at once at most.
@@ -84,6 +87,7 @@ impl Seats {
         Self {
             total: seats,
             most_pods: u32::MAX,
+            grace: Duration::ZERO,
             book: Arc::default(),
         }
     }
@@ -92,6 +96,14 @@ impl Seats {
     #[must_use]
     pub fn at_most(mut self, pods: u32) -> Self {
         self.most_pods = pods;
+        self
+    }
+
+    /// The pods of a job that is stopped take so long to end at most, and keep its seat. Kueue
+    /// takes their quota back before that.
+    #[must_use]
+    pub fn with_grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
         self
     }
 
@@ -227,10 +239,20 @@ impl AdmissionCheckController for Seats {
         why: ReleaseReason,
     ) -> Result<ReleaseOutcome, CheckError> {
         let mut book = self.book();
-        if let ReleaseReason::Replaced { by } | ReleaseReason::SiblingWon { by } = why {
+        match why {
             // The job goes on by another Workload.
-            book.hold(&by);
+            ReleaseReason::Replaced { by } | ReleaseReason::SiblingWon { by } => book.hold(&by),
+            ReleaseReason::Finished => {}
+            _ => {
+                let now = Instant::now();
+                let since = *book.ending.entry(reservation.clone()).or_insert(now);
+                let left = self.grace.saturating_sub(now - since);
+                if !left.is_zero() {
+                    return Ok(ReleaseOutcome::RetryAfter(left));
+                }
+            }
         }
+        book.ending.remove(reservation);
         book.let_go(reservation);
         Ok(ReleaseOutcome::Done)
     }

@@ -2,18 +2,37 @@
 
 use serde_json::{Value, json};
 
-use super::queues::groups;
-use super::{Submitted, World, pods};
-use crate::bodies::{cluster_path, job, namespaced_path, workload};
+use super::features::Feature;
+use super::queues::{groups, on_flavors};
+use super::{Submitted, World, pod_sets, rare};
+use crate::bodies::{cluster_path, job, job_path, namespaced_path, workload};
 use crate::history::{Answer, Step};
 use crate::random::Random;
 
-/// The kinds of actions; most of what happens is answers of checks.
-const WEIGHTS: [usize; 12] = [20, 44, 7, 3, 6, 5, 4, 4, 3, 2, 1, 4];
-
-/// One action.
+/// One action. Most of what happens is answers of checks, and what the history has more of.
 pub(super) fn one(random: &mut Random, world: &mut World) -> Step {
-    match random.weighted(&WEIGHTS) {
+    let weights = [
+        20,
+        44,
+        world.often(Feature::Activation, 22, 7),
+        3,
+        6,
+        world.often(Feature::Stops, 22, 5),
+        world.often(Feature::Quota, 20, 4),
+        world.often(Feature::Checks, 16, 4),
+        world.often(Feature::Checks, 14, 3),
+        world.often(Feature::Stops, 14, 2),
+        world.often(Feature::Priorities, 20, 1),
+        world.often(Feature::Done, 25, 0),
+        world.often(Feature::Running, 30, 0),
+        world.often(Feature::Moves, 20, 0),
+        world.often(Feature::Late, 25, 0),
+        world.often(Feature::Refused, 30, 0),
+        world.often(Feature::Again, 18, 0),
+        world.often(Feature::Elastic, 35, 0),
+        4,
+    ];
+    match random.weighted(&weights) {
         0 => submit(random, world),
         1 => answer(random, world),
         2 => activate(random, world),
@@ -25,6 +44,13 @@ pub(super) fn one(random: &mut Random, world: &mut World) -> Step {
         8 => checks(random, world),
         9 => stop_local(random, world),
         10 => priority(random, world),
+        11 => rare::done(random, world),
+        12 => rare::run(random, world),
+        13 => rare::moved(random, world),
+        14 => rare::late(random, world),
+        15 => rare::refused(random, world),
+        16 => rare::again(random, world),
+        17 => rare::scale(random, world),
         _ => Step::Wait(*random.of(&[1.0, 2.0, 3.0])),
     }
 }
@@ -33,22 +59,38 @@ pub(super) fn one(random: &mut Random, world: &mut World) -> Step {
 pub(super) fn submit(random: &mut Random, world: &mut World) -> Step {
     let name = format!("w{}@", world.workloads.len() + 1);
     let (queue, _) = random.of(&world.local_queues).clone();
+    let sets = pod_sets(random, world);
+    let limit = random.chance(world.often(Feature::TimeLimit, 60, 0));
+    let limit = limit.then(|| *random.of(&[2, 3, 5]));
+    world.delay = world.delay.max(limit.unwrap_or_default());
     let object = if world.jobs {
-        let count = *random.of(&[1, 1, 1, 2]);
         let class = random.of(&[None, None, Some("p1@"), Some("p100@")]);
-        let pods = pods(random, world, count);
-        job(&name, &queue, *class, &pods)
-    } else {
-        let count = *random.of(&[1, 1, 1, 2]);
-        let mut sets = vec![pods(random, world, count)];
-        if random.chance(10) {
-            sets.push(pods(random, world, 1));
+        let mut job = job(&name, &queue, *class, &sets[0]);
+        if let Some(limit) = limit {
+            let limit = limit.to_string();
+            job["metadata"]["labels"]["kueue.x-k8s.io/max-exec-time-seconds"] = json!(limit);
         }
+        let elastic = sets[0].least.is_none() && world.has(Feature::Elastic);
+        if elastic && random.chance(75) {
+            let annotation = json!({"kueue.x-k8s.io/elastic-job": "true"});
+            job["metadata"]["annotations"] = annotation;
+            job["spec"]["completions"] = json!(100);
+        } else if random.chance(world.often(Feature::Done, 30, 0)) {
+            job["spec"]["completions"] = json!(sets[0].count + 1);
+        }
+        job
+    } else {
         let priority = *random.of(&[None, None, Some(1), Some(100)]);
-        workload(&name, &queue, priority, &sets)
+        let mut workload = workload(&name, &queue, priority, &sets);
+        if let Some(limit) = limit {
+            workload["spec"]["maximumExecutionTimeSeconds"] = json!(limit);
+        }
+        workload
     };
     world.workloads.push(Submitted {
         name,
+        sets: sets.iter().map(|set| (set.name, set.count)).collect(),
+        object: object.clone(),
         active: true,
         gone: false,
     });
@@ -56,7 +98,7 @@ pub(super) fn submit(random: &mut Random, world: &mut World) -> Step {
 }
 
 /// The place of a Workload that is there; rather a late one.
-fn living(random: &mut Random, world: &World) -> Option<usize> {
+pub(super) fn living(random: &mut Random, world: &World) -> Option<usize> {
     let all = world.workloads.iter().enumerate();
     let living: Vec<usize> = all.filter(|(_, w)| !w.gone).map(|(at, _)| at).collect();
     (!living.is_empty()).then(|| *random.of(&living))
@@ -77,26 +119,38 @@ fn answer(random: &mut Random, world: &mut World) -> Step {
     };
     let delay = (state == "Retry" && random.chance(40)).then(|| *random.of(&[2, 3, 5]));
     world.delay = world.delay.max(delay.unwrap_or_default());
-    let updates = (state == "Ready" && random.chance(15)).then(|| updates(random));
+    let some = world.often(Feature::Updates, 60, 15);
+    let mut given = Vec::new();
+    if state == "Ready" && random.chance(some) {
+        for (set, _) in &world.workloads[at].sets {
+            if given.is_empty() || random.chance(50) {
+                given.push(updates(random, set));
+            }
+        }
+    }
     Step::Answer(Answer {
         workload: world.workloads[at].name.clone(),
         check: random.of(&world.checks).clone(),
         state,
         message,
         delay,
-        updates,
+        updates: given,
+        unlisted: world.has(Feature::Checks) && random.chance(15),
         one_manager: world.one_manager,
     })
 }
 
-fn updates(random: &mut Random) -> Value {
-    let mut update = json!({"name": "main"});
+fn updates(random: &mut Random, set: &str) -> Value {
+    let mut update = json!({"name": set});
     let values = ["1", "2"];
     if random.chance(60) {
         update["labels"] = json!({"l": random.of(&values)});
     }
     if random.chance(40) {
         update["nodeSelector"] = json!({"n": random.of(&values)});
+    }
+    if random.chance(15) {
+        update["annotations"] = json!({"example.com/a": random.of(&values)});
     }
     if random.chance(30) {
         update["tolerations"] = json!([{"key": "k", "operator": "Exists", "effect": "NoSchedule"}]);
@@ -202,15 +256,14 @@ fn checks(random: &mut Random, world: &mut World) -> Step {
     }
     let at = random.below(world.queues.len());
     let check = random.of(&world.checks).clone();
-    let flavor = random.of(&world.flavors).clone();
-    let narrow = world.flavors.len() > 1 && random.chance(40);
+    let narrow = on_flavors(random, world, world.queues[at].gpus);
     let queue = &mut world.queues[at];
     let before = queue.checks.len();
     queue.checks.retain(|rule| rule["name"] != check.as_str());
     if queue.checks.len() == before {
         let mut rule = json!({"name": check});
-        if narrow {
-            rule["onFlavors"] = json!([flavor]);
+        if let Some(flavors) = narrow {
+            rule["onFlavors"] = flavors;
         }
         queue.checks.push(rule);
     }
@@ -227,13 +280,27 @@ fn checks(random: &mut Random, world: &mut World) -> Step {
 }
 
 fn priority(random: &mut Random, world: &mut World) -> Step {
-    if world.jobs {
-        return submit(random, world);
-    }
     let Some(at) = living(random, world) else {
         return submit(random, world);
     };
+    if world.has(Feature::Priorities) && random.chance(25) {
+        let class = *random.of(&["p1@", "p100@"]);
+        let value = *random.of(&[0, 5, 50, 200]);
+        return Step::Patch {
+            about: format!("{class} becomes {value}"),
+            path: format!("{}/{class}", cluster_path("workloadpriorityclasses")),
+            body: json!({"value": value}),
+        };
+    }
     let name = &world.workloads[at].name;
+    if world.jobs {
+        let class = *random.of(&["p1@", "p10@", "p100@"]);
+        return Step::Patch {
+            about: format!("{name} is of class {class}"),
+            path: job_path(name),
+            body: json!({"metadata": {"labels": {"kueue.x-k8s.io/priority-class": class}}}),
+        };
+    }
     let priority = *random.of(&[1, 50, 200]);
     Step::Patch {
         about: format!("{name} priority {priority}"),

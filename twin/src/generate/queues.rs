@@ -1,9 +1,12 @@
-//! Flavors, checks, queues and cohorts.
+//! Checks and queues.
 
 use serde_json::{Value, json};
 
+use super::cohorts::cohorts;
+use super::features::Feature;
+use super::flavors::flavors;
 use super::{Scope, World};
-use crate::bodies::{CPU, cluster_object, namespaced_object};
+use crate::bodies::{CPU, GPU, cluster_object, namespaced_object};
 use crate::history::Step;
 use crate::random::Random;
 
@@ -14,6 +17,8 @@ pub(super) struct Queue {
     /// By flavor, of cpu.
     pub(super) quota: Vec<u64>,
     pub(super) memory: bool,
+    /// Whether it has the second resource group.
+    pub(super) gpus: bool,
     pub(super) cohort: Option<String>,
     /// The rules of its checks.
     pub(super) checks: Vec<Value>,
@@ -22,11 +27,25 @@ pub(super) struct Queue {
 
 /// Everything that is there before the first Workload.
 pub(super) fn setup(random: &mut Random, world: &mut World, scope: Scope) -> Vec<Step> {
-    let mut steps = vec![Step::Create(flavors(random, world))];
-    let checks = checks(random, world);
+    let mut flavors = flavors(random, world);
+    if flavors.len() > 1 && random.chance(world.often(Feature::Late, 25, 0)) {
+        world.late.extend(flavors.pop());
+    }
+    let mut steps = vec![Step::Create(flavors)];
+    let mut checks = checks(random, world);
+    if random.chance(world.often(Feature::Late, 35, 0))
+        && let Some(late) = checks.pop()
+    {
+        let name = late["metadata"]["name"].as_str().unwrap_or_default();
+        world.inactive_checks.push(name.to_owned());
+        world.late.push(late);
+    }
     if !checks.is_empty() {
         steps.push(Step::Create(checks));
-        for check in world.checks.clone() {
+        let is_late = |check: &String| world.inactive_checks.contains(check);
+        let there: Vec<String> = world.checks.clone();
+        let there: Vec<String> = there.into_iter().filter(|c| !is_late(c)).collect();
+        for check in there {
             if random.chance(95) {
                 steps.push(Step::Active {
                     check,
@@ -37,53 +56,47 @@ pub(super) fn setup(random: &mut Random, world: &mut World, scope: Scope) -> Vec
             }
         }
     }
-    let cohorts = random.chance(scope.cohorts);
-    if cohorts && random.chance(30) {
-        steps.push(Step::Create(cohort_objects(random)));
+    let deep = world.has(Feature::DeepCohorts);
+    let cohorts = random.chance(scope.cohorts) || deep;
+    if cohorts {
+        let objects = self::cohorts(random, world);
+        if !objects.is_empty() {
+            steps.push(Step::Create(objects));
+        }
     }
     let count = if cohorts {
-        2 + random.below(2)
+        2 + random.below(2) + usize::from(deep)
+    } else if world.has(Feature::Moves) {
+        2
     } else {
         1 + usize::from(random.chance(20))
     };
     for at in 0..count {
         let queue = queue(random, world, at, cohorts);
-        steps.push(Step::Create(vec![queue]));
+        if at > 0 && random.chance(world.often(Feature::Late, 25, 0)) {
+            world.late.push(queue);
+        } else {
+            steps.push(Step::Create(vec![queue]));
+        }
     }
-    steps.push(Step::Create(local_queues(random, world, count)));
-    if world.jobs {
+    let mut locals = local_queues(random, world, count);
+    if random.chance(world.often(Feature::Late, 25, 0)) {
+        world.late.extend(locals.pop());
+    }
+    if !locals.is_empty() {
+        steps.push(Step::Create(locals));
+    }
+    if world.jobs || world.has(Feature::Priorities) {
         let class = |(name, value): (&str, i64)| {
             json!({
                 "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass",
                 "metadata": {"name": name}, "value": value,
             })
         };
-        let classes = [("p1@", 1), ("p100@", 100)].map(class);
+        let classes = [("p1@", 1), ("p10@", 10), ("p100@", 100)].map(class);
         steps.push(Step::Create(classes.to_vec()));
     }
     steps
-}
-
-fn flavors(random: &mut Random, world: &mut World) -> Vec<Value> {
-    if random.chance(55) {
-        world.flavors = vec!["default@".to_owned()];
-        return vec![cluster_object("ResourceFlavor", "default@", json!({}))];
-    }
-    world.flavors = vec!["fa@".to_owned(), "fb@".to_owned()];
-    let taint = json!([{"key": "spot", "value": "true", "effect": "NoSchedule"}]);
-    ["a", "b"]
-        .into_iter()
-        .map(|pool| {
-            let mut spec = json!({});
-            if random.chance(60) {
-                spec["nodeLabels"] = json!({"pool": pool});
-            }
-            if random.chance(25) {
-                spec["nodeTaints"] = taint.clone();
-            }
-            cluster_object("ResourceFlavor", &format!("f{pool}@"), spec)
-        })
-        .collect()
 }
 
 fn checks(random: &mut Random, world: &mut World) -> Vec<Value> {
@@ -95,21 +108,6 @@ fn checks(random: &mut Random, world: &mut World) -> Vec<Value> {
         .collect()
 }
 
-fn cohort_objects(random: &mut Random) -> Vec<Value> {
-    let mut objects = Vec::new();
-    if random.chance(50) {
-        objects.push(cluster_object("Cohort", "top@", json!({})));
-        objects.push(cluster_object(
-            "Cohort",
-            "co@",
-            json!({"parentName": "top@"}),
-        ));
-    } else {
-        objects.push(cluster_object("Cohort", "co@", json!({})));
-    }
-    objects
-}
-
 fn queue(random: &mut Random, world: &mut World, at: usize, cohorts: bool) -> Value {
     let name = if at == 0 {
         "cq@".to_owned()
@@ -117,6 +115,7 @@ fn queue(random: &mut Random, world: &mut World, at: usize, cohorts: bool) -> Va
         format!("cq{}@", at + 1)
     };
     let memory = random.chance(15);
+    let gpus = !world.gpu_flavors.is_empty() && random.chance(85);
     let quota: Vec<u64> = world
         .flavors
         .iter()
@@ -126,8 +125,8 @@ fn queue(random: &mut Random, world: &mut World, at: usize, cohorts: bool) -> Va
     for check in &world.checks {
         if random.chance(85) {
             let mut rule = json!({"name": check});
-            if world.flavors.len() > 1 && random.chance(40) {
-                rule["onFlavors"] = json!([random.of(&world.flavors)]);
+            if let Some(flavors) = on_flavors(random, world, gpus) {
+                rule["onFlavors"] = flavors;
             }
             rules.push(rule);
         }
@@ -136,7 +135,8 @@ fn queue(random: &mut Random, world: &mut World, at: usize, cohorts: bool) -> Va
         name: name.clone(),
         quota,
         memory,
-        cohort: cohorts.then(|| "co@".to_owned()),
+        gpus,
+        cohort: cohorts.then(|| random.of(&world.cohorts).clone()),
         checks: rules,
         stopped: false,
     };
@@ -181,6 +181,26 @@ fn queue(random: &mut Random, world: &mut World, at: usize, cohorts: bool) -> Va
     cluster_object("ClusterQueue", &name, spec)
 }
 
+/// For which flavors a check is, if not for all.
+pub(super) fn on_flavors(random: &mut Random, world: &World, gpus: bool) -> Option<Value> {
+    let mut all = world.flavors.clone();
+    if gpus {
+        all.extend(world.gpu_flavors.iter().cloned());
+    }
+    if all.len() < 2 || !random.chance(40) {
+        return None;
+    }
+    let first = random.of(&all).clone();
+    let mut some = vec![first];
+    if all.len() > 2 && random.chance(50) {
+        let second = random.of(&all).clone();
+        if !some.contains(&second) {
+            some.push(second);
+        }
+    }
+    Some(json!(some))
+}
+
 /// The quota of a ClusterQueue, as its spec has it.
 pub(super) fn groups(random: &mut Random, world: &World, queue: &Queue) -> Value {
     let mut covered = vec![CPU];
@@ -209,7 +229,16 @@ pub(super) fn groups(random: &mut Random, world: &World, queue: &Queue) -> Value
             json!({"name": flavor, "resources": resources})
         })
         .collect();
-    json!([{"coveredResources": covered, "flavors": flavors}])
+    let mut groups = vec![json!({"coveredResources": covered, "flavors": flavors})];
+    if queue.gpus {
+        let each = world.gpu_flavors.iter().map(|flavor| {
+            let quota = random.of(&["1", "1", "2", "4"]);
+            json!({"name": flavor, "resources": [{"name": GPU, "nominalQuota": quota}]})
+        });
+        let flavors: Vec<Value> = each.collect();
+        groups.push(json!({"coveredResources": [GPU], "flavors": flavors}));
+    }
+    json!(groups)
 }
 
 fn local_queues(random: &mut Random, world: &mut World, count: usize) -> Vec<Value> {
@@ -221,7 +250,7 @@ fn local_queues(random: &mut Random, world: &mut World, count: usize) -> Vec<Val
         };
         world.local_queues.push((name, at));
     }
-    if count == 1 && random.chance(10) {
+    if count == 1 && random.chance(world.often(Feature::Moves, 90, 10)) {
         world.local_queues.push(("other@".to_owned(), 0));
     }
     let each = world.local_queues.iter();

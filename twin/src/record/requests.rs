@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Recorder;
-use crate::bodies::{cluster_path, collection, namespaced_path};
+use crate::bodies::{cluster_path, collection, job_path, namespaced_path};
 use crate::history::{Answer, Step};
 use crate::stage::Request;
 
@@ -28,6 +28,15 @@ impl Recorder<'_> {
             })],
             Step::Finish(name) if self.job(name).is_some() => self.finish_job(name)?,
             Step::Finish(name) => vec![self.finish(name)?],
+            Step::Run { job, running } => vec![self.run_job(job, *running)?],
+            Step::Done {
+                workload,
+                set,
+                count,
+            } => vec![match self.job(workload) {
+                Some(_) => self.pods_done(workload, *count)?,
+                None => self.reclaim(workload, set, *count)?,
+            }],
             Step::Wait(_) => Vec::new(),
         };
         Some(requests.into_iter().map(|r| self.for_server(r)).collect())
@@ -64,12 +73,15 @@ impl Recorder<'_> {
         Request::merge(path, json!({"status": {"conditions": [condition]}}))
     }
 
-    /// What a check writes; only for Workloads that have an entry for it.
+    /// What a check writes; mostly for Workloads that have an entry for it.
     fn answer(&self, answer: &Answer) -> Option<Request> {
         let workload = self.workload(&answer.workload)?;
         let name = self.marked(&answer.check);
-        let entries = workload["status"]["admissionChecks"].as_array()?;
-        entries.iter().find(|entry| entry["name"] == name)?;
+        let entries = workload["status"]["admissionChecks"].as_array();
+        let listed = entries.is_some_and(|all| all.iter().any(|entry| entry["name"] == name));
+        if !listed && !answer.unlisted {
+            return None;
+        }
         let mut entry = json!({
             "name": answer.check, "state": answer.state, "message": answer.message,
             "lastTransitionTime": self.now(),
@@ -77,8 +89,8 @@ impl Recorder<'_> {
         if let Some(delay) = answer.delay {
             entry["requeueAfterSeconds"] = json!(delay);
         }
-        if let Some(updates) = &answer.updates {
-            entry["podSetUpdates"] = json!([updates]);
+        if !answer.updates.is_empty() {
+            entry["podSetUpdates"] = json!(answer.updates);
         }
         let body = self.status(&answer.workload, json!({"admissionChecks": [entry]}))?;
         let manager = if answer.one_manager {
@@ -113,6 +125,46 @@ impl Recorder<'_> {
         Some(Request::apply(path, body))
     }
 
+    /// The owner of a Workload says how many Pods of a pod set are done.
+    fn reclaim(&self, name: &str, set: &str, count: u64) -> Option<Request> {
+        let done = json!({"reclaimablePods": [{"name": set, "count": count}]});
+        let body = self.status(name, done)?;
+        let path = self.path_of(name)?;
+        let path = format!("{path}/status?fieldManager=owner-pods&force=true");
+        Some(Request::apply(path, body))
+    }
+
+    /// Pods run while their job is not suspended, and for a while after.
+    fn run_job(&self, name: &str, running: bool) -> Option<Request> {
+        let job = self.job(name)?;
+        if job["spec"]["suspend"] == true && running {
+            return None;
+        }
+        let count = job["spec"]["parallelism"].as_u64().unwrap_or(1);
+        let count = if running { count } else { 0 };
+        let mut status = json!({"active": count, "ready": count});
+        if running && job["status"]["startTime"].is_null() {
+            status["startTime"] = json!(self.now());
+        }
+        let path = format!("{}/status", job_path(name));
+        Some(Request::merge(path, json!({"status": status})))
+    }
+
+    /// Pods of a job that runs are done.
+    fn pods_done(&self, name: &str, count: u64) -> Option<Request> {
+        let job = self.job(name)?;
+        let completions = job["spec"]["completions"].as_u64().unwrap_or(1);
+        if job["spec"]["suspend"] == true || count >= completions {
+            return None;
+        }
+        let mut status = json!({"succeeded": count, "uncountedTerminatedPods": {}});
+        if job["status"]["startTime"].is_null() {
+            status["startTime"] = json!(self.now());
+        }
+        let path = format!("{}/status", job_path(name));
+        Some(Request::merge(path, json!({"status": status})))
+    }
+
     /// Only a job that runs can finish.
     fn finish_job(&self, name: &str) -> Option<Vec<Request>> {
         let job = self.job(name)?;
@@ -131,14 +183,11 @@ impl Recorder<'_> {
         let begun = json!({"status": {"startTime": now}});
         let done = json!({"status": {
             "completionTime": now, "succeeded": count, "conditions": conditions,
+            "active": 0, "ready": 0,
         }});
         Some(vec![
             Request::merge(path.clone(), begun),
             Request::merge(path, done),
         ])
     }
-}
-
-fn job_path(name: &str) -> String {
-    format!("/apis/batch/v1/namespaces/t@/jobs/{name}")
 }

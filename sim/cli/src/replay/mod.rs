@@ -34,7 +34,7 @@ use std::path::Path;
 
 use kueue_check::Clock;
 
-pub use project::projection;
+pub use project::{full_projection, projection};
 pub use trace::Trace;
 
 use kueue_check_sim::apiserver::{ApiServer, CompiledDefinitions};

@@ -49,19 +49,51 @@ pub(super) fn short(server: &ApiServer) -> BTreeMap<String, String> {
     names
 }
 
-/// Recorded generated names, and those of the same Workloads here.
+/// Recorded generated names, and those of the same Workloads here: of several with one short name,
+/// as when a job is submitted again, those that came at the same place.
 pub(super) fn present(trace: &Trace, server: &ApiServer) -> BTreeMap<String, String> {
     if trace.workload_names.is_empty() {
         return BTreeMap::new();
     }
     let here = short(server);
-    let names = trace.workload_names.iter();
+    let here = in_order(names_of_history(server), &here);
+    let then = in_order(trace.workloads_in_order(), &trace.workload_names);
+    let mut names = BTreeMap::new();
+    for (short, generated) in then {
+        let Some(here) = here.get(&short) else {
+            continue;
+        };
+        for (at, then) in generated.into_iter().enumerate() {
+            let now = here.get(at).or(here.last());
+            names.extend(now.map(|now| (then, now.clone())));
+        }
+    }
     names
-        .filter_map(|(then, short)| {
-            let now = here.iter().rfind(|(_, s)| *s == short)?.0;
-            Some((then.clone(), now.clone()))
-        })
-        .collect()
+}
+
+/// The generated names for each short one, in the order in which they came; those that never came
+/// last.
+fn in_order(came: Vec<String>, shorts: &BTreeMap<String, String>) -> BTreeMap<String, Vec<String>> {
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for generated in came.iter().chain(shorts.keys()) {
+        let Some(short) = shorts.get(generated) else {
+            continue;
+        };
+        let list = found.entry(short.clone()).or_default();
+        if !list.contains(generated) {
+            list.push(generated.clone());
+        }
+    }
+    found
+}
+
+/// The names of Workloads, in the order in which they came.
+fn names_of_history(server: &ApiServer) -> Vec<String> {
+    let changes = server.history().into_iter();
+    let of_workloads = changes.filter(|c| c.resource == kueue::resource("workloads"));
+    let names =
+        of_workloads.filter_map(|c| c.object["metadata"]["name"].as_str().map(str::to_owned));
+    names.collect()
 }
 
 /// Text in which generated names are the short ones, and UIDs and waiting times are not told.

@@ -44,6 +44,20 @@ pub(super) fn project(kind: &str, change: &Change, form: Form) -> Value {
     }
 }
 
+/// What a trace of a family of Workloads has of an object: [`projection`], and what tells the
+/// Workloads of a job apart.
+///
+/// ```
+/// use kueue_check_sim_cli::replay::full_projection;
+/// use serde_json::json;
+///
+/// let workload = json!({"spec": {"podSets": [{"name": "main", "count": 3}]}});
+/// assert_eq!(full_projection("Workload", &workload)["counts"], json!({"main": 3}));
+/// ```
+pub fn full_projection(kind: &str, object: &Value) -> Value {
+    family::with_more(kind, object, projection(kind, object))
+}
+
 /// What a trace has of an object of this kind (`observed[].state`).
 ///
 /// ```

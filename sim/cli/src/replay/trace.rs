@@ -145,6 +145,23 @@ impl Trace {
         calls.any(|call| !call.body["spec"]["concurrentAdmissionPolicy"].is_null())
     }
 
+    /// The generated names of Workloads in the order in which they were seen or used.
+    pub(super) fn workloads_in_order(&self) -> Vec<String> {
+        let mut found: Vec<String> = Vec::new();
+        for step in &self.steps {
+            let paths = step.calls.iter().map(|call| call.path.as_str());
+            let seen = step.observed.iter().map(|seen| seen.name.as_str());
+            for text in paths.chain(seen) {
+                let names = self
+                    .workload_names
+                    .keys()
+                    .filter(|name| text.contains(*name));
+                found.extend(names.cloned());
+            }
+        }
+        found
+    }
+
     /// When the last thing was done or seen, in seconds from the start.
     pub(super) fn end(&self) -> f64 {
         let seen = self.steps.iter().flat_map(|step| &step.observed);

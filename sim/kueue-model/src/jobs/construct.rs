@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::hash::sha1;
+use super::labels::{GATED_BY, gates, maximum_execution_time};
 use super::slices::{ELASTIC, REPLACES, SLICE_NAME, is_elastic};
 use crate::kueue::objects::Workload;
 
@@ -80,10 +81,13 @@ pub(super) fn workload_of(
     let text = |field: &str| metadata[field].as_str().unwrap_or_default();
     let (name, uid) = (text("name"), text("uid"));
     let annotations = metadata["annotations"].as_object().into_iter().flatten();
-    let passed_on: Map<String, Value> = annotations
+    let mut passed_on: Map<String, Value> = annotations
         .filter(|(key, _)| key.starts_with("provreq.kueue.x-k8s.io/"))
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
+    if !gates(object).is_empty() {
+        passed_on.insert(GATED_BY.to_owned(), json!(gates(object)));
+    }
     let mut spec = json!({
         "active": true,
         "queueName": metadata["labels"]["kueue.x-k8s.io/queue-name"],
@@ -91,6 +95,9 @@ pub(super) fn workload_of(
     });
     if let Some(least) = count.least {
         spec["podSets"][0]["minCount"] = json!(least);
+    }
+    if let Some(seconds) = maximum_execution_time(object) {
+        spec["maximumExecutionTimeSeconds"] = json!(seconds);
     }
     let generation = metadata["generation"].as_i64().unwrap_or_default();
     let generation = is_elastic(object).then_some(generation);

@@ -15,6 +15,8 @@ pub(super) struct JobView {
     pub(super) suspended: bool,
     /// Whether it is suspended and its template still has what admission put in.
     pub(super) template_changed: bool,
+    /// Whether it is being stopped: its template is still to be put back.
+    pub(super) stopping: bool,
     /// Whether Pods of it are there.
     pub(super) active: bool,
     /// Whether it may change its size while it runs.
@@ -31,6 +33,8 @@ pub(super) struct JobView {
     pub(super) queue: String,
     /// Its `WorkloadPriorityClass`.
     pub(super) priority_class: Option<String>,
+    /// Before when its Workload is not to be tried.
+    pub(super) gates: String,
     /// Whether it has Kueue's own finalizer, as Pods have.
     pub(super) held: bool,
 }
@@ -46,6 +50,8 @@ pub(super) enum JobAction {
     Replace,
     /// Give the Workload the priority of the job's class.
     Prioritise,
+    /// Give the Workload the gates of the job.
+    Gate,
     /// Put the Workload into the job's queue.
     ChangeQueue,
     /// Take Kueue's finalizer off the job.
@@ -206,21 +212,34 @@ fn finished(job: &JobView, workload: &Workload) -> Option<JobAction> {
 /// A Workload follows its job as long as it has no quota; then it is replaced.
 fn mismatch(job: &JobView, workload: &Workload) -> Option<JobAction> {
     if job.differs {
+        let message = || {
+            "No matching Workload; restoring pod templates according to existent Workload"
+                .to_owned()
+        };
         return Some(if !job.suspended {
-            let message =
-                "No matching Workload; restoring pod templates according to existent Workload";
-            JobAction::Suspend {
-                message: message.to_owned(),
-            }
+            JobAction::Suspend { message: message() }
+        } else if job.stopping {
+            JobAction::Restore { message: message() }
         } else if workload.has_quota() {
             JobAction::Replace
         } else {
             JobAction::Rewrite
         });
     }
+    if job.gates != workload.gated_by().unwrap_or_default() {
+        return Some(JobAction::Gate);
+    }
+    changes_class(job, workload).then_some(JobAction::Prioritise)
+}
+
+/// Whether the Workload is to follow the job to another class. One that got quota without a class
+/// can't be given one (Kueue 0.19.2, `classifyWorkloadsForPriorityUpdate` in
+/// `pkg/controller/jobframework/reconciler.go`).
+fn changes_class(job: &JobView, workload: &Workload) -> bool {
     let class = workload.spec.priority_class();
-    (job.priority_class.is_some() && job.priority_class.as_deref() != class)
-        .then_some(JobAction::Prioritise)
+    let follows = class.is_some() || workload.spec.priority_class_ref.is_none();
+    let fixed = workload.has_quota() && workload.spec.priority_class_ref.is_none();
+    follows && !fixed && job.priority_class.as_deref() != class
 }
 
 fn pods_ready(job: &JobView, workload: &Workload) -> Option<PodsReady> {
@@ -269,7 +288,7 @@ fn suspended(job: &JobView, workload: &Workload) -> Option<JobAction> {
     if workload.is_admitted() {
         return Some(JobAction::Start);
     }
-    if job.template_changed {
+    if job.stopping {
         let message = "Not admitted by cluster queue".to_owned();
         return Some(JobAction::Restore { message });
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::decide::{JobAction, JobView, decide};
+use super::labels::maximum_execution_time;
 use super::pod;
 use super::pod_group::{self, Assembled, Members};
 use super::step::{Owned, Step};
@@ -40,7 +41,9 @@ impl Step<'_> {
             self.let_go(all.iter().filter(|pod| !pod_group::is_usable(pod)));
             return;
         }
-        match pod_group::members(owned.workload, &all) {
+        let limit = owned.workload.spec.maximum_execution_time_seconds;
+        let same_limit = limit == maximum_execution_time(first);
+        match pod_group::members(owned.workload, &all).filter(|_| same_limit) {
             Some(members) => self.with_workload(&all, owned, &members),
             None => self.mismatched(name, &all, owned),
         }

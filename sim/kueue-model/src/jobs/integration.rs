@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::construct::{Count, JOB, Owner, POD};
 use super::decide::JobView;
-use super::labels::{QUEUE, label, priority_class};
+use super::labels::{QUEUE, gates, label, maximum_execution_time, priority_class};
 use super::{job, pod};
 use crate::kueue::objects::{PodSet, Workload};
 use kueue_check_apiserver::Resource;
@@ -89,23 +89,39 @@ impl Integration {
                 && workload.is_some_and(|workload| self.differs(object, workload)),
             queue: label(object, QUEUE).unwrap_or_default().to_owned(),
             priority_class: priority_class(object).map(str::to_owned),
+            gates: gates(object).to_owned(),
             ..view
         }
     }
 
-    /// Count and containers tell pod sets apart; what admission changes does not.
+    /// Counts, containers, tolerations and the limit of time tell jobs from their Workloads; what
+    /// admission changes does not (Kueue 0.19.2, `EquivalentToWorkload` in
+    /// `pkg/controller/jobframework/reconciler.go`, `pkg/util/equality/podset.go`).
     fn differs(self, object: &Value, workload: &Workload) -> bool {
         let Some(set) = workload.spec.pod_sets.first() else {
             return true;
         };
         let template = self.template(object);
         let same = |field: &str| template["spec"][field] == set.template["spec"][field];
+        let waits = object["spec"]["suspend"] == true || self != Self::Job;
+        let stopped = self == Self::Job && waits && !job::is_stopping(object);
+        let tolerations =
+            |spec: &Value| spec["tolerations"].as_array().cloned().unwrap_or_default();
         let same_count = match running_count(workload, set) {
             Some(running) if running == self.count(object).pods => true,
-            Some(_) if object["spec"]["suspend"] != true && self == Self::Job => false,
+            Some(_) if !waits => false,
             _ => set.count == self.count(object).pods,
         };
-        !same_count || !same("containers") || !same("initContainers")
+        let tolerated = workload.is_admitted()
+            || !stopped
+            || tolerations(&template["spec"]) == tolerations(&set.template["spec"]);
+        let limit = workload.spec.maximum_execution_time_seconds;
+        !same_count
+            || !tolerated
+            || self.count(object).least != set.min_count
+            || limit != maximum_execution_time(object)
+            || !same("containers")
+            || !same("initContainers")
     }
 }
 

@@ -12,7 +12,7 @@ use crate::kueue::objects::Workload;
 /// The annotation of a Job that is being stopped.
 const STOPPING: &str = "kueue.x-k8s.io/stopping";
 
-fn is_stopping(job: &Value) -> bool {
+pub(super) fn is_stopping(job: &Value) -> bool {
     job["metadata"]["annotations"][STOPPING] == "true"
 }
 
@@ -75,6 +75,7 @@ pub(super) fn view(job: &Value, workload: Option<&Workload>) -> JobView {
         suspended,
         template_changed: suspended
             && (is_stopping(job) || set.is_some_and(|set| changed(&set.template))),
+        stopping: is_stopping(job),
         active: count("active") > 0,
         finished: ended.map(|c| {
             let message = c["message"].as_str().unwrap_or_default().to_owned();

@@ -13,3 +13,22 @@ pub(super) fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
 pub(super) fn priority_class(object: &Value) -> Option<&str> {
     label(object, PRIORITY_CLASS)
 }
+
+const MAX_EXEC_TIME: &str = "kueue.x-k8s.io/max-exec-time-seconds";
+
+/// How long a job may run, in seconds (Kueue 0.19.2, `MaximumExecutionTimeSecondsForObject` in
+/// `pkg/controller/jobframework/utils.go`).
+pub(super) fn maximum_execution_time(object: &Value) -> Option<i64> {
+    let seconds: i32 = label(object, MAX_EXEC_TIME)?.parse().ok()?;
+    (seconds > 0).then_some(i64::from(seconds))
+}
+
+/// The annotation that keeps a Workload from being tried.
+pub(super) const GATED_BY: &str = "kueue.x-k8s.io/admission-gated-by";
+
+/// Before when the Workload of a job is not to be tried; empty is nothing.
+pub(super) fn gates(object: &Value) -> &str {
+    object["metadata"]["annotations"][GATED_BY]
+        .as_str()
+        .unwrap_or_default()
+}

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::construct::{as_slice, workload_of};
 use super::decide::{JobAction, PodsReady, decide};
 use super::integration::Integration;
-use super::labels::{QUEUE, label, priority_class};
+use super::labels::{GATED_BY, QUEUE, gates, label, priority_class};
 use super::slices::{self, Next, is_elastic};
 use super::{job, pod};
 use crate::kueue::KueueVersion;
@@ -97,6 +97,7 @@ impl Step<'_> {
             (JobAction::Rewrite, Some(owned)) => self.rewrite(object, owned),
             (JobAction::Replace, Some(owned)) => self.replace(object, owned),
             (JobAction::Prioritise, Some(owned)) => self.prioritise(object, owned),
+            (JobAction::Gate, Some(owned)) => self.gate(object, owned),
             (JobAction::ChangeQueue, Some(owned)) => self.change_queue(object, owned),
             (JobAction::Release, Some(owned)) => {
                 self.report_finished(object, owned.workload);
@@ -252,6 +253,7 @@ impl Step<'_> {
     pub(super) fn rewrite_as(&mut self, object: &Value, owned: Owned<'_>, wanted: &Value) {
         let mut workload = owned.raw.clone();
         workload["spec"] = wanted["spec"].clone();
+        workload["spec"]["active"] = json!(owned.workload.is_active());
         if self.api.update(&kueue("workloads"), &workload, "").code == 200 {
             let key = owned.workload.metadata.key();
             let text = format!("Updated not matching Workload for suspended job: {key}");
@@ -273,17 +275,39 @@ impl Step<'_> {
 
     fn prioritise(&mut self, object: &Value, owned: Owned<'_>) {
         let wanted = self.construct(object);
-        if wanted["spec"]["priorityClassRef"].is_null() {
+        let class = &wanted["spec"]["priorityClassRef"];
+        if class.is_null() && priority_class(object).is_some() {
             // The class is not there. Kueue tries again and again.
             return;
         }
         let mut workload = owned.raw.clone();
-        for field in ["priority", "priorityClassRef"] {
-            workload["spec"][field] = wanted["spec"][field].clone();
+        workload["spec"]["priority"] = wanted["spec"]["priority"].clone();
+        if !class.is_null() {
+            workload["spec"]["priorityClassRef"] = class.clone();
+        } else if let Some(spec) = workload["spec"].as_object_mut() {
+            spec.remove("priorityClassRef");
         }
         if self.api.update(&kueue("workloads"), &workload, "").code == 200 {
             let key = owned.workload.metadata.key();
             let text = format!("Updated workload priority class: {key}");
+            self.tell(object, "UpdatedWorkload", &text);
+        }
+    }
+
+    /// Kueue 0.19.2, `UpdateAdmissionGatedBy` in `pkg/controller/jobframework/reconciler.go`.
+    fn gate(&mut self, object: &Value, owned: Owned<'_>) {
+        let metadata = &owned.workload.metadata;
+        let gates = gates(object);
+        let value = if gates.is_empty() {
+            Value::Null
+        } else {
+            json!(gates)
+        };
+        let place = (metadata.namespace.as_str(), metadata.name.as_str());
+        let patch = json!({"metadata": {"annotations": {GATED_BY: value}}});
+        let answer = self.api.merge(&kueue("workloads"), place, "", &patch);
+        if answer.code == 200 {
+            let text = format!("Updated workload AdmissionGatedBy to {gates:?}");
             self.tell(object, "UpdatedWorkload", &text);
         }
     }

@@ -19,7 +19,7 @@ const GRACE: Duration = Duration::from_secs(6);
 
 /// Seats for one job at a time, each of at most four pods.
 pub(super) fn seated() -> Simulation {
-    let seats = || Seats::new(1).at_most(4);
+    let seats = || Seats::new(1).at_most(4).with_grace(GRACE);
     Simulation::with_context(move |tools| tools.external(seats))
         .invariant("seats", Seats::are_held)
         .actor(|server, clock| Nodes::new(server, clock).with_grace(GRACE))

@@ -9,7 +9,8 @@ use serde_json::Value;
 use super::requests::resource as requests;
 use crate::kueue::api::kueue;
 use crate::kueue::objects::{
-    AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload, read,
+    AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload,
+    WorkloadPriorityClass, read,
 };
 use crate::kueue::scheduler::{Usage, usage_of};
 use kueue_check_apiserver::{ApiServer, Watch, WatchOptions};
@@ -38,6 +39,7 @@ pub(super) struct Cache {
     pub(super) cohorts: BTreeMap<String, Cohort>,
     pub(super) checks: BTreeMap<String, AdmissionCheck>,
     pub(super) flavors: BTreeMap<String, ResourceFlavor>,
+    pub(super) classes: BTreeMap<String, WorkloadPriorityClass>,
     /// By LocalQueue, `namespace/name`.
     pub(super) of_queue: BTreeMap<String, BTreeSet<String>>,
     /// By ClusterQueue.
@@ -57,6 +59,7 @@ impl std::fmt::Debug for Cache {
 struct Watches {
     checks: Option<Watch>,
     flavors: Option<Watch>,
+    classes: Option<Watch>,
     cohorts: Option<Watch>,
     cluster_queues: Option<Watch>,
     local_queues: Option<Watch>,
@@ -71,6 +74,7 @@ impl Cache {
             watches: Watches {
                 checks: watch("admissionchecks"),
                 flavors: watch("resourceflavors"),
+                classes: watch("workloadpriorityclasses"),
                 cohorts: watch("cohorts"),
                 cluster_queues: watch("clusterqueues"),
                 local_queues: watch("localqueues"),
@@ -83,6 +87,7 @@ impl Cache {
             cohorts: BTreeMap::new(),
             checks: BTreeMap::new(),
             flavors: BTreeMap::new(),
+            classes: BTreeMap::new(),
             of_queue: BTreeMap::new(),
             holders: BTreeMap::new(),
             usage: BTreeMap::new(),
@@ -107,6 +112,10 @@ impl Cache {
 
     pub(super) fn next_flavor(&mut self) -> Option<Change<ResourceFlavor>> {
         next(&mut self.watches.flavors, &mut self.flavors)
+    }
+
+    pub(super) fn next_class(&mut self) -> Option<Change<WorkloadPriorityClass>> {
+        next(&mut self.watches.classes, &mut self.classes)
     }
 
     pub(super) fn next_cohort(&mut self) -> Option<Change<Cohort>> {
@@ -242,6 +251,7 @@ macro_rules! has_key {
 has_key!(
     AdmissionCheck,
     ResourceFlavor,
+    WorkloadPriorityClass,
     Cohort,
     ClusterQueue,
     LocalQueue

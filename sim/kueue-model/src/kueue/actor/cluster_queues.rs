@@ -28,6 +28,13 @@ impl Kueue {
                 self.enqueue(Task::ClusterQueue(name));
             }
         }
+        while let Some(change) = self.cache.next_class() {
+            if let Change::Now { old, new } = change
+                && old.is_none_or(|old| old.value != new.value)
+            {
+                self.enqueue(Task::PriorityClass(new.metadata.name));
+            }
+        }
         while self.cache.next_cohort().is_some() {
             let all: Vec<String> = self.cache.cluster_queues.keys().cloned().collect();
             for name in all {
@@ -268,10 +275,20 @@ impl Kueue {
         };
         let workload = &known.workload;
         let local = self.cache.local_queues.get(&queue_key(workload));
-        let Some(name) = local.map(|q| q.spec.cluster_queue.clone()) else {
+        let local = local.map(|q| (q.spec.cluster_queue.clone(), q.spec.stop_policy));
+        // A Workload that goes to another LocalQueue leaves the one before (Kueue 0.19.2,
+        // `AddOrUpdateWorkloadWithoutLock` in `pkg/cache/queue/manager.go`).
+        let place = local.as_ref().map(|(name, _)| name.as_str());
+        for (name, queue) in &mut self.queues {
+            if Some(name.as_str()) != place && queue.has(key) {
+                queue.remove(key);
+                self.ready.insert(name.clone());
+            }
+        }
+        let Some((name, policy)) = local else {
             return;
         };
-        let stopped = local.is_some_and(|q| q.spec.stop_policy != StopPolicy::None);
+        let stopped = policy != StopPolicy::None;
         let waits = workload.is_admissible()
             && holds(workload).is_none()
             && !(self.version.admission_gates && workload.gated_by().is_some())

@@ -5,6 +5,7 @@ mod cluster_queues;
 mod families;
 mod local_queues;
 mod preemption;
+mod priority_classes;
 mod requests;
 mod run;
 mod schedule;
@@ -36,6 +37,8 @@ enum Task {
     ClusterQueue(String),
     /// A LocalQueue.
     LocalQueue(String),
+    /// A `WorkloadPriorityClass`.
+    PriorityClass(String),
     /// A Workload.
     Workload(String),
     /// The variants of a Workload.
@@ -169,6 +172,7 @@ impl Actor for Kueue {
         match task {
             Task::Check(name) => self.reconcile_check(&name),
             Task::ClusterQueue(name) => self.reconcile_cluster_queue(&name),
+            Task::PriorityClass(name) => self.reconcile_priority_class(&name),
             Task::LocalQueue(key) => self.reconcile_local_queue(&key),
             Task::Workload(key) => {
                 self.reconcile_workload(&key);

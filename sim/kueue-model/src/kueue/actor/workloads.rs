@@ -29,7 +29,9 @@ impl Kueue {
             .map(str::to_owned);
         let priority =
             |known: &Option<CachedWorkload>| known.as_ref().map(|k| k.workload.spec.priority);
-        let changed = held != holds || priority(&old) != priority(&new);
+        let changed = held != holds
+            || priority(&old) != priority(&new)
+            || old.as_ref().zip(new.as_ref()).is_some_and(frees_pods);
         if let Some(name) = held.as_ref().filter(|_| changed) {
             self.quota_freed(name);
         }
@@ -51,6 +53,7 @@ impl Kueue {
         let Some(new) = new else {
             if let Some(gone) = old {
                 let key = gone.workload.metadata.key();
+                self.forget(&key);
                 for (name, queue) in &mut self.queues {
                     queue.remove(&key);
                     self.ready.insert(name.clone());
@@ -66,6 +69,14 @@ impl Kueue {
             self.ready.insert(name);
         }
         self.enqueue(Task::Workload(key));
+    }
+
+    /// Removes what was kept of a Workload: another may come under its name.
+    fn forget(&mut self, key: &str) {
+        self.copies.remove(key);
+        self.delays_written.remove(key);
+        self.last_tried.remove(key);
+        self.queued_checks.remove(key);
     }
 
     pub(super) fn reconcile_workload(&mut self, key: &str) {
@@ -162,4 +173,14 @@ impl Kueue {
         self.recorder
             .record_event(&self.api, note, Regarding::workload(metadata));
     }
+}
+
+/// Whether an admitted Workload has Pods that are done, or an elastic job fewer Pods, since (Kueue
+/// 0.19.2, `Update` in `pkg/controller/core/workload_controller.go`).
+fn frees_pods((old, new): (&CachedWorkload, &CachedWorkload)) -> bool {
+    let (old, new) = (&old.workload, &new.workload);
+    let ran = old.is_admitted() && new.is_admitted();
+    let done = ran && old.status.reclaimable_pods != new.status.reclaimable_pods;
+    let mut sets = old.spec.pod_sets.iter().zip(&new.spec.pod_sets);
+    done || sets.any(|(old, new)| new.count < old.count)
 }

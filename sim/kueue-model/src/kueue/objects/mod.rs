@@ -7,6 +7,7 @@ mod condition;
 mod flavor;
 mod local_queue;
 mod pod_requests;
+mod priority_class;
 mod selector;
 mod workload;
 
@@ -21,9 +22,11 @@ pub(crate) use flavor::{NodeLabels, ResourceFlavor};
 pub(crate) use local_queue::LocalQueue;
 pub(crate) use pod_requests::amount_of;
 pub(crate) use pod_requests::{Requests, pod_requests};
+pub(crate) use priority_class::WorkloadPriorityClass;
 pub(crate) use selector::Selector;
 pub(crate) use workload::{
-    Admission, CheckEntry, Metadata, PodSet, PodSetAssignment, RequeueState, State, Workload,
+    Admission, CheckEntry, Metadata, PodSet, PodSetAssignment, ReclaimablePods, RequeueState,
+    State, Workload,
 };
 
 /// A moment as Kubernetes keeps it: whole seconds.

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 pub(crate) use rank::{Rank, SchedulingHash, queued_since};
 
-use super::objects::{Condition, QueueingStrategy, Workload};
+use super::objects::{Condition, QueueingStrategy, ReclaimablePods, Workload};
 
 /// Why a Workload goes back into the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +56,7 @@ struct Entry {
     hash: SchedulingHash,
     /// What has to change for an inadmissible Workload to be tried again.
     generation: i64,
+    done: Vec<ReclaimablePods>,
     evicted: Option<Condition>,
     requeued: Option<Condition>,
     requeue_at: Option<Timestamp>,
@@ -69,6 +70,7 @@ impl Entry {
             rank: Rank::of(workload, arrival),
             hash: SchedulingHash::of(workload),
             generation: workload.metadata.generation,
+            done: workload.status.reclaimable_pods.clone(),
             evicted: conditions.get("Evicted").cloned(),
             requeued: conditions.get("Requeued").cloned(),
             requeue_at: workload.requeue_at(),
@@ -78,6 +80,7 @@ impl Entry {
 
     fn unchanged(&self, old: &Self) -> bool {
         self.generation == old.generation
+            && self.done == old.done
             && self.evicted == old.evicted
             && self.requeued == old.requeued
             && self.gated == old.gated
@@ -145,6 +148,11 @@ impl PendingQueue {
 
     fn hashes(&self) -> bool {
         self.hashing && self.strategy == QueueingStrategy::BestEffortFIFO
+    }
+
+    /// Whether a Workload waits here.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.entries.contains_key(key)
     }
 
     /// Whether a Workload is among those that are tried.

@@ -10,7 +10,9 @@ use crate::kueue::objects::{
 };
 
 /// The checks that a Workload needs: of its flavors if it has quota, else those for all flavors of
-/// the ClusterQueue.
+/// the ClusterQueue. One for no flavor in particular is for all that the ClusterQueue has now, so
+/// that a Workload without a flavor has none (Kueue 0.19.2, `admissionChecksForAdmission` in
+/// `pkg/workload/workload.go`).
 pub(crate) fn needed_checks<'a>(
     queue: &'a ClusterQueue,
     admission: Option<&Admission>,
@@ -24,11 +26,12 @@ pub(crate) fn needed_checks<'a>(
     });
     let needed = queue.checks().iter().filter(|rule| {
         let on = |flavor: &str| {
-            rule.on_flavors.is_empty() || rule.on_flavors.iter().any(|f| f == flavor)
+            let named = || rule.on_flavors.iter().any(|name| name == flavor);
+            all.contains(flavor) && rule.on_flavors.is_empty() || named()
         };
         match &assigned {
-            Some(assigned) => rule.on_flavors.is_empty() || assigned.iter().any(|f| on(f)),
-            None => early && all.iter().all(|f| on(f)),
+            Some(assigned) => assigned.iter().any(|flavor| on(flavor)),
+            None => early && all.iter().all(|flavor| on(flavor)),
         }
     });
     needed.map(|rule| rule.name.as_str()).collect()

@@ -131,6 +131,23 @@ struct Placed {
     reasons: Vec<String>,
 }
 
+/// What a pod set asks for of a resource group.
+struct Asked<'a> {
+    set: (usize, &'a PodSet),
+    /// The resource that comes first.
+    first: &'a str,
+    requests: &'a Requests,
+}
+
+/// The hash by whose order Kueue takes resources (0.19.2, `hashResourceName` in
+/// `pkg/resources/slice_requests.go`): 64 bits of FNV-1a.
+fn fnv1a(name: &str) -> u64 {
+    let start = 0xcbf2_9ce4_8422_2325_u64;
+    name.bytes().fold(start, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
 /// Room, and how far up its quota comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Capacity {
@@ -196,19 +213,33 @@ impl Trial<'_> {
             },
             reasons: Vec::new(),
         };
-        let unknown = requests.keys().find(|name| queue.group_of(name).is_none());
-        if let Some(resource) = unknown {
-            placed.fit = Fit::No;
-            self.reason = "NoMatchingFlavor";
-            let reason = format!("resource {resource} unavailable in ClusterQueue");
-            placed.reasons.push(reason);
-        }
         let mut taken = Usage::default();
-        for group in &queue.spec.resource_groups {
-            if placed.fit != Fit::No {
-                let own = self.place_group((at, set), group, &requests, &mut placed, considered);
-                taken.add_all(&own);
+        let mut last_tried = LastTried::new();
+        let mut names: Vec<&str> = requests.keys().map(String::as_str).collect();
+        names.sort_by_key(|name| (fnv1a(name), *name));
+        for name in names {
+            if placed.assignment.flavors.contains_key(name) {
+                continue;
             }
+            let Some(group) = queue.group_of(name) else {
+                placed.fit = Fit::No;
+                self.reason = "NoMatchingFlavor";
+                placed.reasons = vec![format!("resource {name} unavailable in ClusterQueue")];
+                break;
+            };
+            let asked = Asked {
+                set: (at, set),
+                first: name,
+                requests: &requests,
+            };
+            let own = self.place_group(&asked, group, &mut placed, &mut last_tried, considered);
+            if placed.fit == Fit::No {
+                break;
+            }
+            taken.add_all(&own);
+        }
+        if placed.fit != Fit::No {
+            self.last_tried.append(&mut last_tried);
         }
         self.own.add_all(&taken);
         placed.reasons.sort();
@@ -233,24 +264,24 @@ impl Trial<'_> {
     /// What of a resource group the pod set takes.
     fn place_group(
         &mut self,
-        (at, set): (usize, &PodSet),
+        of: &Asked<'_>,
         group: &ResourceGroup,
-        requests: &Requests,
         placed: &mut Placed,
+        last_tried: &mut LastTried,
         considered: &mut RejectedFlavors,
     ) -> Usage {
-        let asked: Vec<(&str, i64)> = requests
+        let (at, set) = of.set;
+        let mut asked: Vec<(&str, i64)> = of
+            .requests
             .iter()
             .filter(|(name, _)| group.covered_resources.contains(*name))
             .map(|(name, amount)| (name.as_str(), *amount))
             .collect();
-        let Some((first, _)) = asked.first() else {
-            return Usage::default();
-        };
+        asked.sort_by_key(|(name, _)| (fnv1a(name), *name));
         let rules = &self.ground.queue.spec.flavor_fungibility;
         let mut best: Option<FlavorAttempt<'_>> = None;
         let mut reasons = Vec::new();
-        let last = self.ground.last_tried.get(&(at, (*first).to_owned()));
+        let last = self.ground.last_tried.get(&(at, of.first.to_owned()));
         let from = last.map_or(0, |last| last + 1);
         let mut attempted = 0;
         for (place, flavor) in group.flavors.iter().enumerate().skip(from) {
@@ -287,7 +318,7 @@ impl Trial<'_> {
         }
         if attempted + 1 < group.flavors.len() {
             let tried = asked.iter().map(|(name, _)| (at, (*name).to_owned()));
-            self.last_tried.extend(tried.map(|key| (key, attempted)));
+            last_tried.extend(tried.map(|key| (key, attempted)));
         }
         self.take(set, &best, &asked, &mut placed.assignment)
     }

@@ -1,29 +1,165 @@
-//! What is refused in a ClusterQueue.
+//! What is refused in a ClusterQueue and in a Cohort.
+//!
+//! The rules are those of Kueue 0.19.2: `pkg/webhooks/clusterqueue_webhook.go` and
+//! `cohort_webhook.go`.
 
-use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
+use serde_json::Value;
+
+use crate::kueue::objects::amount_of;
 use kueue_check_apiserver::FieldError;
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// A check can only be for flavors that the ClusterQueue has.
-pub(super) fn errors(queue: &Value) -> Vec<FieldError> {
-    let spec = &queue["spec"];
-    let groups = list(&spec["resourceGroups"]);
-    let flavors: Vec<&Value> = groups
-        .flat_map(|group| list(&group["flavors"]).map(|flavor| &flavor["name"]))
-        .collect();
-    let rules = list(&spec["admissionChecksStrategy"]["admissionChecks"]);
+/// What is wrong with a ClusterQueue; `old` is null for a new one.
+pub(super) fn errors(queue: &Value, old: &Value) -> Vec<FieldError> {
+    let in_cohort = is_named(&queue["spec"]["cohortName"]);
+    let mut errors = groups(queue, Owner::ClusterQueue { in_cohort });
+    errors.extend(on_flavors(queue, old));
+    errors
+}
+
+/// What is wrong with a Cohort.
+pub(super) fn cohort_errors(cohort: &Value) -> Vec<FieldError> {
+    let has_parent = is_named(&cohort["spec"]["parentName"]);
+    groups(cohort, Owner::Cohort { has_parent })
+}
+
+fn is_named(name: &Value) -> bool {
+    name.as_str().is_some_and(|name| !name.is_empty())
+}
+
+/// Whose quota it is.
+#[derive(Clone, Copy)]
+enum Owner {
+    ClusterQueue { in_cohort: bool },
+    Cohort { has_parent: bool },
+}
+
+impl Owner {
+    /// Why there may be no limit.
+    fn refuses_limits(self) -> Option<&'static str> {
+        match self {
+            Self::ClusterQueue { in_cohort: false } => Some("must be nil when cohort is empty"),
+            Self::Cohort { has_parent: false } => Some("must be nil when parent is empty"),
+            _ => None,
+        }
+    }
+}
+
+/// Names in their order, limits only where there is somebody to share with, no more lent than there
+/// is, each resource and flavor once.
+fn groups(object: &Value, owner: Owner) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    for (at, rule) in rules.enumerate() {
+    let (mut resources, mut flavors) = (BTreeSet::new(), BTreeSet::new());
+    for (at, group) in list(&object["spec"]["resourceGroups"]).enumerate() {
+        let path = format!("spec.resourceGroups[{at}]");
+        for (nth, name) in list(&group["coveredResources"]).enumerate() {
+            if !resources.insert(name.as_str()) {
+                errors.push(duplicate(format!("{path}.coveredResources[{nth}]"), name));
+            }
+        }
+        for (nth, flavor) in list(&group["flavors"]).enumerate() {
+            let path = format!("{path}.flavors[{nth}]");
+            let covered = list(&group["coveredResources"]);
+            for (place, (quota, name)) in list(&flavor["resources"]).zip(covered).enumerate() {
+                let path = format!("{path}.resources[{place}]");
+                quotas(quota, name, owner, &path, &mut errors);
+            }
+            if !flavors.insert(flavor["name"].as_str()) {
+                errors.push(duplicate(format!("{path}.name"), &flavor["name"]));
+            }
+        }
+    }
+    errors
+}
+
+fn duplicate(field: String, value: &Value) -> FieldError {
+    FieldError {
+        field,
+        reason: "FieldValueDuplicate",
+        message: format!("Duplicate value: {value}"),
+    }
+}
+
+fn quotas(quota: &Value, name: &Value, owner: Owner, path: &str, errors: &mut Vec<FieldError>) {
+    const NEGATIVE: &str = "must be greater than or equal to 0";
+    let resource = quota["name"].as_str().unwrap_or_default();
+    let amount = |field: &str| amount_of(resource, &quota[field]);
+    let mut refuse = |field: &str, why: &str| {
+        let value = &quota[field];
+        errors.push(FieldError::invalid(format!("{path}.{field}"), value, why));
+    };
+    if quota["name"] != *name {
+        refuse("name", "must match the name in coveredResources");
+    }
+    let negative = |field: &str| amount(field).is_some_and(|amount| amount < 0);
+    if negative("nominalQuota") {
+        refuse("nominalQuota", NEGATIVE);
+    }
+    if !quota["borrowingLimit"].is_null() {
+        if let Some(why) = owner.refuses_limits() {
+            refuse("borrowingLimit", why);
+        }
+        if negative("borrowingLimit") {
+            refuse("borrowingLimit", NEGATIVE);
+        }
+    }
+    if !quota["lendingLimit"].is_null() {
+        if negative("lendingLimit") {
+            refuse("lendingLimit", NEGATIVE);
+        }
+        if let Some(why) = owner.refuses_limits() {
+            refuse("lendingLimit", why);
+        }
+        let lends = matches!(owner, Owner::ClusterQueue { .. });
+        if lends && amount("lendingLimit") > amount("nominalQuota") {
+            let why = "must be less than or equal to the nominalQuota";
+            refuse("lendingLimit", why);
+        }
+    }
+}
+
+/// The flavors of a ClusterQueue.
+fn flavors(queue: &Value) -> BTreeSet<&str> {
+    let groups = list(&queue["spec"]["resourceGroups"]);
+    let flavors = groups.flat_map(|group| list(&group["flavors"]));
+    flavors
+        .filter_map(|flavor| flavor["name"].as_str())
+        .collect()
+}
+
+fn rules(queue: &Value) -> impl Iterator<Item = &Value> {
+    list(&queue["spec"]["admissionChecksStrategy"]["admissionChecks"])
+}
+
+/// A check can only be for flavors that the ClusterQueue has. One that was for others before stays
+/// so as long as the flavors stay.
+fn on_flavors(queue: &Value, old: &Value) -> Vec<FieldError> {
+    let known = flavors(queue);
+    let of_rule = |rule: &Value| -> BTreeSet<String> {
+        let all = list(&rule["onFlavors"]).filter_map(Value::as_str);
+        all.map(str::to_owned).collect()
+    };
+    let same_flavors = !old.is_null() && flavors(old) == known;
+    let was_so = |rule: &Value| {
+        let mut before = rules(old).filter(|before| before["name"] == rule["name"]);
+        same_flavors && before.any(|before| of_rule(before) == of_rule(rule))
+    };
+    let allowed: Vec<Value> = known.iter().map(|name| Value::from(*name)).collect();
+    let mut errors = Vec::new();
+    for (at, rule) in rules(queue).enumerate() {
+        if was_so(rule) {
+            continue;
+        }
         for (nth, flavor) in list(&rule["onFlavors"]).enumerate() {
-            if !flavors.contains(&flavor) {
+            if !flavor.as_str().is_some_and(|name| known.contains(name)) {
                 let path =
                     format!("spec.admissionChecksStrategy.admissionChecks[{at}].onFlavors[{nth}]");
-                let why = "flavor not found in the ClusterQueue's resource groups";
-                errors.push(FieldError::invalid(path, &json!(flavor), why));
+                errors.push(FieldError::not_supported(path, flavor, &allowed));
             }
         }
     }

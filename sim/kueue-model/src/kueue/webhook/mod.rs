@@ -2,6 +2,7 @@
 
 mod cluster_queue;
 mod gates;
+mod job;
 mod labels;
 mod workload;
 
@@ -46,13 +47,19 @@ impl Admission for Webhook {
                 Ok(None)
             }
             (Phase::Validating, _, ("kueue.x-k8s.io", "clusterqueues")) if of_object => {
-                let errors = cluster_queue::errors(review.object);
+                let errors = cluster_queue::errors(review.object, review.old);
                 refuse("vclusterqueue.kb.io", &errors)?;
                 Ok(None)
             }
-            (Phase::Validating, Operation::Update, ("batch", "jobs")) if of_object => {
-                let errors = moved(review.object, review.old);
-                refuse("vjob.kb.io", &errors)?;
+            (Phase::Validating, _, ("kueue.x-k8s.io", "cohorts")) if of_object => {
+                refuse(
+                    "vcohort.kb.io",
+                    &cluster_queue::cohort_errors(review.object),
+                )?;
+                Ok(None)
+            }
+            (Phase::Validating, _, ("batch", "jobs")) if of_object => {
+                refuse("vjob.kb.io", &job::errors(review.object, review.old))?;
                 Ok(None)
             }
             (Phase::Mutating, Operation::Create, ("batch", "jobs")) => Ok(suspended(review.object)),
@@ -72,10 +79,13 @@ impl Admission for Webhook {
 }
 
 fn refuse(webhook: &str, errors: &[FieldError]) -> Result<(), Status> {
-    let texts: Vec<String> = errors
-        .iter()
-        .map(|e| format!("{}: {}", e.field, e.message))
-        .collect();
+    let mut texts: Vec<String> = Vec::new();
+    for error in errors {
+        let text = format!("{}: {}", error.field, error.message);
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
     match texts.as_slice() {
         [] => Ok(()),
         [one] => Err(Status::denied(webhook, one)),
@@ -109,14 +119,4 @@ fn gate(gates: &mut Value) {
         Some(gates) => gates.push(gate),
         None => *gates = json!([gate]),
     }
-}
-
-/// A running Job stays in its queue.
-fn moved(new: &Value, old: &Value) -> Vec<FieldError> {
-    let queue = |job: &Value| job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"].clone();
-    let runs = new["spec"]["suspend"] != json!(true);
-    let field = "metadata.labels[kueue.x-k8s.io/queue-name]";
-    let error = FieldError::invalid(field, &queue(new), "field is immutable");
-    let moves = runs && queue(new) != queue(old);
-    moves.then_some(error).into_iter().collect()
 }

@@ -5,6 +5,7 @@ mod updates;
 
 use serde_json::{Value, json};
 
+use crate::kueue::objects::amount_of;
 use kueue_check_apiserver::FieldError;
 
 const IMMUTABLE: &str = "field is immutable";
@@ -19,6 +20,7 @@ pub(super) fn errors(new: &Value, old: &Value) -> Vec<FieldError> {
         errors.extend(super::gates::errors(new));
     } else {
         errors.extend(changed_pod_sets(new, old));
+        errors.extend(less_reclaimable(new, old));
         errors.extend(admission::changed(new, old));
         errors.extend(updates::changed_while_ready(new, old));
         errors.extend(super::gates::changed(new, old));
@@ -41,16 +43,21 @@ fn pod_sets(workload: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let sets = &workload["spec"]["podSets"];
     for (at, set) in list(sets).enumerate() {
+        let path = format!("spec.podSets[{at}].template");
+        let metadata = &set["template"]["metadata"];
+        updates::labels(
+            &metadata["labels"],
+            &format!("{path}.metadata.labels"),
+            &mut errors,
+        );
+        let field = format!("{path}.metadata.annotations");
+        updates::annotations(&metadata["annotations"], &field, &mut errors);
         for kind in ["initContainers", "containers"] {
             for (nth, container) in list(&set["template"]["spec"][kind]).enumerate() {
-                if container["resources"]["requests"]["pods"].is_null() {
-                    continue;
+                for list in ["requests", "limits"] {
+                    let field = format!("{path}.spec.{kind}[{nth}].resources.{list}");
+                    amounts(&container["resources"][list], &field, &mut errors);
                 }
-                let path = format!(
-                    "spec.podSets[{at}].template.spec.{kind}[{nth}].resources.requests[pods]"
-                );
-                let why = "the key is reserved for internal kueue use";
-                errors.push(FieldError::invalid(path, &json!("pods"), why));
             }
         }
     }
@@ -59,7 +66,31 @@ fn pod_sets(workload: &Value) -> Vec<FieldError> {
         let why = "at most one podSet can use minCount";
         errors.push(FieldError::invalid("spec.podSets", &json!(variable), why));
     }
+    if variable > 0 && is_slice(workload) {
+        let why = "partial admission and elastic job cannot be used together";
+        errors.push(FieldError::invalid("spec.podSets", &json!(variable), why));
+    }
     errors
+}
+
+fn is_slice(workload: &Value) -> bool {
+    workload["metadata"]["annotations"]["kueue.x-k8s.io/elastic-job"] == "true"
+}
+
+/// Pods are counted by Kueue itself, and nothing is less than nothing (Kueue 0.19.2,
+/// `validateResourceList` in `pkg/webhooks/workload_webhook.go`).
+fn amounts(of: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    for (name, amount) in of.as_object().into_iter().flatten() {
+        let field = format!("{path}[{name}]");
+        if name == "pods" {
+            let why = "the key is reserved for internal kueue use";
+            errors.push(FieldError::invalid(field.clone(), &json!("pods"), why));
+        }
+        if amount_of(name, amount).is_some_and(|amount| amount < 0) {
+            let why = "must be greater than or equal to 0";
+            errors.push(FieldError::invalid(field, amount, why));
+        }
+    }
 }
 
 /// Whether pod sets are the same, or have fewer Pods: elastic jobs shrink so.
@@ -98,6 +129,30 @@ fn reclaimable(workload: &Value) -> Vec<FieldError> {
             let count = |of: &Value| of["count"].as_i64().unwrap_or_default();
             (count(entry) > count(set)).then(|| {
                 let why = format!("should be less or equal to {}", count(set));
+                FieldError::invalid(format!("{path}.count"), &entry["count"], why)
+            })
+        })
+        .collect()
+}
+
+/// Pods that are done stay so as long as there is quota, unless an elastic job has fewer since (Kueue
+/// 0.19.2, `validateReclaimablePodsUpdate` in `pkg/webhooks/workload_webhook.go`).
+fn less_reclaimable(new: &Value, old: &Value) -> Vec<FieldError> {
+    if !reserved(new) || !reserved(old) || is_slice(new) {
+        return Vec::new();
+    }
+    let now = &new["status"]["reclaimablePods"];
+    let count = |of: &Value| of["count"].as_i64().unwrap_or_default();
+    let entries = list(&old["status"]["reclaimablePods"]);
+    entries
+        .filter_map(|before| {
+            let name = before["name"].as_str().unwrap_or_default();
+            let path = format!("status.reclaimablePods[{name}]");
+            let Some(entry) = list(now).find(|entry| entry["name"] == name) else {
+                return Some(FieldError::required(path, "cannot be removed"));
+            };
+            (count(entry) < count(before)).then(|| {
+                let why = format!("cannot be less than {}", count(before));
                 FieldError::invalid(format!("{path}.count"), &entry["count"], why)
             })
         })

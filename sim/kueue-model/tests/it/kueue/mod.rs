@@ -1,6 +1,7 @@
 //! The model of Kueue.
 
 pub(crate) mod cluster;
+mod details;
 mod determinism;
 mod kep993;
 mod scenarios;

@@ -131,7 +131,7 @@ fn workloads() {
         (
             "status",
             json!({"status": {"admission": null}}),
-            "status.admission: Required value: must be set when the quota is reserved",
+            "status.admission: Required value: must be set while the QuotaReserved condition is true",
         ),
         (
             "status",
@@ -213,6 +213,127 @@ fn workloads() {
 }
 
 #[test]
+fn pods_that_are_done_stay_done_while_there_is_quota() {
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19);
+        cluster.queue("4", &[], &json!({}));
+        let sets = [pod_set("main", 3, "1"), pod_set("more", 1, "1")];
+        cluster.create(&json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": "a", "namespace": "t"}, "spec": {"queueName": "lq", "podSets": sets}}));
+        cluster.pass(1.0).await;
+        let done =
+            |count: u32| json!({"status": {"reclaimablePods": [{"name": "main", "count": count}]}});
+        assert_eq!(patch(&cluster, "status", &done(2)).0, 200);
+        let (code, message) = patch(&cluster, "status", &done(1));
+        let says = "status.reclaimablePods[main].count: Invalid value: 1: cannot be less than 2";
+        assert!(code == 403 && message.contains(says), "{code} {message}");
+        let other = json!({"status": {"reclaimablePods": [{"name": "more", "count": 1}]}});
+        let (code, message) = patch(&cluster, "status", &other);
+        let says = "status.reclaimablePods[main]: Required value: cannot be removed";
+        assert!(code == 403 && message.contains(says), "{code} {message}");
+    });
+}
+
+#[test]
+fn quota_is_shared_only_in_a_cohort() {
+    let rows = [
+        (
+            json!({"borrowingLimit": "1"}),
+            "",
+            "borrowingLimit: Invalid value: \"1\": must be nil when cohort is empty",
+        ),
+        (
+            json!({"lendingLimit": "1"}),
+            "",
+            "lendingLimit: Invalid value: \"1\": must be nil when cohort is empty",
+        ),
+        (
+            json!({"lendingLimit": "5"}),
+            "co",
+            "lendingLimit: Invalid value: \"5\": must be less than or equal to the nominalQuota",
+        ),
+        (
+            json!({"lendingLimit": "4", "borrowingLimit": "9"}),
+            "co",
+            "",
+        ),
+    ];
+    in_virtual_time(async {
+        let cluster = cluster().await;
+        for (limits, cohort, says) in rows {
+            let mut cpu = json!({"name": "cpu", "nominalQuota": "4"});
+            for (field, value) in limits.as_object().unwrap() {
+                cpu[field] = value.clone();
+            }
+            let groups = json!([{"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [cpu]}]}]);
+            let cohort = Some(cohort).filter(|name| !name.is_empty());
+            let spec = json!({"spec": {"cohortName": cohort, "resourceGroups": groups}});
+            let answer = cluster.merge("clusterqueues", "", "cq", "", &spec);
+            let message = answer.body["message"].as_str().unwrap_or_default();
+            let wanted = if says.is_empty() { 200 } else { 403 };
+            assert_eq!(answer.code, wanted, "{spec}: {message}");
+            let place = "spec.resourceGroups[0].flavors[0].resources[0].";
+            assert!(message.contains(says), "{spec}: {message}");
+            assert!(
+                says.is_empty() || message.contains(place),
+                "{spec}: {message}"
+            );
+        }
+    });
+}
+
+/// A change of a Job that waits, or runs, and what is said.
+#[test]
+fn jobs() {
+    let label = |key: &str, value: Value| json!({"metadata": {"labels": {format!("kueue.x-k8s.io/{key}"): value}}});
+    let rows = [
+        (
+            "waits",
+            label("max-exec-time-seconds", json!("soon")),
+            "Invalid value: \"soon\": strconv.Atoi: parsing \"soon\": invalid syntax",
+        ),
+        (
+            "waits",
+            label("max-exec-time-seconds", json!("0")),
+            "Invalid value: 0: should be greater than 0",
+        ),
+        ("waits", label("max-exec-time-seconds", json!("9")), ""),
+        (
+            "runs",
+            label("max-exec-time-seconds", json!("9")),
+            "Invalid value: \"9\": field is immutable",
+        ),
+        (
+            "runs",
+            label("priority-class", json!("high")),
+            "WorkloadPriorityClass cannot be added to a non-suspended workload",
+        ),
+        ("waits", label("priority-class", json!("high")), ""),
+        (
+            "waits",
+            label("priority-class", Value::Null),
+            "WorkloadPriorityClass cannot be removed from a workload",
+        ),
+        ("waits", label("queue-name", json!("other")), ""),
+    ];
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19);
+        cluster.queue("1", &[], &json!({}));
+        let template = pod_set("main", 1, "1")["template"].clone();
+        for name in ["runs", "waits"] {
+            cluster.create(&json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "t", "labels": {"kueue.x-k8s.io/queue-name": "lq"}}, "spec": {"suspend": true, "template": template}}));
+            cluster.pass(1.0).await;
+        }
+        for (job, change, says) in rows {
+            let answer = cluster.merge("jobs", "t", job, "", &change);
+            let message = answer.body["message"].as_str().unwrap_or_default();
+            let wanted = if says.is_empty() { 200 } else { 403 };
+            assert_eq!(answer.code, wanted, "{job} {change}: {message}");
+            assert!(message.contains(says), "{job} {change}: {message}");
+        }
+    });
+}
+
+#[test]
 fn gates_are_only_taken_away() {
     in_virtual_time(async {
         let cluster = cluster().await;
@@ -243,6 +364,9 @@ fn a_check_is_for_flavors_of_its_queue() {
         let rules = json!({"spec": {"admissionChecksStrategy": {"admissionChecks": [{"name": "c", "onFlavors": ["elsewhere"]}]}}});
         let answer = cluster.merge("clusterqueues", "", "cq", "", &rules);
         assert_eq!(answer.code, 403, "{}", answer.body);
+        let message = answer.body["message"].as_str().unwrap();
+        let says = "onFlavors[0]: Unsupported value: \"elsewhere\": supported values: \"default\"";
+        assert!(message.contains(says), "{message}");
     });
 }
 

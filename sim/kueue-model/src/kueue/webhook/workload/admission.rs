@@ -14,7 +14,7 @@ pub(super) fn errors(workload: &Value) -> Vec<FieldError> {
         return Vec::new();
     }
     if admission.is_null() {
-        let why = "must be set when the quota is reserved";
+        let why = "must be set while the QuotaReserved condition is true";
         return vec![FieldError::required("status.admission", why)];
     }
     let sets: Vec<&Value> = list(&workload["spec"]["podSets"])

@@ -35,18 +35,33 @@ fn one(workload: &Value, update: &Value, path: &str, errors: &mut Vec<FieldError
             errors.push(FieldError::invalid(field, &json!(key), KEY));
         }
     }
-    for (field, values_too) in [
-        ("annotations", false),
-        ("nodeSelector", true),
-        ("labels", true),
-    ] {
-        for (key, value) in update[field].as_object().into_iter().flatten() {
-            let field = format!("{path}.{field}");
-            if !is_key(key) {
-                errors.push(FieldError::invalid(field, &json!(key), KEY));
-            } else if values_too && !value.as_str().is_some_and(is_value) {
-                errors.push(FieldError::invalid(field, value, VALUE));
-            }
+    annotations(
+        &update["annotations"],
+        &format!("{path}.annotations"),
+        errors,
+    );
+    for field in ["nodeSelector", "labels"] {
+        labels(&update[field], &format!("{path}.{field}"), errors);
+    }
+}
+
+/// What is wrong with the keys of annotations.
+pub(super) fn annotations(of: &Value, field: &str, errors: &mut Vec<FieldError>) {
+    for (key, _) in of.as_object().into_iter().flatten() {
+        if !is_key(&key.to_lowercase()) {
+            errors.push(FieldError::invalid(field, &json!(key), KEY));
+        }
+    }
+}
+
+/// What is wrong with the keys and values of labels.
+pub(super) fn labels(of: &Value, field: &str, errors: &mut Vec<FieldError>) {
+    for (key, value) in of.as_object().into_iter().flatten() {
+        if !is_key(key) {
+            errors.push(FieldError::invalid(field, &json!(key), KEY));
+        }
+        if !value.as_str().is_some_and(is_value) {
+            errors.push(FieldError::invalid(field, value, VALUE));
         }
     }
 }

@@ -1,0 +1,15 @@
+//! The `WorkloadPriorityClass`.
+
+use serde::Deserialize;
+
+use super::Metadata;
+
+/// A `WorkloadPriorityClass`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct WorkloadPriorityClass {
+    /// Name and the like.
+    pub(crate) metadata: Metadata,
+    /// The priority of its Workloads.
+    pub(crate) value: i64,
+}

@@ -1,0 +1,137 @@
+//! What is refused in a Job.
+//!
+//! The rules are those of Kueue 0.19.2: `pkg/controller/jobframework/validation.go` and
+//! `pkg/controller/jobs/job/job_webhook.go`.
+
+use serde_json::{Value, json};
+
+use crate::jobs::is_elastic;
+use kueue_check_apiserver::FieldError;
+
+const IMMUTABLE: &str = "field is immutable";
+const QUEUE: &str = "kueue.x-k8s.io/queue-name";
+const PRIORITY_CLASS: &str = "kueue.x-k8s.io/priority-class";
+const MAX_EXEC_TIME: &str = "kueue.x-k8s.io/max-exec-time-seconds";
+const MIN_PARALLELISM: &str = "kueue.x-k8s.io/job-min-parallelism";
+const ELASTIC: &str = "kueue.x-k8s.io/elastic-job";
+
+fn text<'a>(job: &'a Value, kind: &str, key: &str) -> &'a str {
+    job["metadata"][kind][key].as_str().unwrap_or_default()
+}
+
+fn label<'a>(job: &'a Value, key: &str) -> &'a str {
+    text(job, "labels", key)
+}
+
+fn path(kind: &str, key: &str) -> String {
+    format!("metadata.{kind}[{key}]")
+}
+
+fn is_suspended(job: &Value) -> bool {
+    let stops = text(job, "annotations", "kueue.x-k8s.io/stopping") == "true";
+    job["spec"]["suspend"] == true && !stops
+}
+
+/// What is wrong with a Job; `old` is null for a new one.
+pub(super) fn errors(job: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors: Vec<FieldError> = max_exec_time(job).into_iter().collect();
+    let least = |job: &Value| text(job, "annotations", MIN_PARALLELISM).to_owned();
+    if old.is_null() || least(job) != least(old) {
+        errors.extend(min_parallelism(job));
+    }
+    if old.is_null() {
+        errors.extend(super::gates::errors(job));
+    } else {
+        errors.extend(changed(job, old));
+        errors.extend(super::gates::changed(job, old));
+    }
+    errors
+}
+
+fn max_exec_time(job: &Value) -> Option<FieldError> {
+    let given = job["metadata"]["labels"][MAX_EXEC_TIME].as_str()?;
+    let path = path("labels", MAX_EXEC_TIME);
+    match given.parse::<i64>() {
+        Err(_) => {
+            let why = format!("strconv.Atoi: parsing {given:?}: invalid syntax");
+            Some(FieldError::invalid(path, &json!(given), why))
+        }
+        Ok(seconds) if seconds <= 0 => {
+            let why = "should be greater than 0";
+            Some(FieldError::invalid(path, &json!(seconds), why))
+        }
+        Ok(_) => None,
+    }
+}
+
+fn pods(job: &Value) -> i64 {
+    let parallelism = job["spec"]["parallelism"].as_i64().unwrap_or(1);
+    let completions = job["spec"]["completions"].as_i64();
+    completions.map_or(parallelism, |completions| completions.min(parallelism))
+}
+
+fn min_parallelism(job: &Value) -> Vec<FieldError> {
+    let Some(given) = job["metadata"]["annotations"][MIN_PARALLELISM].as_str() else {
+        return Vec::new();
+    };
+    let path = path("annotations", MIN_PARALLELISM);
+    let mut errors = Vec::new();
+    match given.parse::<i64>() {
+        Err(_) => {
+            let why = format!("strconv.Atoi: parsing {given:?}: invalid syntax");
+            errors.push(FieldError::invalid(path.clone(), &json!(given), why));
+        }
+        Ok(least) if least >= pods(job) || least <= 0 => {
+            let why = format!("should be between 0 and {}", pods(job) - 1);
+            errors.push(FieldError::invalid(path.clone(), &json!(least), why));
+        }
+        Ok(_) => {}
+    }
+    if is_elastic(job) {
+        let why = "partial admission and elastic job cannot be used together";
+        errors.push(FieldError::invalid(path, &json!(given), why));
+    }
+    errors
+}
+
+/// A running Job stays in its queue and keeps its limit of time; a class may change, but not come
+/// while it runs, and never go.
+fn changed(job: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let immutable = |key: &str| {
+        let (now, before) = (label(job, key), label(old, key));
+        let error = || FieldError::invalid(path("labels", key), &json!(now), IMMUTABLE);
+        (now != before).then(error)
+    };
+    if !is_suspended(job) {
+        errors.extend(immutable(QUEUE));
+    }
+    if !is_suspended(job) || !is_suspended(old) {
+        errors.extend(immutable(MAX_EXEC_TIME));
+    }
+    let (now, before) = (label(job, PRIORITY_CLASS), label(old, PRIORITY_CLASS));
+    let class = path("labels", PRIORITY_CLASS);
+    if !is_suspended(job) && before.is_empty() && !now.is_empty() {
+        let why = "WorkloadPriorityClass cannot be added to a non-suspended workload";
+        errors.push(FieldError::invalid(class, &json!(now), why));
+    } else if now.is_empty() && !before.is_empty() {
+        let why = "WorkloadPriorityClass cannot be removed from a workload";
+        errors.push(FieldError::invalid(class, &json!(now), why));
+    }
+    if is_elastic(job) != is_elastic(old) {
+        let elastic = path("annotations", ELASTIC);
+        errors.push(FieldError::invalid(
+            elastic,
+            &json!(is_elastic(job)),
+            IMMUTABLE,
+        ));
+    }
+    let partial = old["metadata"]["annotations"][MIN_PARALLELISM].is_string();
+    let parallelism = |job: &Value| job["spec"]["parallelism"].as_i64().unwrap_or(1);
+    let runs = old["spec"]["suspend"] != true;
+    if partial && runs && parallelism(job) != parallelism(old) {
+        let why = "cannot change when partial admission is enabled and the job is not suspended";
+        errors.push(FieldError::forbidden("spec.parallelism", why));
+    }
+    errors
+}

@@ -1,0 +1,67 @@
+//! Cohorts.
+
+use serde_json::{Value, json};
+
+use super::World;
+use super::features::Feature;
+use crate::bodies::{CPU, cluster_object};
+use crate::random::Random;
+
+/// The objects of the cohorts, and their names; a cohort without an object exists if it is named.
+pub(super) fn cohorts(random: &mut Random, world: &mut World) -> Vec<Value> {
+    if world.has(Feature::DeepCohorts) {
+        return deep(random, world);
+    }
+    world.cohorts = vec!["co@".to_owned()];
+    if !random.chance(30) {
+        return Vec::new();
+    }
+    if random.chance(50) {
+        return vec![
+            cluster_object("Cohort", "top@", json!({})),
+            cluster_object("Cohort", "co@", json!({"parentName": "top@"})),
+        ];
+    }
+    vec![cluster_object("Cohort", "co@", json!({}))]
+}
+
+/// Three levels, with quota at some of them.
+fn deep(random: &mut Random, world: &mut World) -> Vec<Value> {
+    world.cohorts = vec!["co@".to_owned(), "side@".to_owned(), "mid@".to_owned()];
+    let parents = [
+        ("top@", None),
+        ("mid@", Some("top@")),
+        ("co@", Some("mid@")),
+        ("side@", Some("top@")),
+    ];
+    let each = parents.into_iter().map(|(name, parent)| {
+        let mut spec = json!({});
+        if let Some(parent) = parent {
+            spec["parentName"] = json!(parent);
+        }
+        if random.chance(40) {
+            spec["resourceGroups"] = quota(random, world, parent.is_some());
+        }
+        cluster_object("Cohort", name, spec)
+    });
+    each.collect()
+}
+
+fn quota(random: &mut Random, world: &World, limited: bool) -> Value {
+    let flavors: Vec<Value> = world
+        .flavors
+        .iter()
+        .map(|flavor| {
+            let nominal = *random.of(&[0, 1, 2]);
+            let mut cpu = json!({"name": CPU, "nominalQuota": nominal.to_string()});
+            if limited && random.chance(30) {
+                cpu["borrowingLimit"] = json!(random.of(&["0", "1", "2"]));
+            }
+            if limited && random.chance(30) {
+                cpu["lendingLimit"] = json!(random.of(&["0", "1"]));
+            }
+            json!({"name": flavor, "resources": [cpu]})
+        })
+        .collect();
+    json!([{"coveredResources": [CPU], "flavors": flavors}])
+}

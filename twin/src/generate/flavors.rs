@@ -1,0 +1,53 @@
+//! Flavors.
+
+use serde_json::{Value, json};
+
+use super::World;
+use super::features::Feature;
+use crate::bodies::cluster_object;
+use crate::random::Random;
+
+/// The flavors of all resource groups.
+pub(super) fn flavors(random: &mut Random, world: &mut World) -> Vec<Value> {
+    let mut objects = if world.has(Feature::Flavors) {
+        let count = 3 + random.below(2);
+        several(random, &mut world.flavors, &["a", "b", "c", "d"][..count])
+    } else if random.chance(55) {
+        world.flavors = vec!["default@".to_owned()];
+        vec![cluster_object("ResourceFlavor", "default@", json!({}))]
+    } else {
+        several(random, &mut world.flavors, &["a", "b"])
+    };
+    if world.has(Feature::Groups) {
+        let count = 1 + usize::from(random.chance(50));
+        let pools = &["g", "h"][..count];
+        objects.extend(several(random, &mut world.gpu_flavors, pools));
+    }
+    objects
+}
+
+fn several(random: &mut Random, names: &mut Vec<String>, pools: &[&str]) -> Vec<Value> {
+    let taint = json!([{"key": "spot", "value": "true", "effect": "NoSchedule"}]);
+    let each = pools.iter().map(|pool| {
+        let mut spec = json!({});
+        if random.chance(60) {
+            // No flavor of the second group gives Pods a label that one of the first gives them.
+            let key = if matches!(*pool, "g" | "h") {
+                "gpu"
+            } else {
+                "pool"
+            };
+            spec["nodeLabels"] = json!({key: pool});
+        }
+        if random.chance(25) {
+            spec["nodeTaints"] = taint.clone();
+        }
+        if random.chance(10) {
+            spec["tolerations"] = json!([{"key": "of-flavor", "operator": "Exists"}]);
+        }
+        let name = format!("f{pool}@");
+        names.push(name.clone());
+        cluster_object("ResourceFlavor", &name, spec)
+    });
+    each.collect()
+}

@@ -1,0 +1,173 @@
+//! Actions of histories that have more of something that is rare.
+
+use serde_json::{Value, json};
+
+use super::World;
+use super::actions::{living, submit};
+use crate::bodies::{cluster_path, job_path, namespaced_path};
+use crate::history::{Answer, Step};
+use crate::random::Random;
+
+/// Pods of a Workload are done while others run.
+pub(super) fn done(random: &mut Random, world: &mut World) -> Step {
+    let Some(at) = living(random, world) else {
+        return submit(random, world);
+    };
+    let (set, count) = *random.of(&world.workloads[at].sets);
+    Step::Done {
+        workload: world.workloads[at].name.clone(),
+        set,
+        count: 1 + random.next_below(count),
+    }
+}
+
+/// The Pods of a job run, or end.
+pub(super) fn run(random: &mut Random, world: &mut World) -> Step {
+    let Some(at) = living(random, world).filter(|_| world.jobs) else {
+        return submit(random, world);
+    };
+    Step::Run {
+        job: world.workloads[at].name.clone(),
+        running: random.chance(60),
+    }
+}
+
+/// A job is to have more Pods, or fewer.
+pub(super) fn scale(random: &mut Random, world: &mut World) -> Step {
+    let Some(at) = living(random, world).filter(|_| world.jobs) else {
+        return submit(random, world);
+    };
+    let name = &world.workloads[at].name;
+    let pods = 1 + random.next_below(4);
+    Step::Patch {
+        about: format!("{name} scales to {pods}"),
+        path: job_path(name),
+        body: json!({"spec": {"parallelism": pods}}),
+    }
+}
+
+/// A Workload goes to another LocalQueue, a ClusterQueue to another cohort, or a cohort elsewhere.
+pub(super) fn moved(random: &mut Random, world: &mut World) -> Step {
+    if random.chance(30) && !world.cohorts.is_empty() {
+        let cohorts = [Some(&*world.cohorts[0]), Some("other@"), None];
+        let cohort = random.of(&cohorts).map(str::to_owned);
+        let queue = random.of(&world.queues).name.clone();
+        let place = cohort.as_deref().unwrap_or("no cohort");
+        return Step::Patch {
+            about: format!("{queue} goes to {place}"),
+            path: format!("{}/{queue}", cluster_path("clusterqueues")),
+            body: json!({"spec": {"cohortName": cohort}}),
+        };
+    }
+    let Some(at) = living(random, world) else {
+        return submit(random, world);
+    };
+    let name = &world.workloads[at].name;
+    let (queue, _) = random.of(&world.local_queues);
+    let about = format!("{name} goes to {queue}");
+    if world.jobs {
+        return Step::Patch {
+            about,
+            path: job_path(name),
+            body: json!({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": queue}}}),
+        };
+    }
+    Step::Patch {
+        about,
+        path: format!("{}/{name}", namespaced_path("workloads")),
+        body: json!({"spec": {"queueName": queue}}),
+    }
+}
+
+/// Something comes that was named before it was there.
+pub(super) fn late(random: &mut Random, world: &mut World) -> Step {
+    if world.late.is_empty() {
+        return submit(random, world);
+    }
+    let at = random.below(world.late.len());
+    Step::Create(vec![world.late.remove(at)])
+}
+
+/// A Workload of a name that was there before.
+pub(super) fn again(random: &mut Random, world: &mut World) -> Step {
+    let gone = world.workloads.iter_mut().find(|known| known.gone);
+    let Some(known) = gone else {
+        return submit(random, world);
+    };
+    known.gone = false;
+    known.active = true;
+    Step::Create(vec![known.object.clone()])
+}
+
+/// A request that Kueue or the API server refuses, at least in some states.
+pub(super) fn refused(random: &mut Random, world: &mut World) -> Step {
+    let Some(at) = living(random, world) else {
+        return submit(random, world);
+    };
+    let name = world.workloads[at].name.clone();
+    let answers = !world.checks.is_empty();
+    match random.below(if world.jobs { 5 } else { 9 }) {
+        0 if answers => answer(random, world, &name, &json!({"name": "nobody"})),
+        1 if answers => answer(
+            random,
+            world,
+            &name,
+            &json!({"name": "main", "labels": {"l": "not a value"}}),
+        ),
+        2 if answers => answer(
+            random,
+            world,
+            &name,
+            &json!({"name": "main", "nodeSelector": {"not a key": "1"}}),
+        ),
+        3 => {
+            let rule = json!({"name": "c1@", "onFlavors": ["nowhere@"]});
+            let queue = &random.of(&world.queues).name;
+            Step::Patch {
+                about: format!("{queue} gets a check for an unknown flavor"),
+                path: format!("{}/{queue}", cluster_path("clusterqueues")),
+                body: json!({"spec": {"admissionChecksStrategy": {"admissionChecks": [rule]}}}),
+            }
+        }
+        5 => workload(&name, json!({"spec": {"maximumExecutionTimeSeconds": 0}})),
+        6 => workload(&name, json!({"spec": {"queueName": "elsewhere@"}})),
+        7 => {
+            let gate = json!({"kueue.x-k8s.io/admission-gated-by": "example.com/gate"});
+            workload(&name, json!({"metadata": {"annotations": gate}}))
+        }
+        8 => {
+            let (set, count) = world.workloads[at].sets[0];
+            Step::Done {
+                workload: name,
+                set: if random.chance(70) { set } else { "nobody" },
+                count: count + random.next_below(2),
+            }
+        }
+        _ => Step::Patch {
+            about: format!("{name} is unknown"),
+            path: format!("{}/nobody@", namespaced_path("workloads")),
+            body: json!({"spec": {"active": false}}),
+        },
+    }
+}
+
+fn workload(name: &str, body: Value) -> Step {
+    Step::Patch {
+        about: format!("{name}: {body}"),
+        path: format!("{}/{name}", namespaced_path("workloads")),
+        body,
+    }
+}
+
+fn answer(random: &mut Random, world: &World, workload: &str, update: &Value) -> Step {
+    Step::Answer(Answer {
+        workload: workload.to_owned(),
+        check: random.of(&world.checks).clone(),
+        state: "Ready",
+        message: "ok",
+        delay: None,
+        updates: vec![update.clone()],
+        unlisted: false,
+        one_manager: world.one_manager,
+    })
+}
