@@ -1,11 +1,19 @@
 //! Background work of a check, and the Workload events that it receives.
 
 use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
-use kube::Client;
+use futures::stream::{BoxStream, StreamExt, unfold};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
 use tokio::sync::watch;
+use tokio::time::sleep;
 
-use super::Family;
+use super::fence::fenced;
+use super::{CheckEvent, Family};
 use crate::Clock;
 use crate::api::Workload;
 
@@ -81,20 +89,76 @@ pub struct BackgroundContext {
     client: Client,
     clock: Clock,
     leading: watch::Receiver<bool>,
+    host: Arc<dyn BackgroundHost>,
+}
+
+/// What a runtime does for background work.
+pub(crate) trait BackgroundHost: Send + Sync {
+    /// Begins the watch `name`: the client that it uses, and where its progress is reported.
+    fn watch(&self, name: &str) -> (Client, Box<dyn WatchProgress>);
+
+    /// Records an event about an object.
+    fn record_event(&self, regarding: ObjectReference, event: CheckEvent);
+}
+
+/// Where the progress of a watch is reported. The watch ends when it is dropped.
+pub(crate) trait WatchProgress: Send {
+    /// Something came.
+    fn progressed(&mut self, step: WatchStep);
+
+    /// The watch failed. Returns the pause before it is tried again, and whether it must begin
+    /// with a list.
+    fn failed(&mut self, error: &watcher::Error) -> (Duration, bool);
+}
+
+/// What came of a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WatchStep {
+    ListStarted,
+    ListCompleted,
+    Object,
+}
+
+impl<K> From<&Event<K>> for WatchStep {
+    fn from(event: &Event<K>) -> Self {
+        match event {
+            Event::Init => Self::ListStarted,
+            Event::InitDone => Self::ListCompleted,
+            Event::Apply(_) | Event::Delete(_) | Event::InitApply(_) => Self::Object,
+        }
+    }
 }
 
 impl BackgroundContext {
-    /// For a test, or a program with a runtime of its own.
-    pub fn new(client: Client, clock: Clock, acting: watch::Receiver<bool>) -> Self {
+    /// For a test, or a program with a runtime of its own; `leading` says whether it leads. Events
+    /// are logged only, and no health shows its watches.
+    pub fn new(client: Client, clock: Clock, leading: watch::Receiver<bool>) -> Self {
+        let host = Arc::new(WithoutRuntime(client.clone()));
+        Self::hosted(client, clock, leading, host)
+    }
+
+    /// Background work of a check that a runtime runs.
+    pub(crate) fn hosted(
+        client: Client,
+        clock: Clock,
+        leading: watch::Receiver<bool>,
+        host: Arc<dyn BackgroundHost>,
+    ) -> Self {
+        let client = fenced(&client, leads(&leading));
         Self {
             client,
             clock,
-            leading: acting,
+            leading,
+            host,
         }
     }
 
     /// A client for the cluster; no request of it hangs. Its rights are the check's
     /// [`permissions`](crate::Check::permissions).
+    ///
+    /// It reads at any time, and writes only while this replica leads and its Lease is valid: a
+    /// write that comes later is an error and is not sent, because another replica may lead by
+    /// then. Reviews, such as a `SelfSubjectAccessReview`, are reads.
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -104,7 +168,7 @@ impl BackgroundContext {
         &self.clock
     }
 
-    /// Whether this replica decides. Only then should anything be written.
+    /// Whether this replica leads. Only then can anything be written.
     pub fn is_leader(&self) -> bool {
         *self.leading.borrow()
     }
@@ -116,11 +180,162 @@ impl BackgroundContext {
             std::future::pending::<()>().await;
         }
     }
+
+    /// Watches objects for ever, on standbys too. A failure is an item; the watch is tried again
+    /// after an exponential backoff of at most 30 s.
+    ///
+    /// The watch is one of the program's: `kueue_check_watch_synced`, `/diagnostics` and, while its
+    /// list has not been read or it has failed for two minutes, `/readyz` name it as
+    /// `CONTROLLER/NAME`. A program that is not ready goes on deciding. `open` is called each time
+    /// that the watch begins with a list; its error is a failure of the watch.
+    ///
+    /// ```
+    /// use futures::StreamExt;
+    /// use k8s_openapi::api::core::v1::Namespace;
+    /// use kube::Api;
+    /// use kube::runtime::watcher::{Config, Event};
+    /// use kueue_check::BackgroundContext;
+    ///
+    /// /// Keeps the labels of namespaces.
+    /// async fn background(context: BackgroundContext) {
+    ///     let open = async |client| Ok(Api::<Namespace>::all(client));
+    ///     let mut events = context.watch("namespaces", open, Config::default());
+    ///     while let Some(event) = events.next().await {
+    ///         if let Ok(Event::Apply(namespace) | Event::InitApply(namespace)) = event {
+    ///             // keep `namespace.metadata.labels`
+    /// #           drop(namespace);
+    ///         }
+    ///     }
+    /// }
+    /// # let _ = background;
+    /// ```
+    pub fn watch<K, F>(
+        &self,
+        name: &str,
+        open: impl Fn(Client) -> F + Send + 'static,
+        config: watcher::Config,
+    ) -> BoxStream<'static, watcher::Result<Event<K>>>
+    where
+        K: Resource + Clone + fmt::Debug + DeserializeOwned + Send + 'static,
+        F: Future<Output = kube::Result<Api<K>>> + Send + 'static,
+    {
+        let (client, progress) = self.host.watch(name);
+        let begun = Watching {
+            client: fenced(&client, leads(&self.leading)),
+            open,
+            config,
+            events: None,
+            progress,
+            pause: Duration::ZERO,
+        };
+        unfold(begun, Watching::next).boxed()
+    }
+
+    /// Records an event about `regarding`, while this replica leads: bounded and paced, and repeated
+    /// events as one, as the runtime's own. Never waits.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Namespace;
+    /// use kube::Resource;
+    /// use kueue_check::{BackgroundContext, CheckEvent};
+    ///
+    /// fn warn(context: &BackgroundContext, namespace: &Namespace) {
+    ///     let event = CheckEvent::warning("NoBudget", "the namespace has no budget: make one");
+    ///     context.record_event(namespace.object_ref(&()), event);
+    /// }
+    /// # let _ = warn;
+    /// ```
+    pub fn record_event(&self, regarding: ObjectReference, event: CheckEvent) {
+        if self.is_leader() {
+            self.host.record_event(regarding, event);
+        }
+    }
+}
+
+fn leads(leading: &watch::Receiver<bool>) -> impl Fn() -> bool + Clone + Send + 'static {
+    let leading = leading.clone();
+    move || *leading.borrow()
+}
+
+/// A watch of background work.
+struct Watching<K, O> {
+    client: Client,
+    open: O,
+    config: watcher::Config,
+    /// `None` if the watch has to begin with a list.
+    events: Option<BoxStream<'static, watcher::Result<Event<K>>>>,
+    progress: Box<dyn WatchProgress>,
+    /// Before the next request.
+    pause: Duration,
+}
+
+impl<K, O, F> Watching<K, O>
+where
+    K: Resource + Clone + fmt::Debug + DeserializeOwned + Send + 'static,
+    O: Fn(Client) -> F,
+    F: Future<Output = kube::Result<Api<K>>>,
+{
+    /// The next item; the watch never ends.
+    async fn next(mut self) -> Option<(watcher::Result<Event<K>>, Self)> {
+        sleep(std::mem::take(&mut self.pause)).await;
+        let item = loop {
+            let events = match &mut self.events {
+                Some(events) => events,
+                None => match (self.open)(self.client.clone()).await {
+                    Ok(api) => {
+                        let events = watcher(api, self.config.clone()).boxed();
+                        self.events.insert(events)
+                    }
+                    Err(error) => break Err(watcher::Error::InitialListFailed(error)),
+                },
+            };
+            match events.next().await {
+                Some(item) => break item,
+                None => self.events = None,
+            }
+        };
+        match &item {
+            Ok(event) => self.progress.progressed(event.into()),
+            Err(error) => {
+                let (pause, relist) = self.progress.failed(error);
+                self.pause = pause;
+                if relist {
+                    self.events = None;
+                }
+            }
+        }
+        Some((item, self))
+    }
+}
+
+/// Background work of a program without a runtime of this crate.
+struct WithoutRuntime(Client);
+
+impl BackgroundHost for WithoutRuntime {
+    fn watch(&self, _: &str) -> (Client, Box<dyn WatchProgress>) {
+        (self.0.clone(), Box::new(Unreported))
+    }
+
+    fn record_event(&self, regarding: ObjectReference, event: CheckEvent) {
+        let name = regarding.name.unwrap_or_default();
+        tracing::info!(name, reason = event.reason(), note = event.note(), "event");
+    }
+}
+
+/// The progress of a watch that nobody shows.
+struct Unreported;
+
+impl WatchProgress for Unreported {
+    fn progressed(&mut self, _: WatchStep) {}
+
+    fn failed(&mut self, _: &watcher::Error) -> (Duration, bool) {
+        (Duration::from_secs(5), false)
+    }
 }
 
 impl fmt::Debug for BackgroundContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Background")
+        f.debug_struct("BackgroundContext")
             .field("clock", &self.clock)
             .field("leading", &self.is_leader())
             .finish_non_exhaustive()

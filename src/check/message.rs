@@ -99,12 +99,17 @@ const SECRET_WORDS: [&str; 14] = [
     "private_key",
 ];
 
+/// The same, where nothing that belongs to a word stands before them.
+const SHORT_SECRET_WORDS: [&str; 3] = ["pwd", "pass", "sig"];
+
 /// `text` with what looks like credentials replaced.
 pub(crate) fn redact(text: &str) -> Cow<'_, str> {
     let mut spans: Vec<(usize, usize)> = Vec::new();
     spans.extend(url_users(text));
     spans.extend(schemes(text));
     spans.extend(assignments(text));
+    spans.extend(pem_blocks(text));
+    spans.extend(web_tokens(text));
     if spans.is_empty() {
         return Cow::Borrowed(text);
     }
@@ -156,8 +161,15 @@ fn schemes(text: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
 fn assignments(text: &str) -> Vec<(usize, usize)> {
     let plain = text.to_ascii_lowercase().replace('-', "_");
     let mut spans = Vec::new();
-    for word in SECRET_WORDS {
-        for (at, _) in plain.match_indices(word) {
+    let begins = |at: usize| {
+        let before = plain[..at].chars().next_back();
+        before.is_none_or(|c| !c.is_alphanumeric() && c != '_')
+    };
+    let short = SHORT_SECRET_WORDS.map(|word| (word, true));
+    let words = SECRET_WORDS.map(|word| (word, false)).into_iter();
+    for (word, alone) in words.chain(short) {
+        let found = plain.match_indices(word);
+        for (at, _) in found.filter(|(at, _)| !alone || begins(*at)) {
             let after = &text[at + word.len()..];
             let separated = after.trim_start_matches(['"', '\'']).trim_start();
             let Some(value) = separated.strip_prefix(['=', ':']) else {
@@ -172,6 +184,25 @@ fn assignments(text: &str) -> Vec<(usize, usize)> {
         }
     }
     spans
+}
+
+/// Keys and certificates, which may have been cut at the end.
+fn pem_blocks(text: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
+    text.match_indices("-----BEGIN ").map(|(start, _)| {
+        let end = text[start..].find("-----END ").map(|end| start + end);
+        (start, end.unwrap_or(text.len()))
+    })
+}
+
+/// JSON Web Tokens: the header, which is an object in base64, and what follows after a dot.
+fn web_tokens(text: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
+    text.match_indices("eyJ").filter_map(|(start, _)| {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let token = &text[start..];
+        let token = &token[..token.find(|c| !is_part(c)).unwrap_or(token.len())];
+        let (header, payload) = token.split_once('.')?;
+        (header.len() >= 8 && payload.starts_with("eyJ")).then_some((start, start + token.len()))
+    })
 }
 
 fn value_end(text: &str, start: usize) -> usize {
@@ -239,6 +270,22 @@ mod tests {
                 "namespace team-a has spent 12.50 of 10.00",
                 "namespace team-a has spent 12.50 of 10.00",
             ),
+            ("postgres: user=me pwd=hunter2", "postgres: user=me pwd=***"),
+            ("?sv=2024&sig=a%2Bb&se=1", "?sv=2024&sig=***&se=1"),
+            ("{\"pass\":\"hunter2\"}", "{\"pass\":\"***\"}"),
+            (
+                "the compass: north, by design: yes",
+                "the compass: north, by design: yes",
+            ),
+            (
+                "refused eyJhbGciOi.eyJzdWIi.c2ln for it",
+                "refused *** for it",
+            ),
+            (
+                "key -----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY----- is bad",
+                "key ***-----END PRIVATE KEY----- is bad",
+            ),
+            ("key -----BEGIN PRIVATE KEY----- MIIE", "key ***"),
             ("the token expired", "the token expired"),
             ("basic auth failed", "basic auth failed"),
             ("mail someone@example.com", "mail someone@example.com"),

@@ -12,6 +12,7 @@ mod erased;
 mod error;
 mod event;
 pub(crate) mod family;
+mod fence;
 mod message;
 mod metrics;
 mod parameters;
@@ -56,8 +57,10 @@ pub use {
     updates::{KeyConflict, MAX_TOLERATIONS, MAX_UPDATES},
 };
 
+pub(crate) use background::{BackgroundHost, WatchProgress, WatchStep};
 pub(crate) use erased::Lifetime;
 pub(crate) use family::{Families, Fate};
+pub(crate) use fence::fenced;
 pub(crate) use message::redact;
 pub(crate) use parameters::{AnyParameters, DecodedParameters, ParametersType};
 pub(crate) use policy::ResolvedPolicy;

@@ -46,8 +46,8 @@ pub(crate) enum RequestError {
     },
 }
 
-/// `client` with guards around each request. The answers to the watch that `health` belongs to are
-/// its signs of life.
+/// `client` with guards around each request. What is answered to the watch that `health` belongs to
+/// is its signs of life.
 pub(crate) fn instrumented(
     client: &Client,
     metrics: &Arc<Metrics>,
@@ -125,6 +125,8 @@ async fn send(
     if let Some(after) = pause(&response) {
         return Err(RequestError::Throttled { code, after }.into());
     }
+    // A refusal is an answer, and shows nothing of what is watched.
+    let health = health.filter(|_| response.status().is_success());
     if let Some(health) = &health {
         health.record_activity();
     }

@@ -26,6 +26,8 @@ struct Watch {
     since: Instant,
     last_sign: Instant,
     last_error: Option<String>,
+    /// Since when nothing but failures came.
+    failing: Option<Instant>,
     errors: u64,
 }
 
@@ -34,8 +36,9 @@ struct Watch {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WatchReport {
     pub(crate) name: String,
+    /// Whether its list has been read, and it has not failed for minutes.
     pub(crate) synced: bool,
-    /// For how long it has been so.
+    /// For how long its list has been read, or not.
     pub(crate) for_seconds: u64,
     /// For how long nothing came: no event, no bookmark, no new answer.
     pub(crate) idle_seconds: u64,
@@ -47,6 +50,9 @@ pub(crate) struct WatchReport {
 /// How long a watch may be silent: it is begun again after five minutes at the latest, and each
 /// beginning is a sign of life.
 const IDLE_LIMIT: Duration = Duration::from_mins(6);
+
+/// How long a watch that has read its list may fail: what it has shown is out of date then.
+const FAILING_LIMIT: Duration = Duration::from_mins(2);
 
 impl Health {
     /// The health of a process that has just begun: it is not ready, because it knows nothing yet.
@@ -74,6 +80,7 @@ impl Health {
             since: now,
             last_sign: now,
             last_error: None,
+            failing: None,
             errors: 0,
         };
         self.lock().watches.insert(name.to_owned(), new);
@@ -114,7 +121,7 @@ impl Health {
         let state = self.lock();
         let report = |(name, watch): (&String, &Watch)| WatchReport {
             name: name.clone(),
-            synced: watch.synced,
+            synced: watch.synced && watch.fails_for().is_none(),
             for_seconds: watch.since.elapsed().as_secs(),
             idle_seconds: watch.last_sign.elapsed().as_secs(),
             last_error: watch.last_error.clone(),
@@ -129,6 +136,12 @@ impl Health {
 }
 
 impl Watch {
+    /// For how long it has failed, if that is too long.
+    fn fails_for(&self) -> Option<Duration> {
+        let failing = self.failing?.elapsed();
+        (failing > FAILING_LIMIT).then_some(failing)
+    }
+
     fn problem(&self, name: &str) -> Option<String> {
         let error = self
             .last_error
@@ -139,6 +152,12 @@ impl Watch {
             return Some(format!(
                 "the watch of {name} has not been synced for {} s{error}",
                 self.since.elapsed().as_secs()
+            ));
+        }
+        if let Some(failing) = self.fails_for() {
+            return Some(format!(
+                "the watch of {name} has failed for {} s{error}",
+                failing.as_secs()
             ));
         }
         let silent = self.last_sign.elapsed();
@@ -166,7 +185,10 @@ impl WatchHealth {
 
     /// Something came.
     pub(crate) fn record_activity(&self) {
-        self.change(|watch| watch.last_sign = Instant::now());
+        self.change(|watch| {
+            watch.last_sign = Instant::now();
+            watch.failing = None;
+        });
     }
 
     /// The whole list has been read.
@@ -177,6 +199,7 @@ impl WatchHealth {
                 watch.since = Instant::now();
             }
             watch.last_error = None;
+            watch.failing = None;
             watch.last_sign = Instant::now();
         });
     }
@@ -195,8 +218,14 @@ impl WatchHealth {
     pub(crate) fn failed(&self, error: String) {
         self.change(|watch| {
             watch.last_error = Some(error);
+            watch.failing.get_or_insert_with(Instant::now);
             watch.errors += 1;
         });
+    }
+
+    /// It is over.
+    pub(crate) fn remove(&self) {
+        self.health.lock().watches.remove(&*self.name);
     }
 
     fn change(&self, change: impl FnOnce(&mut Watch)) {
@@ -229,6 +258,29 @@ mod tests {
         );
         watch.record_activity();
         assert!(health.problems().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_fails_for_minutes_after_its_list_is_named_until_something_comes() {
+        let health = Health::default();
+        let watch = health.watch("workloads");
+        watch.synced();
+        for _ in 0..13 {
+            watch.failed("forbidden".to_owned());
+            tokio::time::advance(Duration::from_secs(10)).await;
+        }
+        assert_eq!(
+            health.problems(),
+            ["the watch of workloads has failed for 130 s; last error: forbidden"]
+        );
+        assert!(!health.watches()[0].synced);
+        watch.record_activity();
+        assert!(health.problems().is_empty() && health.watches()[0].synced);
+        watch.failed("unavailable".to_owned());
+        tokio::time::advance(Duration::from_secs(100)).await;
+        assert!(health.problems().is_empty(), "it may be tried again");
+        watch.remove();
+        assert!(health.watches().is_empty());
     }
 
     #[test]

@@ -239,7 +239,7 @@ impl Metrics {
         );
         r.register(
             "watch_synced",
-            "Whether a watch has read the whole list",
+            "Whether a watch has read the whole list, and has not failed for two minutes",
             self.watch_synced.clone(),
         );
         r.register(
@@ -259,6 +259,12 @@ impl Metrics {
             self.events.clone(),
         );
         self.registry = registry;
+    }
+
+    /// A watch that is over has no gauges.
+    pub(crate) fn remove_watch(&self, labels: &WatchLabels) {
+        self.watch_synced.remove(labels);
+        self.watch_idle_seconds.remove(labels);
     }
 
     /// All metrics in the OpenMetrics text format, and the checks' `own` before the end.

@@ -6,15 +6,18 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::stream;
+use futures::{StreamExt, stream};
 use http::{Request, Response};
-use kube::Client;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::client::Body;
-use kueue_check::Clock;
+use kube::runtime::watcher::Config;
+use kube::{Api, Client};
 use kueue_check::prelude::*;
 use kueue_check::runtime::{LeaseConfig, LeaseTimes, Runtime, RuntimeBuilder};
-use kueue_check_sim::apiserver::ApiServer;
+use kueue_check::{BackgroundContext, Clock};
+use kueue_check_sim::apiserver::{ApiServer, Faults, RequestFault, RequestInfo, Status};
 use kueue_check_sim::definitions;
+use tokio::sync::Notify;
 use tokio::time::sleep;
 
 /// A check that may have a part that panics.
@@ -147,6 +150,82 @@ async fn what_panics_beside_the_questions_is_named() {
         let error = runtime.run(pending()).await.unwrap_err().to_string();
         assert!(said.iter().all(|part| error.contains(part)), "{error}");
     }
+}
+
+/// Refuses to list `ConfigMap`s, or to watch them.
+struct Refuses {
+    watches: bool,
+}
+
+impl Faults for Refuses {
+    fn request(&self, request: &RequestInfo) -> Option<RequestFault> {
+        let refused = request.watch == self.watches && request.call.resource.plural == "configmaps";
+        refused.then(|| RequestFault::Refuse {
+            status: Status::new(403, "Forbidden", "not yours"),
+            retry_after: None,
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_of_background_work_is_named_while_it_fails() {
+    let server = ApiServer::with_definitions(Clock::system(), definitions::kueue());
+    let stop = Arc::new(Notify::new());
+    let stopped = Arc::clone(&stop);
+    let check = Check::new(Parts::default()).background(move |context: BackgroundContext| {
+        let stopped = Arc::clone(&stopped);
+        async move {
+            let open = async |client| Ok(Api::<ConfigMap>::all(client));
+            let mut events = context.watch("windows", open, Config::default().timeout(60));
+            loop {
+                tokio::select! {
+                    _ = events.next() => {}
+                    () = stopped.notified() => return,
+                }
+            }
+        }
+    });
+    server.set_faults(Arc::new(Refuses { watches: false }));
+    let runtime = Runtime::builder(server.client())
+        .check(check)
+        .build()
+        .unwrap();
+    let handle = runtime.handle();
+    tokio::spawn(runtime.run(pending()));
+    let windows = "the watch of example.com/health/windows";
+    let shown = async || {
+        let metrics = handle.metrics().await;
+        let mut lines = metrics.lines();
+        let series = r#"kueue_check_watch_synced{watch="example.com/health/windows"} "#;
+        lines.find_map(|line| line.strip_prefix(series).map(str::to_owned))
+    };
+    sleep(Duration::from_secs(100)).await;
+    let problems = handle.problems();
+    let expected =
+        format!("{windows} has not been synced for 100 s; last error: list: 403 not yours");
+    assert_eq!(problems, [expected]);
+    assert_eq!(shown().await.as_deref(), Some("0"));
+
+    server.clear_faults();
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(handle.problems(), Vec::<String>::new());
+    assert_eq!(shown().await.as_deref(), Some("1"));
+
+    // The right is taken away while it watches.
+    server.set_faults(Arc::new(Refuses { watches: true }));
+    sleep(Duration::from_secs(240)).await;
+    let problems = handle.problems();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(
+        problems[0].starts_with(&format!("{windows} has failed for ")),
+        "{problems:?}"
+    );
+    assert_eq!(shown().await.as_deref(), Some("0"));
+
+    stop.notify_one();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(handle.problems(), Vec::<String>::new(), "it is over");
+    assert_eq!(shown().await, None);
 }
 
 #[tokio::test]

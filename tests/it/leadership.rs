@@ -1,10 +1,18 @@
 //! What a replica does when its Lease lapses, and when another one takes it.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::PostParams;
 use kueue_check::runtime::{LeaseConfig, LeaseTimes, RunError, Runtime};
-use kueue_check::{Clock, Verdict, admission_check};
-use kueue_check_sim::apiserver::{ApiRequest, ApiServer, Patch, Resource, Verb};
+use kueue_check::{Check, Clock, Verdict, admission_check};
+use kueue_check_sim::apiserver::{
+    ApiRequest, ApiServer, Faults, Patch, RequestFault, RequestInfo, Resource, Verb,
+};
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -49,4 +57,122 @@ async fn a_replica_whose_lease_another_one_has_taken_ends() {
         matches!(&error, RunError::LeadershipLost { holder } if holder == "open-1"),
         "{error}"
     );
+}
+
+/// Leases are out of reach of one replica, from one second to another.
+struct CutOff {
+    agent: &'static str,
+    clock: Clock,
+    from: Timestamp,
+    until: Timestamp,
+}
+
+impl Faults for CutOff {
+    fn request(&self, request: &RequestInfo) -> Option<RequestFault> {
+        let of_lease = request.call.resource.plural == "leases" && request.agent == self.agent;
+        let cut = of_lease && (self.from..self.until).contains(&self.clock.now());
+        cut.then_some(RequestFault::Disconnect)
+    }
+}
+
+/// Who has tried to write, and what came of it.
+type Attempt = (&'static str, Result<(), String>);
+
+/// All attempts.
+#[derive(Clone, Default)]
+struct Attempts(Arc<Mutex<Vec<Attempt>>>);
+
+impl Attempts {
+    fn of(&self, pod: &str) -> Vec<Result<(), String>> {
+        let all = self.0.lock().unwrap();
+        let own = all.iter().filter(|(by, _)| *by == pod);
+        own.map(|(_, made)| made.clone()).collect()
+    }
+}
+
+/// A check whose background work writes four times a second, whoever leads.
+fn writes_always(attempts: &Attempts, pod: &'static str) -> Check {
+    let attempts = attempts.clone();
+    Check::new(open).background(move |context| {
+        let attempts = attempts.clone();
+        async move {
+            let api: Api<ConfigMap> = Api::default_namespaced(context.client().clone());
+            for number in 0.. {
+                let mut object = ConfigMap::default();
+                object.metadata.name = Some(format!("{pod}-{number}"));
+                let made = api.create(&PostParams::default(), &object).await;
+                let made = made.map(drop).map_err(|error| error.to_string());
+                attempts.0.lock().unwrap().push((pod, made));
+                let read = api.get_opt("none").await;
+                assert!(matches!(read, Ok(None)), "a read passes: {read:?}");
+                sleep(Duration::from_millis(250)).await;
+            }
+        }
+    })
+}
+
+/// A replica that cannot renew its Lease, and one that takes it over.
+#[tokio::test(start_paused = true)]
+async fn background_work_writes_only_while_the_lease_of_its_replica_is_valid() {
+    let clock = Clock::following_tokio("2026-11-21T09:00:00Z".parse().unwrap());
+    let server = ApiServer::with_definitions(clock.clone(), kueue_check_sim::definitions::kueue());
+    let times = LeaseTimes::default();
+    let attempts = Attempts::default();
+    let start = |pod: &'static str| {
+        let lease = LeaseConfig {
+            namespace: "default".into(),
+            name: "open".into(),
+            identity: pod.into(),
+            times,
+        };
+        let runtime = Runtime::builder(server.client_as(pod))
+            .check(writes_always(&attempts, pod))
+            .clock(clock.clone())
+            .lease(lease)
+            .build();
+        tokio::spawn(runtime.unwrap().run(std::future::pending()))
+    };
+    let first = start("open-0");
+    sleep(Duration::from_secs(10)).await;
+    let _second = start("open-1");
+    sleep(Duration::from_secs(10)).await;
+    let now = clock.now();
+    server.set_faults(Arc::new(CutOff {
+        agent: "open-0",
+        clock: clock.clone(),
+        from: now,
+        until: now + SignedDuration::from_secs(60),
+    }));
+    sleep(Duration::from_secs(50)).await;
+    assert!(!first.is_finished(), "it does not know yet who leads");
+    let refused = attempts.of("open-0").pop().unwrap().unwrap_err();
+    assert!(refused.contains("this replica does not lead"), "{refused}");
+    sleep(Duration::from_secs(40)).await;
+    assert!(first.is_finished(), "it has read who leads");
+
+    let mut renewed: BTreeMap<String, Timestamp> = BTreeMap::new();
+    let mut written: BTreeMap<String, usize> = BTreeMap::new();
+    for change in server.history() {
+        match &*change.resource.plural {
+            "leases" => {
+                renewed.insert(change.agent.clone(), change.at);
+            }
+            "configmaps" => {
+                let until = renewed[&change.agent] + times.renew_deadline;
+                assert!(change.at < until, "{} at {}", change.agent, change.at);
+                *written.entry(change.agent.clone()).or_default() += 1;
+            }
+            _ => {}
+        }
+    }
+    for pod in ["open-0", "open-1"] {
+        let all = attempts.of(pod);
+        let made = all.iter().filter(|made| made.is_ok()).count();
+        assert_eq!(made, written[pod], "what is refused reaches no server");
+        assert!(
+            made > 40 && made < all.len(),
+            "{pod}: {made} of {}",
+            all.len()
+        );
+    }
 }

@@ -7,6 +7,7 @@ mod release;
 mod test;
 mod tools;
 mod try_example;
+mod workflows;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,7 +19,7 @@ usage: cargo xtask COMMAND
                           run an example (maintenance_window, licences) on a simulated cluster with sample objects and print
                           its verdicts; edit examples/EXAMPLE.yaml meanwhile to see others; --once stops when each job has one;
                           --real: on kube-apiserver and etcd, --kueue: with a real Kueue too (both are built with Go, once)
-  test [STEP … | --all]   format, lints, documents, and the tests on the simulator with a sample of every single fault; it needs
+  test [STEP … | --all]   format, pins of workflows, lints, documents, and the tests on the simulator with a sample of every single fault; it needs
                           nothing but crates; --all: all that must pass, also on a real API server; or these steps of it
   book                    write what is generated in the book, and build it into target/book
   kueue [--kueue VERSION] [PART]

@@ -3,12 +3,18 @@
 use std::time::{Duration, Instant};
 
 use crate::tools::{REQUIRE, SKIP};
-use crate::{Failure, chart, docs, tools, try_example};
+use crate::{Failure, chart, docs, tools, try_example, workflows};
 
 type Step = (&'static str, fn() -> Result<(), Failure>);
 
 /// What `test` runs: it needs nothing but crates.
-const SHORT: [&str; 4] = ["format", "lints", "documents", "tests on the simulator"];
+const SHORT: [&str; 5] = [
+    "format",
+    "workflows",
+    "lints",
+    "documents",
+    "tests on the simulator",
+];
 
 /// What the short one leaves out.
 const LEFT_OUT: &str = "left out: the real API server, single faults beyond a sample, the book, charts, templates, packages, licences (`cargo xtask test --all`)";
@@ -17,8 +23,9 @@ const LEFT_OUT: &str = "left out: the real API server, single faults beyond a sa
 const SAMPLE: &str = "12";
 
 /// From cheap to dear, so that a mistake shows early.
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 15] = [
     ("format", || tools::cargo(&["fmt", "--all", "--check"], &[])),
+    ("workflows", workflows::check),
     ("lints", || {
         tools::cargo(
             &[

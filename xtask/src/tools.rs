@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::{Failure, root};
+use crate::{Failure, root, workflows};
 
 /// Set where tests may be skipped that need what can't be had there; without it they fail.
 pub(crate) const SKIP: &str = "KUEUE_CHECK_SKIP_TESTENV";
@@ -111,10 +111,11 @@ fn first_check() -> Result<(), Failure> {
     ignored_tests(&["it"], &["--nocapture", "--exact", test], &[])
 }
 
-/// Reads the CI workflows of the projects that were rendered for the comparison, as GitHub would.
+/// Reads the workflows of this repository, and of the projects that were rendered for the
+/// comparison, as GitHub would.
 fn check_workflows() -> Result<(), Failure> {
     if !answers("go", "version") {
-        println!("SKIPPED: the templates' workflows, because actionlint is built with Go");
+        println!("SKIPPED: reading workflows as GitHub does, because actionlint is built with Go");
         return Ok(());
     }
     let program = root().join(".tools/bin/actionlint");
@@ -124,10 +125,10 @@ fn check_workflows() -> Result<(), Failure> {
     }
     let folder = target().join("templates-ours");
     let entries = std::fs::read_dir(&folder).map_err(|error| error.to_string())?;
-    let mut workflows = Vec::new();
+    let mut workflows = workflows::workflows(&root())?;
     for entry in entries {
         let project = entry.map_err(|error| error.to_string())?.path();
-        workflows.push(project.join(".github/workflows/ci.yaml"));
+        workflows.extend(workflows::workflows(&project)?);
     }
     let files: Vec<_> = workflows
         .iter()
@@ -311,7 +312,10 @@ pub(crate) fn write_book() -> Result<(), Failure> {
     )
 }
 
-/// Licences, banned crates, sources; advisories where their database can be fetched.
+/// Set by every CI service. The database of advisories can be fetched there.
+const CI: &str = "CI";
+
+/// Licences, banned crates, sources; advisories where their database can be fetched, and in CI.
 pub(crate) fn deny() -> Result<(), Failure> {
     let program = if answers("cargo-deny", "--version") {
         PathBuf::from("cargo-deny")
@@ -323,9 +327,32 @@ pub(crate) fn deny() -> Result<(), Failure> {
         &["--workspace", "check", "bans", "licenses", "sources"],
         &[],
     )?;
-    if run(&program, &["fetch", "db"], &[]).is_err() {
-        println!("SKIPPED: advisories, because their database can't be fetched from here");
-        return Ok(());
+    if let Err(failure) = run(&program, &["fetch", "db"], &[]) {
+        return without_advisories(failure, std::env::var_os(CI).is_some());
     }
     run(&program, &["--workspace", "check", "advisories"], &[])
+}
+
+/// What becomes of the check of advisories whose database cannot be fetched: a skipped check would
+/// pass in CI for as long as that lasts.
+fn without_advisories(failure: Failure, in_ci: bool) -> Result<(), Failure> {
+    if in_ci {
+        let why = "the database of advisories cannot be fetched, and nothing may be skipped in CI";
+        return Err(format!("{why}: {failure}"));
+    }
+    println!("SKIPPED: advisories, because their database can't be fetched from here");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advisories_are_never_skipped_in_ci() {
+        let failure = || "no network".to_owned();
+        assert_eq!(without_advisories(failure(), false), Ok(()));
+        let refused = without_advisories(failure(), true).unwrap_err();
+        assert!(refused.ends_with("skipped in CI: no network"), "{refused}");
+    }
 }

@@ -2,13 +2,24 @@
 
 use clap::{CommandFactory, Parser, Subcommand};
 use kueue_check_budget::command::{self, BudgetCommand};
-use kueue_check_budget::controller::BudgetCheck;
+use kueue_check_budget::controller::{BudgetCheck, Feature};
 use kueue_check_budget::source::Credentials;
 
 /// Starts a job only while its namespace has budget.
 #[derive(Debug, Parser)]
 #[command(name = "budget-check", version, arg_required_else_help = true)]
 struct Arguments {
+    /// A part of the check that needs rights of its own, which `manifests` then prints too. Repeat
+    /// it, or separate several by commas.
+    #[arg(
+        long = "with",
+        global = true,
+        value_name = "FEATURE",
+        value_delimiter = ',',
+        env = "BUDGET_CHECK_WITH"
+    )]
+    features: Vec<Feature>,
+
     #[command(subcommand)]
     command: Command,
 }
@@ -23,12 +34,16 @@ enum Command {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let text = match Arguments::parse().command {
+    let Arguments { features, command } = Arguments::parse();
+    let text = match command {
         Command::Check(command) => {
             let app = kueue_check::App::new()
                 .name("budget-check")
                 .command_line(Arguments::command());
-            let check = BudgetCheck::new(Credentials::from_environment()?);
+            let app = features.iter().fold(app, |app, feature| {
+                app.run_argument(format!("--with={}", feature.name()))
+            });
+            let check = BudgetCheck::new(Credentials::from_environment()?).with(features);
             return Ok(app.check(check).execute(command).await?);
         }
         Command::Own(BudgetCommand::Balance(arguments)) => command::balance(&arguments).await?,

@@ -32,12 +32,21 @@ pub struct CapacityRequest {
     pub class: Box<str>,
     /// The class's parameters.
     pub parameters: BTreeMap<Box<str>, Box<str>>,
-    /// The PodTemplates that it asks for, in order.
-    pub templates: Box<[Box<str>]>,
+    /// The pods that it asks for, in order.
+    pub pods: Box<[RequestedPods]>,
     /// What has come of it.
     pub phase: Phase,
     /// What the provider told of the capacity.
     pub details: BTreeMap<Box<str>, Box<str>>,
+}
+
+/// Pods alike that a request asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestedPods {
+    /// The name of their PodTemplate.
+    pub template: Box<str>,
+    /// How many.
+    pub count: u64,
 }
 
 /// What the check writes on a request, so that it recognizes it whatever its name.

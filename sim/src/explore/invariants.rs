@@ -82,7 +82,7 @@ impl RunRecord<'_> {
 ///
 /// | | |
 /// | --- | --- |
-/// | one writer | of several replicas, only the holder of the Lease writes, and only while it is valid; one that lost it by force, until its own time is over |
+/// | one writer | of several replicas, only the holder of the Lease writes, and only while it is valid, events apart; one that lost it by force, until its own time is over |
 /// | own entry | a replica changes nothing of a Workload but its checks' entries, and makes none that Kueue has not listed |
 /// | guard | it writes a verdict only while the Workload holds quota and is neither evicted nor finished nor inactive |
 /// | reservation | a state that stands was answered for the reservation that it stands in |
@@ -121,14 +121,13 @@ pub fn violations(evidence: &RunRecord<'_>) -> Vec<String> {
     let mut found = Vec::new();
     let mut lease = Leases::new(evidence.clocks_differ);
     for change in history(evidence) {
-        match change.resource.plural.as_str() {
+        let (plural, by_replica) = (change.resource.plural.as_str(), is_replica(&change.agent));
+        if by_replica && evidence.replicas > 1 && !matches!(plural, "leases" | "events") {
+            one_writer(change, &lease, evidence.second_leader, &mut found);
+        }
+        match plural {
             "leases" if change.object["metadata"]["name"] == LEASE => lease.read(change),
-            "workloads" if is_replica(&change.agent) => {
-                if evidence.replicas > 1 {
-                    one_writer(change, &lease, evidence.second_leader, &mut found);
-                }
-                written(change, evidence, &mut found);
-            }
+            "workloads" if by_replica => written(change, evidence, &mut found),
             _ => {}
         }
     }

@@ -11,7 +11,7 @@ impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Workload {}/{}", self.namespace, self.name)?;
         if !self.owners.is_empty() {
-            write!(f, " of {}", self.owners.join(", "))?;
+            write!(f, " of {}", visible(&self.owners.join(", ")))?;
         }
         writeln!(f)?;
         let queues = [
@@ -47,7 +47,14 @@ fn line(f: &mut fmt::Formatter<'_>, label: &str, text: &str) -> fmt::Result {
     if text.is_empty() {
         return Ok(());
     }
-    writeln!(f, "  {label:<11} {text}")
+    writeln!(f, "  {label:<11} {}", visible(text))
+}
+
+/// `text` without control characters. Others wrote it, and a terminal would obey them.
+fn visible(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
 }
 
 impl Explanation {
@@ -97,7 +104,8 @@ impl Explanation {
             .since
             .map(|at| format!(" since {}", self.moment(at)))
             .unwrap_or_default();
-        writeln!(f, "\n{}: {}{since}", check.name, check.state)?;
+        let state = visible(&check.state);
+        writeln!(f, "\n{}: {state}{since}", check.name)?;
         line(f, "said", &check.message)?;
         if let Some(count) = check.retry_count.filter(|count| *count > 0) {
             line(f, "retries", &format!("{count} so far"))?;

@@ -400,3 +400,29 @@ fn a_span_has_two_units_at_most() {
         assert_eq!(rough(seconds), expected);
     }
 }
+
+/// As kubectl's CVE-2021-25743: who may write a status writes to the administrator's terminal.
+#[test]
+fn what_others_wrote_does_not_move_the_cursor() {
+    let escape = "\u{1b}[2J\u{9b}1A\r\nwindow: Ready";
+    let entries = json!([
+        {"name": "theirs", "state": "Pending", "message": format!("no{escape}"), "lastTransitionTime": "2026-11-21T09:10:00Z"},
+        {"name": "gone", "state": format!("Re{escape}"), "message": ""},
+    ]);
+    let mut whole = workload(
+        &reserved(&entries, &[("Evicted", escape)]),
+        &json!({"queueName": "main"}),
+    );
+    whole["metadata"]["ownerReferences"][0]["kind"] = json!(format!("Job{escape}"));
+    let text = explained(&whole, |_| None);
+    assert!(text.contains("no [2J 1A  window: Ready"), "{text}");
+    let controls: Vec<char> = text
+        .chars()
+        .filter(|c| c.is_control() && *c != '\n')
+        .collect();
+    assert_eq!(controls, [], "{text:?}");
+    assert!(
+        !text.lines().any(|line| line.starts_with("window: Ready")),
+        "{text}"
+    );
+}

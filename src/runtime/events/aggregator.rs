@@ -149,17 +149,11 @@ impl EventAggregator {
     }
 
     fn event(&self, told: &EventRecord, name: String, stamp: Timestamp) -> Event {
-        let Regarding {
-            kind,
-            namespace: own,
-            name: object,
-            uid,
-            version,
-        } = &told.regarding;
+        let regarding = &told.regarding;
         Event {
             metadata: ObjectMeta {
                 name: Some(name),
-                namespace: Some(namespace(&told.regarding)),
+                namespace: Some(namespace(regarding)),
                 ..ObjectMeta::default()
             },
             event_time: Some(MicroTime(stamp)),
@@ -170,11 +164,11 @@ impl EventAggregator {
             action: Some(told.action.to_owned()),
             note: Some(told.note.to_string()),
             regarding: Some(ObjectReference {
-                api_version: Some(format!("{}/{version}", crate::api::GROUP)),
-                kind: Some((*kind).to_owned()),
-                namespace: own.clone(),
-                name: Some(object.clone()),
-                uid: Some(uid.to_string()),
+                api_version: Some(regarding.api_version.clone()),
+                kind: Some(regarding.kind.clone()),
+                namespace: regarding.namespace.clone(),
+                name: Some(regarding.name.clone()),
+                uid: Some(regarding.uid.clone()),
                 ..ObjectReference::default()
             }),
             ..Event::default()

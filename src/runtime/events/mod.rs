@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::{Event, EventSeries};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
@@ -21,7 +22,7 @@ use self::aggregator::{Aggregation, EventAggregator};
 use self::rate_limit::RateLimiter;
 use super::metrics::{Metrics, ResultLabels};
 use crate::Clock;
-use crate::api::{AdmissionCheck, ApiVersion, Uid};
+use crate::api::{AdmissionCheck, ApiVersion};
 use crate::check::{Message, Reservation};
 
 /// Something to tell.
@@ -37,33 +38,45 @@ pub(crate) struct EventRecord {
 }
 
 /// The object that it is about.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Regarding {
-    kind: &'static str,
+    api_version: String,
+    kind: String,
     namespace: Option<String>,
     name: String,
-    uid: Uid,
-    version: &'static str,
+    uid: String,
 }
 
 impl Regarding {
     pub(crate) fn workload(reservation: &Reservation, version: ApiVersion) -> Self {
         Self {
-            kind: "Workload",
+            api_version: version.group_version(),
+            kind: "Workload".to_owned(),
             namespace: Some(reservation.namespace().to_owned()),
             name: reservation.name().to_owned(),
-            uid: reservation.uid().clone(),
-            version: version.as_str(),
+            uid: reservation.uid().to_string(),
         }
     }
 
     pub(crate) fn admission_check(check: &AdmissionCheck, version: ApiVersion) -> Self {
         Self {
-            kind: "AdmissionCheck",
+            api_version: version.group_version(),
+            kind: "AdmissionCheck".to_owned(),
             namespace: None,
             name: check.name().to_owned(),
-            uid: check.uid().clone(),
-            version: version.as_str(),
+            uid: check.uid().to_string(),
+        }
+    }
+}
+
+impl From<ObjectReference> for Regarding {
+    fn from(object: ObjectReference) -> Self {
+        Self {
+            api_version: object.api_version.unwrap_or_default(),
+            kind: object.kind.unwrap_or_default(),
+            namespace: object.namespace,
+            name: object.name.unwrap_or_default(),
+            uid: object.uid.unwrap_or_default(),
         }
     }
 }

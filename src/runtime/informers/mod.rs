@@ -10,6 +10,7 @@ mod sources;
 mod stale_verdicts;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -23,7 +24,7 @@ use super::connection::retry_after;
 use super::health::WatchHealth;
 use super::metrics::{Metrics, WatchLabels};
 use crate::api::{AdmissionCheck, ResourceFlavor, ResourceVersion, ServedApi, Uid, Workload};
-use crate::check::Trigger;
+use crate::check::{Trigger, WatchStep};
 
 pub(crate) use compare::compare;
 pub(crate) use discovery::{Noticed, find_served, watch_served_api};
@@ -143,17 +144,11 @@ pub(crate) const RESYNC: Duration = Duration::from_mins(30);
 pub(crate) async fn watch<S: Source>(
     mut source: S,
     health: WatchHealth,
-    metrics: std::sync::Arc<Metrics>,
+    metrics: Arc<Metrics>,
     seed: u64,
     to: mpsc::Sender<InformerEvent>,
 ) {
-    let backoff = Backoff::new(BACKOFF.0, BACKOFF.1, seed);
-    let key = crate::api::digest(health.name());
-    let labels = WatchLabels {
-        watch: health.name().to_owned(),
-    };
-    let mut failures = 0;
-    let mut last_failure: Option<Instant> = None;
+    let mut monitor = WatchMonitor::new(health, metrics, seed);
     loop {
         let mut stream = match source.start().await {
             Ok(stream) => stream,
@@ -172,7 +167,7 @@ pub(crate) async fn watch<S: Source>(
                         Event::InitDone => synced = true,
                         _ => {}
                     }
-                    record_progress(&health, &event);
+                    monitor.progressed(WatchStep::from(&event));
                     if let Some(incoming) = source.incoming(event)
                         && to.send(incoming).await.is_err()
                     {
@@ -182,33 +177,85 @@ pub(crate) async fn watch<S: Source>(
                 }
                 Err(error) => error,
             };
-            if last_failure.is_none_or(|at| at.elapsed() > QUIET) {
-                failures = 0;
-            }
-            last_failure = Some(Instant::now());
-            failures += 1;
-            metrics.watch_errors.get_or_create(&labels).inc();
-            let failure = Failure::from(&error);
-            health.failed(failure.message.clone());
-            tracing::debug!(
-                watch = health.name(),
-                error = failure.message,
-                "a watch failed and is tried again"
-            );
+            let (failure, pause) = monitor.failed(&error);
             let (incoming, reaction) = source.failed(&failure);
             if let Some(incoming) = incoming
                 && to.send(incoming).await.is_err()
             {
                 return;
             }
-            let pause = pause_in(&error)
-                .unwrap_or_default()
-                .max(backoff.delay(failures, key));
-            tokio::time::sleep(pause.min(BACKOFF.1)).await;
+            tokio::time::sleep(pause).await;
             // From a version that is gone kube would ask for the same again, for ever.
             if reaction == WatchRecovery::Relist || is_expired_at_start(&error) {
                 break;
             }
+        }
+    }
+}
+
+/// Reports what comes of one watch, and paces its failures.
+pub(crate) struct WatchMonitor {
+    health: WatchHealth,
+    metrics: Arc<Metrics>,
+    backoff: Backoff,
+    /// What its jitter depends on.
+    key: u64,
+    failures: u32,
+    last_failure: Option<Instant>,
+}
+
+impl WatchMonitor {
+    pub(crate) fn new(health: WatchHealth, metrics: Arc<Metrics>, seed: u64) -> Self {
+        Self {
+            key: crate::api::digest(health.name()),
+            health,
+            metrics,
+            backoff: Backoff::new(BACKOFF.0, BACKOFF.1, seed),
+            failures: 0,
+            last_failure: None,
+        }
+    }
+
+    pub(crate) fn progressed(&self, step: WatchStep) {
+        match step {
+            WatchStep::ListStarted => self.health.unsynced(),
+            WatchStep::ListCompleted => self.health.synced(),
+            WatchStep::Object => self.health.record_activity(),
+        }
+    }
+
+    /// The watch failed. Returns why, and the pause before it is tried again.
+    pub(crate) fn failed(&mut self, error: &watcher::Error) -> (Failure, Duration) {
+        if self.last_failure.is_none_or(|at| at.elapsed() > QUIET) {
+            self.failures = 0;
+        }
+        self.last_failure = Some(Instant::now());
+        self.failures += 1;
+        self.metrics
+            .watch_errors
+            .get_or_create(&self.labels())
+            .inc();
+        let failure = Failure::from(error);
+        self.health.failed(failure.message.clone());
+        tracing::debug!(
+            watch = self.health.name(),
+            error = failure.message,
+            "a watch failed and is tried again"
+        );
+        let asked = pause_in(error).unwrap_or_default();
+        let pause = asked.max(self.backoff.delay(self.failures, self.key));
+        (failure, pause.min(BACKOFF.1))
+    }
+
+    /// The watch is over: it is no longer shown.
+    pub(crate) fn end(&self) {
+        self.health.remove();
+        self.metrics.remove_watch(&self.labels());
+    }
+
+    fn labels(&self) -> WatchLabels {
+        WatchLabels {
+            watch: self.health.name().to_owned(),
         }
     }
 }
@@ -221,17 +268,9 @@ async fn next<T>(stream: &mut BoxStream<'static, T>, resync: Option<Instant>) ->
     }
 }
 
-fn record_progress<T>(health: &WatchHealth, event: &Event<T>) {
-    match event {
-        Event::Init => health.unsynced(),
-        Event::InitDone => health.synced(),
-        _ => health.record_activity(),
-    }
-}
-
 /// An HTTP 410 in answer to a watch, as a proxy or an aggregated server may send it. The API server
 /// itself says it inside the watch, where kube handles it.
-fn is_expired_at_start(error: &watcher::Error) -> bool {
+pub(crate) fn is_expired_at_start(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
 }
 

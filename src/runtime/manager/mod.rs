@@ -3,6 +3,7 @@
 //! The state is in `runtime::core`, which the loop owns. Whatever takes time is a task,
 //! which gets copies and returns a result.
 
+mod background;
 mod builder;
 mod diagnostics;
 mod reporting;

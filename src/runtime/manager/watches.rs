@@ -8,7 +8,7 @@ use kube::Client;
 use tokio::task::AbortHandle;
 
 use super::session::Session;
-use crate::check::{BackgroundContext, ParametersKind, Start, Trigger};
+use crate::check::{ParametersKind, Start, Trigger};
 use crate::runtime::connection::instrumented;
 use crate::runtime::informers::{
     self, CheckSource, FlavorSource, InformerEvent, Noticed, ParametersSource, Source,
@@ -151,15 +151,6 @@ impl Session {
         }
     }
 
-    fn start_background(&mut self, check: usize) {
-        let client = instrumented(&self.client, &self.metrics, None);
-        let clock = self.settings.clock.clone();
-        let context = BackgroundContext::new(client, clock, self.leads.subscribe());
-        let check = self.core.controllers[check].check.clone();
-        let called = format!("the background work of {}", check.controller_name());
-        self.spawn_named(called, async move { check.background(context).await });
-    }
-
     fn spawn<S: Source + 'static>(
         &mut self,
         name: &str,
@@ -178,7 +169,7 @@ impl Session {
     }
 
     /// Runs `work` beside the loop, under the name `called`. Its panic ends the session.
-    fn spawn_named(
+    pub(super) fn spawn_named(
         &mut self,
         called: String,
         work: impl Future<Output = ()> + Send + 'static,

@@ -3,7 +3,7 @@
 
 use kube::Client;
 use kueue_check::DynCheck;
-use kueue_check_budget::controller::{BudgetCheck, CONTROLLER};
+use kueue_check_budget::controller::{BudgetCheck, CONTROLLER, Feature};
 use kueue_check_budget::source::Credentials;
 use serde_json::{Value, json};
 
@@ -44,9 +44,12 @@ fn queue(namespace: &str) -> Value {
 impl Story for Money {
     const RELEASE: &'static str = "budget";
     const VALUES: &'static str = "values-budget.yaml";
+    const SET: &'static str =
+        "features.closeLocalQueues.enabled=true,features.clusterQueues.enabled=true";
 
     fn check(_: &Client) -> DynCheck {
-        DynCheck::new(BudgetCheck::new(Credentials::default()))
+        let check = BudgetCheck::new(Credentials::default());
+        DynCheck::new(check.with([Feature::CloseLocalQueues, Feature::ClusterQueues]))
     }
 
     async fn play(stage: &Stage, name: &str) {

@@ -320,7 +320,6 @@ fn the_budgets_alerts_and_panels_follow_the_leader() {
             "input_series": [
                 {"series": "budget_period_covered{budget=\"b\",pod=\"a\"}", "values": "1x5 0x30 1x10"},
                 {"series": "budget_unknown_namespaces{budget=\"b\",pod=\"a\"}", "values": "0x5 2x30 0x10"},
-                {"series": "budget_watch_synced{kind=\"NamespaceBudget\",pod=\"a\"}", "values": "1x5 0x30 1x10"},
                 {"series": "budget_decisions_total{budget=\"b\",result=\"not_governed\",pod=\"a\"}", "values": "0x20 3x26"},
             ],
             "promql_expr_test": [
@@ -330,9 +329,6 @@ fn the_budgets_alerts_and_panels_follow_the_leader() {
                 is(fires("BudgetNamespacesUnknown"), "20m", 0.0),
                 is(fires("BudgetNamespacesUnknown"), "22m", 1.0),
                 is(fires("BudgetNamespacesUnknown"), "40m", 0.0),
-                is(fires("BudgetWatchFails"), "10m", 0.0),
-                is(fires("BudgetWatchFails"), "12m", 1.0),
-                is(fires("BudgetWatchFails"), "40m", 0.0),
                 is(fires("BudgetUngoverned"), "19m", 0.0),
                 is(fires("BudgetUngoverned"), "30m", 1.0),
             ],

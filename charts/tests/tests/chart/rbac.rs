@@ -33,6 +33,8 @@ pub(crate) trait Story {
     const RELEASE: &'static str;
     /// The chart's values for it.
     const VALUES: &'static str;
+    /// Further values, as for `--set`.
+    const SET: &'static str = "image.tag=1";
 
     /// The check.
     fn check(client: &Client) -> DynCheck;
@@ -114,7 +116,8 @@ async fn install<S: Story>() -> Option<Installed> {
     let helm = helm()?;
     let stage = stage(S::RELEASE).await?;
     let file = values(S::VALUES);
-    let arguments = ["--values", &file, "--set", "image.repository=example.com/x"];
+    let image = "image.repository=example.com/x";
+    let arguments = ["--values", &file, "--set", image, "--set", S::SET];
     let documents = helm.template(S::RELEASE, S::RELEASE, &arguments).unwrap();
     stage.install(&documents).await;
     let of_kind = |kind: &str| {

@@ -1,5 +1,8 @@
 //! What the chart accepts and refuses.
 
+use kueue_check::DynCheck;
+use kueue_check_budget::controller::{BudgetCheck, Feature};
+use kueue_check_budget::source::Credentials;
 use serde_json::{Value, json};
 
 use crate::harness::{helm, values};
@@ -17,7 +20,7 @@ pub(crate) const FILES: [&[&str]; 3] = [
 /// Everything that is off by default.
 pub(crate) const EVERYTHING: [&str; 2] = [
     "--set",
-    "serviceMonitor.enabled=true,prometheusRule.enabled=true,dashboard.enabled=true,networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus,admissionChecks[0].name=sample,admissionChecks[0].parameters.name=sample,serviceAccount.annotations.a=b,priorityClassName=system-cluster-critical,podLabels.a=b,podAnnotations.a=b,nodeSelector.a=b,tolerations[0].operator=Exists,envFrom[0].secretRef.name=s,run.args[0]=--log-format=json,sources[0].url=https://prometheus.monitoring:9090,sources[0].credentials=prometheus,image.pullSecrets[0].name=s,admin.certificateSecret=tls,admin.metricsReaders[0].namespace=monitoring,admin.metricsReaders[0].name=prometheus",
+    "serviceMonitor.enabled=true,prometheusRule.enabled=true,dashboard.enabled=true,networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus,admissionChecks[0].name=sample,admissionChecks[0].parameters.name=sample,serviceAccount.annotations.a=b,priorityClassName=system-cluster-critical,podLabels.a=b,podAnnotations.a=b,nodeSelector.a=b,tolerations[0].operator=Exists,envFrom[0].secretRef.name=s,run.args[0]=--log-format=json,sources[0].url=https://prometheus.monitoring:9090,sources[0].credentials=prometheus,image.pullSecrets[0].name=s,admin.certificateSecret=tls,admin.metricsReaders[0].namespace=monitoring,admin.metricsReaders[0].name=prometheus,features.some.enabled=true,features.some.args[0]=--some,features.some.clusterRules[0].verbs[0]=get",
 ];
 
 /// The arguments that name `files` and an image.
@@ -328,5 +331,51 @@ fn names_follow_the_release() {
             .find(|own| own["kind"] == "ClusterRole")
             .unwrap();
         assert_eq!(role["metadata"]["name"], format!("b:{expected}"));
+    }
+}
+
+/// Rights that few installations need are granted with what needs them only.
+#[test]
+fn rights_of_a_feature_come_with_it_and_are_those_of_the_program() {
+    let Some(helm) = helm() else { return };
+    let arguments = arguments(FILES[2]);
+    let rendered = |sets: &[&str]| {
+        let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
+        let arguments = [borrowed(&arguments), sets].concat();
+        let documents = helm.template("a", "b", &arguments).unwrap();
+        let find = |kind: &str| {
+            let found = documents.iter().find(|document| document["kind"] == kind);
+            found.unwrap().clone()
+        };
+        let pod = &find("Deployment")["spec"]["template"]["spec"];
+        let run = pod["containers"][0]["args"].as_array().unwrap().clone();
+        let rules = find("ClusterRole")["rules"].as_array().unwrap().clone();
+        (rules, run)
+    };
+    let (least, run) = rendered(&[]);
+    assert!(
+        !run.iter()
+            .any(|word| word.as_str().unwrap().starts_with("--with"))
+    );
+    for (value, feature) in [
+        ("closeLocalQueues", Feature::CloseLocalQueues),
+        ("clusterQueues", Feature::ClusterQueues),
+    ] {
+        let (rules, run) = rendered(&[&format!("features.{value}.enabled=true")]);
+        assert!(
+            run.contains(&json!(format!("--with={}", feature.name()))),
+            "{run:?}"
+        );
+        let more: Vec<&Value> = rules.iter().filter(|rule| !least.contains(rule)).collect();
+        let with = |features: &[Feature]| {
+            let check = BudgetCheck::new(Credentials::default());
+            DynCheck::new(check.with(features.iter().copied())).permissions()
+        };
+        let without = with(&[]);
+        let own = with(&[feature]).into_iter();
+        let own = own.filter(|rule| !without.contains(rule));
+        let own: Vec<Value> = own.map(|rule| json!(rule)).collect();
+        assert_eq!(more, own.iter().collect::<Vec<_>>(), "{value}");
+        assert_eq!(more.len(), 1, "{value}");
     }
 }

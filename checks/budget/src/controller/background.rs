@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::shared::SharedState;
-use super::{polling, queues, status, warning_events, watches};
+use super::{Feature, polling, queues, status, warning_events, watches};
 use crate::resource::Running;
 
 /// How often the books are walked if nothing happens: time alone frees money, at the end of a
@@ -89,17 +89,20 @@ async fn grants(shared: &SharedState, context: BackgroundContext) {
 }
 
 async fn warnings(shared: &SharedState, context: BackgroundContext) {
-    let mut told = warning_events::WarningEvents::new(&context);
-    let mut turns = PageTurns::new(shared, context);
+    let mut told = warning_events::WarningEvents::default();
+    let mut turns = PageTurns::new(shared, context.clone());
     loop {
         if turns.next().await {
             told.begin();
         }
-        told.publish_new(shared).await;
+        told.publish_new(shared, &context);
     }
 }
 
 async fn close_queues(shared: &Arc<SharedState>, context: BackgroundContext) {
+    if !shared.has(Feature::CloseLocalQueues) {
+        return;
+    }
     let mut queues = queues::Queues::default();
     let mut turns = PageTurns::new(shared, context.clone());
     loop {

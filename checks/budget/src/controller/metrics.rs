@@ -56,8 +56,6 @@ struct Shown {
     /// By Budget and result.
     source_requests: Vec<(String, &'static str, u64)>,
     decisions: Vec<(String, &'static str, u64)>,
-    /// By kind.
-    watches: BTreeMap<String, bool>,
 }
 
 impl Shown {
@@ -68,7 +66,6 @@ impl Shown {
         let mut shown = Self {
             source_requests: flat(shared.source_requests()),
             decisions: flat(shared.decisions()),
-            watches: shared.watches(),
             ..Self::default()
         };
         let books = shared.books();
@@ -189,13 +186,6 @@ impl Shown {
         );
         for budget in &self.budgets {
             family.count(&[("budget", &budget.name)], budget.limits_are_known.into());
-        }
-        let mut family = text.gauge(
-            "budget_watch_synced",
-            "Whether the watch of a kind has read its list, and has not failed in the last two minutes",
-        );
-        for (kind, is_synced) in &self.watches {
-            family.count(&[("kind", kind)], (*is_synced).into());
         }
         let mut family = text.gauge(
             "budget_period_covered",

@@ -2,6 +2,7 @@
 
 mod background;
 mod conditions;
+mod features;
 mod metrics;
 mod polling;
 mod queues;
@@ -23,6 +24,7 @@ use kueue_check::{
 };
 use tokio::sync::broadcast;
 
+pub use self::features::Feature;
 pub(crate) use self::watches::{VERSIONS, resource};
 
 use crate::config::BudgetConfig;
@@ -59,6 +61,16 @@ impl BudgetCheck {
             shared: Arc::new(SharedState::new(Box::new(make))),
         }
     }
+
+    /// With these features. Default: none.
+    #[must_use]
+    pub fn with(mut self, features: impl IntoIterator<Item = Feature>) -> Self {
+        // Nothing else has it yet.
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.features.extend(features);
+        }
+        self
+    }
 }
 
 impl AdmissionCheckController for BudgetCheck {
@@ -71,6 +83,18 @@ impl AdmissionCheckController for BudgetCheck {
     async fn activate(&self, check: &AdmissionCheck, budget: &Arc<Budget>) -> Result<(), Inactive> {
         let terms = BudgetConfig::of(budget)
             .map_err(|invalid| Inactive::new("BudgetInvalid", invalid.to_string()))?;
+        if let Some(feature) = Feature::of(terms.quota)
+            && !self.shared.has(feature)
+        {
+            return Err(Inactive::new(
+                "FeatureOff",
+                format!(
+                    "onExhausted.quota: {:?} needs the feature {name}: run budget-check with --with={name} and its rights, or enable it in the chart's `features`",
+                    terms.quota,
+                    name = feature.name()
+                ),
+            ));
+        }
         self.shared.refer(check.name(), terms);
         // Prometheus itself says what is wrong with a query, so it is asked before anybody waits
         // for it.
@@ -199,7 +223,7 @@ impl AdmissionCheckController for BudgetCheck {
             .watches_stream("money", move || woken(triggers.triggers()))
             .metrics(move |text| metrics::write(&metrics, text))
             .definitions([NamespaceBudget::crd()])
-            .permissions(permissions())
+            .permissions(permissions(&self.shared.features))
     }
 }
 
@@ -217,31 +241,28 @@ fn woken(triggers: broadcast::Receiver<Uid>) -> impl Stream<Item = Trigger> {
     })
 }
 
-fn permissions() -> Vec<PolicyRule> {
-    let rule = |group: &str, resources: &[&str], verbs: &[&str]| PolicyRule {
-        api_groups: Some(vec![group.to_owned()]),
-        resources: Some(
-            resources
-                .iter()
-                .map(|resource| (*resource).to_owned())
-                .collect(),
-        ),
-        verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
-        ..PolicyRule::default()
-    };
-    vec![
+fn permissions(features: &[Feature]) -> Vec<PolicyRule> {
+    let mut permissions = vec![
         rule(GROUP, &["namespacebudgets"], &["list", "watch"]),
         rule(
             GROUP,
             &["budgets/status", "namespacebudgets/status"],
             &["patch"],
         ),
-        // Pools and exemptions choose namespaces by their labels.
+        // Pools and exemptions choose namespaces by their labels, and with a default limit each
+        // has one.
         rule("", &["namespaces"], &["list", "watch"]),
-        // With `onExhausted.quota: Yield`: whether anybody waits for quota. Where there are
-        // variants: whether Kueue makes them.
-        rule("kueue.x-k8s.io", &["clusterqueues"], &["list", "watch"]),
-        // With `onExhausted.quota: CloseLocalQueues`.
-        rule("kueue.x-k8s.io", &["localqueues"], &["list", "patch"]),
-    ]
+    ];
+    permissions.extend(features.iter().map(|feature| feature.permission()));
+    permissions
+}
+
+fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
+    let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    PolicyRule {
+        api_groups: Some(vec![group.to_owned()]),
+        resources: Some(owned(resources)),
+        verbs: owned(verbs),
+        ..PolicyRule::default()
+    }
 }

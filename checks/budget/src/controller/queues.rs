@@ -57,7 +57,8 @@ impl Queues {
         let due = self.looked.is_none_or(|looked| now - looked >= INTERVAL);
         if due && (wanted || self.looked.is_none() || !self.closed.is_empty()) {
             if self.served.is_none() {
-                self.served = watches::served(context.client(), "LocalQueue", "localqueues").await;
+                let served = watches::served(context.client(), "LocalQueue", "localqueues").await;
+                self.served = served.ok();
             }
             if self.poll(context).await {
                 self.looked = Some(now);

@@ -10,7 +10,7 @@ use kueue_check::api::{Uid, Workload};
 use kueue_check::{CheckError, Clock};
 use tokio::sync::{Notify, broadcast, watch};
 
-use super::SourceFactory;
+use super::{Feature, SourceFactory};
 use crate::config::BudgetConfig;
 use crate::ledger::{BudgetLedger, Decision, Ledgers, Listed, SpendUpdate};
 use crate::resource::{Budget, NamespaceBudgetSpec};
@@ -20,20 +20,9 @@ use crate::source::{SourceError, SourceWarning};
 /// the Budget.
 const FIRST_REPORT: Duration = Duration::from_secs(10);
 
-/// A watch that fails does so again within so many seconds. That it works is not said while nothing
-/// changes.
-const RETRY: i64 = 120;
-
-/// What is known of a watch.
-#[derive(Clone, Copy, Debug, Default)]
-struct Watched {
-    /// Whether it has read its list.
-    listed: bool,
-    /// When it last failed.
-    failed: Option<Timestamp>,
-}
-
 pub(super) struct SharedState {
+    /// Those that are on.
+    pub(super) features: Vec<Feature>,
     books: Mutex<Ledgers>,
     pub(super) make: Box<SourceFactory>,
     clock: OnceLock<Clock>,
@@ -58,7 +47,6 @@ pub(super) struct SharedState {
     namespaces: Mutex<Listed<Labels>>,
     /// Since when this replica leads.
     leads_since: Mutex<Option<Timestamp>>,
-    watches: Mutex<BTreeMap<String, Watched>>,
     /// Names in answers of sources that no namespace can have, by Budget.
     invalid_names: Mutex<BTreeMap<String, u64>>,
 }
@@ -94,6 +82,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl SharedState {
     pub(super) fn new(make: Box<SourceFactory>) -> Self {
         Self {
+            features: Vec::new(),
             books: Mutex::default(),
             make,
             clock: OnceLock::new(),
@@ -111,9 +100,12 @@ impl SharedState {
             own: Mutex::default(),
             namespaces: Mutex::default(),
             leads_since: Mutex::default(),
-            watches: Mutex::default(),
             invalid_names: Mutex::default(),
         }
+    }
+
+    pub(super) fn has(&self, feature: Feature) -> bool {
+        self.features.contains(&feature)
     }
 
     pub(super) fn books(&self) -> MutexGuard<'_, Ledgers> {
@@ -352,33 +344,6 @@ impl SharedState {
         *lock(&self.decisions)
             .entry((budget.to_owned(), word))
             .or_default() += 1;
-    }
-
-    /// The watch of `kind` has read its list, or begins without one.
-    pub(super) fn watch_has_listed(&self, kind: &str, listed: bool) {
-        let failed = None;
-        lock(&self.watches).insert(kind.to_owned(), Watched { listed, failed });
-    }
-
-    /// The watch of `kind` has failed and is begun again.
-    pub(super) fn watch_failed(&self, kind: &str) {
-        let now = self.now();
-        let mut watches = lock(&self.watches);
-        watches.entry(kind.to_owned()).or_default().failed = Some(now);
-    }
-
-    /// Whether each watch works, by kind.
-    pub(super) fn watches(&self) -> BTreeMap<String, bool> {
-        let now = self.now().as_second();
-        let works = |watched: &Watched| {
-            let failed = watched.failed.map(Timestamp::as_second);
-            watched.listed && failed.is_none_or(|at| now - at > RETRY)
-        };
-        let watches = lock(&self.watches);
-        let all = watches
-            .iter()
-            .map(|(kind, watched)| (kind.clone(), works(watched)));
-        all.collect()
     }
 
     /// Counts names in the answer of the source of `budget` that no namespace can have.

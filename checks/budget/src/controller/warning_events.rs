@@ -1,18 +1,18 @@
 //! Warning events of a Budget, once each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
-use kueue_check::BackgroundContext;
+use kueue_check::{BackgroundContext, CheckEvent};
 
 use super::shared::SharedState;
 use crate::config::Account;
 use crate::resource::Budget;
 
 /// What was told already.
+#[derive(Default)]
 pub(super) struct WarningEvents {
-    recorder: Recorder,
     /// The highest warning level of each account.
     levels: BTreeMap<(String, Account), u32>,
     /// The reason for which each Budget's source fails.
@@ -21,45 +21,23 @@ pub(super) struct WarningEvents {
 }
 
 impl WarningEvents {
-    pub(super) fn new(context: &BackgroundContext) -> Self {
-        let reporter = Reporter {
-            controller: super::CONTROLLER.to_owned(),
-            instance: std::env::var("POD_NAME").ok(),
-        };
-        Self {
-            recorder: Recorder::new(context.client().clone(), reporter),
-            levels: BTreeMap::new(),
-            outages: BTreeMap::new(),
-            unsanctioned: BTreeMap::new(),
-        }
-    }
-
     /// This replica has begun to lead: it counts from here.
     pub(super) fn begin(&mut self) {
         self.unsanctioned.clear();
     }
 
     /// Tells what is new.
-    pub(super) async fn publish_new(&mut self, shared: &SharedState) {
+    pub(super) fn publish_new(&mut self, shared: &SharedState, context: &BackgroundContext) {
         for (budget, uid, reason, note) in self.unpublished(shared) {
-            let mut reference = Budget {
-                metadata: kube::api::ObjectMeta::default(),
-                spec: empty(),
-                status: None,
-            }
-            .object_ref(&());
-            reference.name = Some(budget);
-            reference.uid = Some(uid);
-            let event = Event {
-                type_: EventType::Warning,
-                reason: reason.to_owned(),
-                note: Some(note),
-                action: "Watch".to_owned(),
-                secondary: None,
+            let regarding = ObjectReference {
+                api_version: Some(Budget::api_version(&()).into_owned()),
+                kind: Some(Budget::kind(&()).into_owned()),
+                name: Some(budget),
+                uid: Some(uid),
+                ..ObjectReference::default()
             };
-            if let Err(error) = self.recorder.publish(&event, &reference).await {
-                tracing::debug!(%error, "an event was not written");
-            }
+            let event = CheckEvent::warning(reason, note).action("Watch");
+            context.record_event(regarding, event);
         }
     }
 
@@ -67,6 +45,11 @@ impl WarningEvents {
         let now = shared.now();
         let mut news = Vec::new();
         let books = shared.books();
+        // Of Budgets that are gone nothing is remembered.
+        let known: BTreeSet<&str> = books.all().map(|(name, _)| name).collect();
+        self.levels.retain(|(name, _), _| known.contains(&**name));
+        self.outages.retain(|name, _| known.contains(&**name));
+        self.unsanctioned.retain(|name, _| known.contains(&**name));
         for (name, book) in books.all() {
             let terms = book.terms();
             let mut tell =
@@ -128,11 +111,4 @@ impl WarningEvents {
         }
         news
     }
-}
-
-fn empty() -> crate::resource::BudgetSpec {
-    serde_json::from_value(
-        serde_json::json!({"unit": "x", "period": {}, "source": {}, "prices": []}),
-    )
-    .unwrap_or_else(|_| unreachable!("these fields are all that it needs"))
 }

@@ -2,22 +2,20 @@
 //! over.
 
 use std::collections::BTreeMap;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{ApiResource, DynamicObject, ListParams};
-use kube::runtime::watcher::{Config, Event};
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher::{self, Config, Event};
 use kube::{Api, Client, Resource, ResourceExt};
-use kueue_check::BackgroundContext;
+use kueue_check::{BackgroundContext, Message};
 use serde::de::DeserializeOwned;
 use tokio::time::sleep;
 
-use super::CONTROLLER;
 use super::shared::{LimitOverrideObject, OwnLimits, SharedState};
+use super::{CONTROLLER, Feature};
 use crate::config::{BudgetConfig, LimitOverride};
 use crate::ledger::Listed;
 use crate::resource::{Budget, NamespaceBudget, Quota};
@@ -33,37 +31,41 @@ enum Change<K> {
     Complete(Vec<K>),
 }
 
-/// Hands over each change of the objects of `api`, for ever, and each error to `failed`; `kind` is
-/// for the log.
-async fn follow<K>(
-    shared: &SharedState,
-    api: Api<K>,
-    kind: &str,
+/// Hands over each change of the objects of the API that `open` returns, for ever, and each error
+/// to `failed`. The watch has this name in `/readyz` and in metrics.
+async fn follow<K, F>(
+    context: &BackgroundContext,
+    name: &str,
+    open: impl Fn(Client) -> F + Send + 'static,
     mut hand: impl FnMut(Change<K>),
     mut failed: impl FnMut(&watcher::Error),
 ) where
     K: Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
+    F: Future<Output = kube::Result<Api<K>>> + Send + 'static,
 {
-    let mut events = pin!(watcher(api, Config::default()).default_backoff());
+    let mut events = context.watch(name, open, Config::default());
     let mut list = Vec::new();
-    shared.watch_has_listed(kind, false);
     while let Some(event) = events.next().await {
         match event {
             Ok(Event::Init) => list.clear(),
             Ok(Event::InitApply(object)) => list.push(object),
-            Ok(Event::InitDone) => {
-                hand(Change::Complete(std::mem::take(&mut list)));
-                shared.watch_has_listed(kind, true);
-            }
+            Ok(Event::InitDone) => hand(Change::Complete(std::mem::take(&mut list))),
             Ok(Event::Apply(object)) => hand(Change::Is(object)),
             Ok(Event::Delete(object)) => hand(Change::Gone(object)),
             Err(error) => {
-                tracing::warn!(error = %kueue_check::Message::new(error.to_string()), kind, "a watch of the budget check fails and is begun again");
-                shared.watch_failed(kind);
+                tracing::warn!(error = %Message::new(error.to_string()), name, "a watch of the budget check fails and is begun again");
                 failed(&error);
             }
         }
     }
+}
+
+/// All objects of a kind that the check knows.
+async fn all<K>(client: Client) -> kube::Result<Api<K>>
+where
+    K: Resource<DynamicType = ()>,
+{
+    Ok(Api::all(client))
 }
 
 /// Why `resource` cannot be listed and what to do about it, without what changes with each attempt.
@@ -91,7 +93,6 @@ fn advice(error: &watcher::Error, resource: &str) -> String {
 fn only_logged(_: &watcher::Error) {}
 
 pub(super) async fn budgets(shared: &Arc<SharedState>, context: &BackgroundContext) {
-    let api: Api<Budget> = Api::all(context.client().clone());
     let adopt = |budget: &Budget| match BudgetConfig::of(budget) {
         Ok(terms) => {
             let adopted = shared.books().adopt(Arc::new(terms), shared.now());
@@ -101,13 +102,15 @@ pub(super) async fn budgets(shared: &Arc<SharedState>, context: &BackgroundConte
             }
         }
         Err(invalid) => {
+            // One line, whatever its author wrote.
+            let invalid = Message::new(invalid.to_string());
             tracing::warn!(budget = budget.name_any(), %invalid, "a Budget makes no sense");
         }
     };
     follow(
-        shared,
-        api,
-        "Budget",
+        context,
+        "budgets",
+        all::<Budget>,
         |change| {
             match change {
                 Change::Is(budget) => adopt(&budget),
@@ -135,7 +138,6 @@ pub(super) async fn budgets(shared: &Arc<SharedState>, context: &BackgroundConte
 }
 
 pub(super) async fn namespace_budgets(shared: &Arc<SharedState>, context: &BackgroundContext) {
-    let api: Api<NamespaceBudget> = Api::all(context.client().clone());
     // By Budget, namespace and name.
     let mut known = OwnLimits::new();
     let key =
@@ -145,9 +147,9 @@ pub(super) async fn namespace_budgets(shared: &Arc<SharedState>, context: &Backg
         spec: object.spec.clone(),
     };
     follow(
-        shared,
-        api,
-        "NamespaceBudget",
+        context,
+        "namespacebudgets",
+        all::<NamespaceBudget>,
         |change| {
             match change {
                 Change::Is(object) => {
@@ -181,12 +183,11 @@ pub(super) async fn namespaces(shared: &Arc<SharedState>, context: &BackgroundCo
     while !shared.books().all().any(|(_, book)| needed(book.terms())) {
         sleep(LATER).await;
     }
-    let api: Api<Namespace> = Api::all(context.client().clone());
     let mut known: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
     follow(
-        shared,
-        api,
-        "Namespace",
+        context,
+        "namespaces",
+        all::<Namespace>,
         |change| {
             match change {
                 Change::Is(namespace) => {
@@ -227,46 +228,40 @@ pub(crate) fn resource(version: &str, kind: &str, plural: &str) -> ApiResource {
     }
 }
 
-/// A kind of Kueue's, in the newest version that the cluster serves.
-async fn kueue(client: &Client, kind: &str, plural: &str) -> ApiResource {
-    loop {
-        if let Some(resource) = served(client, kind, plural).await {
-            return resource;
-        }
-        sleep(LATER).await;
+/// A kind of Kueue's, in the newest version that the cluster serves now.
+pub(super) async fn served(client: &Client, kind: &str, plural: &str) -> kube::Result<ApiResource> {
+    let [newest, older] = VERSIONS;
+    let newest = resource(newest, kind, plural);
+    if is_served(client, &newest).await.is_ok() {
+        return Ok(newest);
     }
+    let older = resource(older, kind, plural);
+    is_served(client, &older).await.map(|()| older)
 }
 
-/// The same, if the cluster serves it now.
-pub(super) async fn served(client: &Client, kind: &str, plural: &str) -> Option<ApiResource> {
-    for version in VERSIONS {
-        let resource = resource(version, kind, plural);
-        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-        if api.list(&ListParams::default().limit(1)).await.is_ok() {
-            return Some(resource);
-        }
-    }
-    None
+async fn is_served(client: &Client, resource: &ApiResource) -> kube::Result<()> {
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), resource);
+    api.list(&ListParams::default().limit(1)).await.map(drop)
 }
 
 /// Objects whose type only the cluster knows.
 async fn follow_dynamic(
-    shared: &SharedState,
-    client: &Client,
-    kind: &str,
-    plural: &str,
+    context: &BackgroundContext,
+    kind: &'static str,
+    plural: &'static str,
     hand: impl FnMut(Change<DynamicObject>),
 ) {
-    shared.watch_has_listed(kind, false);
-    let resource = kueue(client, kind, plural).await;
-    follow(
-        shared,
-        Api::all_with(client.clone(), &resource),
-        kind,
-        hand,
-        only_logged,
-    )
-    .await;
+    let open = move |client| all_served(client, kind, plural);
+    follow(context, plural, open, hand, only_logged).await;
+}
+
+async fn all_served(
+    client: Client,
+    kind: &'static str,
+    plural: &'static str,
+) -> kube::Result<Api<DynamicObject>> {
+    let resource = served(&client, kind, plural).await?;
+    Ok(Api::all_with(client, &resource))
 }
 
 /// Which AdmissionChecks refer to which Budget. The runtime tells the leader; a standby has to find
@@ -277,48 +272,45 @@ pub(super) async fn admission_checks(shared: &Arc<SharedState>, context: &Backgr
         let name = check.data["spec"]["parameters"]["name"].as_str();
         name.filter(|_| ours).map(str::to_owned)
     };
-    follow_dynamic(
-        shared,
-        context.client(),
-        "AdmissionCheck",
-        "admissionchecks",
-        |change| {
-            let now = shared.now();
-            let mut books = shared.books();
-            match change {
-                Change::Is(check) => {
-                    books.refer(&check.name_any(), budget_of(&check).as_deref(), now);
+    follow_dynamic(context, "AdmissionCheck", "admissionchecks", |change| {
+        let now = shared.now();
+        let mut books = shared.books();
+        match change {
+            Change::Is(check) => {
+                books.refer(&check.name_any(), budget_of(&check).as_deref(), now);
+            }
+            Change::Gone(check) => books.refer(&check.name_any(), None, now),
+            Change::Complete(checks) => {
+                let listed: BTreeMap<String, Option<String>> = checks
+                    .iter()
+                    .map(|check| (check.name_any(), budget_of(check)))
+                    .collect();
+                for check in books
+                    .all_checks()
+                    .filter(|check| !listed.contains_key(check))
+                    .collect::<Vec<_>>()
+                {
+                    books.refer(&check, None, now);
                 }
-                Change::Gone(check) => books.refer(&check.name_any(), None, now),
-                Change::Complete(checks) => {
-                    let listed: BTreeMap<String, Option<String>> = checks
-                        .iter()
-                        .map(|check| (check.name_any(), budget_of(check)))
-                        .collect();
-                    for check in books
-                        .all_checks()
-                        .filter(|check| !listed.contains_key(check))
-                        .collect::<Vec<_>>()
-                    {
-                        books.refer(&check, None, now);
-                    }
-                    for (check, budget) in &listed {
-                        books.refer(check, budget.as_deref(), now);
-                    }
+                for (check, budget) in &listed {
+                    books.refer(check, budget.as_deref(), now);
                 }
             }
-            drop(books);
-            // Budgets that nothing refers to are not asked about with credentials.
-            shared.request_poll();
-            shared.changed();
-        },
-    )
+        }
+        drop(books);
+        // Budgets that nothing refers to are not asked about with credentials.
+        shared.request_poll();
+        shared.changed();
+    })
     .await;
 }
 
 /// How many Workloads wait in each ClusterQueue, where a Budget asks held ones to give quota back;
 /// and in which of them Kueue makes variants, once there are some.
 pub(super) async fn cluster_queues(shared: &Arc<SharedState>, context: &BackgroundContext) {
+    if !shared.has(Feature::ClusterQueues) {
+        return;
+    }
     let is_needed = || {
         let books = shared.books();
         let mut all = books.all();
@@ -328,8 +320,7 @@ pub(super) async fn cluster_queues(shared: &Arc<SharedState>, context: &Backgrou
         sleep(LATER).await;
     }
     follow_dynamic(
-        shared,
-        context.client(),
+        context,
         "ClusterQueue",
         "clusterqueues",
         |change| match change {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use kube::CustomResourceExt;
+use kueue_check::runtime::{LeaseConfig, LeaseTimes, Runtime};
 use kueue_check::{BackgroundContext, Check, Clock, DynCheck, WorkloadEvent};
 use kueue_check_budget::controller::BudgetCheck;
 use kueue_check_budget::resource::{Budget, NamespaceBudget};
@@ -58,7 +59,6 @@ impl Replica {
         let key = |sample: &Sample| {
             let label = |name: &str| sample.labels.get(name).cloned();
             let about = label("account").or_else(|| label("result"));
-            let about = about.or_else(|| label("kind"));
             (sample.name.clone(), about.unwrap_or_default())
         };
         samples
@@ -72,6 +72,11 @@ impl Replica {
 pub(crate) fn server(spent: &Value) -> (ApiServer, Clock) {
     let clock = Clock::following_tokio("2026-11-21T09:00:00Z".parse().unwrap());
     let server = ApiServer::new(clock.clone());
+    with_budget(&server, spent);
+    (server, clock)
+}
+
+fn with_budget(server: &ApiServer, spent: &Value) {
     server.install(vec![Budget::crd(), NamespaceBudget::crd()]);
     let spec = json!({
         "unit": "USD", "period": {"calendar": "Month"}, "source": {"fixed": {"spent": spent}, "interval": "15s"}, "namespaceLimits": {"default": "10"},
@@ -80,7 +85,6 @@ pub(crate) fn server(spent: &Value) -> (ApiServer, Clock) {
     let budgets = Resource::new("budget.kueue-check.dev", "v1alpha1", "budgets");
     let made = server.call(&ApiRequest::new(Verb::Create, &budgets).body(budget("budget", &spec)));
     assert_eq!(made.code, 201, "{}", made.body);
-    (server, clock)
 }
 
 fn replica(server: &ApiServer, clock: &Clock, leads: bool) -> Replica {
@@ -294,19 +298,53 @@ impl Faults for Forbidden {
     }
 }
 
+/// The program goes on: a Budget that needs no NamespaceBudgets is decided by as before.
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_fails_is_shown() {
-    let (server, clock) = server(&json!({}));
+async fn a_watch_that_fails_is_named_by_readiness_and_the_leader_leads_on() {
+    let clock = Clock::following_tokio("2026-11-21T09:00:00Z".parse().unwrap());
+    let server = ApiServer::with_definitions(clock.clone(), kueue_check_sim::definitions::kueue());
+    with_budget(&server, &json!({}));
     server.set_faults(Arc::new(Forbidden));
-    let replica = replica(&server, &clock, true);
-    let synced = |kind: &str| {
-        let shown = replica.shows();
-        shown.get(&series("budget_watch_synced", kind)).copied()
+    let lease = LeaseConfig {
+        namespace: "default".into(),
+        name: "budget".into(),
+        identity: "budget-0".into(),
+        times: LeaseTimes::default(),
     };
-    sleep(Duration::from_secs(60)).await;
-    assert_eq!(synced("NamespaceBudget"), Some(0.0));
-    assert_eq!(synced("Budget"), Some(1.0));
+    let runtime = Runtime::builder(server.client())
+        .check(BudgetCheck::new(Credentials::default()))
+        .clock(clock)
+        .lease(lease)
+        .build()
+        .unwrap();
+    let handle = runtime.handle();
+    let running = tokio::spawn(runtime.run(std::future::pending()));
+    let watch = "kueue-check.dev/budget/namespacebudgets";
+    let synced = async |watch: &str| {
+        let text = handle.metrics().await;
+        let samples = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let mut samples = samples.into_iter();
+        let found = samples.find(|sample| {
+            sample.name == "kueue_check_watch_synced" && sample.labels["watch"] == watch
+        });
+        found.map(|sample| sample.value)
+    };
+    sleep(Duration::from_secs(600)).await;
+    let problems = handle.problems();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    let problem = format!("the watch of {watch} has not been synced for ");
+    assert!(problems[0].starts_with(&problem), "{problems:?}");
+    assert!(
+        problems[0].ends_with("; last error: list: 403 tested"),
+        "{problems:?}"
+    );
+    assert_eq!(synced(watch).await, Some(0.0));
+    assert_eq!(synced("kueue-check.dev/budget/budgets").await, Some(1.0));
+    let shown = serde_json::to_value(handle.diagnostics().await).unwrap();
+    assert_eq!(shown["leadership"], "leader");
+    assert!(!running.is_finished() && handle.is_alive().await);
     server.clear_faults();
-    sleep(Duration::from_secs(120)).await;
-    assert_eq!(synced("NamespaceBudget"), Some(1.0));
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(handle.problems(), Vec::<String>::new());
+    assert_eq!(synced(watch).await, Some(1.0));
 }

@@ -121,6 +121,18 @@ impl Templates {
         Ok(api.replace(&name, &PostParams::default(), &wanted).await?)
     }
 
+    /// The pods' template of the PodTemplate `name`; `None` if there is none.
+    pub(crate) async fn read(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Value>, kube::Error> {
+        let mut present = self.api(namespace).get_opt(name).await?;
+        Ok(present
+            .as_mut()
+            .map(|template| template.data["template"].take()))
+    }
+
     /// Deletes the templates `names` of `workload`, in this order, as far as it owns them.
     pub(crate) async fn delete(
         &self,

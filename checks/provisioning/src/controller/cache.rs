@@ -18,6 +18,9 @@ use crate::pods;
 pub(super) struct Cache {
     /// Whether capacity is needed, by Workload and AdmissionCheck.
     pub(super) needed: BTreeMap<(Uid, Box<str>), CapacityNeed>,
+    /// The requests that ask for enough, as they were created or compared, by Workload and
+    /// AdmissionCheck. What they ask for never changes.
+    pub(super) sufficient: BTreeMap<(Uid, Box<str>), BTreeSet<Uid>>,
     /// Creates that failed in a row.
     pub(super) failures: BTreeMap<(Uid, Box<str>), u32>,
     /// Those whose quota was lost while their request was kept.

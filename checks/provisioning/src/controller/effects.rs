@@ -39,9 +39,18 @@ impl<B: Backend> CapacityCheck<B> {
     }
 
     pub(super) async fn delete(&self, request: &CapacityRequest) -> Result<(), kube::Error> {
+        // What another request of the Workload names is that one's.
+        let others = self.index.requests(&request.namespace, &request.workload);
+        let is_of_another = |name: &str| {
+            let mut others = others
+                .iter()
+                .filter(|other| other.uid != request.uid && !other.deleting);
+            others.any(|other| other.pods.iter().any(|pods| *pods.template == *name))
+        };
         // The first template owns the request, so it goes last of them: whatever goes wrong in
         // between, none is left without its request.
-        let templates = request.templates.iter().rev().map(|name| &**name);
+        let templates = request.pods.iter().rev().map(|pods| &*pods.template);
+        let templates = templates.filter(|name| !is_of_another(name));
         self.templates.delete(&request.workload, templates).await?;
         self.backend.delete(request).await?;
         self.index.going(request);
@@ -129,6 +138,11 @@ impl<B: Backend> CapacityCheck<B> {
             }
             CreateOutcome::AlreadyExists(present) => present,
         };
+        self.cache()
+            .sufficient
+            .entry(key(request.reservation()))
+            .or_default()
+            .insert(created.uid.clone());
         self.index.put(created);
         Ok(())
     }

@@ -22,6 +22,8 @@ pub(super) struct DecisionInputs<'a> {
     checks: Vec<&'a str>,
     parameters: BTreeMap<String, String>,
     requests: Vec<Arc<CapacityRequest>>,
+    /// The requests that ask for less than is needed, by name, and what is missing.
+    pub(super) insufficient: BTreeMap<Box<str>, String>,
     needed: bool,
 }
 
@@ -43,6 +45,7 @@ impl<'a> DecisionInputs<'a> {
             config: request.parameters(),
             parameters: &self.parameters,
             requests: &self.requests,
+            insufficient: &self.insufficient,
             now: request.now(),
         }
     }
@@ -62,6 +65,23 @@ impl<B: Backend> CapacityCheck<B> {
         };
         let ready = *entry.state() == CheckState::Ready;
         let mut whole = None;
+        let parameters = request
+            .parameters()
+            .effective_parameters(workload.annotations());
+        let needed = ready || self.needed(request, &mut whole).await?;
+        let requests = self.index.requests(workload.namespace(), workload.uid());
+        let insufficient = if needed {
+            let of_check = |own: &&Arc<CapacityRequest>| {
+                let class = &request.parameters().spec.provisioning_class_name;
+                let attempt = own.attempt_of(workload.name(), request.admission_check());
+                !own.deleting && attempt.is_some() && own.matches(class, &parameters)
+            };
+            let candidates: Vec<_> = requests.iter().filter(of_check).collect();
+            self.insufficient(request, entry.state(), &candidates, &mut whole)
+                .await?
+        } else {
+            BTreeMap::new()
+        };
         let gathered = DecisionInputs {
             entry,
             checks: workload
@@ -69,11 +89,10 @@ impl<B: Backend> CapacityCheck<B> {
                 .iter()
                 .map(AdmissionCheckState::name)
                 .collect(),
-            parameters: request
-                .parameters()
-                .effective_parameters(workload.annotations()),
-            requests: self.index.requests(workload.namespace(), workload.uid()),
-            needed: ready || self.needed(request, &mut whole).await?,
+            parameters,
+            requests,
+            insufficient,
+            needed,
         };
         Ok(Some((gathered, whole)))
     }

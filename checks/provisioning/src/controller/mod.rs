@@ -1,6 +1,7 @@
 //! The controller: between the SDK, the decision and the backend.
 
 mod cache;
+mod comparison;
 mod competing_controllers;
 mod effects;
 mod inputs;
@@ -96,6 +97,7 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
         let facts = gathered.facts(&request);
         let decision = decide(&facts);
         self.discard(workload, &decision.delete).await?;
+        Self::report_insufficient(&request, &gathered.insufficient);
         match decision.step {
             Step::Create(new) => self.create(&request, &facts, new, whole).await,
             Step::Answer {

@@ -94,6 +94,9 @@ impl<B: Backend> CapacityCheck<B> {
         }
         let mut memory = self.cache();
         memory.needed.remove(&key(reservation));
+        if !lost {
+            memory.sufficient.remove(&key(reservation));
+        }
         memory.failures.remove(&key(reservation));
         if lost && kept.iter().any(|request| of_check(request)) {
             memory.orphans.insert(reservation.clone());
@@ -113,7 +116,7 @@ impl<B: Backend> CapacityCheck<B> {
         let (workload, check) = (reservation.name(), reservation.admission_check());
         let wanted = |name: &str| {
             kept.iter()
-                .any(|own| own.templates.iter().any(|own| **own == *name))
+                .any(|own| own.pods.iter().any(|pods| *pods.template == *name))
         };
         let is_ours = |template: &OwnTemplate| match &template.check {
             Some(made_for) => **made_for == *check,

@@ -80,7 +80,7 @@ fn is_for(request: &CapacityRequest, pod_set: &str) -> bool {
         .mark
         .iter()
         .flat_map(|mark| mark.merged.values().flatten());
-    request.templates.iter().any(|template| **template == own)
+    request.pods.iter().any(|pods| *pods.template == own)
         || merged.into_iter().any(|member| &**member == pod_set)
 }
 

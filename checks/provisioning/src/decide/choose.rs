@@ -24,7 +24,8 @@ pub(super) fn choose<'a>(facts: &Facts<'a>) -> Chosen<'a> {
             }
             continue;
         };
-        if !request.matches(class, facts.parameters) {
+        let insufficient = facts.insufficient.contains_key(&request.name);
+        if insufficient || !request.matches(class, facts.parameters) {
             discard.push(request.name.clone());
         } else if kept.is_none_or(|(_, best)| attempt > best) {
             let replaced = kept.replace((request, attempt));

@@ -56,6 +56,8 @@ pub struct Facts<'a> {
     pub parameters: &'a BTreeMap<String, String>,
     /// All requests that the Workload owns.
     pub requests: &'a [Arc<CapacityRequest>],
+    /// Those of them, by name, that ask for less than the Workload needs, and what is missing.
+    pub insufficient: &'a BTreeMap<Box<str>, String>,
     /// The time.
     pub now: Timestamp,
 }

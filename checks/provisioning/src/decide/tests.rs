@@ -25,6 +25,7 @@ struct Case {
     config: ProvisioningRequestConfig,
     annotations: Vec<(&'static str, &'static str)>,
     requests: Vec<CapacityRequest>,
+    insufficient: Vec<&'static str>,
     checks: Vec<&'static str>,
     workload: String,
     now: &'static str,
@@ -41,6 +42,7 @@ fn case() -> Case {
         config: config(&json!({}), &json!({})),
         annotations: Vec::new(),
         requests: Vec::new(),
+        insufficient: Vec::new(),
         checks: vec!["pr", "other"],
         workload: "wl".to_owned(),
         now: NOW,
@@ -80,7 +82,7 @@ fn request(attempt: u32, phase: Phase) -> CapacityRequest {
         deleting: false,
         class: "class1".into(),
         parameters: [("p1".into(), "v1".into())].into(),
-        templates: Box::new([]),
+        pods: Box::new([]),
         phase,
         details: BTreeMap::new(),
     }
@@ -117,6 +119,10 @@ impl Case {
         let annotations = self.annotations.iter().copied();
         let requests: Vec<Arc<CapacityRequest>> =
             self.requests.iter().cloned().map(Arc::new).collect();
+        let insufficient = self.insufficient.iter();
+        let insufficient: BTreeMap<Box<str>, String> = insufficient
+            .map(|name| ((*name).into(), String::new()))
+            .collect();
         decide(&Facts {
             workload: &self.workload,
             created: Some(at("2026-11-21T08:59:00Z")),
@@ -132,6 +138,7 @@ impl Case {
             config: &self.config,
             parameters: &self.config.effective_parameters(annotations),
             requests: &requests,
+            insufficient: &insufficient,
             now: at(self.now),
         })
     }
@@ -431,6 +438,42 @@ fn requests_that_kueue_created_are_taken_over_by_their_names() {
         .says(),
         "unchanged"
     );
+}
+
+/// Whatever came of it: neither its capacity nor its failure is the Workload's.
+#[test]
+fn a_request_that_asks_for_less_counts_for_nothing() {
+    let provisioned = || Phase::Provisioned {
+        message: "there".into(),
+    };
+    for phase in [
+        provisioned(),
+        failure(FailureKind::Error),
+        revoked(),
+        expired(),
+        Phase::New,
+    ] {
+        let alone = Case {
+            requests: vec![request(1, phase.clone())],
+            insufficient: vec!["wl-pr-1"],
+            ..case()
+        };
+        assert!(
+            alone.says().starts_with("-wl-pr-1 create 1"),
+            "{}",
+            alone.says()
+        );
+        let beside = Case {
+            requests: vec![request(1, provisioned()), request(9, phase)],
+            insufficient: vec!["wl-pr-9"],
+            ..case()
+        };
+        assert!(
+            beside.says().starts_with("-wl-pr-9 Ready"),
+            "{}",
+            beside.says()
+        );
+    }
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn scheduling(spec: &Value) -> Value {
 }
 
 /// The value without what is empty, and amounts written in one way: `1000m` is `1`.
-fn normal(value: &Value) -> Value {
+pub(super) fn normal(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
             let fields = map.iter().map(|(key, value)| {

@@ -1,6 +1,7 @@
 //! What capacity a Workload needs: pure functions over the whole Workload, as the API server has
 //! it.
 
+mod coverage;
 mod merge;
 mod template;
 
@@ -10,6 +11,7 @@ mod tests;
 use kueue_check::{Family, FamilyRole};
 use serde_json::Value;
 
+pub use coverage::{AskedPods, shortfall};
 pub use merge::{Group, merge};
 pub use template::{TemplateError, pod_template};
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use kueue_check::api::CheckState;
-use kueue_check_sim::Job;
+use kueue_check_provisioning::CONTROLLER_NAME;
+use kueue_check_sim::{Cluster, Job};
 use serde_json::json;
 
 use crate::harness::*;
@@ -294,6 +295,90 @@ fn a_request_in_another_namespace_is_not_the_workloads() {
         assert_eq!(cluster.state("train"), Some(CheckState::Pending));
         assert_eq!(names(cluster), [own.as_str()]);
         says(cluster, &own, "Provisioned", "True", "Provisioned");
+        cluster.expect_admitted("train").await;
+    });
+}
+
+/// A request for a job that its check would have marked so, for `count` pods of a template.
+fn forged(cluster: &Cluster, job: &str, (name, attempt): (&str, u32), count: u32, template: &str) {
+    let workload = cluster.workload(job).unwrap();
+    let marks = json!({"provisioning.kueue-check.dev/workload-uid": workload["metadata"]["uid"],
+        "provisioning.kueue-check.dev/workload": workload["metadata"]["name"], "provisioning.kueue-check.dev/controller": CONTROLLER_NAME,
+        "provisioning.kueue-check.dev/admission-check": "check", "provisioning.kueue-check.dev/attempt": attempt.to_string()});
+    cluster.apply(&json!({"apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest",
+        "metadata": {"name": name, "namespace": "default", "labels": {"kueue.x-k8s.io/managed": "true"}, "annotations": marks},
+        "spec": {"provisioningClassName": CLASS, "parameters": {}, "podSets": [{"count": count, "podTemplateRef": {"name": template}}]}}));
+}
+
+fn pods_of(cluster: &Cluster, request: &str) -> u64 {
+    let all = requests(cluster);
+    let mut all = all.iter();
+    let found = all.find(|object| object["metadata"]["name"] == request);
+    found.unwrap()["spec"]["podSets"][0]["count"]
+        .as_u64()
+        .unwrap()
+}
+
+/// Who may create requests in the Workload's namespace makes a small one, which is granted.
+#[test]
+fn a_request_that_asks_for_less_is_deleted_and_the_true_one_kept() {
+    trial(&retries(1)).run(async |cluster| {
+        cluster.submit(Job::new("train").pods(4));
+        let own = requested(cluster, "train", 1).await;
+        cluster.advance(Duration::from_secs(2)).await;
+        let template = format!("ppt-{own}-main");
+        for (attempt, crashes) in [(9, false), (10, true)] {
+            forged(cluster, "train", ("small", attempt), 1, &template);
+            says(cluster, "small", "Provisioned", "True", "Provisioned");
+            if crashes {
+                // A new process compares the true one too.
+                cluster.crash(0);
+            }
+            cluster.advance(Duration::from_secs(30)).await;
+            assert_eq!(cluster.state("train"), Some(CheckState::Pending));
+            assert_eq!(names(cluster), [own.as_str()]);
+            assert_eq!(templates(cluster).len(), 1, "its template is still there");
+        }
+        let note = "Deleted ProvisioningRequest \"small\", which asks for less than the Workload needs: of 4 pods like those of pod set \"main\" it has 1";
+        assert!(events(cluster, "InsufficientRequest").iter().all(|told| told == note));
+        assert!(!events(cluster, "InsufficientRequest").is_empty());
+        says(cluster, &own, "Provisioned", "True", "Provisioned");
+        cluster.expect_admitted("train").await;
+        // Nor does one count that comes later, whatever becomes of it.
+        forged(cluster, "train", ("small", 11), 1, &template);
+        says(cluster, "small", "CapacityRevoked", "True", "gone");
+        cluster.advance(Duration::from_secs(30)).await;
+        assert!(cluster.is_admitted("train"));
+        assert_eq!(names(cluster), [own.as_str()]);
+    });
+}
+
+/// It is there before the check asks, under the name that the check will choose.
+#[test]
+fn a_request_that_was_made_before_the_true_one_is_replaced() {
+    trial(&retries(1)).quota(4).run(async |cluster| {
+        cluster.submit(Job::new("first").pods(4));
+        let first = requested(cluster, "first", 1).await;
+        says(cluster, &first, "Provisioned", "True", "Provisioned");
+        cluster.expect_admitted("first").await;
+        cluster.submit(Job::new("train").pods(4));
+        let waits = |cluster: &Cluster| cluster.workload("train").is_some();
+        cluster.expect("the job is queued", waits).await;
+        let name = request_of(cluster, "train", 1);
+        let tiny = json!({"spec": {"containers": [{"name": "c", "image": "c", "resources": {"requests": {"cpu": "1m"}}}]}});
+        cluster.apply(&json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "tiny", "namespace": "default"}, "template": tiny}));
+        forged(cluster, "train", (&name, 1), 4, "tiny");
+        says(cluster, &name, "Provisioned", "True", "Provisioned");
+        cluster.complete("first");
+        let replaced = |cluster: &Cluster| !events(cluster, "InsufficientRequest").is_empty();
+        cluster.expect("the request is found out", replaced).await;
+        requested(cluster, "train", 1).await;
+        cluster.advance(Duration::from_secs(60)).await;
+        assert_eq!(cluster.state("train"), Some(CheckState::Pending));
+        assert_eq!(pods_of(cluster, &name), 4);
+        let all = requests(cluster);
+        assert_eq!(all[0]["spec"]["podSets"][0]["podTemplateRef"]["name"], format!("ppt-{name}-main"));
+        says(cluster, &name, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("train").await;
     });
 }

@@ -1,6 +1,7 @@
 //! The check in a simulated cluster, with single faults.
 
 mod close_local_queues;
+mod features;
 mod idle;
 mod limits;
 mod pod_annotations;
@@ -12,7 +13,7 @@ mod yielding;
 
 use kube::CustomResourceExt;
 use kueue_check::api::CheckState;
-use kueue_check_budget::controller::BudgetCheck;
+use kueue_check_budget::controller::{BudgetCheck, Feature};
 use kueue_check_budget::resource::NamespaceBudget;
 use kueue_check_budget::source::Credentials;
 use kueue_check_sim::explore::{Fault, FaultPlan, InjectionPoint};
@@ -36,7 +37,12 @@ fn simulation(limit: &str) -> Simulation {
 }
 
 fn of_spec(spec: &Value) -> Simulation {
-    Simulation::new(|| BudgetCheck::new(Credentials::default()))
+    with_features(spec, &[Feature::CloseLocalQueues, Feature::ClusterQueues])
+}
+
+fn with_features(spec: &Value, features: &'static [Feature]) -> Simulation {
+    let check = || BudgetCheck::new(Credentials::default());
+    Simulation::new(move || check().with(features.iter().copied()))
         .parameters(&budget("budget", spec))
         .object(&NamespaceBudget::crd())
 }

@@ -54,17 +54,28 @@ impl ProvisioningRequests {
         Api::namespaced_with(self.client.clone(), namespace, &resource)
     }
 
-    /// The object has the name already: it is ours if it was made for this Workload.
+    /// The object has the name already: it is ours if it was made for this Workload, and asks for
+    /// what is planned.
     async fn present(&self, plan: &Plan) -> Result<CreateOutcome, CreateError> {
         let (kind, name) = (KIND, plan.name.clone());
         let present = self.api(&plan.namespace).get(&name).await?;
         let present = view::view(&RequestObject::from(present));
         match present.filter(|request| request.workload == plan.workload.uid) {
-            None => Err(CreateError::OwnedByAnother { kind, name }),
             Some(request) if request.deleting => Err(CreateError::Going { kind, name }),
-            Some(request) => Ok(CreateOutcome::AlreadyExists(request)),
+            Some(request) if asks_for(&request, plan) => Ok(CreateOutcome::AlreadyExists(request)),
+            _ => Err(CreateError::OwnedByAnother { kind, name }),
         }
     }
+}
+
+fn asks_for(request: &CapacityRequest, plan: &Plan) -> bool {
+    let asked = request
+        .pods
+        .iter()
+        .map(|pods| (&*pods.template, pods.count));
+    let planned = plan.pods.iter();
+    let planned = planned.map(|pods| (pods.template_name.as_str(), pods.count));
+    request.matches(&plan.class, &plan.parameters) && asked.eq(planned)
 }
 
 impl Backend for ProvisioningRequests {

@@ -85,9 +85,14 @@ fn what_was_written_on_a_request_is_read_again() {
         assert_eq!(request.mark, Some(mark));
         assert_eq!(request.workload, Uid::new("w-1"));
         assert_eq!(&*request.workload_name, "wl");
+        let pods = request
+            .pods
+            .iter()
+            .map(|pods| (&*pods.template, pods.count));
+        let asked: Vec<(&str, u64)> = pods.collect();
         assert_eq!(
-            &*request.templates,
-            ["ppt-wl-pr-1-driver".into(), "ppt-wl-pr-1-workers".into()]
+            asked,
+            [("ppt-wl-pr-1-driver", 1), ("ppt-wl-pr-1-workers", 3)]
         );
         assert_eq!(request.phase, Phase::New);
     }

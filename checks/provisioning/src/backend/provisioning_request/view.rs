@@ -12,7 +12,9 @@ use serde_json::Value;
 
 use super::construct;
 use crate::backend::{ATTEMPT, CHECK, owner, watched_resource};
-use crate::request::{CapacityRequest, FailureCounts, FailureKind, Phase, RequestAnnotations};
+use crate::request::{
+    CapacityRequest, FailureCounts, FailureKind, Phase, RequestAnnotations, RequestedPods,
+};
 
 /// The object as it is decoded.
 #[derive(Clone, Debug, Deserialize)]
@@ -75,7 +77,10 @@ pub(super) fn view(object: &RequestObject) -> Option<CapacityRequest> {
     let created = metadata.creation_timestamp.as_ref().map(|Time(at)| *at);
     let created = created.unwrap_or_default();
     let spec = &object.spec;
-    let templates = list(&spec["podSets"]).map(|set| text(&set["podTemplateRef"]["name"]).into());
+    let pods = list(&spec["podSets"]).map(|set| RequestedPods {
+        template: text(&set["podTemplateRef"]["name"]).into(),
+        count: set["count"].as_u64().unwrap_or_default(),
+    });
     Some(CapacityRequest {
         namespace: metadata.namespace.clone().unwrap_or_default().into(),
         name: metadata.name.clone().unwrap_or_default().into(),
@@ -88,7 +93,7 @@ pub(super) fn view(object: &RequestObject) -> Option<CapacityRequest> {
         deleting: metadata.deletion_timestamp.is_some(),
         class: text(&spec["provisioningClassName"]).into(),
         parameters: map(&spec["parameters"]),
-        templates: templates.collect(),
+        pods: pods.collect(),
         phase: phase(&object.status, created),
         details: map(&object.status["provisioningClassDetails"]),
     })

@@ -1,0 +1,102 @@
+//! Requests that ask for less than their Workload needs.
+//!
+//! What is written on a request proves nothing: who may create requests in the namespace of a
+//! Workload can mark a small one as its next attempt. So a request that this process has not
+//! created is compared with what the Workload needs before anything that it says counts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kueue_check::api::CheckState;
+use kueue_check::{CheckError, CheckEvent, CheckRequest};
+use serde_json::Value;
+
+use super::CapacityCheck;
+use super::cache::key;
+use crate::backend::Backend;
+use crate::config::ProvisioningRequestConfig;
+use crate::pods::{AskedPods, Group, merge, shortfall, wanted};
+use crate::request::CapacityRequest;
+
+type Question = CheckRequest<ProvisioningRequestConfig>;
+
+impl<B: Backend> CapacityCheck<B> {
+    /// Those of `candidates`, the requests for the check in question, that ask for less than the
+    /// Workload needs: their names, and what is missing. What was read for it is put into `whole`.
+    pub(super) async fn insufficient(
+        &self,
+        question: &Question,
+        state: &CheckState,
+        candidates: &[&Arc<CapacityRequest>],
+        whole: &mut Option<Value>,
+    ) -> Result<BTreeMap<Box<str>, String>, CheckError> {
+        let mut insufficient = BTreeMap::new();
+        // A Ready was given after a comparison: the one request is that one.
+        if *state != CheckState::Pending && candidates.len() < 2 {
+            return Ok(insufficient);
+        }
+        let key = key(question.reservation());
+        let unknown: Vec<_> = {
+            let cache = self.cache();
+            let known = cache.sufficient.get(&key);
+            let is_known =
+                |request: &CapacityRequest| known.is_some_and(|known| known.contains(&request.uid));
+            let unknown = candidates.iter().filter(|request| !is_known(request));
+            unknown.copied().collect()
+        };
+        if unknown.is_empty() {
+            return Ok(insufficient);
+        }
+        let read = match whole {
+            Some(whole) => whole,
+            None => whole.insert(question.full_workload().await?),
+        };
+        let spec = &question.parameters().spec;
+        let needed = wanted(read, question.family(), &spec.managed_resources)
+            .map_err(CheckError::permanent)?;
+        let needed = merge(needed, spec.pod_set_merge_policy);
+        for request in unknown {
+            if let Some(missing) = self.missing(request, &needed).await? {
+                insufficient.insert(request.name.clone(), missing);
+                continue;
+            }
+            let mut cache = self.cache();
+            let sufficient = cache.sufficient.entry(key.clone()).or_default();
+            sufficient.insert(request.uid.clone());
+        }
+        Ok(insufficient)
+    }
+
+    /// What of `needed` `request` does not ask for.
+    async fn missing(
+        &self,
+        request: &CapacityRequest,
+        needed: &[Group<'_>],
+    ) -> Result<Option<String>, kube::Error> {
+        let mut asked = Vec::with_capacity(request.pods.len());
+        for pods in &request.pods {
+            let template = self.templates.read(&request.namespace, &pods.template);
+            if let Some(template) = template.await? {
+                let count = pods.count;
+                asked.push(AskedPods { count, template });
+            }
+        }
+        Ok(shortfall(needed, &asked))
+    }
+
+    /// Reports that requests were deleted because they ask for too little.
+    pub(super) fn report_insufficient(
+        question: &Question,
+        insufficient: &BTreeMap<Box<str>, String>,
+    ) {
+        for (name, missing) in insufficient {
+            let kind = B::KIND;
+            let note = format!(
+                "Deleted {kind} \"{name}\", which asks for less than the Workload needs: {missing}"
+            );
+            tracing::warn!(workload = %question.workload(), note, "request deleted");
+            let event = CheckEvent::warning("InsufficientRequest", note).action("Deleted");
+            question.record_event(event);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What the runtime does for background work: a fenced client, watches with health, events.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
+use kube::runtime::watcher;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::session::Session;
+use crate::check::{
+    BackgroundContext, BackgroundHost, CheckEvent, WatchProgress, WatchStep, fenced,
+};
+use crate::runtime::connection::instrumented;
+use crate::runtime::events::{EventRecord, Recorder, Regarding};
+use crate::runtime::health::{Health, WatchHealth};
+use crate::runtime::informers::{WatchMonitor, is_expired_at_start};
+use crate::runtime::lease::Leadership;
+use crate::runtime::metrics::Metrics;
+
+/// What one check's background work is given.
+struct Host {
+    controller: String,
+    client: Client,
+    leadership: watch::Receiver<Leadership>,
+    metrics: Arc<Metrics>,
+    health: Health,
+    seed: u64,
+    recorder: Recorder,
+}
+
+impl Session {
+    pub(super) fn start_background(&mut self, check: usize) {
+        let check = self.core.controllers[check].check.clone();
+        let host = Host {
+            controller: check.controller_name().to_string(),
+            client: self.client.clone(),
+            leadership: self.leadership.clone(),
+            metrics: Arc::clone(&self.metrics),
+            health: self.health.clone(),
+            seed: self.settings.seed,
+            recorder: self.recorder.clone(),
+        };
+        let (client, clock) = (host.client(None), self.settings.clock.clone());
+        let leads = self.leads.subscribe();
+        let context = BackgroundContext::hosted(client, clock, leads, Arc::new(host));
+        let called = format!("the background work of {}", check.controller_name());
+        self.spawn_named(called, async move { check.background(context).await });
+    }
+}
+
+impl Host {
+    /// A client that writes only while the Lease is valid: the session learns of a lapse later.
+    fn client(&self, health: Option<WatchHealth>) -> Client {
+        let client = instrumented(&self.client, &self.metrics, health);
+        let leadership = self.leadership.clone();
+        fenced(&client, move || {
+            leadership.borrow().may_write(Instant::now())
+        })
+    }
+}
+
+impl BackgroundHost for Host {
+    fn watch(&self, name: &str) -> (Client, Box<dyn WatchProgress>) {
+        let health = self.health.watch(&format!("{}/{name}", self.controller));
+        let client = self.client(Some(health.clone()));
+        let monitor = WatchMonitor::new(health, Arc::clone(&self.metrics), self.seed);
+        (client, Box::new(Shown(monitor)))
+    }
+
+    fn record_event(&self, regarding: ObjectReference, event: CheckEvent) {
+        let CheckEvent {
+            warning,
+            reason,
+            action,
+            note,
+        } = event;
+        self.recorder.publish(EventRecord {
+            regarding: Regarding::from(regarding),
+            warning,
+            reason,
+            action,
+            note,
+        });
+    }
+}
+
+/// A watch that is shown until it is dropped.
+struct Shown(WatchMonitor);
+
+impl WatchProgress for Shown {
+    fn progressed(&mut self, step: WatchStep) {
+        self.0.progressed(step);
+    }
+
+    fn failed(&mut self, error: &watcher::Error) -> (Duration, bool) {
+        let (_, pause) = self.0.failed(error);
+        (pause, is_expired_at_start(error))
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
