@@ -184,6 +184,19 @@ impl Families {
         }
     }
 
+    /// Takes in what was read of a Workload that the watch does not select any more: what it says
+    /// about the pods of earlier slices is kept.
+    pub(crate) fn learn(&mut self, workload: &Workload) {
+        let of_job = self.known.get(&group(workload)).into_iter().flatten();
+        if of_job
+            .into_iter()
+            .all(|known| known.member.uid != *workload.uid())
+        {
+            self.apply(workload);
+            self.remove(workload);
+        }
+    }
+
     fn remove(&mut self, workload: &Workload) {
         let key = group(workload);
         if let Some(of_job) = self.known.get_mut(&key) {

@@ -295,6 +295,7 @@ impl Core {
         };
         // What was read is shown before release is called: quota may be reserved again since.
         if let Some(workload) = &found {
+            self.learn(workload);
             self.take_in(workload, Origin::Read);
         }
         if found

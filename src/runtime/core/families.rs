@@ -64,6 +64,16 @@ impl Core {
         }
     }
 
+    /// Takes in what was read of a Workload that has left the watch: the events that said what
+    /// became of its pods may have been missed.
+    pub(super) fn learn(&mut self, workload: &Workload) {
+        if self.workloads.workload(workload.uid()).is_none() {
+            let before = self.families_before(&Event::Apply(workload.clone()));
+            self.families.learn(workload);
+            self.families_changed(before);
+        }
+    }
+
     fn place(&self, workload: &Workload) -> Place {
         Place {
             family: self.families.of(workload),

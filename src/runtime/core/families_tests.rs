@@ -266,6 +266,32 @@ async fn a_growth_is_evaluated_as_one_and_as_the_whole_once_it_is_admitted() {
     assert_eq!(driver.evaluated, [whole]);
 }
 
+/// Kueue takes the quota of an evicted job back while its pods terminate, so that a list after lost
+/// events has nothing of the slice that was evicted.
+#[tokio::test(start_paused = true)]
+async fn what_a_growth_has_replaced_ends_with_an_eviction_of_which_all_events_were_lost() {
+    for (evicted, released) in [(true, &["el-2", "el-1"][..]), (false, &["el-2"])] {
+        let mut driver = Driver::new();
+        grow(&mut driver);
+        let mut lost = slice("el-2", Some("el-1"), 4, "Pending");
+        lost["status"]["admission"] = Value::Null;
+        lost["status"]["conditions"][0]["status"] = json!("False");
+        if evicted {
+            lost = with(lost, "Evicted", "Preempted");
+        }
+        let lost = Workload::from_json(lost).unwrap();
+        driver.states.insert("el-2".to_owned(), lost);
+        driver.selected.remove("el-2");
+        driver.list();
+        let mut names = driver.released_names();
+        names.sort_unstable_by(|a, b| b.cmp(a));
+        assert_eq!(names, released, "evicted: {evicted}");
+        let stopped = driver.released.iter().find(|(name, _)| name == "el-1");
+        let why = stopped.map(|(_, why)| why.clone());
+        assert_eq!(why, evicted.then_some(ReleaseReason::Evicted));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_growth_that_asks_for_nothing_more_is_ready_without_the_check() {
     let mut driver = Driver::new();
