@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use kueue_check::DynCheck;
-use kueue_check_budget::controller::BudgetCheck;
+use kueue_check_budget::controller::{BudgetCheck, Feature};
 use kueue_check_budget::source::Credentials;
 use kueue_check_provisioning::{CONTROLLER_NAME, ProvisioningCheck};
 use kueue_check_testenv::{Kueue, KueueOptions};
@@ -32,7 +32,9 @@ fn elastic() -> KueueOptions<'static> {
 }
 
 fn budget_check() -> DynCheck {
-    DynCheck::new(BudgetCheck::new(Credentials::default()))
+    // Variants count as one.
+    let check = BudgetCheck::new(Credentials::default());
+    DynCheck::new(check.with([Feature::ClusterQueues]))
 }
 
 /// A story under a budget of `limit`, and with a quota of `cpus`.
