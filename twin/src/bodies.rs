@@ -71,8 +71,11 @@ pub(crate) struct Pods {
 
 impl Pods {
     fn template(&self) -> Value {
-        let container =
-            json!({"name": "c", "image": "pause", "resources": {"requests": self.requests}});
+        let mut resources = json!({"requests": self.requests});
+        if !self.requests[GPU].is_null() {
+            resources["limits"] = json!({GPU: self.requests[GPU]});
+        }
+        let container = json!({"name": "c", "image": "pause", "resources": resources});
         let mut spec = json!({"restartPolicy": "Never", "containers": [container]});
         if let Some(selector) = &self.selector {
             spec["nodeSelector"] = selector.clone();

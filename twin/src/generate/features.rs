@@ -71,7 +71,7 @@ const ALL: [Feature; 19] = [
 pub(super) fn draw(random: &mut Random, percent: usize) -> Vec<Feature> {
     let mut drawn = Vec::new();
     if random.chance(percent) {
-        for _ in 0..1 + random.below(3) {
+        for _ in 0..=random.below(3) {
             let feature = *random.of(&ALL);
             if !drawn.contains(&feature) {
                 drawn.push(feature);

@@ -165,10 +165,10 @@ impl Recorder<'_> {
         Some(Request::merge(path, json!({"status": status})))
     }
 
-    /// Only a job that runs can finish.
+    /// Only a job that runs can finish, and only once.
     fn finish_job(&self, name: &str) -> Option<Vec<Request>> {
         let job = self.job(name)?;
-        if job["spec"]["suspend"] == true {
+        if job["spec"]["suspend"] == true || !job["status"]["completionTime"].is_null() {
             return None;
         }
         let now = self.now();

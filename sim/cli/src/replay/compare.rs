@@ -12,8 +12,8 @@ use super::trace::{Step, Trace};
 use super::{Difference, IgnoreRule};
 use kueue_check_sim::apiserver::ChangeVerb;
 
-/// The distinct states of each object, in order.
-type States = BTreeMap<(String, String), Vec<Value>>;
+/// The states of each object, in order, with the step in which each came.
+type States = BTreeMap<(String, String), Vec<(usize, Value)>>;
 /// The events of each step.
 type Events = Vec<BTreeSet<String>>;
 
@@ -61,7 +61,7 @@ fn overlooked(
         return (states, events);
     };
     for ((kind, _), states) in &mut states {
-        for state in states.iter_mut() {
+        for (_, state) in states.iter_mut() {
             overlook(kind, state);
         }
     }
@@ -117,7 +117,7 @@ fn recorded(trace: &Trace) -> (States, Events) {
     let mut events = Vec::new();
     let mut known: BTreeSet<String> = BTreeSet::new();
     let mut told = BTreeSet::new();
-    for step in &trace.steps {
+    for (at, step) in trace.steps.iter().enumerate() {
         let mut of_step = BTreeSet::new();
         for observed in &step.observed {
             if observed.kind == "Event" {
@@ -133,7 +133,7 @@ fn recorded(trace: &Trace) -> (States, Events) {
             states
                 .entry((observed.kind.clone(), name))
                 .or_default()
-                .push(state);
+                .push((at, state));
         }
         for event in step.observed.iter().filter(|o| o.kind == "Event") {
             let event = &event.state;
@@ -184,7 +184,7 @@ fn simulated(played: &ReplayResult, trace: &Trace) -> (States, Events) {
         let state = normal_value(&project(kind, change, form), &played.names);
         let state = without_who_replaced(state);
         let key = (kind.to_owned(), normal(name, &played.names));
-        states.entry(key).or_default().push(state);
+        states.entry(key).or_default().push((step, state));
     }
     (states, events)
 }
@@ -215,9 +215,11 @@ fn normal_value(value: &Value, names: &BTreeMap<String, String>) -> Value {
 
 /// Distinct states in order. The first check entries count as there from the start: they come just
 /// before or just after the quota.
-fn states(all: &[Value]) -> Vec<Value> {
-    let mut states: Vec<Value> = all.iter().map(comparable).collect();
-    states.dedup();
+fn states(all: &[(usize, Value)]) -> Vec<Value> {
+    let each = all.iter().map(|(step, state)| (*step, comparable(state)));
+    let mut each: Vec<(usize, Value)> = each.collect();
+    each.dedup_by(|later, earlier| later.1 == earlier.1);
+    let (steps, mut states): (Vec<usize>, Vec<Value>) = each.into_iter().unzip();
     let has_checks = |state: &Value| state["checks"].as_array().is_some_and(|c| !c.is_empty());
     let are_fresh = |state: &Value| {
         let mut entries = state["checks"].as_array().into_iter().flatten();
@@ -229,7 +231,9 @@ fn states(all: &[Value]) -> Vec<Value> {
         .iter()
         .position(|state| !state["admission"].is_null());
     let after = quota.map(|quota| match states.get(quota + 1) {
-        Some(next) if same_but_checks(next, &states[quota]) => quota + 1,
+        Some(next) if steps[quota + 1] == steps[quota] && same_but_checks(next, &states[quota]) => {
+            quota + 1
+        }
         _ => quota,
     });
     let with_quota = after

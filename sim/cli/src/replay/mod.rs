@@ -189,7 +189,7 @@ impl Replay {
     ///
     /// Kueue has races whose outcome varies from run to run of the same requests
     /// ([`KueueVersion::misses_stop`], [`KueueVersion::slow_scheduler`],
-    /// [`KueueVersion::hasty_variants`]). If a trace differs, it is played again with their other
+    /// [`KueueVersion::quick_scheduler`], [`KueueVersion::hasty_variants`]). If a trace differs, it is played again with their other
     /// outcomes; any of them is as good. What is told then is how the first differs.
     ///
     /// # Errors
@@ -219,13 +219,14 @@ impl Replay {
     fn other_outcomes(&self) -> Vec<Self> {
         let known = self.version;
         let variants = if known.concurrent_admission { 2 } else { 1 };
-        let each = (1..4 * variants).map(|outcome: u8| Self {
+        let each = (1..8 * variants).map(|outcome: u8| Self {
             trace: self.trace.clone(),
             kinds: self.kinds.clone(),
             version: KueueVersion {
                 misses_stop: (outcome & 1 != 0) ^ known.misses_stop,
                 slow_scheduler: (outcome & 2 != 0) ^ known.slow_scheduler,
-                hasty_variants: (outcome & 4 != 0) ^ known.hasty_variants,
+                quick_scheduler: (outcome & 4 != 0) ^ known.quick_scheduler,
+                hasty_variants: (outcome & 8 != 0) ^ known.hasty_variants,
                 ..known
             },
             beside: Vec::new(),

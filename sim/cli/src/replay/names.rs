@@ -102,7 +102,24 @@ pub(super) fn normal(text: &str, names: &BTreeMap<String, String>) -> String {
     for (generated, short) in names {
         text = text.replace(generated.as_str(), short);
     }
-    without_waits(&without_uids(&text))
+    with_sorted_values(&without_waits(&without_uids(&text)))
+}
+
+/// `supported values: "b", "a"` in order: Kueue lists flavors as they come out of a map.
+fn with_sorted_values(text: &str) -> String {
+    const VALUES: &str = "supported values: ";
+    let Some((before, values)) = text.split_once(VALUES) else {
+        return text.to_owned();
+    };
+    if !values
+        .split(", ")
+        .all(|v| v.starts_with('"') && v.ends_with('"'))
+    {
+        return text.to_owned();
+    }
+    let mut values: Vec<&str> = values.split(", ").collect();
+    values.sort_unstable();
+    format!("{before}{VALUES}{}", values.join(", "))
 }
 
 fn without_uids(text: &str) -> String {
@@ -152,4 +169,38 @@ pub(super) fn has_generated_name(text: &str) -> bool {
             .and_then(|rest| rest.rsplit_once('-'));
         hash.is_some_and(|(_, hash)| hash.len() == 5 && hash.bytes().all(|b| b.is_ascii_hexdigit()))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn what_varies_from_run_to_run_is_not_told() {
+        let names = BTreeMap::from([("job-a-12345".to_owned(), "a".to_owned())]);
+        let table = [
+            ("job-a-12345 waits", "a waits"),
+            (
+                "(UID: 86befcde-7792-42ac-8ac8-4e7ecbc4e9ca)",
+                "(UID: <uid>)",
+            ),
+            (
+                "wait time since queued was 13s; more",
+                "wait time since queued was Ns; more",
+            ),
+            (
+                r#"supported values: "b", "a""#,
+                r#"supported values: "a", "b""#,
+            ),
+            (
+                r#"supported values: "b", "a"]"#,
+                r#"supported values: "b", "a"]"#,
+            ),
+        ];
+        for (text, expected) in table {
+            assert_eq!(normal(text, &names), expected);
+        }
+    }
 }

@@ -292,13 +292,11 @@ fn suspended(job: &JobView, workload: &Workload) -> Option<JobAction> {
         let message = "Not admitted by cluster queue".to_owned();
         return Some(JobAction::Restore { message });
     }
-    if job.queue != workload.spec.queue_name {
-        return Some(JobAction::ChangeQueue);
-    }
-    workload
-        .has_quota()
-        .then(|| release_checks(workload))
-        .flatten()
+    // What checks are waited for is told first; with quota the queue can't be changed anyhow (Kueue
+    // 0.19.2, `ReconcileGenericJob` in `pkg/controller/jobframework/reconciler.go`).
+    let told = workload.has_quota().then(|| release_checks(workload));
+    let moves = job.queue != workload.spec.queue_name;
+    told.flatten().or(moves.then_some(JobAction::ChangeQueue))
 }
 
 fn release_checks(workload: &Workload) -> Option<JobAction> {

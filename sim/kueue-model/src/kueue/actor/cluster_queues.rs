@@ -309,6 +309,9 @@ impl Kueue {
             let queue = self.queue(&name);
             // An idle scheduler takes it at once.
             let taken = !was_waiting && queue.head() == Some(key) && self.is_active(&name);
+            if taken && self.version.quick_scheduler {
+                self.urgent.insert(name.clone());
+            }
             if taken {
                 self.copies
                     .insert(key.to_owned(), std::sync::Arc::clone(workload));

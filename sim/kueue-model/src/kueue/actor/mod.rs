@@ -179,7 +179,8 @@ impl Actor for Kueue {
                 // What follows from its own write it does before others have seen that.
                 self.observe();
                 let again = Task::Workload(key.clone());
-                if self.queued.remove(&again) {
+                let scheduler_first = self.version.quick_scheduler && !self.urgent.is_empty();
+                if !scheduler_first && self.queued.remove(&again) {
                     self.todo.retain(|task| *task != again);
                     self.reconcile_workload(&key);
                 }

@@ -8,9 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Kueue;
 use super::cache::CachedWorkload;
 use super::preemption::Target;
-use crate::kueue::objects::{
-    ClusterQueue, Condition, PreemptionPolicy, State, True, Workload, read,
-};
+use crate::kueue::objects::{ClusterQueue, Condition, PreemptionPolicy, State, True, Workload};
 use crate::kueue::patch::{Guard, write_admission};
 use crate::kueue::queue::{Requeue, queued_since};
 use crate::kueue::reconcile::{
@@ -451,8 +449,11 @@ impl Kueue {
         let answer = write_admission(&self.api, old, &new, Guard::Loose, self.version);
         let written = self.settle(old, &answer, &notes);
         if !written {
-            self.queue(&queue.metadata.name)
-                .requeue(&old.metadata.key(), Requeue::FailedWrite);
+            self.queue(&queue.metadata.name).requeue(
+                &old.metadata.key(),
+                Requeue::FailedWrite,
+                now,
+            );
         }
         written
     }
@@ -489,19 +490,22 @@ impl Kueue {
         }
         let now = self.api.now();
         let key = workload.metadata.key();
-        self.queue(&queue.metadata.name).requeue(&key, requeue);
+        self.queue(&queue.metadata.name).requeue(&key, requeue, now);
         let mut new = workload.clone();
+        // The event is about the Workload as it was before this write: if it was told the same
+        // before, what is told now becomes part of that event's series, whatever it says (Kueue
+        // 0.19.2, `requeueAndUpdate` in `pkg/scheduler/scheduler.go`).
+        let known = self.cache.workloads.get(&key);
+        let metadata = known.map_or(&workload.metadata, |known| &known.workload.metadata);
+        let metadata = metadata.clone();
         let mut changed = unset_quota(&mut new, reason, why, self.version, now);
         if requeue == Requeue::Gated {
             let blocked = Condition::new(BLOCKED, True(true), "PreemptionGated", why, now);
             changed |= new.status.conditions.set(blocked);
         }
-        let metadata = if changed {
-            let answer = write_admission(&self.api, workload, &new, Guard::Loose, self.version);
-            read(&answer.body["metadata"])
-        } else {
-            workload.metadata.clone()
-        };
+        if changed {
+            write_admission(&self.api, workload, &new, Guard::Loose, self.version);
+        }
         self.tell(&EventRecord::warning("Pending", why, SCHEDULER), &metadata);
     }
 }

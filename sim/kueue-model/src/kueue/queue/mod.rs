@@ -193,19 +193,23 @@ impl PendingQueue {
         sticky.or_else(|| self.active.first().map(|rank| rank.key.as_str()))
     }
 
-    /// Puts the tried Workload where it waits next.
-    pub(crate) fn requeue(&mut self, key: &str, why: Requeue) {
+    /// Puts the tried Workload where it waits next. One whose delay is not over never stays first,
+    /// not even in a queue that the first blocks (Kueue 0.19.2, `requeueIfNotPresent` in
+    /// `pkg/cache/queue/cluster_queue.go`).
+    pub(crate) fn requeue(&mut self, key: &str, why: Requeue, now: Timestamp) {
         if why == Requeue::PendingPreemption {
             self.preemptor = Some(key.to_owned());
         } else if self.preemptor.as_deref() == Some(key) {
             self.preemptor = None;
         }
-        if why == Requeue::FailedWrite {
+        let entry = self.entries.get(key);
+        let delayed = entry.is_some_and(|entry| !entry.is_schedulable(now));
+        if why == Requeue::FailedWrite && !delayed {
             return;
         }
         let stays = matches!(why, Requeue::PendingPreemption | Requeue::Skipped)
             || self.strategy == QueueingStrategy::StrictFIFO;
-        if stays {
+        if stays && !delayed {
             self.stuck = true;
             return;
         }
@@ -215,6 +219,9 @@ impl PendingQueue {
         let hash = entry.hash.clone();
         self.active.remove(&entry.rank);
         self.inadmissible.insert(key.to_owned());
+        if delayed {
+            self.stuck = false;
+        }
         if self.hashes() && matches!(why, Requeue::NoFit | Requeue::NoCandidates) {
             self.bulk_move(hash);
         }

@@ -33,7 +33,7 @@ fn what_is_like_one_that_does_not_fit_is_not_tried_until_quota_is_free() {
     queue.push(&workload("a", 0, "1"), 1, now());
     queue.push(&workload("b", 0, "1"), 2, now());
     queue.push(&workload("small", 0, "100m"), 3, now());
-    queue.requeue("t/a", Requeue::NoFit);
+    queue.requeue("t/a", Requeue::NoFit, now());
     assert_eq!(queue.head(), Some("t/small"));
     queue.remove("t/small");
     queue.push(&workload("c", 0, "1"), 4, now());
@@ -46,7 +46,7 @@ fn what_is_like_one_that_does_not_fit_is_not_tried_until_quota_is_free() {
 fn what_could_not_be_written_is_tried_again_at_once() {
     let mut queue = PendingQueue::new(true);
     queue.push(&workload("a", 0, "1"), 1, now());
-    queue.requeue("t/a", Requeue::FailedWrite);
+    queue.requeue("t/a", Requeue::FailedWrite, now());
     assert_eq!(queue.head(), Some("t/a"));
 }
 
@@ -56,8 +56,27 @@ fn in_strict_order_the_first_blocks() {
     queue.set_strategy(QueueingStrategy::StrictFIFO);
     queue.push(&workload("a", 0, "2"), 1, now());
     queue.push(&workload("b", 0, "1"), 2, now());
-    queue.requeue("t/a", Requeue::NoFit);
+    queue.requeue("t/a", Requeue::NoFit, now());
     assert_eq!(queue.head(), None);
     queue.unblock();
     assert_eq!(queue.head(), Some("t/a"));
+}
+
+#[test]
+fn in_strict_order_one_with_a_delay_blocks_nobody() {
+    let mut queue = PendingQueue::new(true);
+    queue.set_strategy(QueueingStrategy::StrictFIFO);
+    let mut first = workload("a", 0, "2");
+    queue.push(&first, 1, now());
+    queue.push(&workload("b", 0, "1"), 2, now());
+    let later = now().saturating_add(jiff::SignedDuration::from_secs(5));
+    first
+        .status
+        .requeue_state
+        .get_or_insert_default()
+        .requeue_at = later.ok();
+    queue.push(&first, 1, now());
+    assert_eq!(queue.head(), Some("t/a"));
+    queue.requeue("t/a", Requeue::Other, now());
+    assert_eq!(queue.head(), Some("t/b"));
 }
