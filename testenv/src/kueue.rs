@@ -109,7 +109,7 @@ impl Kueue {
             "health": {"healthProbeBindAddress": "0"}, "metrics": {"bindAddress": "0"},
             "webhook": {"host": "127.0.0.1", "port": port, "certDir": certificates},
             "leaderElection": {"leaderElect": false}, "internalCertManagement": {"enable": false},
-            "integrations": {"frameworks": ["batch/job"]},
+            "integrations": {"frameworks": ["batch/job", "pod"]},
             "clientConnection": {"qps": 200, "burst": 400},
         });
         fs::write(&config, text.to_string())?;

@@ -33,6 +33,7 @@ pub(crate) fn collection(object: &Value) -> String {
         "LocalQueue" => namespaced_path("localqueues"),
         "Workload" => namespaced_path("workloads"),
         "Job" => "/apis/batch/v1/namespaces/t@/jobs".to_owned(),
+        "Pod" => "/api/v1/namespaces/t@/pods".to_owned(),
         _ => "/api/v1/namespaces".to_owned(),
     }
 }
@@ -105,6 +106,27 @@ pub(crate) fn workload(name: &str, queue: &str, priority: Option<i64>, sets: &[P
         spec["priority"] = json!(priority);
     }
     namespaced_object("Workload", name, spec)
+}
+
+/// The Pods of a group: each pod set is a role.
+pub(crate) fn group(name: &str, queue: &str, sets: &[Pods]) -> Vec<Value> {
+    let total: u64 = sets.iter().map(|pods| pods.count).sum();
+    let pod = |pods: &Pods, number: u64| {
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "name": format!("{}-{}-{number}@", name.trim_end_matches('@'), pods.name),
+                "namespace": "t@",
+                "labels": {
+                    "kueue.x-k8s.io/queue-name": queue, "kueue.x-k8s.io/pod-group-name": name,
+                },
+                "annotations": {"kueue.x-k8s.io/pod-group-total-count": total.to_string()},
+            },
+            "spec": pods.template()["spec"],
+        })
+    };
+    let of_set = |pods: &Pods| -> Vec<Value> { (0..pods.count).map(|n| pod(pods, n)).collect() };
+    sets.iter().flat_map(of_set).collect()
 }
 
 /// A batch/v1 Job.

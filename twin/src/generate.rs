@@ -71,8 +71,9 @@ pub(crate) fn history(seed: u64, number: u64, scope: Scope) -> History {
     let of_jobs = [Feature::Running, Feature::Elastic]
         .iter()
         .any(|feature| features.contains(feature));
+    let of_pods = features.contains(&Feature::PodGroups);
     let mut world = World {
-        jobs: random.chance(if of_jobs { 90 } else { 45 }),
+        jobs: random.chance(if of_jobs { 90 } else { 45 }) && !of_pods,
         features,
         one_manager: random.chance(20),
         ..World::default()
@@ -89,7 +90,7 @@ pub(crate) fn history(seed: u64, number: u64, scope: Scope) -> History {
     }
     History {
         name: format!("{seed}-{number}"),
-        full: random.chance(50),
+        full: random.chance(50) || of_pods,
         steps,
     }
 }

@@ -176,7 +176,11 @@ impl Recorder<'_> {
     fn name_of_job(&mut self, name: &str, object: &Value) {
         let metadata = &object["metadata"];
         let name = name.replace(&self.mark, "");
-        let Some(owner) = metadata["ownerReferences"][0]["name"].as_str() else {
+        let owner = &metadata["ownerReferences"][0];
+        let Some(owner) = owner["name"]
+            .as_str()
+            .filter(|_| owner["controller"] == true)
+        else {
             return;
         };
         if self.names.contains_key(&name) {

@@ -114,7 +114,7 @@ impl Stage {
     pub(crate) async fn start() -> Result<Self, StageError> {
         let cluster = Cluster::start().await?;
         let options = KueueOptions {
-            webhooks: &["kueue.x-k8s.io", "batch"],
+            webhooks: &["kueue.x-k8s.io", "batch", ""],
             ..KueueOptions::default()
         };
         let kueue = Kueue::start_with(&cluster, options).await?;
@@ -125,6 +125,7 @@ impl Stage {
             ("kueue.x-k8s.io", "v1beta2", "AdmissionCheck"),
             ("kueue.x-k8s.io", "v1beta2", "ClusterQueue"),
             ("batch", "v1", "Job"),
+            ("", "v1", "Pod"),
             ("events.k8s.io", "v1", "Event"),
         ];
         for (group, version, kind) in kinds {

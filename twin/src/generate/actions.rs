@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::features::Feature;
 use super::queues::{groups, on_flavors};
 use super::{Submitted, World, pod_sets, rare};
-use crate::bodies::{cluster_path, job, job_path, namespaced_path, workload};
+use crate::bodies::{cluster_path, group, job, job_path, namespaced_path, workload};
 use crate::history::{Answer, Step};
 use crate::random::Random;
 
@@ -79,6 +79,16 @@ pub(super) fn submit(random: &mut Random, world: &mut World) -> Step {
             job["spec"]["completions"] = json!(sets[0].count + 1);
         }
         job
+    } else if world.has(Feature::PodGroups) {
+        let pods = group(&name, &queue, &sets);
+        world.workloads.push(Submitted {
+            name,
+            sets: Vec::new(),
+            object: Value::Null,
+            active: true,
+            gone: false,
+        });
+        return Step::Create(pods);
     } else {
         let priority = *random.of(&[None, None, Some(1), Some(100)]);
         let mut workload = workload(&name, &queue, priority, &sets);

@@ -43,9 +43,11 @@ pub(super) enum Feature {
     Updates,
     /// Jobs that change their size, most of them elastic.
     Elastic,
+    /// Groups of Pods in the place of Workloads without a job.
+    PodGroups,
 }
 
-const ALL: [Feature; 19] = [
+const ALL: [Feature; 20] = [
     Feature::PodSets,
     Feature::Partial,
     Feature::Done,
@@ -65,6 +67,7 @@ const ALL: [Feature; 19] = [
     Feature::Again,
     Feature::Updates,
     Feature::Elastic,
+    Feature::PodGroups,
 ];
 
 /// Draws up to three of them, in `percent` of 100 histories.

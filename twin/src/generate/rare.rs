@@ -13,6 +13,9 @@ pub(super) fn done(random: &mut Random, world: &mut World) -> Step {
     let Some(at) = living(random, world) else {
         return submit(random, world);
     };
+    if world.workloads[at].sets.is_empty() {
+        return submit(random, world);
+    }
     let (set, count) = *random.of(&world.workloads[at].sets);
     Step::Done {
         workload: world.workloads[at].name.clone(),
@@ -90,7 +93,8 @@ pub(super) fn late(random: &mut Random, world: &mut World) -> Step {
 
 /// A Workload of a name that was there before.
 pub(super) fn again(random: &mut Random, world: &mut World) -> Step {
-    let gone = world.workloads.iter_mut().find(|known| known.gone);
+    let mut all = world.workloads.iter_mut();
+    let gone = all.find(|known| known.gone && !known.object.is_null());
     let Some(known) = gone else {
         return submit(random, world);
     };
@@ -101,7 +105,7 @@ pub(super) fn again(random: &mut Random, world: &mut World) -> Step {
 
 /// A request that Kueue or the API server refuses, at least in some states.
 pub(super) fn refused(random: &mut Random, world: &mut World) -> Step {
-    let Some(at) = living(random, world) else {
+    let Some(at) = living(random, world).filter(|at| !world.workloads[*at].sets.is_empty()) else {
         return submit(random, world);
     };
     let name = world.workloads[at].name.clone();

@@ -7,6 +7,12 @@ use crate::bodies::{cluster_path, collection, job_path, namespaced_path};
 use crate::history::{Answer, Step};
 use crate::stage::Request;
 
+/// A Pod has ended well.
+fn succeeded(pod: &str) -> Request {
+    let path = format!("/api/v1/namespaces/t@/pods/{pod}/status");
+    Request::merge(path, json!({"status": {"phase": "Succeeded"}}))
+}
+
 impl Recorder<'_> {
     /// The requests of a step, or `None` if there is nothing that it could be done to.
     pub(super) fn requests(&self, step: &Step) -> Option<Vec<Request>> {
@@ -27,7 +33,10 @@ impl Recorder<'_> {
                 None => self.path_of(name)?,
             })],
             Step::Finish(name) if self.job(name).is_some() => self.finish_job(name)?,
-            Step::Finish(name) => vec![self.finish(name)?],
+            Step::Finish(name) => match self.pods_of(name).as_slice() {
+                [] => vec![self.finish(name)?],
+                pods => pods.iter().map(|pod| succeeded(pod)).collect(),
+            },
             Step::Run { job, running } => vec![self.run_job(job, *running)?],
             Step::Done {
                 workload,
@@ -110,6 +119,16 @@ impl Recorder<'_> {
             "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
             "status": status,
         }))
+    }
+
+    /// The Pods of a group, by name.
+    fn pods_of(&self, group: &str) -> Vec<String> {
+        let group = self.marked(group);
+        let label = "/metadata/labels/kueue.x-k8s.io~1pod-group-name";
+        let pods = self.live.iter().filter(|((kind, _), pod)| {
+            *kind == "Pod" && pod.pointer(label).and_then(Value::as_str) == Some(&*group)
+        });
+        pods.map(|((_, name), _)| name.clone()).collect()
     }
 
     fn finish(&self, name: &str) -> Option<Request> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::object::list;
 use super::trace::Trace;
 use kueue_check_sim::apiserver::ApiServer;
 use kueue_check_sim::kueue;
@@ -20,10 +21,10 @@ pub(super) fn short(server: &ApiServer) -> BTreeMap<String, String> {
     let changes = server.history().into_iter();
     for change in changes.filter(|change| change.resource == kueue::resource("workloads")) {
         let metadata = &change.object["metadata"];
-        let Some(owner) = metadata
-            .pointer("/ownerReferences/0/name")
-            .and_then(Value::as_str)
-        else {
+        // The Workload of a group of Pods has their own name for it, and no controller.
+        let mut owners = list(&metadata["ownerReferences"]);
+        let owner = owners.find(|owner| owner["controller"] == true);
+        let Some(owner) = owner.and_then(|owner| owner["name"].as_str()) else {
             continue;
         };
         let name = metadata["name"].as_str().unwrap_or_default();
