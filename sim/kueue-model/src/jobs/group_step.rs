@@ -210,10 +210,14 @@ impl Step<'_> {
         }
     }
 
-    /// Takes Kueue's finalizer off Pods.
+    /// Takes Kueue's finalizer off Pods, whatever they are now.
     fn let_go<'p>(&self, pods: impl Iterator<Item = &'p &'p Value>) {
         for pod in pods.filter(|pod| pod::has_finalizer(pod)) {
-            pod::let_go(self.api, pod);
+            let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
+            let found = self.api.get(&pod::pods(), text("namespace"), text("name"));
+            if let Some(found) = found.filter(|found| found["metadata"]["uid"] == text("uid")) {
+                pod::let_go(self.api, &found);
+            }
         }
     }
 }

@@ -11,6 +11,8 @@ use crate::kueue::api::Api;
 
 /// The gate behind which a Pod waits for admission.
 pub const GATE: &str = "kueue.x-k8s.io/admission";
+/// The gate before a topology is assigned, which Kueue adds too. There is none in this model.
+const TOPOLOGY_GATE: &str = "kueue.x-k8s.io/topology";
 /// The label and the finalizer of Pods that Kueue manages.
 const MANAGED: &str = "kueue.x-k8s.io/managed";
 
@@ -29,6 +31,8 @@ pub(crate) fn gated(pod: &Value) -> Option<Value> {
     pod["metadata"]["labels"][MANAGED] = json!("true");
     add(&mut pod["metadata"]["finalizers"], json!(MANAGED));
     add(&mut pod["spec"]["schedulingGates"], json!({"name": GATE}));
+    let topology = json!({"name": TOPOLOGY_GATE});
+    add(&mut pod["spec"]["schedulingGates"], topology);
     if pod["metadata"]["annotations"][ROLE].is_null() {
         pod["metadata"]["annotations"][ROLE] = json!(role_hash(&pod["spec"]));
     }
@@ -102,7 +106,8 @@ pub(super) fn let_go(api: &Api, pod: &Value) {
 /// allows.
 pub(super) fn started(pod: &Value, info: &PodSetInfo) -> Result<Value, Conflict> {
     let mut object = with_info(pod, info)?;
-    let others = list(&pod["spec"]["schedulingGates"]).filter(|gate| gate["name"] != GATE);
+    let gates = list(&pod["spec"]["schedulingGates"]);
+    let others = gates.filter(|gate| gate["name"] != GATE && gate["name"] != TOPOLOGY_GATE);
     object["spec"]["schedulingGates"] = others.cloned().collect();
     Ok(object)
 }

@@ -63,7 +63,28 @@ fn in_order(elements: &Value, fields: &[&str]) -> String {
     }
 }
 
-/// A hash over what of a Pod matters for its admission (`GenerateRoleHash` in `pkg/util/pod`).
+/// The tolerations of a Pod once the API server has added its own (admission plugin
+/// `DefaultTolerationSeconds`), which it does before it asks webhooks.
+fn tolerations(spec: &Value) -> Value {
+    let mut all: Vec<Value> = list(&spec["tolerations"]).cloned().collect();
+    for taint in ["not-ready", "unreachable"] {
+        let key = format!("node.kubernetes.io/{taint}");
+        let covers = |toleration: &Value| {
+            let effect = toleration["effect"].as_str().unwrap_or_default();
+            let of = toleration["key"].as_str().unwrap_or_default();
+            (of == key || of.is_empty()) && matches!(effect, "" | "NoExecute")
+        };
+        if !all.iter().any(covers) {
+            all.push(json!({
+                "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300,
+            }));
+        }
+    }
+    all.into()
+}
+
+/// A hash over what of a Pod matters for its admission (`GenerateRoleHash` in `pkg/util/pod`). The
+/// API server gives Pods without a class of priority the priority 0 before it asks webhooks.
 pub(super) fn role_hash(spec: &Value) -> String {
     let containers = |field: &str| {
         let ports = ["name", "hostPort", "containerPort", "protocol", "hostIP"];
@@ -79,17 +100,18 @@ pub(super) fn role_hash(spec: &Value) -> String {
             format!("[{}]", shapes.join(","))
         }
     };
-    let tolerations = ["key", "operator", "value", "effect", "tolerationSeconds"];
+    let fields = ["key", "operator", "value", "effect", "tolerationSeconds"];
+    let priority = spec["priority"].as_i64().unwrap_or_default();
     let shape = [
         ("affinity", spec["affinity"].to_string()),
         ("containers", containers("containers")),
         ("initContainers", containers("initContainers")),
         ("nodeSelector", spec["nodeSelector"].to_string()),
         ("overhead", spec["overhead"].to_string()),
-        ("priority", spec["priority"].to_string()),
+        ("priority", priority.to_string()),
         ("resourceClaims", spec["resourceClaims"].to_string()),
         ("runtimeClassName", spec["runtimeClassName"].to_string()),
-        ("tolerations", in_order(&spec["tolerations"], &tolerations)),
+        ("tolerations", in_order(&tolerations(spec), &fields)),
         (
             "topologySpreadConstraints",
             spec["topologySpreadConstraints"].to_string(),
@@ -450,6 +472,16 @@ mod tests {
             (names(&replaced.replaced), replaced.absent),
             (vec!["p2".into()], 0)
         );
+    }
+
+    /// As Kueue 0.19.2 behind kube-apiserver 1.36.3 names the pod set of this Pod.
+    #[test]
+    fn a_role_is_named_as_kueue_names_it() {
+        let spec = json!({
+            "containers": [{"image": "pause", "name": "c", "resources": {"requests": {"cpu": "2"}}}],
+            "nodeSelector": {"pool": "b"}, "restartPolicy": "Never",
+        });
+        assert_eq!(role_hash(&spec), "99c0113b");
     }
 
     #[test]

@@ -56,7 +56,8 @@ fn a_pod_of_a_queue_waits_behind_a_gate() {
     in_virtual_time(async {
         let cluster = cluster(&json!({})).await;
         let pod = get(&cluster);
-        assert_eq!(pod["spec"]["schedulingGates"], json!([{"name": GATE}]));
+        let gates = json!([{"name": GATE}, {"name": "kueue.x-k8s.io/topology"}]);
+        assert_eq!(pod["spec"]["schedulingGates"], gates);
         assert_eq!(pod["metadata"]["labels"]["kueue.x-k8s.io/managed"], "true");
         assert_eq!(
             pod["metadata"]["finalizers"],
