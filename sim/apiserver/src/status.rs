@@ -113,6 +113,12 @@ impl Status {
         .with_details(names(resource, name))
     }
 
+    /// The same, if the object that has the name is being deleted.
+    pub(crate) fn of_deleted_object(mut self) -> Self {
+        self.message = format!("object is being deleted: {}", self.message);
+        self
+    }
+
     /// 409 for a write that is too late.
     pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
         Self::new(

@@ -9,7 +9,7 @@ use super::meta::{self, finalizers, is_deleting, text};
 use super::prepared::Prepared;
 use super::split::split;
 use super::{Context, builtin, decode};
-use crate::call::ApiResponse;
+use crate::call::{ApiResponse, Resource};
 use crate::hooks::{Operation, Phase, Review};
 use crate::schema::{blocks_rules, duplicates, validate, validate_status, violated_rules};
 use crate::status::{FieldError, Status};
@@ -32,17 +32,14 @@ pub(super) fn finish(context: &Context<'_>, mut prepared: Prepared) -> Result<Ap
             &errors,
         ));
     }
-    let exists = prepared.old.is_none()
-        && context
+    if prepared.old.is_none() {
+        let known = context
             .core
             .store()
-            .get(&context.kind.table(), &prepared.key)
-            .is_some();
-    if exists {
-        return Err(Status::already_exists(
-            &context.kind.resource,
-            &prepared.name,
-        ));
+            .get(&context.kind.table(), &prepared.key);
+        if let Some(known) = known {
+            return Err(taken(&context.kind.resource, &prepared.name, &known));
+        }
     }
     review(context, &prepared, Phase::Validating)?;
     store(context, prepared)
@@ -118,6 +115,16 @@ fn check(context: &Context<'_>, prepared: &Prepared) -> Vec<FieldError> {
     errors
 }
 
+/// The name belongs to an object that is there.
+fn taken(resource: &Resource, name: &str, known: &Value) -> Status {
+    let status = Status::already_exists(resource, name);
+    if is_deleting(known) {
+        status.of_deleted_object()
+    } else {
+        status
+    }
+}
+
 fn store(context: &Context<'_>, prepared: Prepared) -> Result<ApiResponse, Status> {
     let Prepared {
         key,
@@ -142,7 +149,7 @@ fn store(context: &Context<'_>, prepared: Prepared) -> Result<ApiResponse, Statu
     let mut store = context.core.store();
     let current = store.get(&kind.table(), &key);
     match (&old, &current) {
-        (None, Some(_)) => return Err(Status::already_exists(&kind.resource, &name)),
+        (None, Some(known)) => return Err(taken(&kind.resource, &name, known)),
         (Some(_), None) => return Err(Status::not_found(&kind.resource, &name)),
         (Some(old), Some(current))
             if text(old, "resourceVersion") != text(current, "resourceVersion") =>

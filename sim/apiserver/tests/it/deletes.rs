@@ -53,6 +53,16 @@ pub(super) fn rows() -> Vec<Row> {
             ],
         ),
         row(
+            "a name stays taken until what has it is gone",
+            [
+                held("a"),
+                post(409, WIDGETS, widget("a", json!({"text": "abc"}))).says("already exists"),
+                delete(200, &w),
+                post(409, WIDGETS, widget("a", json!({"text": "abc"})))
+                    .says("object is being deleted: widgets.test.example.com"),
+            ],
+        ),
+        row(
             "the last finalizer lets it go",
             [
                 held("a"),
