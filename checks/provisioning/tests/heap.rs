@@ -88,6 +88,16 @@ fn template(number: usize) -> Value {
     })
 }
 
+/// The template of this name.
+fn named_template(name: &str) -> Value {
+    let number = number_of(name.trim_start_matches("ppt-"));
+    let set = usize::from(name.ends_with("-workers"));
+    let mut template = template(number);
+    template["metadata"]["name"] = name.into();
+    template["template"] = workload(number, 8)["spec"]["podSets"][set]["template"].clone();
+    template
+}
+
 impl Server {
     fn answer(&self, request: &Request<Body>) -> Response<AnyBody> {
         let path = request.uri().path();
@@ -111,6 +121,8 @@ impl Server {
             "provisioningrequests" => self.page(query, self::request),
             "podtemplates" => self.page(query, template),
             name if path.contains("/workloads/") => waiting(number_of(name)),
+            // Read once for each request that the process has not made.
+            name if path.contains("/podtemplates/") => named_template(name),
             _ => list(Vec::new(), None),
         };
         Response::new(Full::new(Bytes::from(body.to_string())).boxed_unsync())

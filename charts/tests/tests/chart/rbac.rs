@@ -34,7 +34,7 @@ pub(crate) trait Story {
     /// The chart's values for it.
     const VALUES: &'static str;
     /// Further values, as for `--set`.
-    const SET: &'static str = "image.tag=1";
+    const SET: &'static str = "image.tag=v1";
 
     /// The check.
     fn check(client: &Client) -> DynCheck;
