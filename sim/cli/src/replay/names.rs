@@ -6,7 +6,6 @@ use super::object::list;
 use super::trace::Trace;
 use kueue_check_sim::apiserver::ApiServer;
 use kueue_check_sim::kueue;
-use serde_json::Value;
 
 /// The annotation of a variant, with its flavor.
 const FLAVOR: &str = "kueue.x-k8s.io/workload-allowed-resource-flavors";
