@@ -18,8 +18,8 @@ use crate::api::{Slice, Uid, Workload};
 /// them, those that have been replaced among them.
 ///
 /// Nothing that decides anything is remembered beyond the objects that exist, so a restart loses
-/// nothing. While a slice is out of the watch, only this process knows that its eviction has
-/// stopped the pods of the one before: after a restart they count until it holds quota again.
+/// nothing. A slice that is out of the watch may have stopped the pods of the one before by its
+/// eviction: a new leader scans for those ([`Families::learn`]).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Families {
     /// By [`group`].

@@ -187,13 +187,13 @@ impl World {
                 Effect::Start(id, task) => self.started(replica, id, *task),
                 Effect::CancelTasks => self.replicas[replica].tasks.clear(),
                 Effect::WatchWorkloads => self.list(replica),
-                Effect::ScanStaleVerdicts => self.scan(replica),
+                Effect::ScanWithoutQuota => self.scan(replica),
                 Effect::Show(_) | Effect::Leads(_) | Effect::Report(_) => {}
             }
         }
     }
 
-    /// The scan of a new leader for stale verdicts.
+    /// The scan of a new leader, for stale verdicts: no Workload here is elastic.
     pub(super) fn scan(&mut self, replica: usize) {
         let stale: Vec<Workload> = self
             .objects
@@ -209,7 +209,7 @@ impl World {
             .map(Self::workload)
             .collect();
         for workload in stale {
-            self.feed(replica, Input::StaleVerdict(workload));
+            self.feed(replica, Input::WithoutQuota(workload));
         }
     }
 

@@ -91,7 +91,7 @@ impl Core {
                 self.reconcile_users(&name);
                 // It may have been deleted and made again, and have left verdicts behind.
                 if leads {
-                    self.effects.push(Effect::ScanStaleVerdicts);
+                    self.effects.push(Effect::ScanWithoutQuota);
                 }
             }
         }

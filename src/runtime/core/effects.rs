@@ -18,8 +18,9 @@ pub(crate) enum Effect {
     Leads(bool),
     /// List and watch Workloads anew.
     WatchWorkloads,
-    /// Scan the Workloads without quota for verdicts that an earlier leader could not withdraw.
-    ScanStaleVerdicts,
+    /// Scan the Workloads without quota: for verdicts that an earlier leader could not withdraw, and
+    /// for growths that were evicted.
+    ScanWithoutQuota,
     /// Count, record or log something.
     Report(Report),
 }

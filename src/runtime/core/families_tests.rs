@@ -149,6 +149,15 @@ impl Driver {
                     let result = self.carry_out(*task);
                     self.feed(Input::Finished(id, result));
                 }
+                Effect::ScanWithoutQuota => {
+                    let unseen = |(name, _): &(&String, _)| !self.selected.contains(*name);
+                    let unseen: Vec<_> = self.states.iter().filter(unseen).collect();
+                    let unseen: Vec<Workload> =
+                        unseen.into_iter().map(|(_, w)| w.clone()).collect();
+                    for workload in unseen {
+                        self.feed(Input::WithoutQuota(workload));
+                    }
+                }
                 Effect::Show(Shown::Applied(workload, family)) => {
                     let role = family.role().clone();
                     self.shown.push((workload.name().to_owned(), role));
@@ -290,6 +299,23 @@ async fn what_a_growth_has_replaced_ends_with_an_eviction_of_which_all_events_we
         let why = stopped.map(|(_, why)| why.clone());
         assert_eq!(why, evicted.then_some(ReleaseReason::Evicted));
     }
+}
+
+/// Otherwise its seat is given back only when the growth holds quota again, for which it may wait
+/// behind a job that waits for that seat.
+#[tokio::test(start_paused = true)]
+async fn what_a_growth_has_replaced_ends_with_an_eviction_that_was_over_before_a_restart() {
+    let mut driver = Driver::new();
+    grow(&mut driver);
+    let mut evicted = slice("el-2", Some("el-1"), 4, "Pending");
+    evicted["status"]["admission"] = Value::Null;
+    evicted["status"]["conditions"][0]["status"] = json!("False");
+    let evicted = Workload::from_json(with(evicted, "Evicted", "Preempted")).unwrap();
+    driver.states.insert("el-2".to_owned(), evicted);
+    driver.selected.remove("el-2");
+    driver.restart();
+    let why = ReleaseReason::Evicted;
+    assert_eq!(driver.released, [("el-1".to_owned(), why)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -111,7 +111,7 @@ impl Core {
         for controller in 0..self.controllers.len() {
             self.list_unreleased(controller);
         }
-        self.effects.push(Effect::ScanStaleVerdicts);
+        self.effects.push(Effect::ScanWithoutQuota);
     }
 
     /// Cancels everything in flight: another replica may lead soon. What was in flight starts

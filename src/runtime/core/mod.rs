@@ -84,8 +84,8 @@ pub(crate) enum Input {
         event: Event<Workload>,
         selected: bool,
     },
-    /// A Workload without quota that carries a verdict, found by the scan.
-    StaleVerdict(Workload),
+    /// A Workload without quota that carries a verdict or is a growth, found by the scan.
+    WithoutQuota(Workload),
     /// A Workload with quota, from a list that is read beside the watch.
     Compare(Workload),
     /// That list is complete, and named these.
@@ -263,7 +263,7 @@ impl Core {
                 self.served.selects_reserved = selected;
                 self.handle_workload(event);
             }
-            Input::StaleVerdict(workload) => self.handle_stale_verdict(&workload),
+            Input::WithoutQuota(workload) => self.handle_without_quota(&workload),
             Input::Compare(workload) => self.compare(&workload),
             Input::Compared(named) => self.compared(&named),
             Input::Flavors(event) => self.handle_flavor(event),

@@ -178,12 +178,14 @@ impl Core {
     }
 
     /// Withdraws the verdict of a Workload that lost its quota before this replica led, or before
-    /// its AdmissionCheck was made. Of a Workload with quota, the watch knows better.
-    pub(super) fn handle_stale_verdict(&mut self, workload: &Workload) {
+    /// its AdmissionCheck was made, and learns what became of its job's pods. Of a Workload with
+    /// quota, the watch knows better.
+    pub(super) fn handle_without_quota(&mut self, workload: &Workload) {
         let uid = workload.uid();
         if !self.leads() || self.workloads.workload(uid).is_some() {
             return;
         }
+        self.learn(workload);
         self.reconcile(workload, None);
         self.remove_idle_workload(uid);
     }

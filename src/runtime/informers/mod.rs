@@ -7,7 +7,7 @@
 mod compare;
 mod discovery;
 mod sources;
-mod stale_verdicts;
+mod without_quota;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(crate) use sources::{
     CheckSource, FlavorSource, ParametersSource, Revision, StoredParameters, TriggerSource,
     WorkloadSource,
 };
-pub(crate) use stale_verdicts::scan_stale_verdicts;
+pub(crate) use without_quota::scan_without_quota;
 
 /// Something that came in.
 #[derive(Debug)]
@@ -47,8 +47,8 @@ pub(crate) enum InformerEvent {
         selected: bool,
         term: u64,
     },
-    /// A Workload without quota on which an answer stands, seen by the search of this term.
-    StaleVerdict {
+    /// A Workload without quota, from the scan of this term.
+    WithoutQuota {
         workload: Workload,
         term: u64,
     },

@@ -217,8 +217,8 @@ impl Session {
                 selected,
                 term,
             } if term == self.watches.term => Input::Workloads { event, selected },
-            InformerEvent::StaleVerdict { workload, term } if term == self.watches.term => {
-                Input::StaleVerdict(workload)
+            InformerEvent::WithoutQuota { workload, term } if term == self.watches.term => {
+                Input::WithoutQuota(workload)
             }
             InformerEvent::Compare { workload, term } if term == self.watches.term => {
                 Input::Compare(workload)
@@ -227,7 +227,7 @@ impl Session {
                 Input::Compared(named)
             }
             InformerEvent::Workloads { .. }
-            | InformerEvent::StaleVerdict { .. }
+            | InformerEvent::WithoutQuota { .. }
             | InformerEvent::Compare { .. }
             | InformerEvent::Compared { .. } => return Ok(()),
             InformerEvent::Flavors(event) => Input::Flavors(event),
@@ -295,7 +295,7 @@ impl Session {
                 }
             }
             Effect::WatchWorkloads => self.start_workload_watch(),
-            Effect::ScanStaleVerdicts => self.scan_stale_verdicts(),
+            Effect::ScanWithoutQuota => self.scan_without_quota(),
             Effect::Report(report) => self.report(report),
         }
     }

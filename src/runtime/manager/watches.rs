@@ -100,21 +100,23 @@ impl Session {
         self.watches.workloads.extend(watches);
     }
 
-    /// Scans for verdicts that could not be withdrawn any more, because the leader or the
-    /// AdmissionCheck was gone (rule 15). A scan in progress starts again.
-    pub(super) fn scan_stale_verdicts(&mut self) {
+    /// Scans the Workloads without quota, for verdicts that could not be withdrawn any more, because
+    /// the leader or the AdmissionCheck was gone (rule 15), and for growths that were evicted. A
+    /// scan in progress starts again.
+    pub(super) fn scan_without_quota(&mut self) {
         if let Some(scan) = self.watches.scan.take() {
             scan.abort();
         }
         let client = instrumented(&self.client, &self.metrics, None);
-        let scan = informers::scan_stale_verdicts(
+        let scan = informers::scan_without_quota(
             client,
             self.core.served,
             self.watches.term,
             self.settings.seed,
             self.incoming.0.clone(),
         );
-        self.watches.scan = Some(self.spawn_named("the scan for stale verdicts".to_owned(), scan));
+        self.watches.scan =
+            Some(self.spawn_named("the scan of Workloads without quota".to_owned(), scan));
     }
 
     fn start_author_watches(&mut self, check: usize) {

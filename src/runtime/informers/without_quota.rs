@@ -1,11 +1,15 @@
-//! The scan for stale verdicts.
+//! The scan of Workloads without quota, which nobody watches.
 //!
 //! A leader that dies between the end of a reservation and the withdrawal of its verdict leaves it
 //! on a Workload without quota, which nobody watches. An AdmissionCheck that is deleted and made
 //! again does too. Kueue would take a Ready for the next reservation, and never queue the Workload
-//! again after a Retry or Rejected (measured on 0.19.2). So each new leader, and a leader that gets
-//! a new AdmissionCheck, reads the Workloads without quota once, page by page, and keeps none of
-//! them.
+//! again after a Retry or Rejected (measured on 0.19.2).
+//!
+//! A growth of an elastic job that was evicted has stopped the pods of the slice before it, which
+//! nothing else says: that slice still looks as if its pods ran.
+//!
+//! So each new leader, and a leader that gets a new AdmissionCheck, reads the Workloads without
+//! quota once, page by page, and keeps none of them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,7 +19,7 @@ use kube::{Api, Client};
 use tokio::sync::mpsc;
 
 use super::{BACKOFF, InformerEvent, brief};
-use crate::api::{CheckState, Projection, ServedApi, Workload, WorkloadObject};
+use crate::api::{CheckState, Projection, ServedApi, Slice, Workload, WorkloadObject};
 use crate::runtime::backoff::Backoff;
 use crate::runtime::connection::retry_after;
 
@@ -27,9 +31,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// string.
 const WITHOUT_QUOTA: &str = "status.admission.clusterQueue=";
 
-/// Sends each Workload without quota on which an answer stands, then ends. `term` marks what comes
-/// of it.
-pub(crate) async fn scan_stale_verdicts(
+/// Sends each Workload without quota that carries a verdict or is a growth, then ends. `term` marks
+/// what comes of it.
+pub(crate) async fn scan_without_quota(
     client: Client,
     served: ServedApi,
     term: u64,
@@ -51,7 +55,7 @@ pub(crate) async fn scan_stale_verdicts(
                 failures += 1;
                 tracing::debug!(
                     error = brief(&error),
-                    "the search for answers left behind failed and is tried again"
+                    "the scan of Workloads without quota failed and is tried again"
                 );
                 // The place in the list may be what is wrong: too old, or from before a restart.
                 pages.continue_token = None;
@@ -62,9 +66,9 @@ pub(crate) async fn scan_stale_verdicts(
         };
         for object in page.items {
             let workload = projection.project(object);
-            if has_verdict(&workload)
+            if is_of_interest(&workload)
                 && to
-                    .send(InformerEvent::StaleVerdict { workload, term })
+                    .send(InformerEvent::WithoutQuota { workload, term })
                     .await
                     .is_err()
             {
@@ -79,12 +83,12 @@ pub(crate) async fn scan_stale_verdicts(
     }
 }
 
-/// Whether some check has said anything on a Workload that has no quota.
-fn has_verdict(workload: &Workload) -> bool {
-    let answered = |state: &CheckState| !matches!(state, CheckState::Pending);
-    !workload.holds_quota()
-        && workload
-            .checks()
-            .iter()
-            .any(|entry| answered(entry.state()))
+/// Whether `workload` holds no quota, and some check has returned a verdict about it, or it is a
+/// growth.
+fn is_of_interest(workload: &Workload) -> bool {
+    let has_verdict = || {
+        let mut entries = workload.checks().iter();
+        entries.any(|entry| *entry.state() != CheckState::Pending)
+    };
+    !workload.holds_quota() && (matches!(workload.slice(), Slice::Replaces(_)) || has_verdict())
 }
