@@ -1,0 +1,13 @@
+//! The suite of WebhookCheck: one binary, because linking is what takes time.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+
+mod batches;
+mod faults;
+mod hostile;
+mod schema;
+mod sdk;
+mod server;
+mod service;
+mod temp_dir;
+mod verdicts;
