@@ -24,10 +24,10 @@ pub fn sign(key: &str, seconds: i64, body: &str) -> Result<String, String> {
     context.update(format!("{seconds}.").as_bytes());
     context.update(body.as_bytes());
     let tag = context.sign();
-    let hex: String = tag
-        .as_ref()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
+    let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap_or_default();
+    let digits = tag.as_ref().iter();
+    let hex: String = digits
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
         .collect();
     Ok(format!("t={seconds},v1={hex}"))
 }

@@ -236,7 +236,8 @@ fn read_item(text: &str, recheck_after: Duration) -> Result<Decision, String> {
         return Err("its answer is larger than 256 KiB".to_owned());
     }
     let refuse = |problem: String| format!("{problem}: {}", quote(text.as_bytes()));
-    let item: ItemAnswer = serde_json::from_str(text).map_err(|error| refuse(plain(&error)))?;
+    let item: ItemAnswer = serde_json::from_str(text)
+        .map_err(|error| refuse(format!("its answer cannot be read ({})", plain(&error))))?;
     if let Some(error) = item.error {
         return Err(format!("it reports an error: {}", clean(&error)));
     }
