@@ -484,3 +484,7 @@ impl Entry {
 
 /// The longest time that an evaluation waits for an answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+#[path = "registry_tests.rs"]
+mod tests;
