@@ -2,12 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kueue_check::api::Workload;
+use kueue_check::api::{AdmissionCheck, Workload};
 use kueue_check::{
-    AdmissionCheckController, Check, CheckError, Parameters, RequestBuilder, Verdict,
+    AdmissionCheckController, Check, CheckError, Parameters, ReleaseOutcome, ReleaseReason,
+    RequestBuilder, Verdict,
 };
 use kueue_check_rule_webhook::document::{API_VERSION, REVIEW};
 use kueue_check_rule_webhook::signature::sign;
@@ -87,7 +89,7 @@ async fn free_port() -> u16 {
     listener.local_addr().unwrap().port()
 }
 
-async fn python() -> Option<Service> {
+async fn python(example: &str) -> Option<Service> {
     if !succeeds(
         Command::new("python3")
             .arg("-c")
@@ -98,10 +100,8 @@ async fn python() -> Option<Service> {
     let port = free_port().await;
     let folder = Folder::new();
     // The example as it is, with a key.
-    folder.write(
-        "signed.py",
-        &format!("import window\nwindow.app.key = {KEY:?}\napp = window.app\n"),
-    );
+    let text = format!("import {example}\n{example}.app.key = {KEY:?}\napp = {example}.app\n");
+    folder.write("signed.py", &text);
     let mut command = Command::new("python3");
     let runner = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/asgi.py");
     command
@@ -114,17 +114,17 @@ async fn python() -> Option<Service> {
     Service::start(command, port).await
 }
 
-async fn go() -> Option<Service> {
+async fn go(example: &str) -> Option<Service> {
     if !succeeds(Command::new("go").arg("version")) {
         return missing("Go");
     }
     let port = free_port().await;
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("window-go");
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{example}-go"));
     let mut build = Command::new("go");
     build
         .args(["build", "-o"])
         .arg(&program)
-        .arg("./examples/window")
+        .arg(format!("./examples/{example}"))
         .current_dir(sdk("go"));
     assert!(
         build.status().unwrap().success(),
@@ -136,12 +136,12 @@ async fn go() -> Option<Service> {
 }
 
 /// Node from 22.6 on runs TypeScript; an older one needs the compiler `tsc`.
-async fn typescript(compiled: &Folder) -> Option<Service> {
+async fn typescript(example: &str, compiled: &Folder) -> Option<Service> {
     let port = free_port().await;
     let mut node = Command::new("node");
     if succeeds(Command::new("node").args(["--experimental-strip-types", "-e", ""])) {
         node.args(["--experimental-strip-types", "--no-warnings"])
-            .arg(sdk("typescript/window.ts"));
+            .arg(sdk(&format!("typescript/{example}.ts")));
     } else if succeeds(Command::new("node").arg("--version"))
         && succeeds(Command::new("tsc").arg("--version"))
     {
@@ -157,13 +157,13 @@ async fn typescript(compiled: &Folder) -> Option<Service> {
                 "--outDir",
             ])
             .arg(compiled.path())
-            .arg(sdk("typescript/window.ts"));
+            .arg(sdk(&format!("typescript/{example}.ts")));
         assert!(
             compile.status().unwrap().success(),
             "the TypeScript example does not compile"
         );
         compiled.write("package.json", r#"{"type": "module"}"#);
-        node.arg(compiled.path().join("window.js"));
+        node.arg(compiled.path().join(format!("{example}.js")));
     } else {
         println!("SKIPPED: Node 22.6, or an older one with tsc, is missing");
         return None;
@@ -250,6 +250,20 @@ async fn by_service(
     Ok(preview.verdict().unwrap().clone())
 }
 
+/// The server at `url` may be asked, and sent all files of `folder`.
+fn policy(folder: &Folder, url: &str) -> ServerPolicy {
+    ServerPolicy {
+        folder: folder.path().to_owned(),
+        servers: vec![AllowedServer {
+            origin: url.parse().unwrap(),
+            credentials: Some(".".into()),
+            allow_insecure: true,
+        }],
+        unlisted: Unlisted::Refuse,
+        setting: "--allow-host",
+    }
+}
+
 fn what(verdict: &Verdict) -> (bool, bool, Option<u64>) {
     let seconds = verdict.recheck().map(|delay| delay.as_secs());
     (verdict.is_ready(), verdict.is_pending(), seconds)
@@ -275,16 +289,7 @@ async fn plays_the_table(language: &str, service: &Service) {
     let folder = Folder::new();
     folder.write("key", KEY);
     let url = service.url();
-    let check = WebhookCheck::new(ServerPolicy {
-        folder: folder.path().to_owned(),
-        servers: vec![AllowedServer {
-            origin: url.parse().unwrap(),
-            credentials: Some(".".into()),
-            allow_insecure: true,
-        }],
-        unlisted: Unlisted::Refuse,
-        setting: "--allow-host",
-    });
+    let check = WebhookCheck::new(policy(&folder, &url));
     let rule = Check::new(window);
     let (mut random, mut ready) = (Random(20), 0);
     for number in 0..500 {
@@ -416,16 +421,72 @@ async fn plays_the_table(language: &str, service: &Service) {
     }
 }
 
+/// The service that allocates: the same calls have the same effects in all languages.
+async fn allocates(language: &str, service: &Service) {
+    let folder = Folder::new();
+    folder.write("key", KEY);
+    let url = service.url();
+    let check = WebhookCheck::new(policy(&folder, &url));
+    let own = AdmissionCheck::from_json(json!({"metadata": {"name": "licences"}, "spec": {}}));
+    let parameters = resource::WebhookCheck::decode(json!({
+        "apiVersion": "kueue-check.dev/v1alpha1", "kind": "WebhookCheck", "metadata": {"name": "w"},
+        "spec": {"url": format!("{url}/review"), "signingKeyFile": "key", "releasePath": "/release", "heldPath": "/held"},
+    }));
+    let parameters = Arc::new(parameters.unwrap());
+    check.activate(&own.unwrap(), &parameters).await.unwrap();
+    let uid = |job: &str| format!("vision/{job}/u-{job}/licences/1795251600");
+    let activate = async |job: &str| {
+        let request = json!({"uid": uid(job), "admissionCheck": "licences", "namespace": "vision", "name": job, "jobUid": format!("u-{job}")});
+        let body = json!({"apiVersion": API_VERSION, "kind": "AdmissionCheckActivation", "request": request}).to_string();
+        let seconds = kueue_check::Clock::system().now().as_second();
+        let signature = format!(
+            "kueue-check-signature: {}\r\n",
+            sign(KEY, seconds, &body).unwrap()
+        );
+        raw(service.port, "POST", &signature, &body).await
+    };
+    let held = async || {
+        let held = check.unreleased_reservations().await.unwrap();
+        let mut names: Vec<String> = held.iter().map(|one| one.name().to_owned()).collect();
+        names.sort();
+        names
+    };
+    let release = async |job: &str| {
+        let reservation = uid(job).parse().unwrap();
+        check
+            .release(&reservation, ReleaseReason::Finished)
+            .await
+            .unwrap()
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(held().await, none, "{language}");
+    for (job, expected) in [("a", 204), ("a", 204), ("b", 204), ("c", 409)] {
+        let (status, text) = activate(job).await;
+        assert_eq!(status, expected, "{language}: {job}: {text}");
+        assert_eq!(
+            text.contains("all licences are in use"),
+            status == 409,
+            "{language}: {text}"
+        );
+    }
+    assert_eq!(held().await, ["a", "b"], "{language}");
+    for _ in 0..2 {
+        assert_eq!(release("a").await, ReleaseOutcome::Done, "{language}");
+    }
+    assert_eq!(activate("c").await.0, 204, "{language}");
+    assert_eq!(held().await, ["b", "c"], "{language}");
+}
+
 #[tokio::test]
 async fn python_decides_as_rust() {
-    if let Some(service) = python().await {
+    if let Some(service) = python("window").await {
         plays_the_table("Python", &service).await;
     }
 }
 
 #[tokio::test]
 async fn go_decides_as_rust() {
-    if let Some(service) = go().await {
+    if let Some(service) = go("window").await {
         plays_the_table("Go", &service).await;
     }
 }
@@ -433,7 +494,29 @@ async fn go_decides_as_rust() {
 #[tokio::test]
 async fn typescript_decides_as_rust() {
     let compiled = Folder::new();
-    if let Some(service) = typescript(&compiled).await {
+    if let Some(service) = typescript("window", &compiled).await {
         plays_the_table("TypeScript", &service).await;
+    }
+}
+
+#[tokio::test]
+async fn python_allocates() {
+    if let Some(service) = python("licences").await {
+        allocates("Python", &service).await;
+    }
+}
+
+#[tokio::test]
+async fn go_allocates() {
+    if let Some(service) = go("licences").await {
+        allocates("Go", &service).await;
+    }
+}
+
+#[tokio::test]
+async fn typescript_allocates() {
+    let compiled = Folder::new();
+    if let Some(service) = typescript("licences", &compiled).await {
+        allocates("TypeScript", &service).await;
     }
 }
