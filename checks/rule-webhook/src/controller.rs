@@ -135,30 +135,27 @@ impl AdmissionCheckController for WebhookCheck {
     ) -> Result<Verdict, CheckError> {
         let webhook = request.parameters();
         let fingerprint = fingerprint(&request, webhook.metadata.generation.unwrap_or_default());
-        let look = || {
-            self.shared
-                .registry()
-                .look(&request, fingerprint, Instant::now())
-        };
-        let answered = match look() {
+        let looked = self
+            .shared
+            .registry()
+            .look(&request, fingerprint, Instant::now());
+        let answered = match looked {
             Look::Verdict(verdict) => return Ok(verdict),
             Look::Failed(error) => return Err(error),
             Look::Asked(answered) => answered,
         };
         self.shared.asked.notify_one();
-        let heard = match self.seats.try_acquire() {
-            Ok(_seat) => matches!(timeout(PATIENCE, answered).await, Ok(Ok(()))),
-            Err(_) => false,
-        };
-        if heard {
-            match look() {
-                Look::Verdict(verdict) => return Ok(verdict),
-                Look::Failed(error) => return Err(error),
-                // It has changed since, and is asked about again.
-                Look::Asked(_) => self.shared.asked.notify_one(),
-            }
+        if let Ok(_seat) = self.seats.try_acquire() {
+            // Whether it was heard or not: what is known counts.
+            let _ = timeout(PATIENCE, answered).await;
         }
-        self.shared.registry().meanwhile(&request)
+        let concluded = self
+            .shared
+            .registry()
+            .conclude(&request, fingerprint, Instant::now());
+        // If it has changed since, it is asked about again.
+        self.shared.asked.notify_one();
+        concluded
     }
 
     async fn preview(

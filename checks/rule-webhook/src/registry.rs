@@ -43,6 +43,8 @@ struct Entry {
     known: Option<Known>,
     failure: Option<Failure>,
     activated: bool,
+    /// Whether an evaluation has asked since the request under way was put together.
+    wanted: bool,
     /// The evaluation that waits for an answer.
     waiter: Option<oneshot::Sender<()>>,
 }
@@ -170,6 +172,7 @@ impl Entry {
             known: None,
             failure: None,
             activated: false,
+            wanted: false,
             waiter: None,
         }
     }
@@ -251,12 +254,33 @@ impl Registry {
             items.queue.push_back(uid.clone());
         }
         let (sender, receiver) = oneshot::channel();
+        entry.wanted = true;
         entry.waiter = Some(sender);
         Look::Asked(receiver)
     }
 
+    /// What an evaluation returns that waits no longer: what came meanwhile, or that nothing
+    /// changes. In one step, so that what comes next evaluates the Workload again.
+    pub(crate) fn conclude(
+        &mut self,
+        request: &Request,
+        fingerprint: u64,
+        now: Instant,
+    ) -> Result<Verdict, CheckError> {
+        match self.look(request, fingerprint, now) {
+            Look::Verdict(verdict) => return Ok(verdict),
+            Look::Failed(error) => return Err(error),
+            Look::Asked(_) => {}
+        }
+        let items = self.checks.get_mut(request.admission_check());
+        if let Some(entry) = items.and_then(|items| items.items.get_mut(request.workload().uid())) {
+            entry.waiter = None;
+        }
+        self.meanwhile(request)
+    }
+
     /// What an evaluation returns while the service has not answered: nothing changes.
-    pub(crate) fn meanwhile(&self, request: &Request) -> Result<Verdict, CheckError> {
+    fn meanwhile(&self, request: &Request) -> Result<Verdict, CheckError> {
         let items = self.checks.get(request.admission_check());
         let entry = items.and_then(|items| items.items.get(request.workload().uid()));
         let entry = entry.filter(|entry| entry.is_of(request.reservation()));
@@ -392,7 +416,7 @@ impl Registry {
         entry.progress = Progress::Idle;
         if entry.fingerprint != item.fingerprint {
             // It is about what the Workload was.
-            let asked_again = entry.waiter.is_some();
+            let asked_again = entry.wanted;
             if asked_again {
                 entry.progress = Progress::Queued;
             }
@@ -403,7 +427,7 @@ impl Registry {
             return false;
         }
         let news = match outcome {
-            Outcome::Failed(_) if item.early && entry.waiter.is_none() => false,
+            Outcome::Failed(_) if item.early && !entry.wanted => false,
             Outcome::Failed(failure) => {
                 entry.failure = Some(failure);
                 true
@@ -474,6 +498,7 @@ impl Registry {
 impl Entry {
     fn take(&mut self, early: bool) -> BatchItem {
         self.progress = Progress::InFlight;
+        self.wanted = false;
         BatchItem {
             request: self.request.clone(),
             fingerprint: self.fingerprint,

@@ -167,7 +167,7 @@ async fn a_failure_is_returned_once_and_then_asked_about() {
     assert_eq!(error.to_string(), "no answer");
     assert!(is_asked(&mut registry, &train, 1));
     // As long as there is nothing new, the failure lasts: the policy counts its time.
-    assert!(registry.meanwhile(&train).is_err());
+    assert!(registry.conclude(&train, 1, Instant::now()).is_err());
     let batch = take(&mut registry);
     registry.record(
         &batch,

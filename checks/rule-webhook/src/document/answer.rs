@@ -244,7 +244,7 @@ fn read_item(text: &str, recheck_after: Duration) -> Result<Decision, String> {
     let state = item
         .state
         .ok_or_else(|| refuse("it has neither a state nor an error".to_owned()))?;
-    let seconds = |value: Option<u64>| value.map(Duration::from_secs);
+    let seconds = |value: Option<u64>| value.map(|value| Duration::from_secs(value).min(LONGEST));
     let recheck = seconds(item.recheck_after_seconds).map(|delay| delay.max(SHORTEST));
     let verdict = match state {
         State::Ready => Verdict::ready(item.message),
@@ -270,6 +270,8 @@ fn read_item(text: &str, recheck_after: Duration) -> Result<Decision, String> {
 
 /// The shortest delay of another review.
 const SHORTEST: Duration = Duration::from_secs(1);
+/// The longest time in an answer; a later one is this.
+const LONGEST: Duration = Duration::from_hours(30 * 24);
 
 /// The updates, if Kueue would take them.
 fn updates(answers: Vec<UpdateAnswer>) -> Result<PodSetUpdates, String> {

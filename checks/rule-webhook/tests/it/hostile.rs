@@ -362,6 +362,11 @@ async fn good_answers_are_verdicts() {
             Verdict::is_pending,
             Some(1),
         ),
+        (
+            json!({"state": "Pending", "recheckAfterSeconds": u64::MAX, "ttlSeconds": u64::MAX}),
+            Verdict::is_pending,
+            Some(30 * 86_400),
+        ),
         (json!({"state": "Retry"}), Verdict::is_retry, None),
         (
             json!({"state": "Retry", "retryAfterSeconds": 90}),
