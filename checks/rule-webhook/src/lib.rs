@@ -18,6 +18,7 @@
 
 pub mod controller;
 pub mod document;
+mod failure;
 mod pace;
 mod registry;
 pub mod resource;

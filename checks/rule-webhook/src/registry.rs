@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::document::Decision;
+use crate::failure::Failure;
 use crate::pace::Pace;
 use crate::resource::WebhookCheckSpec;
 
@@ -65,14 +66,6 @@ struct Known {
     delivered: bool,
 }
 
-/// Why the last request gave no verdict.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Failure {
-    pub(crate) kind: ErrorKind,
-    pub(crate) message: String,
-    delivered: bool,
-}
-
 /// What an evaluation is told.
 pub(crate) enum Look {
     /// A verdict that holds.
@@ -106,34 +99,6 @@ pub(crate) type Collected = (String, Arc<WebhookCheckSpec>);
 pub(crate) enum Outcome {
     Decided(Decision),
     Failed(Failure),
-}
-
-impl Failure {
-    pub(crate) fn of(error: &CheckError) -> Self {
-        Self {
-            kind: error.kind(),
-            message: error.to_string(),
-            delivered: false,
-        }
-    }
-
-    pub(crate) fn transient(message: String) -> Self {
-        Self {
-            kind: ErrorKind::Transient,
-            message,
-            delivered: false,
-        }
-    }
-
-    fn error(&self) -> CheckError {
-        let message = self.message.clone();
-        match self.kind {
-            ErrorKind::Throttled { after } => CheckError::throttled(after, message),
-            ErrorKind::Parameters => CheckError::parameters(message),
-            ErrorKind::Permanent => CheckError::permanent(message),
-            _ => CheckError::transient(message),
-        }
-    }
 }
 
 impl Known {

@@ -17,7 +17,8 @@ use crate::document::{
     ACTIVATION, Answer, Call, Decision, Item, RELEASE, ReviewRequest, clean, quote, read_held,
     read_refusal, read_review,
 };
-use crate::registry::{Batch, BatchItem, Failure, Outcome, Registry};
+use crate::failure::Failure;
+use crate::registry::{Batch, BatchItem, Outcome, Registry};
 use crate::resource::WebhookCheckSpec;
 use crate::service::{Services, lock};
 use crate::transport::{Operation, ServiceCall, ServiceReply, WHO};

@@ -477,6 +477,26 @@ async fn allocates(language: &str, service: &Service) {
     assert_eq!(held().await, ["b", "c"], "{language}");
 }
 
+/// The lines of code in `text`: neither empty nor a comment.
+fn lines_of_code(text: &str) -> usize {
+    let lines = text.lines().map(str::trim);
+    let comment = |line: &&str| line.starts_with("//") || line.starts_with("\"\"\"");
+    lines
+        .filter(|line| !line.is_empty() && !comment(line))
+        .count()
+}
+
+#[test]
+fn a_check_is_ten_lines_of_python_or_25_of_go() {
+    let read = |path| std::fs::read_to_string(sdk(path)).unwrap();
+    let python = read("python/window.py");
+    assert!(lines_of_code(&python) <= 10, "{python}");
+    let go = read("go/examples/window/main.go");
+    let start = go.find("func window").unwrap();
+    let rule = &go[start..go.find("func main").unwrap()];
+    assert!(lines_of_code(rule) <= 25, "{rule}");
+}
+
 #[tokio::test]
 async fn python_decides_as_rust() {
     if let Some(service) = python("window").await {
