@@ -32,6 +32,9 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 )]
 #[parameters(validate = WebhookCheckSpec::check)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "!has(self.heldPath) || has(self.releasePath)", "message": "heldPath needs releasePath: what is held is released by it"}
+]))]
 pub struct WebhookCheckSpec {
     /// Where Workloads are reviewed: the URL to which an `AdmissionCheckReview` is posted. The deployment of the check must allow its server.
     #[schemars(length(min = 8, max = 1024), regex(pattern = r"^https?://[^@?#\s]+$"))]

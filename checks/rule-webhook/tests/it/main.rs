@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
 mod batches;
+mod definition;
 mod end_to_end;
 mod faults;
 mod hostile;
