@@ -4,6 +4,26 @@
 //! verdict for each. What it answers wrongly costs that answer and nothing else: an error is never
 //! a verdict, so an outage of the service evicts no job.
 //!
+//! ```no_run
+//! use kueue_check_rule_webhook::{ServerPolicy, Unlisted, WebhookCheck};
+//!
+//! # fn arguments() -> Vec<String> { Vec::new() }
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! // Each value of the flag `--allow-host`: `https://HOST[:PORT][=FOLDER]`.
+//! let servers: Result<_, _> = arguments().iter().map(|value| value.parse()).collect();
+//! let policy = ServerPolicy {
+//!     folder: "/var/run/secrets/rule-check".into(),
+//!     servers: servers?,
+//!     unlisted: Unlisted::Refuse,
+//!     setting: "--allow-host",
+//! };
+//! kueue_check::App::new().check(WebhookCheck::new(policy)).main().await?;
+//! # Ok(()) }
+//! ```
+//!
+//! AdmissionChecks name it by [`CONTROLLER`]. A program in which another kind of check has that name
+//! gives it one of its own: [`WebhookCheck::named`].
+//!
 //! | module | what is in it |
 //! | --- | --- |
 //! | [`resource`] | the custom resource `WebhookCheck` |
