@@ -9,7 +9,7 @@ use kueue_check::prelude::*;
 /// The hours in which jobs may start. A window that closes before it opens is open over midnight.
 #[kueue_check::parameters(group = "example.com", version = "v1alpha1", kind = "Window")]
 #[serde(rename_all = "camelCase")]
-struct WindowSpec {
+pub(crate) struct WindowSpec {
     opens: civil::Time,
     closes: civil::Time,
     time_zone: String,
@@ -17,7 +17,10 @@ struct WindowSpec {
 
 /// Jobs start only inside the window.
 #[admission_check(controller = "example.com/window")]
-async fn window(Params(window): Params<Window>, Now(now): Now) -> Result<Verdict, CheckError> {
+pub(crate) async fn window(
+    Params(window): Params<Window>,
+    Now(now): Now,
+) -> Result<Verdict, CheckError> {
     let local =
         now.to_zoned(TimeZone::get(&window.spec.time_zone).map_err(CheckError::parameters)?);
     if window.spec.is_open(local.time()) {

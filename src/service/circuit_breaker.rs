@@ -10,13 +10,13 @@ use tower::ServiceExt;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::check::{CheckError, ErrorKind, Verdict};
+use crate::check::{CheckError, ErrorKind};
 
 /// After a number of failures in a row nobody asks for a while; then one does, and if it is
 /// answered, all do.
 ///
 /// What counts is a transient or throttled error. The others learn at once that they have to wait,
-/// and until when.
+/// and until when. The service may return anything, so that a client of another system has one too.
 ///
 /// ```
 /// use std::time::Duration;
@@ -134,15 +134,12 @@ impl State {
 
 impl<S, R> Service<R> for CircuitBreaker<S>
 where
-    S: Service<R, Response = Verdict, Error: Into<CheckError>, Future: Send>
-        + Clone
-        + Send
-        + 'static,
+    S: Service<R, Response: Send, Error: Into<CheckError>, Future: Send> + Clone + Send + 'static,
     R: Send + 'static,
 {
-    type Response = Verdict;
+    type Response = S::Response;
     type Error = CheckError;
-    type Future = BoxFuture<'static, Result<Verdict, CheckError>>;
+    type Future = BoxFuture<'static, Result<S::Response, CheckError>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), CheckError>> {
         Poll::Ready(Ok(()))
@@ -184,6 +181,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
     use super::*;
+    use crate::check::Verdict;
 
     const PAUSE: Duration = Duration::from_secs(60);
 

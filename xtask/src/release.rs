@@ -10,15 +10,17 @@ const SEMVER_CHECKS: &str = "0.51.0";
 
 /// The crates whose promises are compared. One that only makes macros has none that could be read
 /// off.
-const LIBRARIES: [&str; 8] = [
+const LIBRARIES: [&str; 10] = [
     "kueue-check",
     "kueue-check-schema",
     "kueue-check-apiserver",
     "kueue-check-kueue-model",
     "kueue-check-sim",
     "kueue-check-sim-cli",
+    "kueue-check-sources",
     "kueue-check-budget",
     "kueue-check-provisioning",
+    "kueue-check-rule-webhook",
 ];
 
 /// Builds the packages as those who install them will, and looks for promises that have been broken

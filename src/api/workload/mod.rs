@@ -357,6 +357,11 @@ impl Workload {
         find(&self.0.labels, key)
     }
 
+    /// The labels that are kept, by key.
+    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.labels.iter().map(|(key, value)| (&**key, &**value))
+    }
+
     /// The Workload's annotation `key`. Only annotations that the check has named are kept: see
     /// [`Check::annotations`](crate::Check::annotations).
     pub fn annotation(&self, key: &str) -> Option<&str> {

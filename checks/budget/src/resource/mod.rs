@@ -8,11 +8,10 @@ mod spec;
 mod status;
 mod validate;
 
+pub use kueue_check_sources::{Auth, BasicAuth};
 pub use namespace_budget::{NamespaceBudget, NamespaceBudgetSpec, TopUp};
 pub use period::{CalendarUnit, PeriodSpec, TermSpec};
-pub use source::{
-    Auth, BasicAuth, Correction, DatadogSource, FixedSource, PrometheusSource, Shape, SourceSpec,
-};
+pub use source::{Correction, DatadogSource, FixedSource, PrometheusSource, Shape, SourceSpec};
 pub use spec::{
     AdmitOrder, Budget, BudgetSpec, Enforcement, EstimateSpec, EvictOrder, Exempt,
     ExemptPriorityClass, HoldOrAdmit, NamespaceLimit, NamespaceLimits, OnExhausted, OnOverspent,

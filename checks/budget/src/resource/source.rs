@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kueue_check::HumanDuration;
+use kueue_check_sources::Auth;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -127,35 +128,6 @@ pub enum Shape {
     Counter,
     /// What has been spent since the period began.
     PeriodToDate,
-}
-
-/// How to be let in: exactly one of them. Files are read only below the folder that the operator of this program has chosen, so that a Budget can't send any
-/// other file to any server.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = [
-    {"rule": "has(self.bearerTokenFile) != has(self.basic)", "message": "exactly one of bearerTokenFile and basic must be set"}
-]))]
-pub struct Auth {
-    /// A file with a bearer token; read again when the server refuses it, so that it can be rotated.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 1024))]
-    pub bearer_token_file: Option<String>,
-    /// A user and a file with the password.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub basic: Option<BasicAuth>,
-}
-
-/// A user and a password.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct BasicAuth {
-    /// The user.
-    #[schemars(length(min = 1, max = 256), regex(pattern = r"^[^:]+$"))]
-    pub user: String,
-    /// A file with the password.
-    #[schemars(length(min = 1, max = 1024))]
-    pub password_file: String,
 }
 
 /// Datadog's metrics. Written from its documentation; it has not been tried on the live service.

@@ -1,12 +1,9 @@
-//! Credentials: in which files they are, and to which servers they may be sent.
+//! Credentials: how the deployment says in which files they are, and to which servers they may be
+//! sent.
 
-use std::fmt;
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use std::path::PathBuf;
 
-use serde::Deserialize;
-
-use super::SourceError;
+use kueue_check_sources::{AllowedServer, ServerPolicy, Unlisted};
 
 /// The variable with the folder of credentials.
 const FOLDER: &str = "BUDGET_CHECK_CREDENTIALS";
@@ -22,30 +19,6 @@ pub struct Credentials {
     /// The servers that may be asked. If there are none, every server may be asked, and none with
     /// credentials.
     pub servers: Vec<AllowedServer>,
-}
-
-/// A server that Budgets may name as their source.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct AllowedServer {
-    /// Its scheme, host and port.
-    #[serde(rename = "url", deserialize_with = "origin")]
-    pub origin: Origin,
-    /// The folder, below that of all credentials, whose files may be sent to it; `.` for all files.
-    /// Without it the server is asked without credentials.
-    #[serde(default)]
-    pub credentials: Option<PathBuf>,
-    /// Whether they may be sent over plain HTTP, where every host on the way can read them.
-    #[serde(default)]
-    pub allow_insecure: bool,
-}
-
-/// Scheme, host and port of a URL.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
-    secure: bool,
-    host: String,
-    port: u16,
 }
 
 /// A variable that makes no sense.
@@ -74,251 +47,18 @@ impl Credentials {
         let servers = std::env::var(SERVERS).unwrap_or_default();
         Ok(Self {
             folder: std::env::var_os(FOLDER).map_or(default.folder, PathBuf::from),
-            servers: servers_of(&servers)?,
-        })
-    }
-
-    /// Whether the server of `uri` may be asked without credentials.
-    pub(crate) fn allow_request(&self, uri: &http::Uri) -> Result<(), String> {
-        let origin = Origin::of(uri)?;
-        if self.servers.is_empty() || self.server(&origin).is_some() {
-            Ok(())
-        } else {
-            Err(format!(
-                "{origin} is not among the servers that may be asked ({SERVERS} of the deployment)"
-            ))
-        }
-    }
-
-    /// The folder whose files may be sent to the server of `uri`.
-    pub(crate) fn allow_sending(&self, uri: &http::Uri) -> Result<&Path, String> {
-        let origin = Origin::of(uri)?;
-        let refuse = |why: &str| Err(format!("none may be sent to {origin}: {why}"));
-        let Some(server) = self.server(&origin) else {
-            return refuse(&format!("{SERVERS} of the deployment does not name it"));
-        };
-        let Some(folder) = &server.credentials else {
-            return refuse(&format!(
-                "{SERVERS} of the deployment names it without credentials"
-            ));
-        };
-        if !origin.secure && !server.allow_insecure {
-            return refuse(
-                "it is asked over plain http; use https, or set allowInsecure in the deployment",
-            );
-        }
-        Ok(folder)
-    }
-
-    /// What stands in `file`, without the space around it, to be sent to `url`. It is read each
-    /// time, so that it can be rotated.
-    pub(crate) async fn read(&self, file: &str, url: &str) -> Result<String, SourceError> {
-        let uri = url
-            .parse()
-            .map_err(|_| SourceError::Credentials("the URL makes no sense".to_owned()))?;
-        let folder = self.allow_sending(&uri).map_err(SourceError::Credentials)?;
-        let refuse = |problem: String| SourceError::Credentials(format!("{file}: {problem}"));
-        let path = self.below(folder, Path::new(file)).await.map_err(refuse)?;
-        let text = tokio::fs::read_to_string(path)
-            .await
-            .map_err(|error| refuse(error.kind().to_string()))?;
-        let text = text.trim();
-        if text.is_empty() || text.chars().any(char::is_control) {
-            return Err(refuse("it must have one line".to_owned()));
-        }
-        Ok(text.to_owned())
-    }
-
-    /// The path of a file that is not sent.
-    pub(crate) async fn local(&self, file: &Path) -> Result<PathBuf, String> {
-        self.below(Path::new(""), file).await
-    }
-
-    /// The path of `file`, which is named from the folder of all credentials, if it is in `folder`.
-    /// Links are followed before they are judged: mounted Secrets consist of links.
-    async fn below(&self, folder: &Path, file: &Path) -> Result<PathBuf, String> {
-        let folder = self.folder.join(folder);
-        let outside = || format!("credentials are read only below {}", folder.display());
-        let all = tokio::fs::canonicalize(&self.folder)
-            .await
-            .map_err(|_| outside())?;
-        let allowed = tokio::fs::canonicalize(&folder)
-            .await
-            .map_err(|_| outside())?;
-        let path = tokio::fs::canonicalize(all.join(file))
-            .await
-            .map_err(|error| error.kind().to_string())?;
-        if allowed.starts_with(&all) && path.starts_with(&allowed) {
-            Ok(path)
-        } else {
-            Err(outside())
-        }
-    }
-
-    fn server(&self, origin: &Origin) -> Option<&AllowedServer> {
-        self.servers.iter().find(|server| server.origin == *origin)
-    }
-}
-
-fn servers_of(text: &str) -> Result<Vec<AllowedServer>, CredentialsError> {
-    if text.trim().is_empty() {
-        return Ok(Vec::new());
-    }
-    let servers: Vec<AllowedServer> =
-        serde_json::from_str(text).map_err(|error| CredentialsError(error.to_string()))?;
-    for (number, server) in servers.iter().enumerate() {
-        let origin = &server.origin;
-        if servers[..number]
-            .iter()
-            .any(|other| other.origin == *origin)
-        {
-            return Err(CredentialsError(format!("{origin} stands there twice")));
-        }
-        if server.credentials.is_some() && !origin.secure && !server.allow_insecure {
-            return Err(CredentialsError(format!(
-                "credentials for {origin} would be sent over plain http: use https, or set allowInsecure"
-            )));
-        }
-    }
-    Ok(servers)
-}
-
-fn origin<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Origin, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    text.parse().map_err(serde::de::Error::custom)
-}
-
-impl Origin {
-    fn of(uri: &http::Uri) -> Result<Self, String> {
-        let secure = match uri.scheme_str() {
-            Some("https") => true,
-            Some("http") => false,
-            _ => return Err("its URL is neither http nor https".to_owned()),
-        };
-        let host = uri.host().filter(|host| !host.is_empty());
-        Ok(Self {
-            secure,
-            host: host.ok_or("its URL has no host")?.to_ascii_lowercase(),
-            port: uri.port_u16().unwrap_or(if secure { 443 } else { 80 }),
+            servers: AllowedServer::list(&servers).map_err(CredentialsError)?,
         })
     }
 }
 
-/// `https://prometheus.monitoring:9090`: nothing but scheme, host and port.
-impl FromStr for Origin {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || format!("`{text}` is not https://HOST or https://HOST:PORT");
-        let uri: http::Uri = text.parse().map_err(|_| expected())?;
-        let authority = uri.authority().map(http::uri::Authority::as_str);
-        let bare = matches!(uri.path(), "" | "/")
-            && uri.query().is_none()
-            && authority.is_some_and(|authority| !authority.contains('@'));
-        let origin = Self::of(&uri).map_err(|_| expected())?;
-        if bare { Ok(origin) } else { Err(expected()) }
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = if self.secure { "https" } else { "http" };
-        write!(f, "{scheme}://{}:{}", self.host, self.port)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn servers_are_read_or_refused_with_a_reason() {
-        for (text, expected) in [
-            ("", Ok(vec![])),
-            ("[]", Ok(vec![])),
-            (
-                r#"[{"url": "https://A.example/", "credentials": "a"}, {"url": "http://b:9090"}]"#,
-                Ok(vec!["https://a.example:443", "http://b:9090"]),
-            ),
-            (
-                r#"[{"url": "http://b", "credentials": "b", "allowInsecure": true}]"#,
-                Ok(vec!["http://b:80"]),
-            ),
-            (
-                r#"[{"url": "http://b", "credentials": "b"}]"#,
-                Err("plain http: use https, or set allowInsecure"),
-            ),
-            (
-                r#"[{"url": "https://b"}, {"url": "https://b:443/"}]"#,
-                Err("https://b:443 stands there twice"),
-            ),
-            (
-                r#"[{"url": "prometheus:9090"}]"#,
-                Err("is not https://HOST"),
-            ),
-            (r#"[{"url": "ftp://b"}]"#, Err("is not https://HOST")),
-            (r#"[{"url": "https://b/path"}]"#, Err("is not https://HOST")),
-            (r#"[{"url": "https://u@b"}]"#, Err("is not https://HOST")),
-            (r#"[{"url": "https://b?q"}]"#, Err("is not https://HOST")),
-            (r#"[{"host": "b"}]"#, Err("unknown field `host`")),
-            ("prometheus", Err("BUDGET_CHECK_SOURCES: expected value")),
-        ] {
-            let read = servers_of(text).map_err(|error| error.to_string());
-            match (&read, &expected) {
-                (Ok(servers), Ok(origins)) => {
-                    let read: Vec<String> = servers
-                        .iter()
-                        .map(|server| server.origin.to_string())
-                        .collect();
-                    assert_eq!(read, *origins, "{text}");
-                }
-                (Err(problem), Err(part)) => assert!(problem.contains(part), "{text}: {problem}"),
-                _ => panic!("{text}: {read:?}"),
-            }
+impl From<Credentials> for ServerPolicy {
+    fn from(credentials: Credentials) -> Self {
+        Self {
+            folder: credentials.folder,
+            servers: credentials.servers,
+            unlisted: Unlisted::WithoutCredentials,
+            setting: SERVERS,
         }
-    }
-
-    #[test]
-    fn credentials_are_bound_to_scheme_host_and_port() {
-        let servers = servers_of(
-            r#"[{"url": "https://a:9090", "credentials": "a"}, {"url": "http://plain", "credentials": ".", "allowInsecure": true}, {"url": "https://open"}]"#,
-        );
-        let allowed = Credentials {
-            servers: servers.unwrap(),
-            ..Credentials::default()
-        };
-        for (credentials, url, asked, sent) in [
-            (&allowed, "https://a:9090/api/v1/query", true, Some("a")),
-            (&allowed, "https://A:9090", true, Some("a")),
-            (&allowed, "https://a", false, None),
-            (&allowed, "https://a:9091", false, None),
-            (&allowed, "http://a:9090", false, None),
-            (&allowed, "https://b:9090", false, None),
-            (&allowed, "https://a:9090.evil.example", false, None),
-            (&allowed, "http://plain/x", true, Some(".")),
-            (&allowed, "https://plain", false, None),
-            (&allowed, "https://open", true, None),
-            (&Credentials::default(), "https://a:9090", true, None),
-            (&Credentials::default(), "http://a", true, None),
-        ] {
-            let Ok(uri) = url.parse::<http::Uri>() else {
-                assert!(!asked && sent.is_none(), "{url}");
-                continue;
-            };
-            assert_eq!(credentials.allow_request(&uri).is_ok(), asked, "{url}");
-            let folder = credentials.allow_sending(&uri).ok();
-            assert_eq!(folder, sent.map(Path::new), "{url}");
-        }
-        // Built by hand, without what reads the variable.
-        let by_hand = Credentials {
-            servers: vec![AllowedServer {
-                origin: "http://a".parse().unwrap(),
-                credentials: Some(".".into()),
-                allow_insecure: false,
-            }],
-            ..Credentials::default()
-        };
-        let problem = by_hand.allow_sending(&http::Uri::from_static("http://a"));
-        assert!(problem.unwrap_err().contains("use https"));
     }
 }

@@ -10,12 +10,13 @@ use futures::future::BoxFuture;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
 use jiff::Timestamp;
+use kueue_check_sources::{
+    Http, HttpRequest, HttpResponse, at_most, brief, check_status, secret_header,
+};
 use serde::{Deserialize, Deserializer};
 use serde_json::json;
 
-use super::http::{Http, HttpRequest, HttpResponse, check_status, secret_header};
-use super::samples::at_most;
-use super::{Source, SourceError, SourceWarning, SpendQuery, SpendReport, brief};
+use super::{Source, SourceError, SourceWarning, SpendQuery, SpendReport};
 use crate::ledger::Observation;
 use crate::money::Amount;
 use crate::resource::DatadogSource;
@@ -77,7 +78,7 @@ impl Datadog {
         path: &str,
         body: &str,
     ) -> Result<HttpResponse, SourceError> {
-        let credentials = self.http.credentials();
+        let credentials = self.http.servers();
         let base = self
             .spec
             .url
@@ -103,6 +104,7 @@ impl Datadog {
                 headers,
                 body: body.to_owned(),
                 ca_file: None,
+                certificate: None,
             })
             .await
     }

@@ -6,19 +6,18 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use http::Method;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use jiff::Timestamp;
-use serde::Deserialize;
+use kueue_check_sources::{Http, PrometheusClient, PrometheusServer, Sample, brief};
 
-use super::http::{Http, HttpRequest, HttpResponse, check_status, secret_header};
-use super::samples::{self, MARK, Sample};
-use super::{Source, SourceError, SourceWarning, SpendQuery, SpendReport, brief};
+use super::{Source, SourceError, SourceWarning, SpendQuery, SpendReport};
 use crate::ledger::Observation;
 use crate::money::Amount;
-use crate::resource::{Auth, PrometheusSource, Shape};
+use crate::resource::{PrometheusSource, Shape};
 
-const WHO: &str = "Prometheus";
+/// The mark on the parts of the probe's answer that are not about the freshness metric.
+const MARK: &str = "budget_check_probe";
+/// A sample with the namespace and the mark.
+type Spend = Sample<2>;
 /// How far a sample may lie ahead of our clock.
 const SKEW: i64 = 60;
 /// How many namespaces a query may name.
@@ -34,13 +33,24 @@ const CURRENT: &str = "current";
 pub struct Prometheus {
     spec: PrometheusSource,
     label: String,
-    http: Http,
+    client: PrometheusClient,
 }
 
 impl Prometheus {
     /// The server of `spec`, whose results name the namespace in `label`.
     pub fn new(spec: PrometheusSource, label: String, http: Http) -> Self {
-        Self { spec, label, http }
+        let server = PrometheusServer {
+            url: spec.url.clone(),
+            auth: spec.auth.clone(),
+            ca_file: spec.ca_file.clone(),
+            allow_warnings: spec.allow_warnings.clone(),
+        };
+        let client = PrometheusClient::new(server, http);
+        Self {
+            spec,
+            label,
+            client,
+        }
     }
 
     fn sample_seconds(&self) -> u64 {
@@ -49,64 +59,8 @@ impl Prometheus {
             .map_or(60, |interval| Duration::from(interval).as_secs().max(1))
     }
 
-    async fn query(&self, query: &str, at: Timestamp) -> Result<Vec<Sample>, SourceError> {
-        let reply = self.post(query, at).await?;
-        // A token may have been rotated between its reading and its use.
-        if matches!(reply.status.as_u16(), 401 | 403) && self.spec.auth.is_some() {
-            drop(reply);
-            let again = self.post(query, at).await?;
-            return vector(&again, &self.label, &self.spec.allow_warnings);
-        }
-        vector(&reply, &self.label, &self.spec.allow_warnings)
-    }
-
-    async fn post(&self, query: &str, at: Timestamp) -> Result<HttpResponse, SourceError> {
-        let url = format!("{}/api/v1/query", self.spec.url.trim_end_matches('/'));
-        let body = form_urlencoded::Serializer::new(String::new())
-            .append_pair("query", query)
-            .append_pair("time", &at.as_second().to_string())
-            .append_pair("timeout", "25s")
-            .finish();
-        let form = HeaderValue::from_static("application/x-www-form-urlencoded");
-        let headers = [Some((CONTENT_TYPE, form)), self.authorization(&url).await?]
-            .into_iter()
-            .flatten()
-            .collect();
-        self.http
-            .send(HttpRequest {
-                who: WHO,
-                method: Method::POST,
-                url: &url,
-                headers,
-                body,
-                ca_file: self.spec.ca_file.as_deref(),
-            })
-            .await
-    }
-
-    async fn authorization(
-        &self,
-        url: &str,
-    ) -> Result<Option<(HeaderName, HeaderValue)>, SourceError> {
-        let credentials = self.http.credentials();
-        let value = match &self.spec.auth {
-            None => return Ok(None),
-            Some(Auth {
-                bearer_token_file: Some(file),
-                ..
-            }) => format!("Bearer {}", credentials.read(file, url).await?),
-            Some(Auth {
-                basic: Some(basic), ..
-            }) => {
-                let password = credentials.read(&basic.password_file, url).await?;
-                format!(
-                    "Basic {}",
-                    base64(format!("{}:{password}", basic.user).as_bytes())
-                )
-            }
-            Some(_) => return Err(SourceError::Credentials("auth names none".to_owned())),
-        };
-        secret_header(AUTHORIZATION, &value).map(Some)
+    async fn query(&self, query: &str, at: Timestamp) -> Result<Vec<Spend>, SourceError> {
+        self.client.query(query, at, [&self.label, MARK]).await
     }
 
     async fn answer(&self, question: SpendQuery) -> Result<SpendReport, SourceError> {
@@ -221,79 +175,6 @@ fn accounts(namespaces: &[String]) -> String {
     namespaces.iter().map(escape).collect::<Vec<_>>().join("|")
 }
 
-/// An answer without its samples.
-#[derive(Deserialize)]
-struct Body {
-    status: String,
-    #[serde(default)]
-    data: Option<Data>,
-    #[serde(default, rename = "errorType")]
-    error_type: String,
-    #[serde(default)]
-    error: String,
-    #[serde(default, deserialize_with = "samples::at_most::<64, _, _>")]
-    warnings: Vec<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Data {
-    result_type: String,
-}
-
-/// The vector in `reply`.
-pub(crate) fn vector(
-    reply: &HttpResponse,
-    label: &str,
-    allowed: &[String],
-) -> Result<Vec<Sample>, SourceError> {
-    let body: Result<Body, _> = serde_json::from_slice(&reply.body);
-    match (reply.status.as_u16(), &body) {
-        (400, Ok(body)) => return Err(SourceError::BadQuery(WHO, brief(&body.error))),
-        (422, Ok(body)) => return Err(SourceError::QueryFailed(WHO, brief(&body.error))),
-        (500..=599, Ok(body))
-            if !body.error.is_empty() && !reply.headers.contains_key("retry-after") =>
-        {
-            return Err(SourceError::Unavailable(
-                WHO,
-                reply.status.as_u16(),
-                brief(&body.error),
-            ));
-        }
-        _ => check_status(WHO, reply)?,
-    }
-    let body = body.map_err(|error| {
-        SourceError::BadResponse(WHO, brief(&format!("no JSON of a query: {error}")))
-    })?;
-    if body.status != "success" {
-        return Err(SourceError::BadResponse(
-            WHO,
-            brief(&format!(
-                "status {}: {} {}",
-                body.status, body.error_type, body.error
-            )),
-        ));
-    }
-    if let Some(warning) = body.warnings.iter().find(|warning| {
-        !allowed
-            .iter()
-            .any(|allowed| warning.contains(allowed.as_str()))
-    }) {
-        return Err(SourceError::Incomplete(WHO, brief(warning)));
-    }
-    let data = body
-        .data
-        .ok_or_else(|| SourceError::BadResponse(WHO, "there is no data".to_owned()))?;
-    if data.result_type != "vector" {
-        return Err(SourceError::WrongShape(
-            format!("a {}", brief(&data.result_type)),
-            label.to_owned(),
-        ));
-    }
-    samples::read(&reply.body, label)
-        .map_err(|error| SourceError::BadResponse(WHO, brief(&error.to_string())))
-}
-
 /// What the probe says.
 #[derive(Clone, Debug, PartialEq)]
 struct Freshness {
@@ -305,14 +186,13 @@ struct Freshness {
 
 impl Freshness {
     /// `at` is the moment that was asked about.
-    fn read(probe: &[Sample], spec: &PrometheusSource, at: Timestamp) -> Result<Self, SourceError> {
+    fn read(probe: &[Spend], spec: &PrometheusSource, at: Timestamp) -> Result<Self, SourceError> {
         let mut newest = newest_of(&spec.freshness, probe, None)?;
         for (number, metric) in spec.also_fresh.iter().enumerate() {
             let of_metric = newest_of(metric, probe, Some(&number.to_string()))?;
             newest = newest.min(of_metric);
         }
-        let namespaces =
-            marked(probe, Some(CURRENT)).filter_map(|sample| sample.namespace.as_ref());
+        let namespaces = marked(probe, Some(CURRENT)).filter_map(|sample| namespace(sample));
         let current = namespaces.cloned().collect();
         let ahead = newest.as_second() - at.as_second();
         Ok(Self {
@@ -324,14 +204,19 @@ impl Freshness {
     }
 }
 
+/// The namespace that the sample is about.
+fn namespace(sample: &Spend) -> Option<&Arc<str>> {
+    sample.labels[0].as_ref()
+}
+
 /// The samples that have this mark, or none.
-fn marked<'a>(probe: &'a [Sample], mark: Option<&'a str>) -> impl Iterator<Item = &'a Sample> {
-    let is = move |sample: &&Sample| sample.mark.as_deref() == mark;
+fn marked<'a>(probe: &'a [Spend], mark: Option<&'a str>) -> impl Iterator<Item = &'a Spend> {
+    let is = move |sample: &&Spend| sample.labels[1].as_deref() == mark;
     probe.iter().filter(is)
 }
 
 /// The time of the newest sample of `metric`.
-fn newest_of(metric: &str, probe: &[Sample], mark: Option<&str>) -> Result<Timestamp, SourceError> {
+fn newest_of(metric: &str, probe: &[Spend], mark: Option<&str>) -> Result<Timestamp, SourceError> {
     let problem = |what: &str| SourceError::NotMeasured(format!("{} {what}", brief(metric)));
     let newest = marked(probe, mark).next().map(|sample| sample.value);
     let newest = newest.filter(|newest| newest.is_finite());
@@ -345,7 +230,7 @@ fn newest_of(metric: &str, probe: &[Sample], mark: Option<&str>) -> Result<Times
 
 /// What the vector says was spent.
 fn read(
-    spent: &[Sample],
+    spent: &[Spend],
     freshness: Freshness,
     label: &str,
     question: &SpendQuery,
@@ -358,7 +243,7 @@ fn read(
     let mut notes = BTreeMap::new();
     let mut unlabelled = false;
     for sample in spent {
-        let Some(namespace) = sample.namespace.clone() else {
+        let Some(namespace) = namespace(sample).cloned() else {
             // Pods outside of any namespace cost somebody else; a lone value comes from `or
             // vector(0)` or a forgotten grouping.
             unlabelled = true;
@@ -400,23 +285,7 @@ fn read(
 }
 
 pub(crate) fn validate(spec: &PrometheusSource) -> Result<(), (&'static str, String)> {
-    let uri: http::Uri = spec
-        .url
-        .parse()
-        .map_err(|_| ("url", "it makes no sense".to_owned()))?;
-    let has_user = uri
-        .authority()
-        .is_some_and(|authority| authority.as_str().contains('@'));
-    if !matches!(uri.scheme_str(), Some("http" | "https"))
-        || uri.host().is_none()
-        || has_user
-        || uri.query().is_some()
-    {
-        return Err((
-            "url",
-            "expected http or https, a host, and neither a user nor a query".to_owned(),
-        ));
-    }
+    PrometheusServer::validate_url(&spec.url).map_err(|problem| ("url", problem.to_owned()))?;
     let metrics = [("freshness", &spec.freshness)].into_iter();
     for (field, metric) in metrics.chain(spec.also_fresh.iter().map(|also| ("alsoFresh", also))) {
         if metric.split('{').next().unwrap_or_default().contains(':') {
@@ -439,25 +308,4 @@ pub(crate) fn validate(spec: &PrometheusSource) -> Result<(), (&'static str, Str
         }
         _ => Ok(()),
     }
-}
-
-/// RFC 4648, with padding.
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let word = chunk
-            .iter()
-            .fold(0_u32, |word, byte| word << 8 | u32::from(*byte))
-            << (8 * (3 - chunk.len()));
-        for digit in 0..4 {
-            let index = (word >> (18 - 6 * digit) & 63) as usize;
-            text.push(if digit <= chunk.len() {
-                DIGITS[index] as char
-            } else {
-                '='
-            });
-        }
-    }
-    text
 }

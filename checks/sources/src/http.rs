@@ -1,4 +1,4 @@
-//! HTTP as a source needs it: one question, one bounded answer, no redirects, and credentials from
+//! HTTP as a source needs it: one request, one bounded answer, no redirects, and credentials from
 //! files only.
 
 use std::path::Path;
@@ -9,45 +9,50 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use rustls::pki_types::CertificateDer;
+use rustls::client::WantsClientCert;
 use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{Credentials, SourceError, brief};
+use crate::{ServerPolicy, SourceError, brief};
 
-/// The largest answer that is read: 20,000 namespaces take less.
+/// The largest answer that is read, unless it is said otherwise: 20,000 samples take less.
 const LARGEST: usize = 4 * 1024 * 1024;
 /// How many answers are in memory at once.
 const AT_ONCE: usize = 4;
-/// How long a question may take in all, unless it is said otherwise.
+/// How long a request may take in all, unless it is said otherwise.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Asks over HTTP. Cheap to clone.
+/// A client. Cheap to clone; clones share the room for answers.
 #[derive(Clone, Debug)]
 pub struct Http {
-    credentials: Arc<Credentials>,
+    servers: Arc<ServerPolicy>,
     deadline: Duration,
+    largest: usize,
     room: Arc<Semaphore>,
 }
 
 /// One answer.
 #[derive(Debug)]
-pub(crate) struct HttpResponse {
-    pub(crate) status: StatusCode,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Vec<u8>,
+pub struct HttpResponse {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// All of its body.
+    pub body: Vec<u8>,
     /// Until it is dropped, the answer takes room.
     _room: Option<OwnedSemaphorePermit>,
 }
 
 impl HttpResponse {
-    #[cfg(test)]
-    pub(crate) fn new(status: StatusCode, headers: HeaderMap, body: &str) -> Self {
+    /// An answer that no server gave, which takes no room: for tests.
+    pub fn new(status: StatusCode, headers: HeaderMap, body: &str) -> Self {
         Self {
             status,
             headers,
@@ -57,42 +62,72 @@ impl HttpResponse {
     }
 }
 
-/// One question.
-pub(crate) struct HttpRequest<'a> {
+/// One request.
+#[derive(Clone, Debug)]
+pub struct HttpRequest<'a> {
     /// What is asked, in a word for errors.
-    pub(crate) who: &'static str,
-    pub(crate) method: Method,
-    pub(crate) url: &'a str,
-    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
-    pub(crate) body: String,
-    pub(crate) ca_file: Option<&'a str>,
+    pub who: &'static str,
+    /// The method.
+    pub method: Method,
+    /// The URL.
+    pub url: &'a str,
+    /// The headers. Those that are sensitive are sent only where credentials may be sent.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// The body.
+    pub body: String,
+    /// The file with the authorities to trust instead of the system's.
+    pub ca_file: Option<&'a str>,
+    /// With what the client authenticates in TLS.
+    pub certificate: Option<ClientCertificate<'a>>,
+}
+
+/// The files of a certificate by which a client authenticates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientCertificate<'a> {
+    /// The certificate, and the intermediate ones.
+    pub certificate_file: &'a str,
+    /// Its private key.
+    pub key_file: &'a str,
 }
 
 type HttpsClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 impl Http {
-    /// With `credentials`.
-    pub fn new(credentials: Credentials) -> Self {
+    /// A client for the servers that the deployment allows.
+    pub fn new(servers: impl Into<ServerPolicy>) -> Self {
         Self {
-            credentials: Arc::new(credentials),
+            servers: Arc::new(servers.into()),
             deadline: DEADLINE,
+            largest: LARGEST,
             room: Arc::new(Semaphore::new(AT_ONCE)),
         }
     }
 
-    /// How long a question may take in all. Default: 30 seconds.
+    /// How long a request may take in all. Default: 30 seconds.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    pub(crate) fn credentials(&self) -> &Credentials {
-        &self.credentials
+    /// The largest body that is read, in bytes. Default: 4 MiB.
+    #[must_use]
+    pub fn largest(mut self, bytes: usize) -> Self {
+        self.largest = bytes;
+        self
     }
 
-    /// Asks, and reads the whole answer. Redirects are not followed: credentials would follow them.
-    pub(crate) async fn send(&self, ask: HttpRequest<'_>) -> Result<HttpResponse, SourceError> {
+    /// The servers that may be asked.
+    pub fn servers(&self) -> &ServerPolicy {
+        &self.servers
+    }
+
+    /// Sends `ask`, and reads the whole answer, whatever its status is. Redirects are not followed:
+    /// credentials would follow them.
+    ///
+    /// # Errors
+    /// There is no whole answer in time, or the request may not be sent.
+    pub async fn send(&self, ask: HttpRequest<'_>) -> Result<HttpResponse, SourceError> {
         let who = ask.who;
         match tokio::time::timeout(self.deadline, self.send_with_retries(ask)).await {
             Ok(reply) => reply,
@@ -107,13 +142,17 @@ impl Http {
             .url
             .parse()
             .map_err(|_| unreachable("its URL makes no sense".to_owned()))?;
-        self.credentials.allow_request(&uri).map_err(unreachable)?;
+        self.servers.allow_request(&uri).map_err(unreachable)?;
         // Nothing secret leaves for another server than the one that it was read for.
         if ask.headers.iter().any(|(_, value)| value.is_sensitive()) {
-            self.credentials
+            self.servers
                 .allow_sending(&uri)
                 .map_err(SourceError::Credentials)?;
         }
+        let identity = match ask.certificate {
+            None => None,
+            Some(files) => Some(self.identity(files, &uri).await?),
+        };
         let mut request = Request::builder().method(ask.method).uri(uri);
         for (name, value) in ask.headers {
             request = request.header(name, value);
@@ -121,7 +160,7 @@ impl Http {
         let request = request
             .body(Full::from(ask.body))
             .map_err(|error| unreachable(error.to_string()))?;
-        let client = self.client(ask.ca_file).await?;
+        let client = self.client(ask.ca_file, identity).await?;
         let response = client
             .request(request)
             .await
@@ -137,7 +176,7 @@ impl Http {
         Ok(HttpResponse {
             status: head.status,
             headers: head.headers,
-            body: whole(body).await.map_err(|problem| {
+            body: whole(body, self.largest).await.map_err(|problem| {
                 let problem = format!("its body cannot be read: {problem}");
                 SourceError::BadResponse(who, brief(&problem))
             })?,
@@ -145,16 +184,32 @@ impl Http {
         })
     }
 
-    /// A client for one question: once a minute, nothing is gained by keeping a connection.
-    async fn client(&self, ca_file: Option<&str>) -> Result<HttpsClient, SourceError> {
+    /// A client for one request: once a minute, nothing is gained by keeping a connection.
+    async fn client(
+        &self,
+        ca_file: Option<&str>,
+        identity: Option<Identity>,
+    ) -> Result<HttpsClient, SourceError> {
         let builder = HttpsConnectorBuilder::new();
-        let builder = match ca_file {
-            None => builder
+        let builder = match (ca_file, identity) {
+            (None, None) => builder
                 .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
                 .map_err(|error| {
                     SourceError::Credentials(format!("the system's certificates: {error}"))
                 })?,
-            Some(file) => builder.with_tls_config(trusting(&self.authorities(file).await?)?),
+            (None, Some(identity)) => {
+                let with_roots = ConfigBuilderExt::with_native_roots(versions()?)
+                    .map_err(|error| refuse("the system's certificates", &error))?;
+                builder.with_tls_config(identity.authenticate(with_roots)?)
+            }
+            (Some(file), identity) => {
+                let roots = authorities(&self.authorities(file).await?)?;
+                let with_roots = versions()?.with_root_certificates(roots);
+                builder.with_tls_config(match identity {
+                    None => with_roots.with_no_client_auth(),
+                    Some(identity) => identity.authenticate(with_roots)?,
+                })
+            }
         };
         let connector = builder.https_or_http().enable_http1().build();
         Ok(Client::builder(TokioExecutor::new())
@@ -162,13 +217,33 @@ impl Http {
             .build(connector))
     }
 
+    /// The certificate in `files`, for the server of `uri`.
+    async fn identity(
+        &self,
+        files: ClientCertificate<'_>,
+        uri: &http::Uri,
+    ) -> Result<Identity, SourceError> {
+        if uri.scheme_str() != Some("https") {
+            return Err(SourceError::Credentials(
+                "a client certificate needs https".to_owned(),
+            ));
+        }
+        let read = async |file| self.servers.read_file(file, uri).await;
+        let certificates = read(files.certificate_file).await?;
+        let key = read(files.key_file).await?;
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&certificates).collect();
+        let chain = chain.map_err(|error| refuse(files.certificate_file, &error))?;
+        if chain.is_empty() {
+            return Err(refuse(files.certificate_file, &"it has no certificate"));
+        }
+        let key = PrivateKeyDer::from_pem_slice(&key);
+        let key = key.map_err(|_| refuse(files.key_file, &"it has no private key"))?;
+        Ok(Identity { chain, key })
+    }
+
     async fn authorities(&self, file: &str) -> Result<Vec<u8>, SourceError> {
         let refuse = |problem: String| SourceError::Credentials(format!("{file}: {problem}"));
-        let path = self
-            .credentials
-            .local(Path::new(file))
-            .await
-            .map_err(refuse)?;
+        let path = self.servers.local(Path::new(file)).await.map_err(refuse)?;
         tokio::fs::read(path)
             .await
             .map_err(|error| refuse(error.kind().to_string()))
@@ -176,11 +251,11 @@ impl Http {
 }
 
 /// All of `body`, in one piece of memory.
-async fn whole(mut body: Incoming) -> Result<Vec<u8>, String> {
-    let too_large = || format!("it is larger than {} MiB", LARGEST >> 20);
+async fn whole(mut body: Incoming, largest: usize) -> Result<Vec<u8>, String> {
+    let too_large = || format!("it is larger than {} MiB", largest >> 20);
     let expected = body.size_hint().exact().unwrap_or_default();
     let expected = usize::try_from(expected).unwrap_or(usize::MAX);
-    if expected > LARGEST {
+    if expected > largest {
         return Err(too_large());
     }
     let mut bytes = Vec::with_capacity(expected);
@@ -189,7 +264,7 @@ async fn whole(mut body: Incoming) -> Result<Vec<u8>, String> {
         let Ok(data) = frame.into_data() else {
             continue;
         };
-        if bytes.len() + data.len() > LARGEST {
+        if bytes.len() + data.len() > largest {
             return Err(too_large());
         }
         bytes.extend_from_slice(&data);
@@ -197,10 +272,35 @@ async fn whole(mut body: Incoming) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-fn trusting(pem: &[u8]) -> Result<ClientConfig, SourceError> {
-    let refuse = |problem: &dyn std::fmt::Display| {
-        SourceError::Credentials(format!("the certificates of caFile: {problem}"))
-    };
+/// A certificate by which the client authenticates.
+struct Identity {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+impl Identity {
+    fn authenticate(
+        self,
+        builder: ConfigBuilder<ClientConfig, WantsClientCert>,
+    ) -> Result<ClientConfig, SourceError> {
+        let config = builder.with_client_auth_cert(self.chain, self.key);
+        config.map_err(|error| refuse("the client certificate", &error))
+    }
+}
+
+fn refuse(what: &str, problem: &dyn std::fmt::Display) -> SourceError {
+    SourceError::Credentials(format!("{what}: {problem}"))
+}
+
+fn versions() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, SourceError> {
+    ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| refuse("TLS", &error))
+}
+
+/// The certificates in `pem`.
+fn authorities(pem: &[u8]) -> Result<RootCertStore, SourceError> {
+    let refuse = |problem: &dyn std::fmt::Display| refuse("the certificates of caFile", problem);
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem) {
         let certificate = certificate.map_err(|error| refuse(&error))?;
@@ -209,11 +309,7 @@ fn trusting(pem: &[u8]) -> Result<ClientConfig, SourceError> {
     if roots.is_empty() {
         return Err(refuse(&"there is none"));
     }
-    let config =
-        ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| refuse(&error))?;
-    Ok(config.with_root_certificates(roots).with_no_client_auth())
+    Ok(roots)
 }
 
 /// An error with its causes; the outermost alone says only that something failed.
@@ -230,8 +326,11 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// A header whose value is not shown by `Debug`.
-pub(crate) fn secret_header(
+/// A header whose value is not shown by `Debug`, and is sent only where credentials may be sent.
+///
+/// # Errors
+/// The value cannot stand in a header.
+pub fn secret_header(
     name: HeaderName,
     value: &str,
 ) -> Result<(HeaderName, HeaderValue), SourceError> {
@@ -243,7 +342,10 @@ pub(crate) fn secret_header(
 
 /// What a status means that no API of ours explains: authentication, throttling, outage, and
 /// anything that is no answer.
-pub(crate) fn check_status(who: &'static str, reply: &HttpResponse) -> Result<(), SourceError> {
+///
+/// # Errors
+/// The status is not 200.
+pub fn check_status(who: &'static str, reply: &HttpResponse) -> Result<(), SourceError> {
     let text = || {
         brief(&String::from_utf8_lossy(
             &reply.body[..reply.body.len().min(1024)],

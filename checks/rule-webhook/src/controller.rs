@@ -1,0 +1,243 @@
+//! The admission check: it returns what its services have answered, and has them asked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kueue_check::api::AdmissionCheck;
+use kueue_check::{
+    AdmissionCheckController, Check, CheckError, CheckRequest, ControllerName, Inactive, Preview,
+    ReleaseOutcome, ReleaseReason, Reservation, Verdict, WorkloadEvent,
+};
+use kueue_check_sources::ServerPolicy;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+
+use crate::document::fingerprint;
+use crate::registry::{Look, PATIENCE};
+use crate::resource;
+use crate::service::Services;
+use crate::transport::{HttpTransport, Operation, Transport};
+use crate::worker::{self, Shared};
+
+/// `spec.controllerName` of the AdmissionChecks that it answers, unless it is said otherwise.
+pub const CONTROLLER: &str = "kueue-check.dev/rule";
+/// How many evaluations wait for an answer. The others end at once, and come again with it, so that
+/// other checks of the program are evaluated meanwhile.
+const SEATS: usize = 4;
+
+/// The check. One of them answers any number of AdmissionChecks.
+pub struct WebhookCheck {
+    name: ControllerName,
+    servers: ServerPolicy,
+    annotations: Vec<String>,
+    clock: kueue_check::Clock,
+    seats: Semaphore,
+    shared: Arc<Shared>,
+}
+
+impl WebhookCheck {
+    /// A check whose services are reached over HTTP, as far as the deployment allows.
+    pub fn new(servers: ServerPolicy) -> Self {
+        let transport = HttpTransport::new(servers.clone());
+        Self::with_transport(servers, Arc::new(transport))
+    }
+
+    /// A check with a stand-in for HTTP: for tests.
+    pub fn with_transport(servers: ServerPolicy, transport: Arc<dyn Transport>) -> Self {
+        Self {
+            name: const { ControllerName::from_static(CONTROLLER) },
+            servers,
+            annotations: Vec::new(),
+            clock: kueue_check::Clock::system(),
+            seats: Semaphore::new(SEATS),
+            shared: Arc::new(Shared::new(Services::new(transport))),
+        }
+    }
+
+    /// The same with another controller name, where one program has several kinds of checks.
+    #[must_use]
+    pub fn named(mut self, name: ControllerName) -> Self {
+        self.name = name;
+        self
+    }
+
+    /// The same with the annotations of Workloads that services are sent: whole keys, or domains
+    /// with their slash. Default: none.
+    #[must_use]
+    pub fn annotations(mut self, keys: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.annotations.extend(keys.into_iter().map(Into::into));
+        self
+    }
+
+    /// The same with another clock, by which requests are signed: for tests.
+    #[must_use]
+    pub fn clock(mut self, clock: kueue_check::Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// What is wrong with the servers and files that `spec` names, by what the deployment allows.
+    fn allowed(&self, spec: &resource::WebhookCheckSpec) -> Result<(), Inactive> {
+        let invalid = |problem: String| Inactive::new("WebhookInvalid", problem);
+        let uri: http::Uri = spec
+            .url
+            .parse()
+            .map_err(|_| invalid("`spec.url` is invalid".to_owned()))?;
+        let origin = spec
+            .origin()
+            .map_err(|problem| invalid(format!("`spec.url`: {problem}")))?;
+        if self.servers.allow_request(&uri).is_err() {
+            let setting = self.servers.setting;
+            return Err(Inactive::new(
+                "HostNotAllowed",
+                format!(
+                    "`spec.url`: the server {origin} is not allowed: add `{setting} {origin}` to the check's arguments, and `={{FOLDER}}` to it if credentials are sent there"
+                ),
+            ));
+        }
+        let secret = spec.auth.is_some()
+            || spec.signing_key_file.is_some()
+            || spec.client_certificate.is_some();
+        if secret && let Err(problem) = self.servers.allow_sending(&uri) {
+            return Err(Inactive::new(
+                "CredentialsNotAllowed",
+                format!("the WebhookCheck names credentials, and {problem}"),
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl AdmissionCheckController for WebhookCheck {
+    type Parameters = resource::WebhookCheck;
+
+    fn controller_name(&self) -> ControllerName {
+        self.name.clone()
+    }
+
+    async fn activate(
+        &self,
+        check: &AdmissionCheck,
+        webhook: &Arc<resource::WebhookCheck>,
+    ) -> Result<(), Inactive> {
+        self.allowed(&webhook.spec)?;
+        let spec = Arc::new(webhook.spec.clone());
+        self.shared.registry().set_spec(check.name(), &spec);
+        if spec.held_path.is_some() {
+            self.shared.relist();
+        }
+        Ok(())
+    }
+
+    async fn evaluate(
+        &self,
+        request: CheckRequest<resource::WebhookCheck>,
+    ) -> Result<Verdict, CheckError> {
+        let webhook = request.parameters();
+        let fingerprint = fingerprint(&request, webhook.metadata.generation.unwrap_or_default());
+        let looked = self
+            .shared
+            .registry()
+            .look(&request, fingerprint, Instant::now());
+        let answered = match looked {
+            Look::Verdict(verdict) => return Ok(verdict),
+            Look::Failed(error) => return Err(error),
+            Look::Asked(answered) => answered,
+        };
+        self.shared.asked.notify_one();
+        if let Ok(_seat) = self.seats.try_acquire() {
+            // Whether it was heard or not: what is known counts.
+            let _ = timeout(PATIENCE, answered).await;
+        }
+        let concluded = self
+            .shared
+            .registry()
+            .conclude(&request, fingerprint, Instant::now());
+        // If it has changed since, it is asked about again.
+        self.shared.asked.notify_one();
+        concluded
+    }
+
+    async fn preview(
+        &self,
+        request: CheckRequest<resource::WebhookCheck>,
+    ) -> Result<Preview, CheckError> {
+        let spec = Arc::new(request.parameters().spec.clone());
+        let verdict = worker::preview(&self.shared, &spec, &request, self.clock.now());
+        Ok(Preview::of(verdict.await?))
+    }
+
+    async fn release(
+        &self,
+        reservation: &Reservation,
+        why: ReleaseReason,
+    ) -> Result<ReleaseOutcome, CheckError> {
+        let check = reservation.admission_check();
+        let spec = {
+            let mut registry = self.shared.registry();
+            // From here on no activation begins; one that is under way comes first.
+            registry.remove(reservation);
+            if registry.is_activating(reservation) {
+                return Ok(ReleaseOutcome::RetryAfter(Duration::from_secs(1)));
+            }
+            registry.spec(check)
+        };
+        let spec = spec.ok_or_else(|| {
+            CheckError::transient(format!(
+                "the WebhookCheck of AdmissionCheck {check} is not known, so nothing can be released there"
+            ))
+        })?;
+        if spec.release_path.is_some() {
+            let now = self.clock.now();
+            worker::release(&self.shared, &spec, reservation, why.as_str(), now).await?;
+        }
+        Ok(ReleaseOutcome::Done)
+    }
+
+    async fn unreleased_reservations(&self) -> Result<Vec<Reservation>, CheckError> {
+        let specs = self.shared.registry().specs();
+        let mut all = Vec::new();
+        for (check, spec) in specs.iter().filter(|(_, spec)| spec.held_path.is_some()) {
+            all.extend(worker::held(&self.shared, check, spec, self.clock.now()).await?);
+        }
+        Ok(all)
+    }
+
+    fn configure(
+        self: &Arc<Self>,
+        check: Check<resource::WebhookCheck>,
+    ) -> Check<resource::WebhookCheck> {
+        let share = || Arc::clone(&self.shared);
+        let (observer, background, triggers, metrics) = (share(), share(), share(), share());
+        check
+            .annotations(self.annotations.iter().cloned())
+            .observe(move |event| match event {
+                WorkloadEvent::Applied(workload, _) if workload.holds_quota() => {}
+                WorkloadEvent::Applied(workload, _) | WorkloadEvent::Removed(workload) => {
+                    observer.registry().remove_workload(workload.uid());
+                }
+                _ => {}
+            })
+            .background(move |context| worker::run(Arc::clone(&background), context))
+            .watches_stream("answers of webhooks", move || {
+                Arc::clone(&triggers).triggers()
+            })
+            .metrics(move |text| {
+                let counts = metrics.services.counts();
+                let mut requests = text.counter("webhook_requests", "Requests to webhooks");
+                for ((operation, result), count) in counts {
+                    let operation = Operation::as_str(operation);
+                    requests.count(&[("operation", operation), ("result", result)], count);
+                }
+                let sizes = metrics.registry().sizes();
+                let mut workloads = text.gauge(
+                    "webhook_workloads",
+                    "Workloads with quota about which webhooks were asked",
+                );
+                for (check, size) in sizes {
+                    let size = u64::try_from(size).unwrap_or(u64::MAX);
+                    workloads.count(&[("admission_check", &check)], size);
+                }
+            })
+    }
+}

@@ -1,0 +1,30 @@
+//! The JSON documents of the webhook: types, schemas and OpenAPI.
+//!
+//! They are versioned by `apiVersion`, as Kubernetes' own are. A service ignores fields that it
+//! does not know; fields are added, and never change their meaning, within a version.
+
+mod answer;
+mod item;
+mod openapi;
+mod request;
+
+pub use answer::{
+    HeldList, HeldReservations, ItemAnswer, ReviewAnswers, ReviewResponse, State, UpdateAnswer,
+};
+pub use item::{CheckEntry, Item, ItemPodSet, ItemResource, ItemWorkload};
+pub use openapi::{json_schema, openapi};
+pub use request::{Call, CallRequest, ReviewQuestions, ReviewRequest};
+
+pub(crate) use answer::{Answer, Decision, clean, quote, read_held, read_refusal, read_review};
+pub(crate) use item::fingerprint;
+
+/// The `apiVersion` of all documents.
+pub const API_VERSION: &str = "kueue-check.dev/v1alpha1";
+/// The `kind` of a review: the request, and the answer.
+pub const REVIEW: &str = "AdmissionCheckReview";
+/// The `kind` of the call that allocates.
+pub const ACTIVATION: &str = "AdmissionCheckActivation";
+/// The `kind` of the call that releases.
+pub const RELEASE: &str = "AdmissionCheckRelease";
+/// The `kind` of the list of what is allocated.
+pub const HELD: &str = "AdmissionCheckHeldList";

@@ -1,0 +1,87 @@
+//! The pace of requests to one service.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// At most so many requests in any minute: half of them at once, the others evenly.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pace {
+    /// When all requests so far are paid for.
+    paid: Option<Instant>,
+}
+
+/// How many requests may come at once, and how far apart the others are.
+fn terms(per_minute: u32) -> (u32, Duration) {
+    let burst = (per_minute / 2).max(1);
+    let steady = per_minute.saturating_sub(burst).max(1);
+    (burst, Duration::from_secs(60) / steady)
+}
+
+impl Pace {
+    /// When the next request may be sent; not later than `now` if at once.
+    pub(crate) fn next(self, per_minute: u32, now: Instant) -> Instant {
+        let (burst, gap) = terms(per_minute);
+        let paid = self.paid.unwrap_or(now).max(now);
+        let credit = gap * (burst - 1);
+        paid.checked_sub(credit).unwrap_or(now)
+    }
+
+    /// A request is sent.
+    pub(crate) fn sent(&mut self, per_minute: u32, now: Instant) {
+        let (_, gap) = terms(per_minute);
+        self.paid = Some(self.paid.unwrap_or(now).max(now) + gap);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// When requests are sent that could be sent at any time, in milliseconds.
+    fn sent(per_minute: u32, count: usize) -> Vec<u128> {
+        let start = Instant::now();
+        let (mut pace, mut now) = (Pace::default(), start);
+        let mut times = Vec::new();
+        for _ in 0..count {
+            now = now.max(pace.next(per_minute, now));
+            pace.sent(per_minute, now);
+            times.push(now.duration_since(start).as_millis());
+        }
+        times
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_minute_has_more_requests_than_it_may() {
+        assert_eq!(
+            sent(10, 8),
+            [0, 0, 0, 0, 0, 12_000, 24_000, 36_000],
+            "five at once, and one each twelve seconds"
+        );
+        for per_minute in [2, 3, 10, 60, 600] {
+            let times = sent(per_minute, 2000);
+            for (number, first) in times.iter().enumerate() {
+                let within = times[number..]
+                    .iter()
+                    .take_while(|at| **at < first + 60_000);
+                assert!(within.count() <= per_minute as usize, "{per_minute}");
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_gives_the_burst_back() {
+        let start = Instant::now();
+        let mut pace = Pace::default();
+        for _ in 0..5 {
+            pace.sent(10, start);
+        }
+        assert!(pace.next(10, start) > start);
+        let later = start + Duration::from_secs(60);
+        for _ in 0..5 {
+            assert!(pace.next(10, later) <= later);
+            pace.sent(10, later);
+        }
+        assert!(pace.next(10, later) > later);
+    }
+}

@@ -1,0 +1,480 @@
+//! What is known about each Workload, and who is asked about next. Pure: time comes with each call.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kueue_check::api::Uid;
+use kueue_check::{CheckError, ErrorKind, Request, Reservation, Verdict};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::document::Decision;
+use crate::failure::Failure;
+use crate::pace::Pace;
+use crate::resource::WebhookCheckSpec;
+
+/// All Workloads about which services are asked.
+#[derive(Default)]
+pub(crate) struct Registry {
+    checks: BTreeMap<String, CheckItems>,
+    /// The reservations for which an activation is under way.
+    activating: BTreeSet<Reservation>,
+}
+
+/// The Workloads of one AdmissionCheck.
+struct CheckItems {
+    spec: Arc<WebhookCheckSpec>,
+    items: BTreeMap<Uid, Entry>,
+    /// Who is to be asked about, in this order.
+    queue: VecDeque<Uid>,
+    /// Whether a request is being put together.
+    collecting: bool,
+    /// How many items the next request may have: fewer after a failure, so that one item at which a
+    /// service fails costs itself only.
+    limit: usize,
+    pace: Pace,
+}
+
+/// One Workload.
+struct Entry {
+    request: Request,
+    fingerprint: u64,
+    progress: Progress,
+    known: Option<Known>,
+    failure: Option<Failure>,
+    activated: bool,
+    /// Whether an evaluation has asked since the request under way was put together.
+    wanted: bool,
+    /// The evaluation that waits for an answer.
+    waiter: Option<oneshot::Sender<()>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    Idle,
+    Queued,
+    InFlight,
+}
+
+/// The last verdict.
+struct Known {
+    decision: Decision,
+    fingerprint: u64,
+    asked_at: Instant,
+    /// Whether an evaluation has returned it.
+    delivered: bool,
+}
+
+/// What an evaluation is told.
+pub(crate) enum Look {
+    /// A verdict that holds.
+    Verdict(Verdict),
+    /// The last request failed.
+    Failed(CheckError),
+    /// The service is being asked; the receiver is resolved when there is something new.
+    Asked(oneshot::Receiver<()>),
+}
+
+/// A request that is put together.
+pub(crate) struct Batch {
+    pub(crate) check: String,
+    pub(crate) spec: Arc<WebhookCheckSpec>,
+    pub(crate) items: Vec<BatchItem>,
+    pub(crate) asked_at: Instant,
+}
+
+/// One Workload of a request.
+pub(crate) struct BatchItem {
+    pub(crate) request: Request,
+    fingerprint: u64,
+    /// Whether no evaluation has asked: its verdict was about to be due.
+    early: bool,
+}
+
+/// An AdmissionCheck for which a request is put together, and its WebhookCheck.
+pub(crate) type Collected = (String, Arc<WebhookCheckSpec>);
+
+/// What came of one item.
+pub(crate) enum Outcome {
+    Decided(Decision),
+    Failed(Failure),
+}
+
+impl Known {
+    /// Whether it holds at `now` for these facts.
+    fn holds(&self, fingerprint: u64, now: Instant) -> bool {
+        let age = now.duration_since(self.asked_at);
+        let Decision { ttl, recheck, .. } = &self.decision;
+        let limit = recheck.map_or(*ttl, |recheck| recheck.min(*ttl));
+        self.fingerprint == fingerprint && (!self.delivered || age < limit)
+    }
+
+    /// The verdict at `now`.
+    fn verdict(&self, now: Instant) -> Verdict {
+        let verdict = self.decision.verdict.clone();
+        match self.decision.recheck {
+            None => verdict,
+            Some(recheck) => {
+                let age = now.duration_since(self.asked_at);
+                verdict.recheck_in(recheck.saturating_sub(age))
+            }
+        }
+    }
+
+    /// When it may be asked about again although nobody has: half of its time is over.
+    fn early_at(&self) -> Option<Instant> {
+        Some(self.asked_at + self.decision.recheck? / 2)
+    }
+}
+
+impl Entry {
+    fn new(request: &Request, fingerprint: u64) -> Self {
+        Self {
+            request: request.clone(),
+            fingerprint,
+            progress: Progress::Idle,
+            known: None,
+            failure: None,
+            activated: false,
+            wanted: false,
+            waiter: None,
+        }
+    }
+
+    fn is_of(&self, reservation: &Reservation) -> bool {
+        self.request.reservation() == reservation
+    }
+}
+
+impl Registry {
+    /// The WebhookCheck of an AdmissionCheck.
+    pub(crate) fn set_spec(&mut self, check: &str, spec: &Arc<WebhookCheckSpec>) {
+        let items = self.checks.entry(check.to_owned());
+        let items = items.or_insert_with(|| CheckItems {
+            spec: Arc::clone(spec),
+            items: BTreeMap::new(),
+            queue: VecDeque::new(),
+            collecting: false,
+            limit: usize::MAX,
+            pace: Pace::default(),
+        });
+        if items.spec != *spec {
+            items.spec = Arc::clone(spec);
+            items.limit = usize::MAX;
+        }
+    }
+
+    pub(crate) fn spec(&self, check: &str) -> Option<Arc<WebhookCheckSpec>> {
+        Some(Arc::clone(&self.checks.get(check)?.spec))
+    }
+
+    /// The AdmissionChecks and their WebhookChecks.
+    pub(crate) fn specs(&self) -> Vec<(String, Arc<WebhookCheckSpec>)> {
+        let specs = self.checks.iter();
+        specs
+            .map(|(check, items)| (check.clone(), Arc::clone(&items.spec)))
+            .collect()
+    }
+
+    /// How many Workloads are known, by AdmissionCheck.
+    pub(crate) fn sizes(&self) -> Vec<(String, usize)> {
+        let sizes = self.checks.iter();
+        sizes
+            .map(|(check, items)| (check.clone(), items.items.len()))
+            .collect()
+    }
+
+    /// What is known about the Workload of `request`; if it does not hold any more, the service is
+    /// asked.
+    pub(crate) fn look(&mut self, request: &Request, fingerprint: u64, now: Instant) -> Look {
+        let Some(items) = self.checks.get_mut(request.admission_check()) else {
+            return Look::Failed(CheckError::transient("the WebhookCheck is not known yet"));
+        };
+        let uid = request.workload().uid();
+        let entry = items
+            .items
+            .entry(uid.clone())
+            .or_insert_with(|| Entry::new(request, fingerprint));
+        if !entry.is_of(request.reservation()) {
+            *entry = Entry::new(request, fingerprint);
+        }
+        entry.request = request.clone();
+        entry.fingerprint = fingerprint;
+        if let Some(failure) = entry.failure.as_mut().filter(|failure| !failure.delivered) {
+            failure.delivered = true;
+            return Look::Failed(failure.error());
+        }
+        if let Some(known) = entry
+            .known
+            .as_mut()
+            .filter(|known| known.holds(fingerprint, now))
+            && entry.failure.is_none()
+        {
+            known.delivered = true;
+            return Look::Verdict(known.verdict(now));
+        }
+        if entry.progress == Progress::Idle {
+            entry.progress = Progress::Queued;
+            items.queue.push_back(uid.clone());
+        }
+        let (sender, receiver) = oneshot::channel();
+        entry.wanted = true;
+        entry.waiter = Some(sender);
+        Look::Asked(receiver)
+    }
+
+    /// What an evaluation returns that waits no longer: what came meanwhile, or that nothing
+    /// changes. In one step, so that what comes next evaluates the Workload again.
+    pub(crate) fn conclude(
+        &mut self,
+        request: &Request,
+        fingerprint: u64,
+        now: Instant,
+    ) -> Result<Verdict, CheckError> {
+        match self.look(request, fingerprint, now) {
+            Look::Verdict(verdict) => return Ok(verdict),
+            Look::Failed(error) => return Err(error),
+            Look::Asked(_) => {}
+        }
+        let items = self.checks.get_mut(request.admission_check());
+        if let Some(entry) = items.and_then(|items| items.items.get_mut(request.workload().uid())) {
+            entry.waiter = None;
+        }
+        self.meanwhile(request)
+    }
+
+    /// What an evaluation returns while the service has not answered: nothing changes.
+    fn meanwhile(&self, request: &Request) -> Result<Verdict, CheckError> {
+        let items = self.checks.get(request.admission_check());
+        let entry = items.and_then(|items| items.items.get(request.workload().uid()));
+        let entry = entry.filter(|entry| entry.is_of(request.reservation()));
+        if let Some(failure) = entry.and_then(|entry| entry.failure.as_ref()) {
+            return Err(failure.error());
+        }
+        let unchanged = Verdict::unchanged();
+        let ready = request
+            .workload()
+            .check(request.admission_check())
+            .is_some_and(|own| own.state().as_str() == "Ready");
+        match entry.and_then(|entry| entry.known.as_ref()) {
+            // Whether a job is reviewed while it runs stays as it was.
+            Some(known) => Ok(match known.decision.recheck {
+                Some(recheck) if known.decision.verdict.is_ready() => unchanged.recheck_in(recheck),
+                _ => unchanged,
+            }),
+            None if ready => Err(CheckError::transient("the webhook has not answered yet")),
+            None => Ok(unchanged),
+        }
+    }
+
+    /// The AdmissionChecks for which a request is to be put together, and when there may be another
+    /// one. Each is named once, until its request is [taken](Self::take).
+    pub(crate) fn collect(&mut self, now: Instant) -> (Vec<Collected>, Option<Instant>) {
+        let (mut ready, mut later) = (Vec::new(), None);
+        for (check, items) in &mut self.checks {
+            if items.collecting || items.queue.is_empty() {
+                continue;
+            }
+            let paced = items.spec.requests_per_minute();
+            match paced.map(|per_minute| items.pace.next(per_minute, now)) {
+                Some(next) if next > now => {
+                    later = Some(later.map_or(next, |later: Instant| later.min(next)));
+                }
+                _ => {
+                    items.collecting = true;
+                    ready.push((check.clone(), Arc::clone(&items.spec)));
+                }
+            }
+        }
+        (ready, later)
+    }
+
+    /// The request for `check`: those that are to be asked about, and, where there is room in it,
+    /// those whose verdicts will be due next.
+    pub(crate) fn take(&mut self, check: &str, now: Instant) -> Option<Batch> {
+        let items = self.checks.get_mut(check)?;
+        items.collecting = false;
+        let limit = items.spec.max_items().min(items.limit).max(1);
+        let mut taken = Vec::new();
+        while taken.len() < limit
+            && let Some(uid) = items.queue.pop_front()
+        {
+            let Some(entry) = items.items.get_mut(&uid) else {
+                continue;
+            };
+            if entry.progress == Progress::Queued {
+                taken.push(entry.take(false));
+            }
+        }
+        if taken.is_empty() {
+            return None;
+        }
+        if let Some(per_minute) = items.spec.requests_per_minute() {
+            items.pace.sent(per_minute, now);
+        }
+        if taken.len() < limit {
+            let due = |entry: &Entry| {
+                let known = entry.known.as_ref().filter(|_| entry.failure.is_none())?;
+                let due = known.asked_at + known.decision.recheck?;
+                known.early_at().filter(|early| *early <= now).map(|_| due)
+            };
+            let idle = items.items.iter();
+            let idle = idle.filter(|(_, entry)| entry.progress == Progress::Idle);
+            let mut next: Vec<(Instant, Uid)> = idle
+                .filter_map(|(uid, entry)| Some((due(entry)?, uid.clone())))
+                .collect();
+            next.sort();
+            next.truncate(limit - taken.len());
+            for (_, uid) in next {
+                taken.extend(items.items.get_mut(&uid).map(|entry| entry.take(true)));
+            }
+        }
+        Some(Batch {
+            check: check.to_owned(),
+            spec: Arc::clone(&items.spec),
+            items: taken,
+            asked_at: now,
+        })
+    }
+
+    /// A request for `check` with `size` items was answered, or failed.
+    pub(crate) fn replied(&mut self, check: &str, size: usize, error: Option<&CheckError>) {
+        let Some(items) = self.checks.get_mut(check) else {
+            return;
+        };
+        match error.map(CheckError::kind) {
+            None => items.limit = items.limit.max(size).saturating_mul(2),
+            // Fewer items do not end a pause.
+            Some(ErrorKind::Throttled { .. }) => {}
+            Some(_) => items.limit = (size / 2).max(1),
+        }
+    }
+
+    /// Whether the activation of `item` may begin: its reservation is not over, and nothing is
+    /// activated for it yet.
+    pub(crate) fn begin_activation(&mut self, check: &str, item: &BatchItem) -> bool {
+        let reservation = item.request.reservation();
+        let current = self.entry(check, item).is_some();
+        current && self.activating.insert(reservation.clone())
+    }
+
+    /// An activation has ended; `done` if it has succeeded.
+    pub(crate) fn end_activation(&mut self, check: &str, item: &BatchItem, done: bool) {
+        self.activating.remove(item.request.reservation());
+        if let Some(entry) = self.entry(check, item) {
+            entry.activated |= done;
+        }
+    }
+
+    pub(crate) fn is_activated(&mut self, check: &str, item: &BatchItem) -> bool {
+        self.entry(check, item).is_some_and(|entry| entry.activated)
+    }
+
+    /// Records what came of `item`. Returns whether the Workload is to be evaluated: there is
+    /// something new, and no evaluation waits for it.
+    pub(crate) fn record(&mut self, batch: &Batch, item: &BatchItem, outcome: Outcome) -> bool {
+        let check = &batch.check;
+        let Some(entry) = self.entry(check, item) else {
+            return false;
+        };
+        entry.progress = Progress::Idle;
+        if entry.fingerprint != item.fingerprint {
+            // It is about what the Workload was.
+            let asked_again = entry.wanted;
+            if asked_again {
+                entry.progress = Progress::Queued;
+            }
+            let uid = item.request.workload().uid().clone();
+            if let Some(items) = self.checks.get_mut(check).filter(|_| asked_again) {
+                items.queue.push_back(uid);
+            }
+            return false;
+        }
+        let news = match outcome {
+            Outcome::Failed(_) if item.early && !entry.wanted => false,
+            Outcome::Failed(failure) => {
+                entry.failure = Some(failure);
+                true
+            }
+            Outcome::Decided(decision) => {
+                let before = entry.known.as_ref().map(|known| &known.decision.verdict);
+                let changed = before != Some(&decision.verdict) || entry.failure.is_some();
+                entry.failure = None;
+                entry.known = Some(Known {
+                    decision,
+                    fingerprint: item.fingerprint,
+                    asked_at: batch.asked_at,
+                    delivered: item.early && !changed,
+                });
+                changed || !item.early
+            }
+        };
+        let heard = entry
+            .waiter
+            .take()
+            .is_some_and(|waiter| waiter.send(()).is_ok());
+        news && !heard
+    }
+
+    /// Whether an activation of `reservation` is under way.
+    pub(crate) fn is_activating(&self, reservation: &Reservation) -> bool {
+        self.activating.contains(reservation)
+    }
+
+    /// Removes what is known about `reservation`.
+    pub(crate) fn remove(&mut self, reservation: &Reservation) {
+        if let Some(items) = self.checks.get_mut(reservation.admission_check())
+            && let Some(entry) = items.items.get(reservation.uid())
+            && entry.is_of(reservation)
+        {
+            items.items.remove(reservation.uid());
+        }
+    }
+
+    /// Removes what is known about the Workload `uid`.
+    pub(crate) fn remove_workload(&mut self, uid: &Uid) {
+        for items in self.checks.values_mut() {
+            items.items.remove(uid);
+        }
+    }
+
+    /// Forgets requests that were under way when a session ended.
+    pub(crate) fn reset(&mut self) {
+        self.activating.clear();
+        for items in self.checks.values_mut() {
+            items.collecting = false;
+            for (uid, entry) in &mut items.items {
+                if entry.progress == Progress::InFlight {
+                    entry.progress = Progress::Queued;
+                    items.queue.push_back(uid.clone());
+                }
+            }
+        }
+    }
+
+    fn entry(&mut self, check: &str, item: &BatchItem) -> Option<&mut Entry> {
+        let items = self.checks.get_mut(check)?;
+        let entry = items.items.get_mut(item.request.workload().uid())?;
+        entry.is_of(item.request.reservation()).then_some(entry)
+    }
+}
+
+impl Entry {
+    fn take(&mut self, early: bool) -> BatchItem {
+        self.progress = Progress::InFlight;
+        self.wanted = false;
+        BatchItem {
+            request: self.request.clone(),
+            fingerprint: self.fingerprint,
+            early,
+        }
+    }
+}
+
+/// The longest time that an evaluation waits for an answer.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+#[path = "registry_tests.rs"]
+mod tests;

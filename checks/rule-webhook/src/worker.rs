@@ -1,0 +1,374 @@
+//! Requests to services, beside the evaluations: a slow service occupies no evaluation.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use futures::stream::{FuturesUnordered, StreamExt};
+use futures::{Stream, stream};
+use jiff::Timestamp;
+use kueue_check::api::Uid;
+use kueue_check::{BackgroundContext, CheckError, Clock, Reservation, Trigger, Verdict};
+use serde_json::{Map, Value};
+use tokio::sync::Notify;
+use tokio::time::{Instant, interval, sleep, sleep_until};
+
+use crate::document::{
+    ACTIVATION, Answer, Call, Decision, Item, RELEASE, ReviewRequest, clean, quote, read_held,
+    read_refusal, read_review,
+};
+use crate::failure::Failure;
+use crate::registry::{Batch, BatchItem, Outcome, Registry};
+use crate::resource::WebhookCheckSpec;
+use crate::service::{Services, lock};
+use crate::transport::{Operation, ServiceCall, ServiceReply, WHO};
+
+/// For how long Workloads are collected for one request.
+const WINDOW: Duration = Duration::from_millis(50);
+/// How often services are asked what is allocated.
+const RELIST: Duration = Duration::from_mins(10);
+
+/// What the evaluations and the work beside them share.
+pub(crate) struct Shared {
+    pub(crate) services: Services,
+    registry: Mutex<Registry>,
+    /// There is somebody to ask about.
+    pub(crate) asked: Notify,
+    triggers: Mutex<BTreeSet<Uid>>,
+    relist: Mutex<bool>,
+    triggered: Notify,
+}
+
+impl Shared {
+    pub(crate) fn new(services: Services) -> Self {
+        Self {
+            services,
+            registry: Mutex::default(),
+            asked: Notify::new(),
+            triggers: Mutex::default(),
+            relist: Mutex::new(false),
+            triggered: Notify::new(),
+        }
+    }
+
+    pub(crate) fn registry(&self) -> MutexGuard<'_, Registry> {
+        lock(&self.registry)
+    }
+
+    /// Has the runtime ask what is allocated.
+    pub(crate) fn relist(&self) {
+        *lock(&self.relist) = true;
+        self.triggered.notify_one();
+    }
+
+    fn evaluate(&self, uid: &Uid) {
+        lock(&self.triggers).insert(uid.clone());
+        self.triggered.notify_one();
+    }
+
+    /// Which Workloads are to be evaluated.
+    pub(crate) fn triggers(self: Arc<Self>) -> impl Stream<Item = Trigger> {
+        stream::unfold(self, async |shared| {
+            loop {
+                if std::mem::take(&mut *lock(&shared.relist)) {
+                    return Some((Trigger::UnreleasedReservations, shared));
+                }
+                let next = lock(&shared.triggers).pop_first();
+                if let Some(uid) = next {
+                    return Some((Trigger::Uid(uid), shared));
+                }
+                shared.triggered.notified().await;
+            }
+        })
+    }
+}
+
+/// Sends requests until the session ends.
+pub(crate) async fn run(shared: Arc<Shared>, context: BackgroundContext) {
+    let clock = context.clock().clone();
+    shared.registry().reset();
+    let mut relist = interval(RELIST);
+    relist.tick().await;
+    let mut flights = FuturesUnordered::new();
+    loop {
+        let (ready, later) = shared.registry().collect(Instant::now());
+        for (check, spec) in ready {
+            flights.push(fly(Arc::clone(&shared), clock.clone(), check, spec));
+        }
+        tokio::select! {
+            () = shared.asked.notified() => {}
+            Some(()) = flights.next(), if !flights.is_empty() => {}
+            () = sleep_until(later.unwrap_or_else(Instant::now)), if later.is_some() => {}
+            _ = relist.tick() => {
+                let holds = |(_, spec): &(String, Arc<WebhookCheckSpec>)| spec.held_path.is_some();
+                if shared.registry().specs().iter().any(holds) {
+                    shared.relist();
+                }
+            }
+        }
+    }
+}
+
+/// One request: Workloads are collected while it waits for room.
+async fn fly(shared: Arc<Shared>, clock: Clock, check: String, spec: Arc<WebhookCheckSpec>) {
+    if spec.max_items() > 1 {
+        sleep(WINDOW).await;
+    }
+    let room = match spec.origin() {
+        Ok(origin) => shared.services.room(origin).await.ok(),
+        Err(_) => None,
+    };
+    let batch = shared.registry().take(&check, Instant::now());
+    // Those that it has no room for are the next request.
+    shared.asked.notify_one();
+    let Some(batch) = batch else {
+        return;
+    };
+    let answers = review(&shared, &clock, &batch).await;
+    drop(room);
+    shared
+        .registry()
+        .replied(&batch.check, batch.items.len(), answers.as_ref().err());
+    match answers {
+        Ok(mut answers) => {
+            let mut activations = FuturesUnordered::new();
+            for item in &batch.items {
+                let answer = answers.remove(&item.request.reservation().to_string());
+                match answer {
+                    Some(Answer::Decided(decision))
+                        if needs_activation(&shared, &batch, item, &decision) =>
+                    {
+                        activations.push(activate(&shared, &clock, &batch, item, decision));
+                    }
+                    Some(Answer::Decided(decision)) => {
+                        record(&shared, &batch, item, Outcome::Decided(decision));
+                    }
+                    Some(Answer::Unusable(problem)) => {
+                        record(&shared, &batch, item, Outcome::Failed(unusable(&problem)));
+                    }
+                    None => record(
+                        &shared,
+                        &batch,
+                        item,
+                        Outcome::Failed(unusable("no answer")),
+                    ),
+                }
+            }
+            while activations.next().await.is_some() {}
+        }
+        Err(error) => {
+            for item in &batch.items {
+                record(&shared, &batch, item, Outcome::Failed(Failure::of(&error)));
+            }
+        }
+    }
+}
+
+fn unusable(problem: &str) -> Failure {
+    Failure::transient(format!("{WHO}: {problem}"))
+}
+
+fn record(shared: &Shared, batch: &Batch, item: &BatchItem, outcome: Outcome) {
+    if shared.registry().record(batch, item, outcome) {
+        shared.evaluate(item.request.workload().uid());
+    }
+}
+
+type Answers = std::collections::BTreeMap<String, Answer>;
+
+async fn review(shared: &Shared, clock: &Clock, batch: &Batch) -> Result<Answers, CheckError> {
+    let now = clock.now();
+    let items = batch.items.iter().map(|item| Item::of(&item.request, now));
+    let document = ReviewRequest::new(
+        &batch.check,
+        now,
+        batch.spec.config.clone().unwrap_or_default(),
+        items.collect(),
+    );
+    let call = call(
+        &batch.spec,
+        Operation::Review,
+        serde_json::to_string(&document)?,
+        now,
+    );
+    let reply = expect_success(shared.services.send(call).await?)?;
+    let asked: Vec<Reservation> = batch
+        .items
+        .iter()
+        .map(|item| item.request.reservation().clone())
+        .collect();
+    read_review(&reply.body, &asked, batch.spec.recheck_after())
+        .map_err(|problem| CheckError::transient(format!("{WHO}: {problem}")))
+}
+
+fn call(
+    spec: &Arc<WebhookCheckSpec>,
+    operation: Operation,
+    body: String,
+    time: Timestamp,
+) -> ServiceCall {
+    ServiceCall {
+        spec: Arc::clone(spec),
+        operation,
+        body,
+        idempotency_key: None,
+        time,
+    }
+}
+
+fn expect_success(reply: ServiceReply) -> Result<ServiceReply, CheckError> {
+    if reply.status.is_success() {
+        return Ok(reply);
+    }
+    let status = reply.status.as_u16();
+    let text = format!("{WHO} answered {status}: {}", quote(&reply.body));
+    Err(CheckError::transient(text))
+}
+
+/// Whether a call of this `kind` has been carried out: 2xx with nothing, or with a JSON object that
+/// is no other document. The page of a proxy with status 200 is no confirmation.
+fn expect_confirmation(reply: ServiceReply, kind: &str) -> Result<(), CheckError> {
+    let reply = expect_success(reply)?;
+    let document: Option<Map<String, Value>> = serde_json::from_slice(&reply.body).ok();
+    let confirms = match document {
+        Some(document) => document.get("kind").is_none_or(|own| own == kind),
+        None => reply.body.is_empty(),
+    };
+    if confirms {
+        return Ok(());
+    }
+    let text = format!("{WHO} answered no {kind}: {}", quote(&reply.body));
+    Err(CheckError::transient(text))
+}
+
+fn needs_activation(shared: &Shared, batch: &Batch, item: &BatchItem, decision: &Decision) -> bool {
+    decision.verdict.is_ready()
+        && batch.spec.activate_path.is_some()
+        && !shared.registry().is_activated(&batch.check, item)
+}
+
+/// Allocates for a Workload that was called Ready, and records what came of it.
+async fn activate(
+    shared: &Shared,
+    clock: &Clock,
+    batch: &Batch,
+    item: &BatchItem,
+    decision: Decision,
+) {
+    if !shared.registry().begin_activation(&batch.check, item) {
+        // The reservation is over, or somebody is at it.
+        record(
+            shared,
+            batch,
+            item,
+            Outcome::Failed(unusable("an activation is under way")),
+        );
+        return;
+    }
+    let outcome = post_activation(shared, clock, batch, item).await;
+    let done = matches!(outcome, Ok(None));
+    shared.registry().end_activation(&batch.check, item, done);
+    let outcome = match outcome {
+        Ok(None) => Outcome::Decided(decision),
+        Ok(Some(refusal)) => {
+            let recheck = batch.spec.recheck_after();
+            Outcome::Decided(Decision {
+                verdict: Verdict::pending(refusal),
+                ttl: recheck,
+                recheck: Some(recheck),
+            })
+        }
+        Err(error) => Outcome::Failed(Failure::of(&error)),
+    };
+    record(shared, batch, item, outcome);
+}
+
+/// `None` if it is allocated, or why not.
+async fn post_activation(
+    shared: &Shared,
+    clock: &Clock,
+    batch: &Batch,
+    item: &BatchItem,
+) -> Result<Option<String>, CheckError> {
+    let reservation = item.request.reservation();
+    let body = serde_json::to_string(&Call::activation(reservation))?;
+    let mut call = call(&batch.spec, Operation::Activate, body, clock.now());
+    call.idempotency_key = Some(reservation.to_string());
+    let origin = batch.spec.origin().map_err(CheckError::parameters)?;
+    let _room = shared.services.room(origin).await?;
+    let reply = shared.services.send(call).await?;
+    if reply.status.as_u16() == 409 {
+        return Ok(Some(read_refusal(&reply.body)));
+    }
+    expect_confirmation(reply, ACTIVATION).map(|()| None)
+}
+
+/// Releases what is allocated for `reservation`.
+pub(crate) async fn release(
+    shared: &Shared,
+    spec: &Arc<WebhookCheckSpec>,
+    reservation: &Reservation,
+    reason: &str,
+    now: Timestamp,
+) -> Result<(), CheckError> {
+    let body = serde_json::to_string(&Call::release(reservation, reason))?;
+    let mut call = call(spec, Operation::Release, body, now);
+    call.idempotency_key = Some(reservation.to_string());
+    let origin = spec.origin().map_err(CheckError::parameters)?;
+    let _room = shared.services.room(origin).await?;
+    let reply = shared.services.send(call).await?;
+    if matches!(reply.status.as_u16(), 404 | 410) {
+        return Ok(());
+    }
+    expect_confirmation(reply, RELEASE)
+}
+
+/// The reservations for which something is allocated.
+pub(crate) async fn held(
+    shared: &Shared,
+    check: &str,
+    spec: &Arc<WebhookCheckSpec>,
+    now: Timestamp,
+) -> Result<Vec<Reservation>, CheckError> {
+    let call = call(spec, Operation::Held, String::new(), now);
+    let origin = spec.origin().map_err(CheckError::parameters)?;
+    let _room = shared.services.room(origin).await?;
+    let reply = expect_success(shared.services.send(call).await?)?;
+    read_held(&reply.body, check)
+        .map_err(|problem| CheckError::transient(format!("{WHO}: {}", clean(&problem))))
+}
+
+/// What the service would say about one Workload, without effect.
+pub(crate) async fn preview(
+    shared: &Shared,
+    spec: &Arc<WebhookCheckSpec>,
+    request: &kueue_check::Request,
+    sent_at: Timestamp,
+) -> Result<Verdict, CheckError> {
+    let (now, reservation) = (request.now(), request.reservation());
+    let config = spec.config.clone().unwrap_or_default();
+    let items = vec![Item::of(request, now)];
+    let mut document = ReviewRequest::new(request.admission_check(), now, config, items);
+    document.request.dry_run = true;
+    let call = call(
+        spec,
+        Operation::Review,
+        serde_json::to_string(&document)?,
+        sent_at,
+    );
+    let reply = expect_success(shared.services.send(call).await?)?;
+    let read = read_review(
+        &reply.body,
+        std::slice::from_ref(reservation),
+        spec.recheck_after(),
+    );
+    let mut answers = read.map_err(|problem| CheckError::transient(format!("{WHO}: {problem}")))?;
+    match answers.remove(&reservation.to_string()) {
+        Some(Answer::Decided(decision)) => Ok(match decision.recheck {
+            Some(recheck) => decision.verdict.recheck_in(recheck),
+            None => decision.verdict,
+        }),
+        Some(Answer::Unusable(problem)) => Err(CheckError::transient(format!("{WHO}: {problem}"))),
+        None => Err(CheckError::transient(format!("{WHO}: no answer"))),
+    }
+}

@@ -1,0 +1,128 @@
+//! The whole check over real HTTP, without a cluster.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::future::join_all;
+use http::{Request, Response};
+use kube::Client;
+use kube::client::Body;
+use kueue_check::api::{AdmissionCheck, Workload};
+use kueue_check::{
+    AdmissionCheckController, BackgroundContext, Check, Clock, DynCheck, Parameters, RequestBuilder,
+};
+use kueue_check_rule_webhook::document::{REVIEW, ReviewRequest};
+use kueue_check_rule_webhook::{AllowedServer, ServerPolicy, Unlisted, WebhookCheck, resource};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::server::{Received, Reply, Server};
+use crate::service::document;
+
+fn workload(number: usize) -> Workload {
+    Workload::from_json(json!({
+        "metadata": {"namespace": "vision", "name": format!("job-{number}"), "uid": format!("u-{number}")},
+        "status": {
+            "conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2026-11-21T09:00:00Z"}],
+            "admission": {"clusterQueue": "gpus", "podSetAssignments": []},
+            "admissionChecks": [{"name": "window", "state": "Pending"}]},
+    }))
+    .unwrap()
+}
+
+/// Every Workload with an even number may start.
+fn answer(received: &Received) -> Reply {
+    let review: ReviewRequest = serde_json::from_str(&received.body).unwrap();
+    let items = review.request.items.iter().map(|item| {
+        let number: usize = item.workload.name["job-".len()..].parse().unwrap();
+        let state = if number.is_multiple_of(2) {
+            "Ready"
+        } else {
+            "Pending"
+        };
+        json!({"uid": item.uid, "state": state, "message": item.workload.name})
+    });
+    let items: Vec<Value> = items.collect();
+    Reply::json(200, &document(REVIEW, &json!({"items": items})))
+}
+
+#[tokio::test]
+async fn evaluations_share_requests_and_each_gets_its_own_answer() {
+    const JOBS: usize = 300;
+    let broken = Arc::new(AtomicBool::new(true));
+    let fails = Arc::clone(&broken);
+    let server = Server::start(move |received: &Received| {
+        if fails.load(Ordering::Relaxed) {
+            return Reply::json(500, "not yet");
+        }
+        answer(received)
+    })
+    .await;
+    let check = Check::new(WebhookCheck::new(ServerPolicy {
+        folder: "/nonexistent".into(),
+        servers: vec![AllowedServer {
+            origin: server.url.parse().unwrap(),
+            credentials: None,
+            allow_insecure: false,
+        }],
+        unlisted: Unlisted::Refuse,
+        setting: "--allow-host",
+    }));
+    let object = json!({
+        "apiVersion": "kueue-check.dev/v1alpha1", "kind": "WebhookCheck", "metadata": {"name": "w", "generation": 1},
+        "spec": {"url": format!("{}/review", server.url), "batch": {"maxItems": 500, "requestsPerMinute": 600}},
+    });
+    let webhook = resource::WebhookCheck::decode(object).unwrap();
+    let own = AdmissionCheck::from_json(json!({"metadata": {"name": "window"}, "spec": {}}));
+    check
+        .activate(&own.unwrap(), &Arc::new(webhook.clone()))
+        .await
+        .unwrap();
+    let nothing = tower::service_fn(async |_: Request<Body>| {
+        Ok::<_, std::io::Error>(Response::new(Body::empty()))
+    });
+    let (_leads, leading) = watch::channel(true);
+    let context = BackgroundContext::new(Client::new(nothing, "default"), Clock::system(), leading);
+    let background = DynCheck::new(check.clone());
+    let work = tokio::spawn(async move { background.background(context).await });
+
+    let evaluate = |number| {
+        let request = RequestBuilder::new(workload(number), "window");
+        check.evaluate(request.build(webhook.clone()))
+    };
+    // While the service is broken, an evaluation says so and nothing else.
+    let error = evaluate(0).await.unwrap_err();
+    assert!(
+        error.to_string().contains("answered 500: not yet"),
+        "{error}"
+    );
+    broken.store(false, Ordering::Relaxed);
+    let before = server.received().len();
+    // As the runtime does: an evaluation that had no answer comes again.
+    let mut waiting: Vec<usize> = (0..JOBS).collect();
+    for _ in 0..100 {
+        let verdicts = join_all(waiting.iter().map(|number| evaluate(*number))).await;
+        let mut unanswered = Vec::new();
+        for (number, verdict) in waiting.iter().zip(verdicts) {
+            match verdict {
+                Ok(verdict) if verdict.is_unchanged() => unanswered.push(*number),
+                Ok(verdict) => {
+                    assert_eq!(verdict.message(), format!("job-{number}"));
+                    assert_eq!(verdict.is_ready(), number % 2 == 0, "{verdict:?}");
+                }
+                // The last failure stands until there is an answer.
+                Err(_) => unanswered.push(*number),
+            }
+        }
+        waiting = unanswered;
+        if waiting.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(waiting.is_empty(), "no answer about {waiting:?}");
+    let requests = server.received().len() - before;
+    assert!(requests <= 10, "{requests} requests for {JOBS} Workloads");
+    work.abort();
+}

@@ -1,0 +1,15 @@
+//! The suite of WebhookCheck: one binary, because linking is what takes time.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+
+mod batches;
+mod definition;
+mod end_to_end;
+mod faults;
+mod hostile;
+mod schema;
+mod sdk;
+mod server;
+mod service;
+mod temp_dir;
+mod verdicts;

@@ -1,0 +1,542 @@
+//! The SDKs for services: the same rule in Python, Go, TypeScript and Rust gives the same verdicts.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kueue_check::api::{AdmissionCheck, Workload};
+use kueue_check::{
+    AdmissionCheckController, Check, CheckError, Parameters, ReleaseOutcome, ReleaseReason,
+    RequestBuilder, Verdict,
+};
+use kueue_check_rule_webhook::document::{API_VERSION, REVIEW};
+use kueue_check_rule_webhook::signature::sign;
+use kueue_check_rule_webhook::{AllowedServer, ServerPolicy, Unlisted, WebhookCheck, resource};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::temp_dir::Folder;
+
+#[path = "../../../../examples/maintenance_window.rs"]
+#[expect(dead_code, reason = "its main is not run here")]
+mod maintenance_window;
+
+use maintenance_window::{Window, window};
+
+const KEY: &str = "a key of the test's own";
+
+/// A server of an SDK's example, until it is dropped.
+struct Service {
+    child: Child,
+    port: u16,
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn sdk(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../sdk")
+        .join(path)
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+/// Says that a language is missing. Where nothing may be skipped, it must be there.
+fn missing(what: &str) -> Option<Service> {
+    assert!(
+        std::env::var_os("KUEUE_CHECK_REQUIRE_TESTENV").is_none(),
+        "{what} is missing, and KUEUE_CHECK_REQUIRE_TESTENV is set"
+    );
+    println!("SKIPPED: {what} is missing");
+    None
+}
+
+impl Service {
+    async fn start(mut command: Command, port: u16) -> Option<Self> {
+        let child = command
+            .env("SIGNING_KEY", KEY)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let service = Self { child, port };
+        for _ in 0..300 {
+            if TcpStream::connect(("127.0.0.1", port)).await.is_ok() {
+                return Some(service);
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("{command:?} does not listen within 30 s");
+    }
+
+    fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+}
+
+async fn free_port() -> u16 {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+async fn python(example: &str) -> Option<Service> {
+    if !succeeds(
+        Command::new("python3")
+            .arg("-c")
+            .arg("import zoneinfo; zoneinfo.ZoneInfo('Europe/Berlin')"),
+    ) {
+        return missing("Python 3.9 with time zones");
+    }
+    let port = free_port().await;
+    let folder = Folder::new();
+    // The example as it is, with a key.
+    let text = format!("import {example}\n{example}.app.key = {KEY:?}\napp = {example}.app\n");
+    folder.write("signed.py", &text);
+    let mut command = Command::new("python3");
+    let runner = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/asgi.py");
+    command
+        .arg("-B")
+        .arg(runner)
+        .arg(folder.path())
+        .arg("signed:app")
+        .arg(port.to_string());
+    command.env("PYTHONPATH", sdk("python"));
+    Service::start(command, port).await
+}
+
+async fn go(example: &str) -> Option<Service> {
+    if !succeeds(Command::new("go").arg("version")) {
+        return missing("Go");
+    }
+    let port = free_port().await;
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{example}-go"));
+    let mut build = Command::new("go");
+    build
+        .args(["build", "-o"])
+        .arg(&program)
+        .arg(format!("./examples/{example}"))
+        .current_dir(sdk("go"));
+    assert!(
+        build.status().unwrap().success(),
+        "the Go example does not build"
+    );
+    let mut command = Command::new(program);
+    command.arg(format!("127.0.0.1:{port}"));
+    Service::start(command, port).await
+}
+
+/// Node from 22.6 on runs TypeScript; an older one needs the compiler `tsc`.
+async fn typescript(example: &str, compiled: &Folder) -> Option<Service> {
+    let port = free_port().await;
+    let mut node = Command::new("node");
+    if succeeds(Command::new("node").args(["--experimental-strip-types", "-e", ""])) {
+        node.args(["--experimental-strip-types", "--no-warnings"])
+            .arg(sdk(&format!("typescript/{example}.ts")));
+    } else if succeeds(Command::new("node").arg("--version"))
+        && succeeds(Command::new("tsc").arg("--version"))
+    {
+        let mut compile = Command::new("tsc");
+        compile
+            .args([
+                "--target",
+                "es2022",
+                "--module",
+                "nodenext",
+                "--rewriteRelativeImportExtensions",
+                "--noCheck",
+                "--outDir",
+            ])
+            .arg(compiled.path())
+            .arg(sdk(&format!("typescript/{example}.ts")));
+        assert!(
+            compile.status().unwrap().success(),
+            "the TypeScript example does not compile"
+        );
+        compiled.write("package.json", r#"{"type": "module"}"#);
+        node.arg(compiled.path().join(format!("{example}.js")));
+    } else {
+        println!("SKIPPED: Node 22.6, or an older one with tsc, is missing");
+        return None;
+    }
+    node.arg(port.to_string());
+    Service::start(node, port).await
+}
+
+/// Random numbers that are the same each time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+
+    fn of<'a>(&mut self, all: &[&'a str]) -> &'a str {
+        all[usize::try_from(self.below(all.len() as u64)).unwrap()]
+    }
+}
+
+/// A Workload, the time of its review, and a window.
+fn case(random: &mut Random, number: usize) -> (Workload, Timestamp, Value) {
+    let pods = random.below(64) + 1;
+    let workload = Workload::from_json(json!({
+        "metadata": {"namespace": random.of(&["vision", "nlp"]), "name": format!("job-{number}"), "uid": format!("u-{number}"),
+            "labels": {"team": random.of(&["a", "b\u{e9}\u{4e2d}", ""])}},
+        "spec": {"priority": random.below(100), "podSets": [{"name": "main", "count": pods, "template": {}}]},
+        "status": {
+            "conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+            "admission": {"clusterQueue": "gpus", "podSetAssignments": [{"name": "main", "count": pods}]},
+            "admissionChecks": [{"name": "window", "state": "Pending"}]},
+    }));
+    let second = 1_767_225_600 + i64::try_from(random.below(366 * 86_400)).unwrap();
+    // No hour in which one of these zones moves its clocks: what a time means that does not exist,
+    // or exists twice, is each language's own choice.
+    let zones = [
+        "UTC",
+        "Europe/Berlin",
+        "America/New_York",
+        "Asia/Kolkata",
+        "Australia/Sydney",
+        "America/St_Johns",
+    ];
+    let mut clock = || {
+        format!(
+            "{:02}:{:02}:{:02}",
+            4 + random.below(20),
+            random.below(60),
+            random.below(60)
+        )
+    };
+    let (opens, closes) = (clock(), clock());
+    let config = json!({"opens": opens, "closes": closes, "timeZone": random.of(&zones)});
+    (
+        workload.unwrap(),
+        Timestamp::from_second(second).unwrap(),
+        config,
+    )
+}
+
+fn webhook(url: &str, config: &Value) -> resource::WebhookCheck {
+    resource::WebhookCheck::decode(json!({
+        "apiVersion": "kueue-check.dev/v1alpha1", "kind": "WebhookCheck", "metadata": {"name": "w"},
+        "spec": {"url": format!("{url}/review"), "signingKeyFile": "key", "config": config},
+    }))
+    .unwrap()
+}
+
+async fn by_service(
+    check: &WebhookCheck,
+    url: &str,
+    workload: &Workload,
+    now: Timestamp,
+    config: &Value,
+) -> Result<Verdict, CheckError> {
+    // A signature is good for minutes: it has the time of now, and the document that of the case.
+    let request = RequestBuilder::new(workload.clone(), "window").now(now);
+    let preview = check.preview(request.build(webhook(url, config))).await?;
+    Ok(preview.verdict().unwrap().clone())
+}
+
+/// The server at `url` may be asked, and sent all files of `folder`.
+fn policy(folder: &Folder, url: &str) -> ServerPolicy {
+    ServerPolicy {
+        folder: folder.path().to_owned(),
+        servers: vec![AllowedServer {
+            origin: url.parse().unwrap(),
+            credentials: Some(".".into()),
+            allow_insecure: true,
+        }],
+        unlisted: Unlisted::Refuse,
+        setting: "--allow-host",
+    }
+}
+
+fn what(verdict: &Verdict) -> (bool, bool, Option<u64>) {
+    let seconds = verdict.recheck().map(|delay| delay.as_secs());
+    (verdict.is_ready(), verdict.is_pending(), seconds)
+}
+
+/// One request by hand: the status and the body.
+async fn raw(port: u16, method: &str, headers: &str, body: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let length = body.len();
+    let request = format!(
+        "{method} /review HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}content-length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).await.unwrap();
+    let text = String::from_utf8(bytes).unwrap();
+    let status = text.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, text)
+}
+
+/// Everything that all SDKs must do alike.
+async fn plays_the_table(language: &str, service: &Service) {
+    let folder = Folder::new();
+    folder.write("key", KEY);
+    let url = service.url();
+    let check = WebhookCheck::new(policy(&folder, &url));
+    let rule = Check::new(window);
+    let (mut random, mut ready) = (Random(20), 0);
+    for number in 0..500 {
+        let (workload, now, config) = case(&mut random, number);
+        let object = json!({"apiVersion": "example.com/v1alpha1", "kind": "Window", "metadata": {"name": "w"}, "spec": config});
+        let request = RequestBuilder::new(workload.clone(), "window").now(now);
+        let expected = rule
+            .evaluate(request.build(Window::decode(object).unwrap()))
+            .await
+            .unwrap();
+        let verdict = by_service(&check, &url, &workload, now, &config).await;
+        let verdict =
+            verdict.unwrap_or_else(|error| panic!("{language}: {config} at {now}: {error}"));
+        assert_eq!(
+            what(&verdict),
+            what(&expected),
+            "{language}: {config} at {now}: {verdict:?}"
+        );
+        ready += usize::from(expected.is_ready());
+    }
+    assert!(
+        (100..400).contains(&ready),
+        "{ready} of 500 are inside their window"
+    );
+    // An error of the author's function costs the item.
+    let (workload, now, _) = case(&mut random, 500);
+    let nowhere = json!({"opens": "22:00:00", "closes": "06:00:00", "timeZone": "Nowhere/At_All"});
+    let error = by_service(&check, &url, &workload, now, &nowhere)
+        .await
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("it reports an error"),
+        "{language}: {error}"
+    );
+
+    let review = |version: &str, kind: &str| {
+        json!({"apiVersion": version, "kind": kind, "request": {"admissionCheck": "w", "time": "2026-11-21T09:00:00.5Z", "items": []}}).to_string()
+    };
+    let seconds = kueue_check::Clock::system().now().as_second();
+    let signed = |at: i64, body: &str| {
+        format!(
+            "kueue-check-signature: {}\r\n",
+            sign(KEY, at, body).unwrap()
+        )
+    };
+    let good = review(API_VERSION, REVIEW);
+    for (case, method, headers, body, expected) in [
+        (
+            "a review of nobody",
+            "POST",
+            signed(seconds, &good),
+            good.clone(),
+            200,
+        ),
+        ("no signature", "POST", String::new(), good.clone(), 401),
+        (
+            "another body",
+            "POST",
+            signed(seconds, "x"),
+            good.clone(),
+            401,
+        ),
+        (
+            "an old signature",
+            "POST",
+            signed(seconds - 400, &good),
+            good.clone(),
+            401,
+        ),
+        (
+            "a signature of tomorrow",
+            "POST",
+            signed(seconds + 86_400, &good),
+            good.clone(),
+            401,
+        ),
+        (
+            "half a signature",
+            "POST",
+            "kueue-check-signature: t=,v1=zz\r\n".to_owned(),
+            good.clone(),
+            401,
+        ),
+        (
+            "garbage",
+            "POST",
+            signed(seconds, "{{"),
+            "{{".to_owned(),
+            400,
+        ),
+        (
+            "a list",
+            "POST",
+            signed(seconds, "[]"),
+            "[]".to_owned(),
+            400,
+        ),
+        (
+            "another version",
+            "POST",
+            signed(seconds, &review("v2", REVIEW)),
+            review("v2", REVIEW),
+            400,
+        ),
+        (
+            "another kind",
+            "POST",
+            signed(seconds, &review(API_VERSION, "Pod")),
+            review(API_VERSION, "Pod"),
+            404,
+        ),
+        (
+            "an activation",
+            "POST",
+            signed(seconds, &review(API_VERSION, "AdmissionCheckActivation")),
+            review(API_VERSION, "AdmissionCheckActivation"),
+            404,
+        ),
+        (
+            "what is held",
+            "GET",
+            signed(seconds, ""),
+            String::new(),
+            404,
+        ),
+    ] {
+        let (status, text) = raw(service.port, method, &headers, &body).await;
+        assert_eq!(status, expected, "{language}: {case}: {text}");
+    }
+}
+
+/// The service that allocates: the same calls have the same effects in all languages.
+async fn allocates(language: &str, service: &Service) {
+    let folder = Folder::new();
+    folder.write("key", KEY);
+    let url = service.url();
+    let check = WebhookCheck::new(policy(&folder, &url));
+    let own = AdmissionCheck::from_json(json!({"metadata": {"name": "licences"}, "spec": {}}));
+    let parameters = resource::WebhookCheck::decode(json!({
+        "apiVersion": "kueue-check.dev/v1alpha1", "kind": "WebhookCheck", "metadata": {"name": "w"},
+        "spec": {"url": format!("{url}/review"), "signingKeyFile": "key", "releasePath": "/release", "heldPath": "/held"},
+    }));
+    let parameters = Arc::new(parameters.unwrap());
+    check.activate(&own.unwrap(), &parameters).await.unwrap();
+    let uid = |job: &str| format!("vision/{job}/u-{job}/licences/1795251600");
+    let activate = async |job: &str| {
+        let request = json!({"uid": uid(job), "admissionCheck": "licences", "namespace": "vision", "name": job, "jobUid": format!("u-{job}")});
+        let body = json!({"apiVersion": API_VERSION, "kind": "AdmissionCheckActivation", "request": request}).to_string();
+        let seconds = kueue_check::Clock::system().now().as_second();
+        let signature = format!(
+            "kueue-check-signature: {}\r\n",
+            sign(KEY, seconds, &body).unwrap()
+        );
+        raw(service.port, "POST", &signature, &body).await
+    };
+    let held = async || {
+        let held = check.unreleased_reservations().await.unwrap();
+        let mut names: Vec<String> = held.iter().map(|one| one.name().to_owned()).collect();
+        names.sort();
+        names
+    };
+    let release = async |job: &str| {
+        let reservation = uid(job).parse().unwrap();
+        check
+            .release(&reservation, ReleaseReason::Finished)
+            .await
+            .unwrap()
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(held().await, none, "{language}");
+    for (job, expected) in [("a", 204), ("a", 204), ("b", 204), ("c", 409)] {
+        let (status, text) = activate(job).await;
+        assert_eq!(status, expected, "{language}: {job}: {text}");
+        assert_eq!(
+            text.contains("all licences are in use"),
+            status == 409,
+            "{language}: {text}"
+        );
+    }
+    assert_eq!(held().await, ["a", "b"], "{language}");
+    for _ in 0..2 {
+        assert_eq!(release("a").await, ReleaseOutcome::Done, "{language}");
+    }
+    assert_eq!(activate("c").await.0, 204, "{language}");
+    assert_eq!(held().await, ["b", "c"], "{language}");
+}
+
+/// The lines of code in `text`: neither empty nor a comment.
+fn lines_of_code(text: &str) -> usize {
+    let lines = text.lines().map(str::trim);
+    let comment = |line: &&str| line.starts_with("//") || line.starts_with("\"\"\"");
+    lines
+        .filter(|line| !line.is_empty() && !comment(line))
+        .count()
+}
+
+#[test]
+fn a_check_is_ten_lines_of_python_or_25_of_go() {
+    let read = |path| std::fs::read_to_string(sdk(path)).unwrap();
+    let python = read("python/window.py");
+    assert!(lines_of_code(&python) <= 10, "{python}");
+    let go = read("go/examples/window/main.go");
+    let start = go.find("func window").unwrap();
+    let rule = &go[start..go.find("func main").unwrap()];
+    assert!(lines_of_code(rule) <= 25, "{rule}");
+}
+
+#[tokio::test]
+async fn python_decides_as_rust() {
+    if let Some(service) = python("window").await {
+        plays_the_table("Python", &service).await;
+    }
+}
+
+#[tokio::test]
+async fn go_decides_as_rust() {
+    if let Some(service) = go("window").await {
+        plays_the_table("Go", &service).await;
+    }
+}
+
+#[tokio::test]
+async fn typescript_decides_as_rust() {
+    let compiled = Folder::new();
+    if let Some(service) = typescript("window", &compiled).await {
+        plays_the_table("TypeScript", &service).await;
+    }
+}
+
+#[tokio::test]
+async fn python_allocates() {
+    if let Some(service) = python("licences").await {
+        allocates("Python", &service).await;
+    }
+}
+
+#[tokio::test]
+async fn go_allocates() {
+    if let Some(service) = go("licences").await {
+        allocates("Go", &service).await;
+    }
+}
+
+#[tokio::test]
+async fn typescript_allocates() {
+    let compiled = Folder::new();
+    if let Some(service) = typescript("licences", &compiled).await {
+        allocates("TypeScript", &service).await;
+    }
+}

@@ -1,0 +1,343 @@
+//! A stand-in for a service: licences, of which it has a fixed number, and its own faults.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::{HeaderMap, StatusCode};
+use kueue_check_rule_webhook::document::{API_VERSION, Call, HELD, Item, REVIEW, ReviewRequest};
+use kueue_check_rule_webhook::transport::{Operation, ServiceCall, ServiceReply, Transport};
+use kueue_check_rule_webhook::{ServerPolicy, Unlisted, WebhookCheck};
+use kueue_check_sim::simulation::CheckContext;
+use kueue_check_sim::{Cluster, Simulation};
+use kueue_check_sources::SourceError;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+const WHO: &str = "the webhook";
+
+/// What goes wrong with one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ServiceFault {
+    /// Nobody listens.
+    Down,
+    /// It never answers.
+    Slow,
+    /// It answers 500.
+    Broken,
+    /// It asks for a pause.
+    Throttles,
+    /// A page in HTML, with 200.
+    Html,
+    /// An answer cut in the middle.
+    Garbage,
+    /// A state that there is not.
+    UnknownState,
+    /// The body is too large.
+    Oversized,
+    /// It answers about nobody that was asked.
+    OtherWorkload,
+    /// No item has an answer.
+    Silent,
+    /// The answer comes after eight seconds.
+    Late,
+    /// It does what it is asked, and dies before it is heard.
+    Dies,
+    /// It says the contrary once.
+    ChangesItsMind,
+}
+
+pub(crate) const FAULTS: [ServiceFault; 13] = [
+    ServiceFault::Down,
+    ServiceFault::Slow,
+    ServiceFault::Broken,
+    ServiceFault::Throttles,
+    ServiceFault::Html,
+    ServiceFault::Garbage,
+    ServiceFault::UnknownState,
+    ServiceFault::Oversized,
+    ServiceFault::OtherWorkload,
+    ServiceFault::Silent,
+    ServiceFault::Late,
+    ServiceFault::Dies,
+    ServiceFault::ChangesItsMind,
+];
+
+/// The service. Clones are one; it survives the check's processes.
+#[derive(Clone)]
+pub(crate) struct Service(Arc<Mutex<State>>);
+
+pub(crate) struct State {
+    licences: usize,
+    /// By reservation.
+    pub(crate) held: BTreeSet<String>,
+    /// How often each reservation was given one.
+    pub(crate) given: BTreeMap<String, u32>,
+    pub(crate) most: usize,
+    /// When each review came, and of how many Workloads.
+    pub(crate) reviews: Vec<(jiff::Timestamp, usize)>,
+    pub(crate) requests: usize,
+    /// The fault, and the request at which it happens.
+    pub(crate) fault: Option<(usize, ServiceFault)>,
+    /// The answer instead of what licences say.
+    pub(crate) says: Option<Value>,
+    /// Fails for all that are in a request with a Workload that has this in its name.
+    pub(crate) poison: Option<String>,
+}
+
+impl Service {
+    pub(crate) fn new(licences: usize, fault: Option<(usize, ServiceFault)>) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            licences,
+            held: BTreeSet::new(),
+            given: BTreeMap::new(),
+            most: 0,
+            reviews: Vec::new(),
+            requests: 0,
+            fault,
+            says: None,
+            poison: None,
+        })))
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The answer of a service at which nothing goes wrong.
+    fn answer(&self, call: &ServiceCall, contrary: bool) -> (u16, String) {
+        let mut state = self.state();
+        match call.operation {
+            Operation::Review => {
+                let review: ReviewRequest = serde_json::from_str(&call.body).unwrap();
+                let request = review.request;
+                state.reviews.push((request.time, request.items.len()));
+                let poison = state.poison.as_deref();
+                let poisoned =
+                    |item: &Item| poison.is_some_and(|poison| item.workload.name.contains(poison));
+                if request.items.iter().any(poisoned) {
+                    return (500, "division by zero".to_owned());
+                }
+                let free = state.licences.saturating_sub(state.held.len());
+                let answers = request.items.iter().map(|item| {
+                    let mut answer = match &state.says {
+                        Some(says) => says.clone(),
+                        None if (state.held.contains(&item.uid) || free > 0) != contrary => {
+                            json!({"state": "Ready", "message": "a licence is free"})
+                        }
+                        None => {
+                            json!({"state": "Pending", "message": "all licences are in use"})
+                        }
+                    };
+                    answer["uid"] = json!(item.uid);
+                    answer
+                });
+                let items: Vec<Value> = answers.collect();
+                (200, document(REVIEW, &json!({"items": items})))
+            }
+            Operation::Activate => {
+                let call: Call = serde_json::from_str(&call.body).unwrap();
+                let uid = call.request.uid;
+                if state.held.contains(&uid) {
+                    return (204, String::new());
+                }
+                if state.held.len() >= state.licences {
+                    return (409, r#"{"message": "somebody was faster"}"#.to_owned());
+                }
+                *state.given.entry(uid.clone()).or_default() += 1;
+                state.held.insert(uid);
+                state.most = state.most.max(state.held.len());
+                (204, String::new())
+            }
+            Operation::Release => {
+                let call: Call = serde_json::from_str(&call.body).unwrap();
+                let known = state.held.remove(&call.request.uid);
+                (if known { 204 } else { 404 }, String::new())
+            }
+            Operation::Held => {
+                let uids: Vec<&String> = state.held.iter().collect();
+                (200, document(HELD, &json!({"uids": uids})))
+            }
+        }
+    }
+
+    async fn reply(self, call: ServiceCall) -> Result<ServiceReply, SourceError> {
+        let fault = {
+            let mut state = self.state();
+            let number = state.requests;
+            state.requests += 1;
+            state
+                .fault
+                .filter(|(at, _)| *at == number)
+                .map(|(_, fault)| fault)
+        };
+        let unreachable = || {
+            Err(SourceError::Unreachable(
+                WHO,
+                "connection refused".to_owned(),
+            ))
+        };
+        // Time passes on the way there and back.
+        sleep(Duration::from_millis(20)).await;
+        let ok = |body: &str| Ok(reply(200, body));
+        match fault {
+            Some(ServiceFault::Down) => unreachable(),
+            Some(ServiceFault::Slow) => std::future::pending().await,
+            Some(ServiceFault::Broken) => Ok(reply(500, "oops")),
+            Some(ServiceFault::Throttles) => {
+                let mut throttled = reply(429, "");
+                throttled
+                    .headers
+                    .insert("retry-after", "7".parse().unwrap());
+                Ok(throttled)
+            }
+            Some(ServiceFault::Html) => ok("<html><body>Sign in</body></html>"),
+            Some(ServiceFault::Garbage) => {
+                let (_, body) = self.answer(&call, false);
+                ok(&body[..body.len() / 2])
+            }
+            Some(ServiceFault::UnknownState) if call.operation == Operation::Review => {
+                let (_, body) = self.answer(&call, false);
+                ok(&body
+                    .replace("\"Ready\"", "\"Maybe\"")
+                    .replace("\"Pending\"", "\"Maybe\""))
+            }
+            Some(ServiceFault::Oversized) => {
+                let problem = "its body cannot be read: it is larger than 8 MiB";
+                Err(SourceError::BadResponse(WHO, problem.to_owned()))
+            }
+            Some(ServiceFault::OtherWorkload) => {
+                let item = json!({"uid": "default/other/1/check/1795251600", "state": "Rejected"});
+                ok(&document(REVIEW, &json!({"items": [item]})))
+            }
+            Some(ServiceFault::Silent) => ok(&document(REVIEW, &json!({"items": []}))),
+            Some(ServiceFault::Late) => {
+                sleep(Duration::from_secs(8)).await;
+                let (status, body) = self.answer(&call, false);
+                Ok(reply(status, &body))
+            }
+            Some(ServiceFault::Dies) => {
+                let _ = self.answer(&call, false);
+                unreachable()
+            }
+            fault => {
+                let contrary = fault == Some(ServiceFault::ChangesItsMind);
+                let (status, body) = self.answer(&call, contrary);
+                sleep(Duration::from_millis(20)).await;
+                Ok(reply(status, &body))
+            }
+        }
+    }
+}
+
+impl Transport for Service {
+    fn send(&self, call: ServiceCall) -> BoxFuture<'static, Result<ServiceReply, SourceError>> {
+        self.clone().reply(call).boxed()
+    }
+}
+
+fn reply(status: u16, body: &str) -> ServiceReply {
+    ServiceReply {
+        status: StatusCode::from_u16(status).unwrap(),
+        headers: HeaderMap::new(),
+        body: body.into(),
+    }
+}
+
+pub(crate) fn document(kind: &str, response: &Value) -> String {
+    json!({"apiVersion": API_VERSION, "kind": kind, "response": response}).to_string()
+}
+
+pub(crate) const URL: &str = "https://licences.example/review";
+
+pub(crate) fn allowed() -> ServerPolicy {
+    ServerPolicy {
+        folder: "/nonexistent".into(),
+        servers: vec!["https://licences.example".parse().unwrap()],
+        unlisted: Unlisted::Refuse,
+        setting: "--allow-host",
+    }
+}
+
+/// A WebhookCheck `webhook` with these fields beside the URL.
+pub(crate) fn webhook(patch: &Value) -> Value {
+    let mut spec = json!({"url": URL, "recheckAfter": "1m"});
+    for (key, value) in patch.as_object().unwrap() {
+        spec[key] = value.clone();
+    }
+    json!({"apiVersion": "kueue-check.dev/v1alpha1", "kind": "WebhookCheck", "metadata": {"name": "webhook"}, "spec": spec})
+}
+
+/// One that allocates, with batches.
+pub(crate) fn licences() -> Value {
+    webhook(&json!({
+        "batch": {"maxItems": 500},
+        "activatePath": "/activate", "releasePath": "/release", "heldPath": "/held",
+    }))
+}
+
+/// A trial of a check with a service that `make` makes.
+pub(crate) fn trial(
+    webhook: &Value,
+    make: impl Fn() -> Service + Clone + Send + Sync + 'static,
+) -> Simulation {
+    Simulation::with_context(move |tools: &CheckContext| {
+        let service = tools.external(&make);
+        WebhookCheck::with_transport(allowed(), Arc::new(service)).clock(tools.clock.clone())
+    })
+    .parameters(webhook)
+}
+
+/// Whether what was allocated is right: once for each reservation, never more than there are, and
+/// nothing for a reservation that is over.
+pub(crate) fn nothing_lost(cluster: &Cluster) -> Result<(), String> {
+    let service: Service = cluster.external();
+    let state = service.state();
+    if state.most > state.licences {
+        return Err(format!(
+            "{} of {} licences were out",
+            state.most, state.licences
+        ));
+    }
+    let workloads =
+        kueue_check_sim::apiserver::Resource::new("kueue.x-k8s.io", "v1beta2", "workloads");
+    let holding: BTreeSet<String> = cluster
+        .server()
+        .objects(&workloads, "")
+        .iter()
+        .filter_map(|object| {
+            let workload = kueue_check::api::Workload::from_json((**object).clone()).ok()?;
+            let finished = workload.conditions().finished().is_true();
+            let own = kueue_check::Reservation::of(&workload, "check")?;
+            (!finished).then(|| own.to_string())
+        })
+        .collect();
+    match state.held.difference(&holding).next() {
+        Some(lost) => Err(format!("{lost} is over and holds a licence")),
+        None => Ok(()),
+    }
+}
+
+/// Whether no Workload was ever evicted or given a state that the service never said.
+pub(crate) fn no_harm(cluster: &Cluster) -> Result<(), String> {
+    for change in cluster.server().history() {
+        if change.resource.plural != "workloads" {
+            continue;
+        }
+        let status = &change.object["status"];
+        let name = &change.object["metadata"]["name"];
+        for condition in status["conditions"].as_array().into_iter().flatten() {
+            if condition["type"] == "Evicted" && condition["status"] == "True" {
+                return Err(format!("{name} was evicted: {condition}"));
+            }
+        }
+        for entry in status["admissionChecks"].as_array().into_iter().flatten() {
+            if !matches!(entry["state"].as_str(), Some("Ready" | "Pending")) {
+                return Err(format!("{name} has {entry}"));
+            }
+        }
+    }
+    Ok(())
+}

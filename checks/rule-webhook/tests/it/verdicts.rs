@@ -1,0 +1,112 @@
+//! Verdicts on the simulated cluster.
+
+use std::time::Duration;
+
+use kueue_check::api::CheckState;
+use kueue_check_sim::Job;
+use serde_json::json;
+
+use crate::service::*;
+
+fn says(answer: serde_json::Value) -> impl Fn() -> Service + Clone + Send + Sync + 'static {
+    move || {
+        let service = Service::new(0, None);
+        service.state().says = Some(answer.clone());
+        service
+    }
+}
+
+#[test]
+fn each_verdict_is_written() {
+    let ready = says(
+        json!({"state": "Ready", "message": "go", "podSetUpdates": [{"name": "main", "annotations": {"example.com/seat": "7"}}]}),
+    );
+    trial(&webhook(&json!({})), ready).run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        cluster.expect_admitted("train").await;
+        let entry = &cluster.workload("train").unwrap()["status"]["admissionChecks"][0];
+        assert_eq!(
+            entry["podSetUpdates"][0]["annotations"]["example.com/seat"],
+            "7"
+        );
+    });
+    let rejected = says(json!({"state": "Rejected", "message": "never"}));
+    trial(&webhook(&json!({})), rejected).run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        cluster.expect_deactivated("train").await;
+    });
+    let retry = says(json!({"state": "Retry", "message": "later", "retryAfterSeconds": 60}));
+    trial(&webhook(&json!({})), retry).run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        cluster.expect_state("train", CheckState::Retry).await;
+    });
+}
+
+#[test]
+fn a_pending_job_is_asked_about_again_when_the_answer_says() {
+    let pending = says(json!({"state": "Pending", "message": "wait", "recheckAfterSeconds": 20}));
+    trial(&webhook(&json!({})), pending).run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        cluster.expect_message("train", "wait").await;
+        cluster.advance(Duration::from_secs(110)).await;
+        let service: Service = cluster.external();
+        let reviews = service.state().reviews.len();
+        assert!((5..=7).contains(&reviews), "{reviews}");
+        service.state().says = Some(json!({"state": "Ready", "message": "go"}));
+        cluster.expect_admitted("train").await;
+    });
+}
+
+/// A running job is reviewed only where its Ready has asked for it, also after a restart of the
+/// check, and evicted only by a verdict.
+#[test]
+fn a_running_job_is_reviewed_if_its_answer_asked_for_it() {
+    for (recheck, reviewed) in [(None, false), (Some(60), true)] {
+        let mut answer = json!({"state": "Ready", "message": "go"});
+        if let Some(recheck) = recheck {
+            answer["recheckAfterSeconds"] = json!(recheck);
+        }
+        trial(&webhook(&json!({})), says(answer)).run(async |cluster| {
+            cluster.submit(Job::new("train"));
+            cluster.expect_admitted("train").await;
+            let service: Service = cluster.external();
+            let before = service.state().reviews.len();
+            cluster.advance(Duration::from_mins(10)).await;
+            let later = service.state().reviews.len() - before;
+            assert_eq!(later >= 9, reviewed, "{later}");
+            cluster.crash(0);
+            cluster.advance(Duration::from_mins(3)).await;
+            service.state().says = Some(json!({"state": "Rejected", "message": "no more"}));
+            cluster.advance(Duration::from_mins(10)).await;
+            assert_eq!(!cluster.is_admitted("train"), reviewed);
+        });
+    }
+}
+
+#[test]
+fn a_service_that_is_not_allowed_makes_the_check_inactive() {
+    let webhook = webhook(&json!({"url": "http://169.254.169.254/latest/meta-data"}));
+    trial(&webhook, || Service::new(1, None)).run(async |cluster| {
+        let what = "add `--allow-host http://169.254.169.254:80`";
+        cluster.expect_inactive("check", what).await;
+        let service: Service = cluster.external();
+        assert_eq!(service.state().requests, 0);
+    });
+}
+
+/// An answer that holds is not asked for again, and one about a Workload that has changed is.
+#[test]
+fn what_changes_is_asked_about_again() {
+    let pending = says(json!({"state": "Pending", "message": "wait", "recheckAfterSeconds": 3600}));
+    trial(&webhook(&json!({})), pending).run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        cluster.expect_message("train", "wait").await;
+        let service: Service = cluster.external();
+        assert_eq!(service.state().reviews.len(), 1);
+        cluster.advance(Duration::from_mins(10)).await;
+        assert_eq!(service.state().reviews.len(), 1);
+        cluster.merge_workload("train", &json!({"metadata": {"labels": {"urgent": "yes"}}}));
+        cluster.advance(Duration::from_secs(10)).await;
+        assert_eq!(service.state().reviews.len(), 2);
+    });
+}

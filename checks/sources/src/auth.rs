@@ -1,0 +1,85 @@
+//! Authentication: in which files the credentials are, as parameters of a check name them.
+
+use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{ServerPolicy, SourceError, secret_header};
+
+/// How to authenticate: exactly one of them. Files are read only below the folder that the
+/// deployment of the check names, and sent only to the servers that it names.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "has(self.bearerTokenFile) != has(self.basic)", "message": "exactly one of bearerTokenFile and basic must be set"}
+]))]
+pub struct Auth {
+    /// A file with a bearer token; read again when the server refuses it, so that it can be rotated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    pub bearer_token_file: Option<String>,
+    /// A user and a file with the password.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basic: Option<BasicAuth>,
+}
+
+/// A user and a password.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BasicAuth {
+    /// The user.
+    #[schemars(length(min = 1, max = 256), regex(pattern = r"^[^:]+$"))]
+    pub user: String,
+    /// A file with the password.
+    #[schemars(length(min = 1, max = 1024))]
+    pub password_file: String,
+}
+
+impl Auth {
+    /// The header `Authorization` for `url`, of the files as they are now.
+    ///
+    /// # Errors
+    /// [`SourceError::Credentials`]: a file cannot be read, or may not be sent to `url`.
+    pub async fn header(
+        &self,
+        servers: &ServerPolicy,
+        url: &str,
+    ) -> Result<(HeaderName, HeaderValue), SourceError> {
+        let value = match self {
+            Self {
+                bearer_token_file: Some(file),
+                ..
+            } => format!("Bearer {}", servers.read(file, url).await?),
+            Self {
+                basic: Some(basic), ..
+            } => {
+                let password = servers.read(&basic.password_file, url).await?;
+                let pair = format!("{}:{password}", basic.user);
+                format!("Basic {}", base64(pair.as_bytes()))
+            }
+            _ => return Err(SourceError::Credentials("auth names none".to_owned())),
+        };
+        secret_header(AUTHORIZATION, &value)
+    }
+}
+
+/// RFC 4648, with padding.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let word = chunk
+            .iter()
+            .fold(0_u32, |word, byte| word << 8 | u32::from(*byte))
+            << (8 * (3 - chunk.len()));
+        for digit in 0..4 {
+            let index = (word >> (18 - 6 * digit) & 63) as usize;
+            text.push(if digit <= chunk.len() {
+                DIGITS[index] as char
+            } else {
+                '='
+            });
+        }
+    }
+    text
+}

@@ -1,0 +1,7 @@
+//! The suite of the data sources: one binary, because linking is what takes time.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+
+mod prometheus;
+mod temp_dir;
+mod tls;
