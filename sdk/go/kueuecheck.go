@@ -4,7 +4,7 @@
 //
 // Review is called for each Workload of a review. An error, or a panic, is one of this item: its
 // state stays as it is, and it is reviewed again. The documents are described in
-// checks/rule-webhook/README.md.
+// checks/rule/README.md.
 package kueuecheck
 
 import (

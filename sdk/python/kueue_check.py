@@ -13,7 +13,7 @@ as the service received it, `spec.config` of the WebhookCheck, and the time of t
 returns one of the verdicts below, or a coroutine of one. An exception is an error of this item:
 its state stays as it is, and it is reviewed again.
 
-No dependency but Python 3.9. The documents are described in checks/rule-webhook/README.md.
+No dependency but Python 3.9. The documents are described in checks/rule/README.md.
 """
 
 import hashlib

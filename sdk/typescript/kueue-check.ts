@@ -7,7 +7,7 @@
  *
  * `review` is called for each Workload of a review. What it throws is an error of this item: its
  * state stays as it is, and it is reviewed again. The documents are described in
- * checks/rule-webhook/README.md.
+ * checks/rule/README.md.
  */
 
 import { createHmac, timingSafeEqual } from "node:crypto";

@@ -20,7 +20,7 @@ const LIBRARIES: [&str; 10] = [
     "kueue-check-sources",
     "kueue-check-budget",
     "kueue-check-provisioning",
-    "kueue-check-rule-webhook",
+    "kueue-check-rule",
 ];
 
 /// Builds the packages as those who install them will, and looks for promises that have been broken

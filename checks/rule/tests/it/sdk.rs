@@ -11,9 +11,9 @@ use kueue_check::{
     AdmissionCheckController, Check, CheckError, Parameters, ReleaseOutcome, ReleaseReason,
     RequestBuilder, Verdict,
 };
-use kueue_check_rule_webhook::document::{API_VERSION, REVIEW};
-use kueue_check_rule_webhook::signature::sign;
-use kueue_check_rule_webhook::{AllowedServer, ServerPolicy, Unlisted, WebhookCheck, resource};
+use kueue_check_rule::document::{API_VERSION, REVIEW};
+use kueue_check_rule::signature::sign;
+use kueue_check_rule::{AllowedServer, ServerPolicy, Unlisted, WebhookCheck, resource};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -9,9 +9,9 @@ use kueue_check::{
     AdmissionCheckController, CheckError, CheckRequest, Clock, ErrorKind, Parameters,
     ReleaseOutcome, ReleaseReason, RequestBuilder, Verdict,
 };
-use kueue_check_rule_webhook::document::REVIEW;
-use kueue_check_rule_webhook::signature::sign;
-use kueue_check_rule_webhook::{AllowedServer, ServerPolicy, Unlisted, WebhookCheck, resource};
+use kueue_check_rule::document::REVIEW;
+use kueue_check_rule::signature::sign;
+use kueue_check_rule::{AllowedServer, ServerPolicy, Unlisted, WebhookCheck, resource};
 use serde_json::{Value, json};
 
 use crate::server::{Received, Reply, Server};

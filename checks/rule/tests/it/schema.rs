@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use kueue_check_rule_webhook::document::{json_schema, openapi};
+use kueue_check_rule::document::{json_schema, openapi};
 
 #[test]
 fn the_schemas_are_up_to_date() {
@@ -19,7 +19,7 @@ fn the_schemas_are_up_to_date() {
         let committed = std::fs::read_to_string(&path).unwrap_or_default();
         assert!(
             committed == text,
-            "{file} is stale: KUEUE_CHECK_WRITE=1 cargo test -p kueue-check-rule-webhook schemas"
+            "{file} is stale: KUEUE_CHECK_WRITE=1 cargo test -p kueue-check-rule schemas"
         );
     }
 }

@@ -12,8 +12,8 @@ use kueue_check::api::{AdmissionCheck, Workload};
 use kueue_check::{
     AdmissionCheckController, BackgroundContext, Check, Clock, DynCheck, Parameters, RequestBuilder,
 };
-use kueue_check_rule_webhook::document::{REVIEW, ReviewRequest};
-use kueue_check_rule_webhook::{AllowedServer, ServerPolicy, Unlisted, WebhookCheck, resource};
+use kueue_check_rule::document::{REVIEW, ReviewRequest};
+use kueue_check_rule::{AllowedServer, ServerPolicy, Unlisted, WebhookCheck, resource};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 

@@ -5,7 +5,7 @@
 //! a verdict, so an outage of the service evicts no job.
 //!
 //! ```no_run
-//! use kueue_check_rule_webhook::{ServerPolicy, Unlisted, WebhookCheck};
+//! use kueue_check_rule::{ServerPolicy, Unlisted, WebhookCheck};
 //!
 //! # fn arguments() -> Vec<String> { Vec::new() }
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {

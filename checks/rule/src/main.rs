@@ -1,0 +1,130 @@
+//! `rule-check`: jobs start when a rule of the cluster's administrators says so. A rule is a
+//! `WebhookCheck`, which an HTTP service decides.
+
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use kueue_check_rule::{AllowedServer, ServerPolicy, Unlisted, WebhookCheck, document};
+
+/// Starts jobs when an HTTP service says so.
+#[derive(Debug, Parser)]
+#[command(name = "rule-check", version, arg_required_else_help = true)]
+struct Arguments {
+    /// A server that WebhookChecks may name: `https://HOST[:PORT]`, with `=FOLDER` if the files of
+    /// this folder below `--credentials` may be sent to it. Repeat it, or separate several by
+    /// commas. Default: none.
+    #[arg(
+        long = "allow-host",
+        global = true,
+        value_name = "SERVER",
+        value_delimiter = ',',
+        env = "RULE_CHECK_ALLOW_HOST"
+    )]
+    servers: Vec<AllowedServer>,
+
+    /// An annotation of Workloads that services are sent: a whole key, or a domain with its slash.
+    /// Repeat it, or separate several by commas. Default: none.
+    #[arg(
+        long = "annotation",
+        global = true,
+        value_name = "KEY",
+        value_delimiter = ',',
+        env = "RULE_CHECK_ANNOTATION"
+    )]
+    annotations: Vec<String>,
+
+    /// The folder below which tokens, keys and certificates are. No other file is read.
+    #[arg(
+        long,
+        global = true,
+        value_name = "FOLDER",
+        env = "RULE_CHECK_CREDENTIALS",
+        default_value = "/var/run/secrets/rule-check"
+    )]
+    credentials: PathBuf,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    #[command(flatten)]
+    Check(kueue_check::cli::Command),
+    /// Prints the schema of the documents that services receive and return.
+    Schema {
+        #[arg(value_enum, default_value = "json-schema")]
+        format: Format,
+    },
+}
+
+/// How schemas are written.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    /// JSON Schema, draft 2020-12.
+    JsonSchema,
+    /// `OpenAPI` 3.1.
+    #[value(name = "openapi")]
+    OpenApi,
+}
+
+impl Arguments {
+    /// The arguments of `run` in the Deployment that `manifests` prints: what was said to
+    /// `manifests` holds for what it prints.
+    fn of_run(&self) -> Vec<String> {
+        let servers = self.servers.iter().map(|server| {
+            let folder = server.credentials.as_ref();
+            let folder = folder.map_or_else(String::new, |path| format!("={}", path.display()));
+            format!("--allow-host={}{folder}", server.origin)
+        });
+        let annotations = self.annotations.iter();
+        let annotations = annotations.map(|key| format!("--annotation={key}"));
+        servers.chain(annotations).collect()
+    }
+
+    /// The first server that is named twice: which of the two folders would count?
+    fn named_twice(&self) -> Option<&AllowedServer> {
+        let mut servers = self.servers.iter().enumerate();
+        let twice = servers.find(|(number, server)| {
+            let mut before = self.servers[..*number].iter();
+            before.any(|other| other.origin == server.origin)
+        });
+        twice.map(|(_, server)| server)
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments = Arguments::parse();
+    if let Some(server) = arguments.named_twice() {
+        let problem = format!("--allow-host names {} twice\n", server.origin);
+        Arguments::command()
+            .error(ErrorKind::ValueValidation, problem)
+            .exit();
+    }
+    let of_run = arguments.of_run();
+    let command = match arguments.command {
+        Command::Check(command) => command,
+        Command::Schema { format } => {
+            let schema = match format {
+                Format::JsonSchema => document::json_schema(),
+                Format::OpenApi => document::openapi(),
+            };
+            println!("{}", serde_json::to_string_pretty(&schema)?);
+            return Ok(());
+        }
+    };
+    let check = WebhookCheck::new(ServerPolicy {
+        folder: arguments.credentials,
+        servers: arguments.servers,
+        unlisted: Unlisted::Refuse,
+        setting: "--allow-host",
+    })
+    .annotations(arguments.annotations);
+    let app = kueue_check::App::new()
+        .name("rule-check")
+        .command_line(Arguments::command());
+    let app = of_run.into_iter().fold(app, kueue_check::App::run_argument);
+    Ok(app.check(check).execute(command).await?)
+}

@@ -1,0 +1,246 @@
+//! The program beside a real Kueue: not part of every run, because Kueue takes ten minutes to build.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use kube::api::{ApiResource, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use kueue_check_rule::document::{REVIEW, ReviewRequest};
+use kueue_check_testenv::KueueVersion::V0_19_2;
+use kueue_check_testenv::{Cluster, Kueue, crds};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::program::{BINARY, documents, output};
+use crate::server::{Received, Reply, Server};
+use crate::service::document;
+
+/// The namespace of the check.
+const NAMESPACE: &str = "rule-check";
+/// How long anything may take that happens in another process.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+async fn apply(client: &Client, document: &Value) -> Result<DynamicObject, kube::Error> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let (kind, api_version) = (text(&document["kind"]), text(&document["apiVersion"]));
+    let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+    let plural = match kind.strip_suffix("Policy") {
+        Some(stem) => format!("{}policies", stem.to_lowercase()),
+        None => format!("{}s", kind.to_lowercase()),
+    };
+    let resource = ApiResource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        api_version: api_version.clone(),
+        kind,
+        plural,
+    };
+    let api: Api<DynamicObject> = match document["metadata"]["namespace"].as_str() {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    let parameters = PatchParams::apply("kubectl").force();
+    let name = text(&document["metadata"]["name"]);
+    api.patch(&name, &parameters, &Patch::Apply(document)).await
+}
+
+/// Installs what `manifests` prints. Returns a kubeconfig with the rights of its ServiceAccount.
+async fn install(cluster: &Cluster, client: &Client) -> PathBuf {
+    let metadata = ObjectMeta {
+        name: Some(NAMESPACE.to_owned()),
+        ..ObjectMeta::default()
+    };
+    let namespace = Namespace {
+        metadata,
+        ..Namespace::default()
+    };
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let made = namespaces.create(&PostParams::default(), &namespace).await;
+    made.unwrap();
+    let (code, text, error) = output(&[
+        "manifests",
+        "--image=example.com/rule-check:1",
+        "--namespace",
+        NAMESPACE,
+    ]);
+    assert_eq!(code, Some(0), "{error}");
+    for document in documents(&text) {
+        let applied = apply(client, &document).await;
+        applied.unwrap_or_else(|error| panic!("{document}: {error}"));
+    }
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), NAMESPACE);
+    let request = TokenRequest {
+        spec: TokenRequestSpec {
+            expiration_seconds: Some(3600),
+            ..TokenRequestSpec::default()
+        },
+        ..TokenRequest::default()
+    };
+    let parameters = PostParams::default();
+    let token = accounts.create_token_request("rule-check", &parameters, &request);
+    let token = token.await.unwrap().status.unwrap().token;
+    let access = cluster.access();
+    access.kubeconfig_with_token(NAMESPACE, &token).unwrap()
+}
+
+/// The program until the test ends.
+struct Running(Child);
+
+impl Running {
+    fn start(kubeconfig: &Path, server: &str) -> Self {
+        let mut command = Command::new(BINARY);
+        command
+            .args(["run", "--allow-host", server, "--admin-address"])
+            .arg("127.0.0.1:0")
+            .args(["--lease-namespace", NAMESPACE])
+            .env("KUEUE_CHECK_KUBECONFIG", kubeconfig)
+            .env("KUEUE_CHECK_ADMIN_SECURE", "false")
+            .stdin(Stdio::null());
+        Self(command.spawn().unwrap())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Asks until `done` holds of the object. Returns it.
+async fn eventually(
+    client: &Client,
+    document: &Value,
+    what: &str,
+    done: impl Fn(&Value) -> bool,
+) -> Value {
+    let began = Instant::now();
+    loop {
+        // An empty apply changes nothing and returns the object.
+        let object = apply(client, document).await.map(|o| json!(o));
+        match object {
+            Ok(object) if done(&object) => return object,
+            last => assert!(
+                began.elapsed() < PATIENCE,
+                "waited {PATIENCE:?} for {what}; last seen: {last:#?}"
+            ),
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// The service lets jobs of team `a` start.
+fn answer(received: &Received) -> Reply {
+    let review: ReviewRequest = serde_json::from_str(&received.body).unwrap();
+    let items = review.request.items.iter().map(|item| {
+        let may = item
+            .workload
+            .labels
+            .get("team")
+            .is_some_and(|team| team == "a");
+        let state = if may { "Ready" } else { "Pending" };
+        json!({"uid": item.uid, "state": state, "message": format!("may start: {may}")})
+    });
+    let items: Vec<Value> = items.collect();
+    Reply::json(200, &document(REVIEW, &json!({"items": items})))
+}
+
+fn webhook(url: &str) -> Value {
+    json!({
+        "apiVersion": "kueue-check.dev/v1alpha1", "kind": "WebhookCheck", "metadata": {"name": "teams"},
+        "spec": {"url": url},
+    })
+}
+
+fn admission_check() -> Value {
+    json!({
+        "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": "teams"},
+        "spec": {"controllerName": "kueue-check.dev/rule",
+            "parameters": {"apiGroup": "kueue-check.dev", "kind": "WebhookCheck", "name": "teams"}},
+    })
+}
+
+fn workload(name: &str, team: &str) -> Value {
+    let pod = json!({"restartPolicy": "Never",
+        "containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}]});
+    json!({
+        "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload",
+        "metadata": {"name": name, "namespace": "default", "labels": {"team": team}},
+        "spec": {"queueName": "lq", "podSets": [{"name": "main", "count": 1, "template": {"spec": pod}}]},
+    })
+}
+
+/// Whether the condition `kind` of `object` has the status True or False.
+fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    let mut conditions = object["status"]["conditions"].as_array()?.iter();
+    conditions.find(|condition| condition["type"] == kind)
+}
+
+/// With the rights of the manifests, beside a real Kueue: the AdmissionCheck becomes active when its
+/// server is allowed, and each job has the verdict of the service.
+#[tokio::test]
+#[ignore = "needs a real Kueue: cargo xtask kueue"]
+async fn jobs_start_when_the_service_says_so() {
+    let cluster = Cluster::start().await.unwrap();
+    let client = cluster.client().unwrap();
+    let definitions = crds(V0_19_2).unwrap();
+    cluster.install(&client, definitions).await.unwrap();
+    let kubeconfig = install(&cluster, &client).await;
+    let _kueue = Kueue::start(&cluster).await.unwrap();
+    let server = Server::start(answer).await;
+    let resources = json!([{"name": "cpu", "nominalQuota": 10}]);
+    for object in [
+        json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "default"}}),
+        webhook("https://other.example/review"),
+        admission_check(),
+        json!({
+            "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "cq"},
+            "spec": {"namespaceSelector": {}, "queueingStrategy": "BestEffortFIFO", "stopPolicy": "None",
+                "admissionChecksStrategy": {"admissionChecks": [{"name": "teams"}]},
+                "resourceGroups": [{"coveredResources": ["cpu"],
+                    "flavors": [{"name": "default", "resources": resources}]}]},
+        }),
+        json!({
+            "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue",
+            "metadata": {"name": "lq", "namespace": "default"}, "spec": {"clusterQueue": "cq"},
+        }),
+    ] {
+        let applied = apply(&client, &object).await;
+        applied.unwrap_or_else(|error| panic!("{object}: {error}"));
+    }
+    let _program = Running::start(&kubeconfig, &server.url);
+    let refused = eventually(&client, &admission_check(), "a refusal", |object| {
+        condition(object, "Active").is_some_and(|active| active["status"] == "False")
+    })
+    .await;
+    let message = condition(&refused, "Active").unwrap()["message"].to_string();
+    let advice = "add `--allow-host https://other.example:443`";
+    assert!(message.contains(advice), "{message}");
+
+    let review = webhook(&format!("{}/review", server.url));
+    apply(&client, &review).await.unwrap();
+    eventually(&client, &admission_check(), "an active check", |object| {
+        condition(object, "Active").is_some_and(|active| active["status"] == "True")
+    })
+    .await;
+    for (name, team) in [("job-a", "a"), ("job-b", "b")] {
+        apply(&client, &workload(name, team)).await.unwrap();
+    }
+    let admitted = eventually(&client, &workload("job-a", "a"), "an admission", |object| {
+        condition(object, "Admitted").is_some_and(|admitted| admitted["status"] == "True")
+    })
+    .await;
+    let entry = &admitted["status"]["admissionChecks"][0];
+    assert_eq!(entry["state"], "Ready");
+    assert_eq!(entry["message"], "may start: true");
+    let held = eventually(&client, &workload("job-b", "b"), "its verdict", |object| {
+        object["status"]["admissionChecks"][0]["message"] == "may start: false"
+    })
+    .await;
+    assert_eq!(held["status"]["admissionChecks"][0]["state"], "Pending");
+    let admitted = condition(&held, "Admitted");
+    assert!(admitted.is_none_or(|admitted| admitted["status"] == "False"));
+}
