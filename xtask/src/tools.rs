@@ -205,11 +205,12 @@ pub(crate) fn with_kueue(arguments: &[&str]) -> Result<(), Failure> {
         [part] if !part.starts_with('-') => format!("with_kueue::{part}"),
         _ => return Err("usage: cargo xtask kueue [--kueue VERSION] [PART]".to_owned()),
     };
-    // One story runs it as a program.
+    crate::chart::install_helm()?;
+    // One story runs it as a program. With the features of the tests nothing is built twice.
     let licences = [
         "build",
-        "--package",
-        "kueue-check-examples",
+        "--workspace",
+        "--all-features",
         "--example",
         "licences",
     ];
@@ -241,7 +242,7 @@ fn ignored_tests(
     environment: &[(&str, &str)],
 ) -> Result<(), Failure> {
     let suites = suites.iter().flat_map(|suite| ["--test", suite]);
-    let arguments: Vec<&str> = ["test", "--workspace", "--all-features"]
+    let arguments: Vec<&str> = ["test", "--workspace", "--all-features", "--no-fail-fast"]
         .into_iter()
         .chain(suites)
         .chain(["--", "--ignored"])
