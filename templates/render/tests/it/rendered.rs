@@ -137,8 +137,8 @@ fn versions_are_those_of_this_repository() {
     let repository = template().join("../..");
     let root = read(repository.join("Cargo.toml"));
     let workspace = root["workspace"]["dependencies"].as_table().unwrap();
-    let budget = read(repository.join("checks/budget/Cargo.toml"));
-    let budget = budget["dependencies"].as_table().unwrap();
+    let sources = read(repository.join("checks/sources/Cargo.toml"));
+    let sources = sources["dependencies"].as_table().unwrap();
     let version = |dependency: &toml::Value| {
         let text = dependency
             .as_str()
@@ -169,7 +169,9 @@ fn versions_are_those_of_this_repository() {
                     );
                     continue;
                 };
-                let ours = workspace.get(dependency).or_else(|| budget.get(dependency));
+                let ours = workspace
+                    .get(dependency)
+                    .or_else(|| sources.get(dependency));
                 assert_eq!(
                     ours.and_then(version).as_ref(),
                     Some(&wanted),
