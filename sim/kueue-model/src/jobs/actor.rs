@@ -233,14 +233,17 @@ impl Jobs {
     }
 
     fn reconcile_group(&mut self, group: &Task) {
-        let of_group = |pod: &&Arc<Value>| group_task(pod).as_ref() == Some(group);
-        let pods = self.objects.iter();
-        let pods = pods.filter(|((integration, _), _)| *integration == Integration::Pod);
-        let pods: Vec<Arc<Value>> = pods.map(|(_, pod)| pod).filter(of_group).cloned().collect();
-        let raw = self.groups.get(&group.key).cloned();
-        let Some(name) = group.key.split_once('/').map(|(_, name)| name) else {
+        let Some((namespace, name)) = group.key.split_once('/') else {
             return;
         };
+        let first = (Integration::Pod, format!("{namespace}/"));
+        let of_namespace = |(place, _): &(&(Integration, String), _)| {
+            place.0 == Integration::Pod && place.1.starts_with(&first.1)
+        };
+        let pods = self.objects.range(first.clone()..).take_while(of_namespace);
+        let of_group = |pod: &&Arc<Value>| group_of(pod) == Some(name);
+        let pods: Vec<Arc<Value>> = pods.map(|(_, pod)| pod).filter(of_group).cloned().collect();
+        let raw = self.groups.get(&group.key).cloned();
         let mut step = Step {
             api: &self.api,
             version: self.version,

@@ -4,6 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::kueue::objects::{State, Workload};
 
+/// Why a job that runs is stopped which has no Workload.
+pub(super) const MISSING_WORKLOAD: &str = "Missing Workload; unable to restore pod templates";
+/// Why a job that runs is stopped whose Workload is another job's.
+pub(super) const NO_MATCHING_WORKLOAD: &str =
+    "No matching Workload; restoring pod templates according to existent Workload";
+
 /// A job, as far as the order of things depends on it.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(
@@ -196,7 +202,7 @@ fn without_workload(job: &JobView) -> Option<JobAction> {
         return Some(JobAction::Create);
     }
     if !job.suspended {
-        let message = "Missing Workload; unable to restore pod templates".to_owned();
+        let message = MISSING_WORKLOAD.to_owned();
         return Some(JobAction::Suspend { message });
     }
     (!job.active).then_some(JobAction::Create)
@@ -212,10 +218,7 @@ fn finished(job: &JobView, workload: &Workload) -> Option<JobAction> {
 /// A Workload follows its job as long as it has no quota; then it is replaced.
 fn mismatch(job: &JobView, workload: &Workload) -> Option<JobAction> {
     if job.differs {
-        let message = || {
-            "No matching Workload; restoring pod templates according to existent Workload"
-                .to_owned()
-        };
+        let message = || NO_MATCHING_WORKLOAD.to_owned();
         return Some(if !job.suspended {
             JobAction::Suspend { message: message() }
         } else if job.stopping {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::decide::{JobAction, JobView, decide};
+use super::decide::{JobAction, JobView, MISSING_WORKLOAD, NO_MATCHING_WORKLOAD, decide};
 use super::labels::maximum_execution_time;
 use super::pod;
 use super::pod_group::{self, Assembled, Members};
@@ -131,9 +131,7 @@ impl Step<'_> {
             return;
         }
         if !view.suspended && view.finished.is_none() {
-            let message =
-                "No matching Workload; restoring pod templates according to existent Workload";
-            self.stop(all, "NoMatchingWorkload", message, false);
+            self.stop(all, "NoMatchingWorkload", NO_MATCHING_WORKLOAD, false);
         }
         self.replace(first, owned);
     }
@@ -145,8 +143,7 @@ impl Step<'_> {
             return;
         }
         if !view.suspended {
-            let message = "Missing Workload; unable to restore pod templates";
-            self.stop(all, "NoMatchingWorkload", message, false);
+            self.stop(all, "NoMatchingWorkload", MISSING_WORKLOAD, false);
         }
         if view.active {
             return;

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::construct::{Count, JOB, Owner, POD};
 use super::decide::JobView;
-use super::labels::{QUEUE, gates, label, maximum_execution_time, priority_class};
+use super::labels::{QUEUE, label, labeled, maximum_execution_time};
 use super::{job, pod};
 use crate::kueue::objects::{PodSet, Workload};
 use kueue_check_apiserver::Resource;
@@ -87,10 +87,7 @@ impl Integration {
         JobView {
             differs: !view.elastic
                 && workload.is_some_and(|workload| self.differs(object, workload)),
-            queue: label(object, QUEUE).unwrap_or_default().to_owned(),
-            priority_class: priority_class(object).map(str::to_owned),
-            gates: gates(object).to_owned(),
-            ..view
+            ..labeled(object, view)
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::job;
+use super::pod::name;
 use super::ungate::is_gated;
 
 /// What the Job controller does next about the Pods of a Job.
@@ -55,10 +56,6 @@ pub(super) fn plan(job: &Value, pods: &[&Value], ending: &BTreeSet<String>) -> P
         end: end.collect(),
         status: (differs && there && !over).then_some(counted),
     }
-}
-
-fn name(pod: &Value) -> &str {
-    pod["metadata"]["name"].as_str().unwrap_or_default()
 }
 
 /// A Pod of a Job.

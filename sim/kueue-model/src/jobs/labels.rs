@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::decide::JobView;
+
 /// The label with the LocalQueue.
 pub(super) const QUEUE: &str = "kueue.x-k8s.io/queue-name";
 const PRIORITY_CLASS: &str = "kueue.x-k8s.io/priority-class";
@@ -31,4 +33,14 @@ pub(super) fn gates(object: &Value) -> &str {
     object["metadata"]["annotations"][GATED_BY]
         .as_str()
         .unwrap_or_default()
+}
+
+/// What of a view the labels and annotations of `object` say: the same for all kinds.
+pub(super) fn labeled(object: &Value, view: JobView) -> JobView {
+    JobView {
+        queue: label(object, QUEUE).unwrap_or_default().to_owned(),
+        priority_class: priority_class(object).map(str::to_owned),
+        gates: gates(object).to_owned(),
+        ..view
+    }
 }

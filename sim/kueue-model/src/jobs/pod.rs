@@ -51,6 +51,15 @@ pub(super) fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
+pub(super) fn name(pod: &Value) -> &str {
+    pod["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+pub(super) fn is_ready(pod: &Value) -> bool {
+    let mut conditions = list(&pod["status"]["conditions"]);
+    conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}
+
 pub(super) fn has_gate(pod: &Value) -> bool {
     list(&pod["spec"]["schedulingGates"]).any(|gate| gate["name"] == GATE)
 }
@@ -66,13 +75,12 @@ pub(super) fn is_managed(pod: &Value) -> bool {
 pub(super) fn view(pod: &Value) -> JobView {
     let phase = pod["status"]["phase"].as_str().unwrap_or_default();
     let ended = matches!(phase, "Succeeded" | "Failed");
-    let ready = |c: &Value| c["type"] == "Ready" && c["status"] == "True";
     let message = pod["status"]["message"].as_str().unwrap_or_default();
     JobView {
         suspended: ended || has_gate(pod),
         active: phase == "Running",
         finished: ended.then(|| (phase == "Succeeded", message.to_owned())),
-        pods_ready: list(&pod["status"]["conditions"]).any(ready),
+        pods_ready: is_ready(pod),
         held: has_finalizer(pod),
         ..JobView::default()
     }

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use super::decide::JobView;
 use super::hash;
-use super::labels::{QUEUE, label};
-use super::pod::{has_finalizer, has_gate, list};
-use crate::kueue::objects::{Condition, PodSet, True, Workload};
+use super::labels::{QUEUE, label, labeled};
+use super::pod::{has_finalizer, has_gate, is_ready, list, name};
+use crate::kueue::objects::{Condition, LACKS_PODS, PodSet, True, Workload};
 
 /// The annotation, and before Kueue 0.18 the label, with a group's name.
 const NAME: &str = "kueue.x-k8s.io/pod-group-name";
@@ -24,8 +24,6 @@ const RETRIABLE: &str = "kueue.x-k8s.io/retriable-in-group";
 pub(super) const ROLE: &str = "kueue.x-k8s.io/role-hash";
 /// The annotation of a group's Workload.
 const OF_A_GROUP: &str = "kueue.x-k8s.io/is-group-workload";
-/// The condition of a Workload whose group lacks Pods.
-const LACKS_PODS: &str = "WaitingForReplacementPods";
 
 fn annotation<'a>(pod: &'a Value, key: &str) -> Option<&'a str> {
     pod["metadata"]["annotations"][key].as_str()
@@ -155,10 +153,6 @@ fn created(pod: &Value) -> &str {
     pod["metadata"]["creationTimestamp"]
         .as_str()
         .unwrap_or_default()
-}
-
-fn name(pod: &Value) -> &str {
-    pod["metadata"]["name"].as_str().unwrap_or_default()
 }
 
 /// Those that stay first: with the finalizer, without the gate, older.
@@ -348,20 +342,17 @@ pub(super) fn view(pods: &[&Value], now: Timestamp) -> JobView {
     for role in roles.into_iter().filter(|_| !serving) {
         *reclaimable.entry(role).or_default() += 1;
     }
-    let ready = |pod: &&Value| {
-        list(&pod["status"]["conditions"]).any(|c| c["type"] == "Ready" && c["status"] == "True")
-    };
-    JobView {
+    let view = JobView {
         suspended: pods.iter().any(|pod| suspended(&pod)),
         active: pods.iter().any(|pod| is_active(pod, now)),
         finished: over.then_some((true, message)),
         reclaimable,
-        pods_ready: total.is_some_and(|total| pods.len() >= total && pods.iter().all(ready)),
+        pods_ready: total
+            .is_some_and(|total| pods.len() >= total && pods.iter().all(|pod| is_ready(pod))),
         held: pods.iter().any(|pod| has_finalizer(pod)),
-        queue: label(first, QUEUE).unwrap_or_default().to_owned(),
-        priority_class: super::labels::priority_class(first).map(str::to_owned),
         ..JobView::default()
-    }
+    };
+    labeled(first, view)
 }
 
 /// Whether it runs, and is not one that should have ended.

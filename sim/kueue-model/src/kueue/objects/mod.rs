@@ -25,8 +25,8 @@ pub(crate) use pod_requests::{Requests, pod_requests};
 pub(crate) use priority_class::WorkloadPriorityClass;
 pub(crate) use selector::Selector;
 pub(crate) use workload::{
-    Admission, CheckEntry, Metadata, PodSet, PodSetAssignment, ReclaimablePods, RequeueState,
-    State, Workload,
+    Admission, CheckEntry, LACKS_PODS, Metadata, PodSet, PodSetAssignment, ReclaimablePods,
+    RequeueState, State, Workload,
 };
 
 /// A moment as Kubernetes keeps it: whole seconds.

@@ -8,6 +8,9 @@ use serde_json::Value;
 
 use super::{Condition, Conditions};
 
+/// The condition of a Workload whose group lacks Pods.
+pub(crate) const LACKS_PODS: &str = "WaitingForReplacementPods";
+
 /// What every object says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -334,7 +337,7 @@ impl Workload {
 
     /// Whether its group of Pods waits for others in the place of some that failed.
     pub(crate) fn lacks_pods(&self) -> bool {
-        self.status.conditions.is_true("WaitingForReplacementPods")
+        self.status.conditions.is_true(LACKS_PODS)
     }
 
     /// Whether it may run.
