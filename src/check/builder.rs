@@ -9,6 +9,7 @@ use futures::stream::Stream;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Resource;
+use kube::core::{ApiResource, DynamicObject};
 use kube::runtime::watcher;
 use serde::de::DeserializeOwned;
 
@@ -270,6 +271,33 @@ impl<P: Send + Sync + 'static> Check<P> {
         K: Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + 'static,
     {
         self.set(|settings| settings.watches.push(WatchSource::events(config, handle)))
+    }
+
+    /// Watches the objects of a resource that is known only when the program runs, such as one that
+    /// a flag names. As [`watches_events`](Self::watches_events) for the rest.
+    ///
+    /// Only the group, the version and the plural of `resource` count.
+    ///
+    /// ```
+    /// # use kueue_check::{Check, ControllerName, NoParameters, Trigger};
+    /// use kube::core::{ApiResource, GroupVersionKind};
+    /// use kube::runtime::watcher;
+    ///
+    /// # fn with(check: Check, flag: &str) -> Check {
+    /// let mut resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", ""));
+    /// resource.plural = flag.to_owned();
+    /// check.watches_resource(resource, watcher::Config::default(), |_| Trigger::AllWorkloads)
+    /// # }
+    /// # let _ = with;
+    /// ```
+    pub fn watches_resource(
+        self,
+        resource: ApiResource,
+        config: watcher::Config,
+        handle: impl Fn(watcher::Event<DynamicObject>) -> Trigger + Send + Sync + 'static,
+    ) -> Self {
+        let watch = WatchSource::resource(resource, config, handle);
+        self.set(|settings| settings.watches.push(watch))
     }
 
     /// Evaluates Workloads again when a stream yields their [`Trigger`].

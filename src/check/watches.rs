@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures::stream::{BoxStream, Stream, StreamExt};
 use k8s_openapi::api::rbac::v1::PolicyRule;
+use kube::core::{ApiResource, DynamicObject};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
@@ -96,7 +97,7 @@ impl WatchSource {
         K: Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + 'static,
     {
         let trigger = Arc::new(trigger);
-        Self::watch::<K>(Arc::new(move |client| {
+        Self::watch(&ApiResource::erase::<K>(&()), Arc::new(move |client| {
             let trigger = Arc::clone(&trigger);
             watcher(Api::<K>::all(client), config.clone())
                 .map(move |event| event.map(|event| triggers(event, &*trigger)))
@@ -112,13 +113,38 @@ impl WatchSource {
     where
         K: Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + 'static,
     {
+        let open = |client| Api::<K>::all(client);
+        Self::all_events(&ApiResource::erase::<K>(&()), open, config, handle)
+    }
+
+    /// All events of a watch of a resource that is known only when the program runs.
+    pub(crate) fn resource(
+        resource: ApiResource,
+        config: watcher::Config,
+        handle: impl Fn(watcher::Event<DynamicObject>) -> Trigger + Send + Sync + 'static,
+    ) -> Self {
+        let watched = resource.clone();
+        let open = move |client| Api::<DynamicObject>::all_with(client, &resource);
+        Self::all_events(&watched, open, config, handle)
+    }
+
+    fn all_events<K>(
+        resource: &ApiResource,
+        open: impl Fn(Client) -> Api<K> + Send + Sync + 'static,
+        config: watcher::Config,
+        handle: impl Fn(watcher::Event<K>) -> Trigger + Send + Sync + 'static,
+    ) -> Self
+    where
+        K: Resource + Clone + fmt::Debug + DeserializeOwned + Send + 'static,
+    {
         let handle = Arc::new(handle);
-        Self::watch::<K>(Arc::new(move |client| {
+        let begin = move |client| {
             let handle = Arc::clone(&handle);
-            watcher(Api::<K>::all(client), config.clone())
+            watcher(open(client), config.clone())
                 .flat_map(move |event| futures::stream::iter(taken(event, &*handle)))
                 .boxed()
-        }))
+        };
+        Self::watch(resource, Arc::new(begin))
     }
 
     pub(crate) fn stream<S: Stream<Item = Trigger> + Send + 'static>(
@@ -131,15 +157,15 @@ impl WatchSource {
         }
     }
 
-    fn watch<K: Resource<DynamicType = ()>>(begin: StartWatch) -> Self {
+    fn watch(resource: &ApiResource, begin: StartWatch) -> Self {
         let permission = PolicyRule {
-            api_groups: Some(vec![K::group(&()).into_owned()]),
-            resources: Some(vec![K::plural(&()).into_owned()]),
+            api_groups: Some(vec![resource.group.clone()]),
+            resources: Some(vec![resource.plural.clone()]),
             verbs: vec!["list".into(), "watch".into()],
             ..PolicyRule::default()
         };
         Self {
-            name: K::plural(&()).into_owned(),
+            name: resource.plural.clone(),
             start: Start::Objects {
                 permission: Box::new(permission),
                 begin,

@@ -36,16 +36,12 @@
 //! | `worker` | puts requests together, beside the evaluations |
 //! | [`controller`] | the admission check |
 
-pub mod controller;
+pub mod cel;
 pub mod document;
-mod failure;
-mod pace;
-mod registry;
-pub mod resource;
-mod service;
-pub mod signature;
-pub mod transport;
-mod worker;
+pub mod webhook;
 
-pub use controller::{CONTROLLER, WebhookCheck};
 pub use kueue_check_sources::{AllowedServer, ServerPolicy, Unlisted};
+pub use webhook::WebhookCheck;
+
+/// `spec.controllerName` of the AdmissionChecks that are answered.
+pub const CONTROLLER: &str = "kueue-check.dev/rule";

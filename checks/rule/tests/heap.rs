@@ -5,7 +5,7 @@
 
 use kueue_check::api::Workload;
 use kueue_check::{AdmissionCheckController, Parameters, RequestBuilder};
-use kueue_check_rule::{AllowedServer, ServerPolicy, Unlisted, WebhookCheck, resource};
+use kueue_check_rule::{AllowedServer, ServerPolicy, Unlisted, WebhookCheck, webhook::resource};
 use peak_alloc::PeakAlloc;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

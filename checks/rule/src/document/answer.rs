@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use super::{API_VERSION, HELD, REVIEW};
-use crate::resource::MAX_ITEMS;
+use crate::webhook::resource::MAX_ITEMS;
 
 /// How many items of an answer are read.
 const MOST_ITEMS: usize = 2 * MAX_ITEMS as usize;

@@ -2,7 +2,7 @@
 
 use kube::api::{Patch, PatchParams};
 use kube::{Api, CustomResourceExt};
-use kueue_check_rule::resource::WebhookCheck;
+use kueue_check_rule::webhook::resource::WebhookCheck;
 use kueue_check_testenv::Cluster;
 use serde_json::{Value, json};
 

@@ -13,7 +13,7 @@ use kueue_check::{
     AdmissionCheckController, BackgroundContext, Check, Clock, DynCheck, Parameters, RequestBuilder,
 };
 use kueue_check_rule::document::{REVIEW, ReviewRequest};
-use kueue_check_rule::{AllowedServer, ServerPolicy, Unlisted, WebhookCheck, resource};
+use kueue_check_rule::{AllowedServer, ServerPolicy, Unlisted, WebhookCheck, webhook::resource};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 

@@ -10,8 +10,8 @@ use kueue_check::{
     ReleaseOutcome, ReleaseReason, RequestBuilder, Verdict,
 };
 use kueue_check_rule::document::REVIEW;
-use kueue_check_rule::signature::sign;
-use kueue_check_rule::{AllowedServer, ServerPolicy, Unlisted, WebhookCheck, resource};
+use kueue_check_rule::webhook::signature::sign;
+use kueue_check_rule::{AllowedServer, ServerPolicy, Unlisted, WebhookCheck, webhook::resource};
 use serde_json::{Value, json};
 
 use crate::server::{Received, Reply, Server};

@@ -12,8 +12,8 @@ use kueue_check::{
     RequestBuilder, Verdict,
 };
 use kueue_check_rule::document::{API_VERSION, REVIEW};
-use kueue_check_rule::signature::sign;
-use kueue_check_rule::{AllowedServer, ServerPolicy, Unlisted, WebhookCheck, resource};
+use kueue_check_rule::webhook::signature::sign;
+use kueue_check_rule::{AllowedServer, ServerPolicy, Unlisted, WebhookCheck, webhook::resource};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

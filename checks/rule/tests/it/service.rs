@@ -8,7 +8,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::{HeaderMap, StatusCode};
 use kueue_check_rule::document::{API_VERSION, Call, HELD, Item, REVIEW, ReviewRequest};
-use kueue_check_rule::transport::{Operation, ServiceCall, ServiceReply, Transport};
+use kueue_check_rule::webhook::transport::{Operation, ServiceCall, ServiceReply, Transport};
 use kueue_check_rule::{ServerPolicy, Unlisted, WebhookCheck};
 use kueue_check_sim::simulation::CheckContext;
 use kueue_check_sim::{Cluster, Simulation};

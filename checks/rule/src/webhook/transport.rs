@@ -11,8 +11,8 @@ use kueue_check_sources::{
     ClientCertificate, Http, HttpRequest, ServerPolicy, SourceError, secret_header,
 };
 
-use crate::resource::WebhookCheckSpec;
-use crate::signature::{SIGNATURE, sign};
+use super::resource::WebhookCheckSpec;
+use super::signature::{SIGNATURE, sign};
 
 /// The word for a service in errors.
 pub(crate) const WHO: &str = "the webhook";

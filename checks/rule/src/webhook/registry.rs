@@ -9,10 +9,10 @@ use kueue_check::{CheckError, ErrorKind, Request, Reservation, Verdict};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::failure::Failure;
+use super::pace::Pace;
+use super::resource::WebhookCheckSpec;
 use crate::document::Decision;
-use crate::failure::Failure;
-use crate::pace::Pace;
-use crate::resource::WebhookCheckSpec;
 
 /// All Workloads about which services are asked.
 #[derive(Default)]

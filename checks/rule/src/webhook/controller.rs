@@ -12,15 +12,14 @@ use kueue_check_sources::ServerPolicy;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
+use super::registry::{Look, PATIENCE};
+use super::resource;
+use super::service::Services;
+use super::transport::{HttpTransport, Operation, Transport};
+use super::worker::{self, Shared};
+use crate::CONTROLLER;
 use crate::document::fingerprint;
-use crate::registry::{Look, PATIENCE};
-use crate::resource;
-use crate::service::Services;
-use crate::transport::{HttpTransport, Operation, Transport};
-use crate::worker::{self, Shared};
 
-/// `spec.controllerName` of the AdmissionChecks that it answers, unless it is said otherwise.
-pub const CONTROLLER: &str = "kueue-check.dev/rule";
 /// How many evaluations wait for an answer. The others end at once, and come again with it, so that
 /// other checks of the program are evaluated meanwhile.
 const SEATS: usize = 4;

@@ -23,7 +23,7 @@ fn request(name: &str, second: u32) -> Request {
 
 fn registry(max_items: u32) -> Registry {
     let mut spec = WebhookCheckSpec::new("https://a.example/review");
-    spec.batch = Some(crate::resource::Batch {
+    spec.batch = Some(crate::webhook::resource::Batch {
         max_items,
         requests_per_minute: Some(6000),
     });

@@ -13,15 +13,15 @@ use serde_json::{Map, Value};
 use tokio::sync::Notify;
 use tokio::time::{Instant, interval, sleep, sleep_until};
 
+use super::failure::Failure;
+use super::registry::{Batch, BatchItem, Outcome, Registry};
+use super::resource::WebhookCheckSpec;
+use super::service::{Services, lock};
+use super::transport::{Operation, ServiceCall, ServiceReply, WHO};
 use crate::document::{
     ACTIVATION, Answer, Call, Decision, Item, RELEASE, ReviewRequest, clean, quote, read_held,
     read_refusal, read_review,
 };
-use crate::failure::Failure;
-use crate::registry::{Batch, BatchItem, Outcome, Registry};
-use crate::resource::WebhookCheckSpec;
-use crate::service::{Services, lock};
-use crate::transport::{Operation, ServiceCall, ServiceReply, WHO};
 
 /// For how long Workloads are collected for one request.
 const WINDOW: Duration = Duration::from_millis(50);

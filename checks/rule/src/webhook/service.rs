@@ -15,8 +15,8 @@ use tokio::time::{Instant, timeout};
 use tower::util::BoxCloneSyncService;
 use tower::{Layer, ServiceExt, service_fn};
 
+use super::transport::{Operation, ServiceCall, ServiceReply, Transport, WHO};
 use crate::document::quote;
-use crate::transport::{Operation, ServiceCall, ServiceReply, Transport, WHO};
 
 /// How many requests one server has at once.
 const AT_ONCE: usize = 4;

@@ -1,0 +1,961 @@
+//! The functions of expressions: one table, which the checker and the evaluation read.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use kueue_check::api::Quantity;
+
+use super::calendar::{Part, part};
+use super::run::{Failure, Run, order};
+use super::types::Type;
+use super::value::{Value, duration_text};
+
+/// What an argument may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Argument {
+    Any,
+    Bool,
+    Int,
+    Number,
+    String,
+    Duration,
+    Timestamp,
+    Quantity,
+    List,
+    Map,
+    Optional,
+}
+
+/// What a function returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Returns {
+    Bool,
+    Int,
+    Double,
+    String,
+    Strings,
+    Duration,
+    Timestamp,
+    Quantity,
+    Dyn,
+    /// What the first argument is.
+    First,
+    /// What is in the first argument: an element, or the value of an optional one.
+    Inner,
+    /// An optional value of the first argument.
+    OptionalOfFirst,
+}
+
+type Call = fn(&mut Run<'_>, &[Value]) -> Result<Value, Failure>;
+
+/// A function. Several of one name differ in their arguments.
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub(crate) name: &'static str,
+    /// Whether it is called on its first argument: `x.f(y)`.
+    pub(crate) member: bool,
+    pub(crate) arguments: &'static [Argument],
+    /// Whether the last one may be left out.
+    pub(crate) last_is_optional: bool,
+    pub(crate) returns: Returns,
+    pub(crate) call: Call,
+}
+
+impl Argument {
+    /// Whether a value of `kind` may be one.
+    pub(crate) fn takes(self, kind: &Type) -> bool {
+        match self {
+            Self::Any => true,
+            _ if *kind == Type::Dyn => true,
+            Self::Bool => *kind == Type::Bool,
+            Self::Int => *kind == Type::Int,
+            Self::Number => matches!(kind, Type::Int | Type::Double),
+            Self::String => *kind == Type::String,
+            Self::Duration => *kind == Type::Duration,
+            Self::Timestamp => *kind == Type::Timestamp,
+            Self::Quantity => *kind == Type::Quantity,
+            Self::List => matches!(kind, Type::List(_)),
+            Self::Map => matches!(kind, Type::Map(_) | Type::Object(_)),
+            Self::Optional => matches!(kind, Type::Optional(_)),
+        }
+    }
+
+    /// Whether `value` may be one.
+    fn takes_value(self, value: &Value) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Bool => matches!(value, Value::Bool(_)),
+            Self::Int => matches!(value, Value::Int(_)),
+            Self::Number => matches!(value, Value::Int(_) | Value::Double(_)),
+            Self::String => matches!(value, Value::String(_)),
+            Self::Duration => matches!(value, Value::Duration(_)),
+            Self::Timestamp => matches!(value, Value::Timestamp(_)),
+            Self::Quantity => matches!(value, Value::Quantity(_)),
+            Self::List => matches!(value, Value::List(_)),
+            Self::Map => matches!(value, Value::Map(_)),
+            Self::Optional => matches!(value, Value::Optional(_)),
+        }
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Any => "any",
+            Self::Bool => "bool",
+            Self::Int => "int",
+            Self::Number => "number",
+            Self::String => "string",
+            Self::Duration => "duration",
+            Self::Timestamp => "timestamp",
+            Self::Quantity => "quantity",
+            Self::List => "list",
+            Self::Map => "map",
+            Self::Optional => "optional",
+        }
+    }
+}
+
+impl Function {
+    /// Whether it may be called with values of these types.
+    pub(crate) fn takes(&self, kinds: &[Type]) -> bool {
+        let fewest = self.arguments.len() - usize::from(self.last_is_optional);
+        (fewest..=self.arguments.len()).contains(&kinds.len())
+            && self
+                .arguments
+                .iter()
+                .zip(kinds)
+                .all(|(argument, kind)| argument.takes(kind))
+    }
+
+    /// Whether it may be called with these values.
+    pub(crate) fn takes_values(&self, values: &[Value]) -> bool {
+        self.arguments
+            .iter()
+            .zip(values)
+            .all(|(argument, value)| argument.takes_value(value))
+    }
+
+    /// The type of what it returns.
+    pub(crate) fn returns(&self, kinds: &[Type]) -> Type {
+        let first = kinds.first().unwrap_or(&Type::Dyn);
+        match self.returns {
+            Returns::Bool => Type::Bool,
+            Returns::Int => Type::Int,
+            Returns::Double => Type::Double,
+            Returns::String => Type::String,
+            Returns::Strings => Type::list(Type::String),
+            Returns::Duration => Type::Duration,
+            Returns::Timestamp => Type::Timestamp,
+            Returns::Quantity => Type::Quantity,
+            Returns::Dyn => Type::Dyn,
+            Returns::First => first.clone(),
+            Returns::Inner => match first {
+                Type::List(inner) | Type::Optional(inner) => (**inner).clone(),
+                _ => Type::Dyn,
+            },
+            Returns::OptionalOfFirst => Type::Optional(Arc::new(first.clone())),
+        }
+    }
+
+    /// `string.split(string)`.
+    pub(crate) fn signature(&self) -> String {
+        let names: Vec<&str> = self.arguments.iter().map(|a| a.as_str()).collect();
+        match (self.member, names.split_first()) {
+            (true, Some((target, rest))) => format!("{target}.{}({})", self.name, rest.join(", ")),
+            _ => format!("{}({})", self.name, names.join(", ")),
+        }
+    }
+}
+
+/// The functions called `name`, on a target or not.
+pub(crate) fn named(name: &str, member: bool) -> impl Iterator<Item = &'static Function> {
+    FUNCTIONS
+        .iter()
+        .filter(move |function| function.name == name && function.member == member)
+}
+
+/// The names of all functions.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    FUNCTIONS.iter().map(|function| function.name)
+}
+
+const fn global(
+    name: &'static str,
+    arguments: &'static [Argument],
+    returns: Returns,
+    call: Call,
+) -> Function {
+    Function {
+        name,
+        member: false,
+        arguments,
+        last_is_optional: false,
+        returns,
+        call,
+    }
+}
+
+const fn member(
+    name: &'static str,
+    arguments: &'static [Argument],
+    returns: Returns,
+    call: Call,
+) -> Function {
+    Function {
+        name,
+        member: true,
+        arguments,
+        last_is_optional: false,
+        returns,
+        call,
+    }
+}
+
+/// The function, whose last argument may be left out.
+const fn with_optional(function: Function) -> Function {
+    Function {
+        last_is_optional: true,
+        ..function
+    }
+}
+
+/// A part of a point in time, in the time zone that an argument may name.
+const fn of_time(name: &'static str, returns: Returns, call: Call) -> Function {
+    with_optional(member(name, &[A::Timestamp, A::String], returns, call))
+}
+
+use Argument as A;
+use Returns as R;
+
+static FUNCTIONS: &[Function] = &[
+    // Conversions.
+    global("dyn", &[A::Any], R::Dyn, |_, a| Ok(a[0].clone())),
+    global("type", &[A::Any], R::String, |_, a| {
+        Ok(Value::text(a[0].kind().to_string()))
+    }),
+    global("bool", &[A::Bool], R::Bool, |_, a| Ok(a[0].clone())),
+    global("bool", &[A::String], R::Bool, |_, a| {
+        match &**text(&a[0])? {
+            "true" | "True" | "TRUE" | "t" | "1" => Ok(Value::Bool(true)),
+            "false" | "False" | "FALSE" | "f" | "0" => Ok(Value::Bool(false)),
+            other => Err(refused(other, "neither `true` nor `false`")),
+        }
+    }),
+    global("int", &[A::Number], R::Int, |_, a| int(&a[0])),
+    global("int", &[A::String], R::Int, |_, a| {
+        let text = text(&a[0])?;
+        let whole = text.parse().map_err(|_| refused(text, "no whole number"))?;
+        Ok(Value::Int(whole))
+    }),
+    global("int", &[A::Timestamp], R::Int, |_, a| {
+        Ok(Value::Int(time(&a[0])?.as_second()))
+    }),
+    global("double", &[A::Number], R::Double, |_, a| {
+        Ok(Value::Double(number(&a[0])?))
+    }),
+    global("double", &[A::String], R::Double, |_, a| {
+        let text = text(&a[0])?;
+        let number = text.parse().map_err(|_| refused(text, "no number"))?;
+        Ok(Value::Double(number))
+    }),
+    global("double", &[A::Quantity], R::Double, |_, a| {
+        Ok(Value::Double(quantity(&a[0])?.as_f64()))
+    }),
+    global("string", &[A::Bool], R::String, shown),
+    global("string", &[A::Number], R::String, shown),
+    global("string", &[A::String], R::String, shown),
+    global("string", &[A::Duration], R::String, shown),
+    global("string", &[A::Timestamp], R::String, shown),
+    global("string", &[A::Quantity], R::String, shown),
+    global("duration", &[A::Duration], R::Duration, |_, a| {
+        Ok(a[0].clone())
+    }),
+    global("duration", &[A::String], R::Duration, |_, a| {
+        let text = text(&a[0])?;
+        let length = text.parse::<SignedDuration>();
+        let length =
+            length.map_err(|_| refused(text, "no duration: expected one such as `1h30m`"))?;
+        Ok(Value::Duration(length))
+    }),
+    global("timestamp", &[A::Timestamp], R::Timestamp, |_, a| {
+        Ok(a[0].clone())
+    }),
+    global("timestamp", &[A::String], R::Timestamp, |_, a| {
+        let text = text(&a[0])?;
+        let time = text.parse().map_err(|_| {
+            refused(
+                text,
+                "no point in time: expected one such as `2026-11-23T20:00:00Z`",
+            )
+        })?;
+        Ok(Value::Timestamp(time))
+    }),
+    global("timestamp", &[A::Int], R::Timestamp, |_, a| {
+        let Value::Int(seconds) = a[0] else {
+            return Err(unexpected());
+        };
+        let time = Timestamp::from_second(seconds).map_err(|_| too_far())?;
+        Ok(Value::Timestamp(time))
+    }),
+    global("quantity", &[A::Quantity], R::Quantity, |_, a| {
+        Ok(a[0].clone())
+    }),
+    global("quantity", &[A::String], R::Quantity, |_, a| {
+        let quantity = text(&a[0])?.parse::<Quantity>();
+        let quantity = quantity.map_err(|error| Failure::new(error.to_string()))?;
+        Ok(Value::Quantity(quantity))
+    }),
+    global("quantity", &[A::Int], R::Quantity, |_, a| {
+        let Value::Int(units) = a[0] else {
+            return Err(unexpected());
+        };
+        Ok(Value::Quantity(Quantity::from_units(units)))
+    }),
+    global("isQuantity", &[A::String], R::Bool, |_, a| {
+        Ok(Value::Bool(text(&a[0])?.parse::<Quantity>().is_ok()))
+    }),
+    // Sizes.
+    global("size", &[A::String], R::Int, size),
+    global("size", &[A::List], R::Int, size),
+    global("size", &[A::Map], R::Int, size),
+    member("size", &[A::String], R::Int, size),
+    member("size", &[A::List], R::Int, size),
+    member("size", &[A::Map], R::Int, size),
+    // Text.
+    member("contains", &[A::String, A::String], R::Bool, |run, a| {
+        let (text, part) = (text(&a[0])?, text(&a[1])?);
+        run.spend_text(text.len())?;
+        Ok(Value::Bool(text.contains(&**part)))
+    }),
+    member("startsWith", &[A::String, A::String], R::Bool, |run, a| {
+        let part = text(&a[1])?;
+        run.spend_text(part.len())?;
+        Ok(Value::Bool(text(&a[0])?.starts_with(&**part)))
+    }),
+    member("endsWith", &[A::String, A::String], R::Bool, |run, a| {
+        let part = text(&a[1])?;
+        run.spend_text(part.len())?;
+        Ok(Value::Bool(text(&a[0])?.ends_with(&**part)))
+    }),
+    member("matches", &[A::String, A::String], R::Bool, matches),
+    global("matches", &[A::String, A::String], R::Bool, matches),
+    member("find", &[A::String, A::String], R::String, |run, a| {
+        let text = text(&a[0])?;
+        let regex = search(run, text, &a[1])?;
+        let found = regex.find(text).map_or("", |found| found.as_str());
+        Ok(Value::text(found))
+    }),
+    member("findAll", &[A::String, A::String], R::Strings, |run, a| {
+        let text = text(&a[0])?;
+        let regex = search(run, text, &a[1])?;
+        let mut all = Vec::new();
+        for found in regex.find_iter(text) {
+            run.spend_text(found.len())?;
+            all.push(Value::text(found.as_str()));
+        }
+        Ok(Value::list(all))
+    }),
+    member("lowerAscii", &[A::String], R::String, |run, a| {
+        let text = text(&a[0])?;
+        run.spend_text(text.len())?;
+        Ok(Value::text(text.to_ascii_lowercase()))
+    }),
+    member("upperAscii", &[A::String], R::String, |run, a| {
+        let text = text(&a[0])?;
+        run.spend_text(text.len())?;
+        Ok(Value::text(text.to_ascii_uppercase()))
+    }),
+    member("trim", &[A::String], R::String, |run, a| {
+        let text = text(&a[0])?;
+        run.spend_text(text.len())?;
+        Ok(Value::text(text.trim()))
+    }),
+    member("charAt", &[A::String, A::Int], R::String, |run, a| {
+        let text = text(&a[0])?;
+        run.spend_text(text.len())?;
+        let length = text.chars().count();
+        let at = position(&a[1], length)?;
+        let found = text.chars().nth(at);
+        Ok(Value::text(found.map(String::from).unwrap_or_default()))
+    }),
+    with_optional(member(
+        "substring",
+        &[A::String, A::Int, A::Int],
+        R::String,
+        substring,
+    )),
+    member("indexOf", &[A::String, A::String], R::Int, |run, a| {
+        let (text, part) = (text(&a[0])?, text(&a[1])?);
+        run.spend_text(text.len())?;
+        Ok(place(text, text.find(&**part)))
+    }),
+    member("lastIndexOf", &[A::String, A::String], R::Int, |run, a| {
+        let (text, part) = (text(&a[0])?, text(&a[1])?);
+        run.spend_text(text.len())?;
+        Ok(place(text, text.rfind(&**part)))
+    }),
+    member(
+        "replace",
+        &[A::String, A::String, A::String],
+        R::String,
+        |run, a| {
+            let (text, from, to) = (text(&a[0])?, text(&a[1])?, text(&a[2])?);
+            run.spend_text(text.len())?;
+            let count = text.matches(&**from).count();
+            run.spend_text(text.len() + count.saturating_mul(to.len()))?;
+            Ok(Value::text(text.replace(&**from, to)))
+        },
+    ),
+    member("split", &[A::String, A::String], R::Strings, |run, a| {
+        let (text, separator) = (text(&a[0])?, text(&a[1])?);
+        run.spend_text(text.len())?;
+        if separator.is_empty() {
+            run.spend(text.len())?;
+            return Ok(Value::list(
+                text.chars().map(|c| Value::text(String::from(c))),
+            ));
+        }
+        run.spend(text.matches(&**separator).count())?;
+        Ok(Value::list(text.split(&**separator).map(Value::text)))
+    }),
+    with_optional(member("join", &[A::List, A::String], R::String, join)),
+    member("format", &[A::String, A::List], R::String, format),
+    // Lists.
+    member("sum", &[A::List], R::Inner, |run, a| {
+        let all = list(&a[0])?;
+        run.spend(all.len())?;
+        let mut sum = all.first().cloned().unwrap_or(Value::Int(0));
+        for value in all.iter().skip(1) {
+            sum = add(run, &sum, value)?;
+        }
+        Ok(sum)
+    }),
+    member("min", &[A::List], R::Inner, |run, a| {
+        extreme(run, &a[0], Ordering::Less)
+    }),
+    member("max", &[A::List], R::Inner, |run, a| {
+        extreme(run, &a[0], Ordering::Greater)
+    }),
+    member("isSorted", &[A::List], R::Bool, |run, a| {
+        let all = list(&a[0])?;
+        run.spend(all.len())?;
+        let mut sorted = true;
+        for pair in all.windows(2) {
+            sorted &= compare(run, &pair[0], &pair[1])? != Ordering::Greater;
+        }
+        Ok(Value::Bool(sorted))
+    }),
+    member("indexOf", &[A::List, A::Any], R::Int, |run, a| {
+        for (index, value) in list(&a[0])?.iter().enumerate() {
+            if run.equal(value, &a[1])? {
+                return Ok(whole(index));
+            }
+        }
+        Ok(Value::Int(-1))
+    }),
+    member("lastIndexOf", &[A::List, A::Any], R::Int, |run, a| {
+        for (index, value) in list(&a[0])?.iter().enumerate().rev() {
+            if run.equal(value, &a[1])? {
+                return Ok(whole(index));
+            }
+        }
+        Ok(Value::Int(-1))
+    }),
+    // Numbers.
+    global("math.abs", &[A::Number], R::First, |_, a| match a[0] {
+        Value::Int(whole) => whole.checked_abs().map(Value::Int).ok_or_else(too_large),
+        _ => Ok(Value::Double(number(&a[0])?.abs())),
+    }),
+    global("math.ceil", &[A::Number], R::Double, |_, a| {
+        Ok(Value::Double(number(&a[0])?.ceil()))
+    }),
+    global("math.floor", &[A::Number], R::Double, |_, a| {
+        Ok(Value::Double(number(&a[0])?.floor()))
+    }),
+    global("math.round", &[A::Number], R::Double, |_, a| {
+        Ok(Value::Double(number(&a[0])?.round()))
+    }),
+    global("math.least", &[A::List], R::Inner, |run, a| {
+        extreme(run, &a[0], Ordering::Less)
+    }),
+    global("math.least", &[A::Number, A::Number], R::Dyn, |run, a| {
+        extreme(run, &Value::list(a.iter().cloned()), Ordering::Less)
+    }),
+    global("math.greatest", &[A::List], R::Inner, |run, a| {
+        extreme(run, &a[0], Ordering::Greater)
+    }),
+    global(
+        "math.greatest",
+        &[A::Number, A::Number],
+        R::Dyn,
+        |run, a| extreme(run, &Value::list(a.iter().cloned()), Ordering::Greater),
+    ),
+    // Quantities, as Kubernetes has them; operators work as well.
+    member("add", &[A::Quantity, A::Quantity], R::Quantity, |run, a| {
+        add(run, &a[0], &a[1])
+    }),
+    member(
+        "compareTo",
+        &[A::Quantity, A::Quantity],
+        R::Int,
+        |run, a| {
+            Ok(Value::Int(match compare(run, &a[0], &a[1])? {
+                Ordering::Less => -1,
+                Ordering::Equal => 0,
+                Ordering::Greater => 1,
+            }))
+        },
+    ),
+    member(
+        "isGreaterThan",
+        &[A::Quantity, A::Quantity],
+        R::Bool,
+        |run, a| {
+            Ok(Value::Bool(
+                compare(run, &a[0], &a[1])? == Ordering::Greater,
+            ))
+        },
+    ),
+    member(
+        "isLessThan",
+        &[A::Quantity, A::Quantity],
+        R::Bool,
+        |run, a| Ok(Value::Bool(compare(run, &a[0], &a[1])? == Ordering::Less)),
+    ),
+    member("asInteger", &[A::Quantity], R::Int, |_, a| {
+        let amount = quantity(&a[0])?;
+        if Quantity::from_units(amount.units()) == amount {
+            Ok(Value::Int(amount.units()))
+        } else {
+            Err(refused(&amount.to_string(), "no whole number"))
+        }
+    }),
+    member("asApproximateFloat", &[A::Quantity], R::Double, |_, a| {
+        Ok(Value::Double(quantity(&a[0])?.as_f64()))
+    }),
+    // Times.
+    of_time("getFullYear", R::Int, |_, a| part(Part::Year, a)),
+    of_time("getMonth", R::Int, |_, a| part(Part::Month, a)),
+    of_time("getDate", R::Int, |_, a| part(Part::Date, a)),
+    of_time("getDayOfMonth", R::Int, |_, a| part(Part::DayOfMonth, a)),
+    of_time("getDayOfWeek", R::Int, |_, a| part(Part::DayOfWeek, a)),
+    of_time("getDayOfYear", R::Int, |_, a| part(Part::DayOfYear, a)),
+    of_time("getHours", R::Int, |_, a| part(Part::Hours, a)),
+    of_time("getMinutes", R::Int, |_, a| part(Part::Minutes, a)),
+    of_time("getSeconds", R::Int, |_, a| part(Part::Seconds, a)),
+    of_time("getMilliseconds", R::Int, |_, a| {
+        part(Part::Milliseconds, a)
+    }),
+    of_time("date", R::String, |_, a| part(Part::IsoDate, a)),
+    of_time("time", R::String, |_, a| part(Part::IsoTime, a)),
+    member("getHours", &[A::Duration], R::Int, |_, a| {
+        Ok(Value::Int(length(&a[0])?.as_hours()))
+    }),
+    member("getMinutes", &[A::Duration], R::Int, |_, a| {
+        Ok(Value::Int(length(&a[0])?.as_mins()))
+    }),
+    member("getSeconds", &[A::Duration], R::Int, |_, a| {
+        Ok(Value::Int(length(&a[0])?.as_secs()))
+    }),
+    member("getMilliseconds", &[A::Duration], R::Int, |_, a| {
+        Ok(Value::Int(i64::from(length(&a[0])?.subsec_millis())))
+    }),
+    // What may be absent.
+    global("optional.of", &[A::Any], R::OptionalOfFirst, |_, a| {
+        Ok(Value::Optional(Some(Arc::new(a[0].clone()))))
+    }),
+    global("optional.none", &[], R::Dyn, |_, _| {
+        Ok(Value::Optional(None))
+    }),
+    member("hasValue", &[A::Optional], R::Bool, |_, a| {
+        Ok(Value::Bool(optional(&a[0])?.is_some()))
+    }),
+    member("value", &[A::Optional], R::Inner, |_, a| {
+        let absent = || Failure::new("the value is absent");
+        optional(&a[0])?.cloned().ok_or_else(absent)
+    }),
+    member("orValue", &[A::Optional, A::Any], R::Inner, |_, a| {
+        Ok(optional(&a[0])?.unwrap_or(&a[1]).clone())
+    }),
+    member("or", &[A::Optional, A::Optional], R::First, |_, a| {
+        let first = optional(&a[0])?.is_some();
+        Ok(a[usize::from(!first)].clone())
+    }),
+];
+
+fn unexpected() -> Failure {
+    Failure::new("an argument has another type")
+}
+
+fn too_large() -> Failure {
+    Failure::new("the number is too large")
+}
+
+fn too_far() -> Failure {
+    Failure::new("the time is too far away")
+}
+
+fn refused(value: &str, what: &str) -> Failure {
+    let shown: String = value.chars().take(50).collect();
+    Failure::new(format!("`{shown}` is {what}"))
+}
+
+fn text(value: &Value) -> Result<&Arc<str>, Failure> {
+    match value {
+        Value::String(text) => Ok(text),
+        _ => Err(unexpected()),
+    }
+}
+
+fn list(value: &Value) -> Result<&Arc<[Value]>, Failure> {
+    match value {
+        Value::List(list) => Ok(list),
+        _ => Err(unexpected()),
+    }
+}
+
+fn time(value: &Value) -> Result<Timestamp, Failure> {
+    match value {
+        Value::Timestamp(time) => Ok(*time),
+        _ => Err(unexpected()),
+    }
+}
+
+fn length(value: &Value) -> Result<SignedDuration, Failure> {
+    match value {
+        Value::Duration(length) => Ok(*length),
+        _ => Err(unexpected()),
+    }
+}
+
+fn quantity(value: &Value) -> Result<Quantity, Failure> {
+    match value {
+        Value::Quantity(quantity) => Ok(*quantity),
+        _ => Err(unexpected()),
+    }
+}
+
+fn optional(value: &Value) -> Result<Option<&Value>, Failure> {
+    match value {
+        Value::Optional(value) => Ok(value.as_deref()),
+        _ => Err(unexpected()),
+    }
+}
+
+fn whole(number: usize) -> Value {
+    Value::Int(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a float is what is asked for")]
+pub(crate) fn number(value: &Value) -> Result<f64, Failure> {
+    match value {
+        Value::Int(whole) => Ok(*whole as f64),
+        Value::Double(number) => Ok(*number),
+        _ => Err(unexpected()),
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "the limits of whole numbers are compared first"
+)]
+fn int(value: &Value) -> Result<Value, Failure> {
+    match value {
+        Value::Double(number) if *number > i64::MIN as f64 && *number < i64::MAX as f64 => {
+            Ok(Value::Int(number.trunc() as i64))
+        }
+        Value::Double(_) => Err(too_large()),
+        other => Ok(other.clone()),
+    }
+}
+
+/// The value as text.
+fn shown(run: &mut Run<'_>, arguments: &[Value]) -> Result<Value, Failure> {
+    Ok(Value::text(plain(run, &arguments[0])?))
+}
+
+/// A value that is no list, map or optional one, as text.
+fn plain(run: &mut Run<'_>, value: &Value) -> Result<String, Failure> {
+    Ok(match value {
+        Value::String(text) => {
+            run.spend_text(text.len())?;
+            text.to_string()
+        }
+        Value::Duration(length) => duration_text(*length),
+        Value::Timestamp(time) => time.to_string(),
+        Value::Quantity(quantity) => quantity.to_string(),
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Double(_) => value.to_string(),
+        other => {
+            return Err(Failure::new(format!("a {} is no text", other.kind())));
+        }
+    })
+}
+
+fn size(run: &mut Run<'_>, arguments: &[Value]) -> Result<Value, Failure> {
+    Ok(whole(match &arguments[0] {
+        Value::String(text) => {
+            run.spend_text(text.len())?;
+            text.chars().count()
+        }
+        Value::List(list) => list.len(),
+        Value::Map(map) => map.len(),
+        _ => return Err(unexpected()),
+    }))
+}
+
+fn matches(run: &mut Run<'_>, arguments: &[Value]) -> Result<Value, Failure> {
+    let text = text(&arguments[0])?;
+    Ok(Value::Bool(
+        search(run, text, &arguments[1])?.is_match(text),
+    ))
+}
+
+/// The regular expression `pattern`, by which `text` is searched.
+fn search(run: &mut Run<'_>, text: &str, pattern: &Value) -> Result<regex::Regex, Failure> {
+    let Value::String(pattern) = pattern else {
+        return Err(unexpected());
+    };
+    // Linear in the text, and in the size of the expression.
+    run.spend_text(text.len().saturating_mul(1 + pattern.len() / 8))?;
+    run.regex(pattern)
+}
+
+/// `index` as a position in text of `length` characters.
+fn position(index: &Value, length: usize) -> Result<usize, Failure> {
+    let Value::Int(index) = index else {
+        return Err(unexpected());
+    };
+    let position = usize::try_from(*index).ok();
+    position
+        .filter(|position| *position <= length)
+        .ok_or_else(|| {
+            Failure::new(format!(
+                "position {index} is not in a text of {length} characters"
+            ))
+        })
+}
+
+fn substring(run: &mut Run<'_>, arguments: &[Value]) -> Result<Value, Failure> {
+    let text = text(&arguments[0])?;
+    run.spend_text(text.len())?;
+    let length = text.chars().count();
+    let begin = position(&arguments[1], length)?;
+    let end = arguments
+        .get(2)
+        .map_or(Ok(length), |end| position(end, length))?;
+    if begin > end {
+        return Err(Failure::new(format!("position {begin} is after {end}")));
+    }
+    let part: String = text.chars().skip(begin).take(end - begin).collect();
+    Ok(Value::text(part))
+}
+
+/// The number of characters before the byte `at`, or -1.
+fn place(text: &str, at: Option<usize>) -> Value {
+    at.map_or(Value::Int(-1), |at| whole(text[..at].chars().count()))
+}
+
+fn join(run: &mut Run<'_>, arguments: &[Value]) -> Result<Value, Failure> {
+    let all = list(&arguments[0])?;
+    let separator = match arguments.get(1) {
+        Some(separator) => Arc::clone(text(separator)?),
+        None => "".into(),
+    };
+    let mut joined = String::new();
+    for (number, value) in all.iter().enumerate() {
+        let Value::String(value) = value else {
+            return Err(Failure::new(format!(
+                "join() needs a list of strings, and element {number} is a {}",
+                value.kind()
+            )));
+        };
+        run.spend_text(value.len() + separator.len())?;
+        if number > 0 {
+            joined.push_str(&separator);
+        }
+        joined.push_str(value);
+    }
+    Ok(Value::text(joined))
+}
+
+/// `%s`, `%d`, `%f` (with digits: `%.2f`) and `%%`.
+fn format(run: &mut Run<'_>, arguments: &[Value]) -> Result<Value, Failure> {
+    let (template, values) = (text(&arguments[0])?, list(&arguments[1])?);
+    run.spend_text(template.len())?;
+    let mut values = values.iter();
+    let mut next = || {
+        values
+            .next()
+            .ok_or_else(|| Failure::new("format() has more places than values"))
+    };
+    let mut out = String::new();
+    let mut chars = template.chars();
+    while let Some(c) = chars.next() {
+        if c != '%' {
+            out.push(c);
+            continue;
+        }
+        let mut digits = 6;
+        let mut verb = chars.next();
+        if verb == Some('.') {
+            let rest = chars.as_str();
+            let end = rest
+                .find(|c: char| !c.is_ascii_digit())
+                .unwrap_or(rest.len());
+            digits = rest[..end]
+                .parse()
+                .ok()
+                .filter(|digits| *digits <= 20)
+                .ok_or_else(|| Failure::new("format() takes from 0 to 20 digits"))?;
+            chars = rest[end..].chars();
+            verb = chars.next();
+        }
+        match verb {
+            Some('%') => out.push('%'),
+            Some('s') => out.push_str(&plain(run, next()?)?),
+            Some('d') => match next()? {
+                Value::Int(whole) => out.push_str(&whole.to_string()),
+                other => {
+                    return Err(Failure::new(format!(
+                        "%d needs an int, not a {}",
+                        other.kind()
+                    )));
+                }
+            },
+            Some('f') => out.push_str(&format!("{:.digits$}", number(next()?)?)),
+            other => {
+                let shown = other.map(String::from).unwrap_or_default();
+                return Err(Failure::new(format!(
+                    "format() does not know `%{shown}`: expected %s, %d, %f or %%"
+                )));
+            }
+        }
+    }
+    if values.next().is_some() {
+        return Err(Failure::new("format() has more values than places"));
+    }
+    Ok(Value::text(out))
+}
+
+/// The least or the greatest element.
+fn extreme(run: &mut Run<'_>, all: &Value, wanted: Ordering) -> Result<Value, Failure> {
+    let all = list(all)?;
+    run.spend(all.len())?;
+    let (first, rest) = all
+        .split_first()
+        .ok_or_else(|| Failure::new("the list is empty"))?;
+    let mut best = first;
+    for value in rest {
+        if compare(run, value, best)? == wanted {
+            best = value;
+        }
+    }
+    Ok(best.clone())
+}
+
+/// The order of two values.
+pub(crate) fn compare(run: &mut Run<'_>, one: &Value, other: &Value) -> Result<Ordering, Failure> {
+    if let (Value::String(one), Value::String(other)) = (one, other) {
+        run.spend_text(one.len().min(other.len()))?;
+    }
+    order(one, other).ok_or_else(|| {
+        Failure::new(format!(
+            "a {} and a {} have no order",
+            one.kind(),
+            other.kind()
+        ))
+    })
+}
+
+/// `one + other`.
+pub(crate) fn add(run: &mut Run<'_>, one: &Value, other: &Value) -> Result<Value, Failure> {
+    match (one, other) {
+        (Value::Int(one), Value::Int(other)) => one
+            .checked_add(*other)
+            .map(Value::Int)
+            .ok_or_else(too_large),
+        (Value::Int(_) | Value::Double(_), Value::Int(_) | Value::Double(_)) => {
+            Ok(Value::Double(number(one)? + number(other)?))
+        }
+        (Value::String(one), Value::String(other)) => {
+            run.spend_text(one.len() + other.len())?;
+            Ok(Value::text(format!("{one}{other}")))
+        }
+        (Value::List(one), Value::List(other)) => {
+            run.spend(one.len() + other.len())?;
+            Ok(Value::list(one.iter().chain(other.iter()).cloned()))
+        }
+        (Value::Quantity(one), Value::Quantity(other)) => Ok(Value::Quantity(*one + *other)),
+        (Value::Duration(one), Value::Duration(other)) => {
+            let sum = one.checked_add(*other);
+            sum.map(Value::Duration).ok_or_else(too_far)
+        }
+        (Value::Timestamp(time), Value::Duration(length))
+        | (Value::Duration(length), Value::Timestamp(time)) => {
+            let sum = time.checked_add(*length).map_err(|_| too_far())?;
+            Ok(Value::Timestamp(sum))
+        }
+        (one, other) => Err(unsupported("+", one, other)),
+    }
+}
+
+/// `one - other`.
+pub(crate) fn subtract(one: &Value, other: &Value) -> Result<Value, Failure> {
+    match (one, other) {
+        (Value::Int(one), Value::Int(other)) => one
+            .checked_sub(*other)
+            .map(Value::Int)
+            .ok_or_else(too_large),
+        (Value::Int(_) | Value::Double(_), Value::Int(_) | Value::Double(_)) => {
+            Ok(Value::Double(number(one)? - number(other)?))
+        }
+        (Value::Duration(one), Value::Duration(other)) => {
+            let rest = one.checked_sub(*other);
+            rest.map(Value::Duration).ok_or_else(too_far)
+        }
+        (Value::Timestamp(time), Value::Duration(length)) => {
+            let earlier = time.checked_sub(*length).map_err(|_| too_far())?;
+            Ok(Value::Timestamp(earlier))
+        }
+        (Value::Timestamp(one), Value::Timestamp(other)) => {
+            Ok(Value::Duration(one.duration_since(*other)))
+        }
+        (one, other) => Err(unsupported("-", one, other)),
+    }
+}
+
+/// `one * other`, `one / other`, `one % other`.
+pub(crate) fn multiply(sign: &str, one: &Value, other: &Value) -> Result<Value, Failure> {
+    match (one, other) {
+        (Value::Int(_), Value::Int(0)) if sign != "*" => {
+            Err(Failure::new("a whole number is divided by zero"))
+        }
+        (Value::Int(one), Value::Int(other)) => {
+            let result = match sign {
+                "*" => one.checked_mul(*other),
+                "/" => one.checked_div(*other),
+                _ => one.checked_rem(*other),
+            };
+            result.map(Value::Int).ok_or_else(too_large)
+        }
+        (Value::Int(_) | Value::Double(_), Value::Int(_) | Value::Double(_)) if sign != "%" => {
+            let (one, other) = (number(one)?, number(other)?);
+            let result = if sign == "*" {
+                one * other
+            } else {
+                one / other
+            };
+            Ok(Value::Double(result))
+        }
+        (one, other) => Err(unsupported(sign, one, other)),
+    }
+}
+
+pub(crate) fn unsupported(sign: &str, one: &Value, other: &Value) -> Failure {
+    Failure::new(format!(
+        "there is no {} {sign} {}",
+        one.kind(),
+        other.kind()
+    ))
+}

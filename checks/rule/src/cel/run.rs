@@ -1,0 +1,248 @@
+//! One evaluation: what it may look at, and how much it may take.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use regex::Regex;
+
+use super::value::Value;
+
+/// How many steps the expressions of one evaluation may take together. A step is an operation, an
+/// element of a list that is looked at, or 16 bytes of text. The API server has the same number for
+/// one expression of an admission policy.
+pub const STEPS: u64 = 1_000_000;
+/// How large a regular expression may become, in bytes.
+const LARGEST_REGEX: usize = 256 * 1024;
+/// The steps that one that is computed takes.
+const REGEX_STEPS: usize = 10_000;
+/// How many bytes of text are a step.
+const BYTES: usize = 16;
+
+/// What expressions can ask for besides their variables.
+pub trait Data {
+    /// The object of `resource` with this name; without a namespace if it is cluster-scoped. Null if
+    /// there is none.
+    ///
+    /// # Errors
+    /// The objects are not known yet.
+    fn object(&self, resource: &str, namespace: Option<&str>, name: &str) -> Result<Value, String>;
+
+    /// All objects of `resource`, of one namespace if there is one.
+    ///
+    /// # Errors
+    /// They are not known yet.
+    fn objects(&self, resource: &str, namespace: Option<&str>) -> Result<Vec<Value>, String>;
+
+    /// What the data source `name` has answered.
+    ///
+    /// # Errors
+    /// It has not, or too long ago.
+    fn source(&self, name: &str) -> Result<Value, String>;
+}
+
+/// Why there is no value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What is wrong.
+    pub message: String,
+    /// Where in the expression, as the number of characters before it.
+    pub at: Option<u32>,
+    /// Whether no value can come of what stands around it: the limit of steps is reached.
+    pub(crate) is_final: bool,
+}
+
+impl Failure {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            at: None,
+            is_final: false,
+        }
+    }
+
+    pub(crate) fn at(mut self, at: u32) -> Self {
+        self.at = self.at.or(Some(at));
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// An evaluation.
+pub struct Run<'r> {
+    pub(crate) data: &'r dyn Data,
+    left: u64,
+    regexes: HashMap<Arc<str>, Regex>,
+}
+
+impl<'r> Run<'r> {
+    /// One that looks at `data`, and may take [`STEPS`].
+    pub fn new(data: &'r dyn Data) -> Self {
+        Self {
+            data,
+            left: STEPS,
+            regexes: HashMap::new(),
+        }
+    }
+
+    /// How many steps were taken.
+    pub fn steps(&self) -> u64 {
+        STEPS - self.left
+    }
+
+    /// Takes `steps`.
+    pub(crate) fn spend(&mut self, steps: usize) -> Result<(), Failure> {
+        let steps = u64::try_from(steps).unwrap_or(u64::MAX);
+        match self.left.checked_sub(steps) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => {
+                self.left = 0;
+                Err(Failure {
+                    message: format!("the evaluation takes more than {STEPS} steps"),
+                    at: None,
+                    is_final: true,
+                })
+            }
+        }
+    }
+
+    /// Takes the steps of reading or writing so many bytes of text.
+    pub(crate) fn spend_text(&mut self, bytes: usize) -> Result<(), Failure> {
+        self.spend(1 + bytes / BYTES)
+    }
+
+    /// The regular expression `pattern`.
+    pub(crate) fn regex(&mut self, pattern: &Arc<str>) -> Result<Regex, Failure> {
+        if let Some(regex) = self.regexes.get(pattern) {
+            return Ok(regex.clone());
+        }
+        self.spend(REGEX_STEPS)?;
+        let regex = regex(pattern).map_err(Failure::new)?;
+        self.regexes.insert(Arc::clone(pattern), regex.clone());
+        Ok(regex)
+    }
+
+    /// Uses the regular expressions of a program.
+    pub(crate) fn know(&mut self, regexes: &HashMap<Arc<str>, Regex>) {
+        for (pattern, regex) in regexes {
+            if !self.regexes.contains_key(pattern) {
+                self.regexes.insert(Arc::clone(pattern), regex.clone());
+            }
+        }
+    }
+
+    /// Whether the two are equal: numbers by what they are worth.
+    pub(crate) fn equal(&mut self, one: &Value, other: &Value) -> Result<bool, Failure> {
+        self.spend(1)?;
+        Ok(match (one, other) {
+            (Value::Null, Value::Null) => true,
+            (Value::Bool(one), Value::Bool(other)) => one == other,
+            (Value::Int(_) | Value::Double(_), Value::Int(_) | Value::Double(_)) => {
+                order(one, other) == Some(Ordering::Equal)
+            }
+            (Value::String(one), Value::String(other)) => {
+                self.spend_text(one.len().min(other.len()))?;
+                one == other
+            }
+            (Value::Duration(one), Value::Duration(other)) => one == other,
+            (Value::Timestamp(one), Value::Timestamp(other)) => one == other,
+            (Value::Quantity(one), Value::Quantity(other)) => one == other,
+            (Value::List(one), Value::List(other)) => {
+                if one.len() != other.len() {
+                    return Ok(false);
+                }
+                for (one, other) in one.iter().zip(other.iter()) {
+                    if !self.equal(one, other)? {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
+            (Value::Map(one), Value::Map(other)) => {
+                if one.len() != other.len() {
+                    return Ok(false);
+                }
+                for ((key, one), (other_key, other)) in one.iter().zip(other.iter()) {
+                    if key != other_key || !self.equal(one, other)? {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
+            (Value::Optional(one), Value::Optional(other)) => match (one, other) {
+                (Some(one), Some(other)) => self.equal(one, other)?,
+                (one, other) => one.is_none() && other.is_none(),
+            },
+            _ => false,
+        })
+    }
+}
+
+/// The order of two values, if they have one.
+pub(crate) fn order(one: &Value, other: &Value) -> Option<Ordering> {
+    match (one, other) {
+        (Value::Bool(one), Value::Bool(other)) => Some(one.cmp(other)),
+        (Value::Int(one), Value::Int(other)) => Some(one.cmp(other)),
+        (Value::Double(one), Value::Double(other)) => one.partial_cmp(other),
+        (Value::Int(one), Value::Double(other)) => compare(*one, *other),
+        (Value::Double(one), Value::Int(other)) => compare(*other, *one).map(Ordering::reverse),
+        (Value::String(one), Value::String(other)) => Some(one.cmp(other)),
+        (Value::Duration(one), Value::Duration(other)) => Some(one.cmp(other)),
+        (Value::Timestamp(one), Value::Timestamp(other)) => Some(one.cmp(other)),
+        (Value::Quantity(one), Value::Quantity(other)) => Some(one.cmp(other)),
+        _ => None,
+    }
+}
+
+/// The order of a whole number and another, of which neither is rounded.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "the limits of whole numbers are compared first"
+)]
+fn compare(whole: i64, number: f64) -> Option<Ordering> {
+    if number.is_nan() {
+        return None;
+    }
+    if number >= i64::MAX as f64 {
+        return Some(Ordering::Less);
+    }
+    if number < i64::MIN as f64 {
+        return Some(Ordering::Greater);
+    }
+    let below = number.floor();
+    let rest = if number > below {
+        Ordering::Less
+    } else {
+        Ordering::Equal
+    };
+    Some(whole.cmp(&(below as i64)).then(rest))
+}
+
+/// The regular expression `pattern`.
+pub(crate) fn regex(pattern: &str) -> Result<Regex, String> {
+    let mut builder = regex::RegexBuilder::new(pattern);
+    let built = builder.size_limit(LARGEST_REGEX).build();
+    built.map_err(|error| match error {
+        regex::Error::CompiledTooBig(_) => "the regular expression is too large".to_owned(),
+        other => {
+            let text = other.to_string();
+            let last = text.lines().last().unwrap_or_default();
+            format!(
+                "no regular expression: {}",
+                last.trim_start_matches("error: ")
+            )
+        }
+    })
+}
