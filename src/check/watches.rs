@@ -97,12 +97,15 @@ impl WatchSource {
         K: Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + 'static,
     {
         let trigger = Arc::new(trigger);
-        Self::watch(&ApiResource::erase::<K>(&()), Arc::new(move |client| {
-            let trigger = Arc::clone(&trigger);
-            watcher(Api::<K>::all(client), config.clone())
-                .map(move |event| event.map(|event| triggers(event, &*trigger)))
-                .boxed()
-        }))
+        Self::watch(
+            &ApiResource::erase::<K>(&()),
+            Arc::new(move |client| {
+                let trigger = Arc::clone(&trigger);
+                watcher(Api::<K>::all(client), config.clone())
+                    .map(move |event| event.map(|event| triggers(event, &*trigger)))
+                    .boxed()
+            }),
+        )
     }
 
     /// All events of a watch of objects.

@@ -37,9 +37,12 @@
 //! | [`controller`] | the admission check |
 
 pub mod cel;
+pub mod celcheck;
 pub mod document;
+mod servers;
 pub mod webhook;
 
+pub use celcheck::CELCheck;
 pub use kueue_check_sources::{AllowedServer, ServerPolicy, Unlisted};
 pub use webhook::WebhookCheck;
 

@@ -23,5 +23,5 @@ pub use auth::{Auth, BasicAuth};
 pub use error::{SourceError, brief};
 pub use http::{ClientCertificate, Http, HttpRequest, HttpResponse, check_status, secret_header};
 pub use prometheus::{PrometheusClient, PrometheusServer};
-pub use samples::{Sample, at_most};
+pub use samples::{LabeledSample, Sample, at_most};
 pub use servers::{AllowedServer, Origin, ServerPolicy, Unlisted};

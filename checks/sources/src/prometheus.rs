@@ -5,7 +5,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::samples::{self, Sample};
+use crate::samples::{self, LabeledSample, Sample};
 use crate::{Auth, Http, HttpRequest, HttpResponse, SourceError, brief, check_status};
 
 const WHO: &str = "Prometheus";
@@ -69,13 +69,34 @@ impl PrometheusClient {
         at: Timestamp,
         labels: [&str; LABELS],
     ) -> Result<Vec<Sample<LABELS>>, SourceError> {
-        let mut reply = self.post(query, at).await?;
+        let reply = self.ask(query, at).await?;
+        check_vector(&reply, labels, &self.server.allow_warnings)?;
+        samples::read(&reply.body, labels).map_err(|error| unreadable(&error))
+    }
+
+    /// The same with all labels of the samples, of which there may be at most `most`.
+    ///
+    /// # Errors
+    /// There is no vector in time, it has more samples, or a warning came with it.
+    pub async fn query_all(
+        &self,
+        query: &str,
+        at: Timestamp,
+        most: usize,
+    ) -> Result<Vec<LabeledSample>, SourceError> {
+        let reply = self.ask(query, at).await?;
+        check_vector(&reply, [], &self.server.allow_warnings)?;
+        samples::read_all(&reply.body, most).map_err(|error| unreadable(&error))
+    }
+
+    async fn ask(&self, query: &str, at: Timestamp) -> Result<HttpResponse, SourceError> {
+        let reply = self.post(query, at).await?;
         // A token may have been rotated between its reading and its use.
         if matches!(reply.status.as_u16(), 401 | 403) && self.server.auth.is_some() {
             drop(reply);
-            reply = self.post(query, at).await?;
+            return self.post(query, at).await;
         }
-        vector(&reply, labels, &self.server.allow_warnings)
+        Ok(reply)
     }
 
     async fn post(&self, query: &str, at: Timestamp) -> Result<HttpResponse, SourceError> {
@@ -125,12 +146,16 @@ struct Data {
     result_type: String,
 }
 
-/// The vector in `reply`.
-fn vector<const LABELS: usize>(
+fn unreadable(error: &serde_json::Error) -> SourceError {
+    SourceError::BadResponse(WHO, brief(&error.to_string()))
+}
+
+/// Refuses a `reply` that is no vector.
+fn check_vector<const LABELS: usize>(
     reply: &HttpResponse,
     labels: [&str; LABELS],
     allowed: &[String],
-) -> Result<Vec<Sample<LABELS>>, SourceError> {
+) -> Result<(), SourceError> {
     let body: Result<Body, _> = serde_json::from_slice(&reply.body);
     match (reply.status.as_u16(), &body) {
         (400, Ok(body)) => return Err(SourceError::BadQuery(WHO, brief(&body.error))),
@@ -174,6 +199,5 @@ fn vector<const LABELS: usize>(
             labels.first().copied().unwrap_or_default().to_owned(),
         ));
     }
-    samples::read(&reply.body, labels)
-        .map_err(|error| SourceError::BadResponse(WHO, brief(&error.to_string())))
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! The samples of a Prometheus vector, read one after another: only what counts is kept of each.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -19,6 +20,48 @@ pub struct Sample<const LABELS: usize> {
     pub labels: [Option<Arc<str>>; LABELS],
     /// The value, which may be no number.
     pub value: f64,
+}
+
+/// One sample of a vector, with all its labels.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LabeledSample {
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// The value, which may be no number.
+    pub value: f64,
+}
+
+/// At most `most` samples in `body`, an answer whose result is a vector, with all their labels.
+pub(crate) fn read_all(body: &[u8], most: usize) -> Result<Vec<LabeledSample>, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Body {
+        data: Data,
+    }
+    #[derive(Deserialize)]
+    struct Data {
+        #[serde(deserialize_with = "at_most::<MOST, _, _>")]
+        result: Vec<Labeled>,
+    }
+    #[derive(Deserialize)]
+    struct Labeled {
+        #[serde(default)]
+        metric: BTreeMap<String, String>,
+        value: (f64, String),
+    }
+    let samples = serde_json::from_slice::<Body>(body)?.data.result;
+    if samples.len() > most {
+        let problem = format!(
+            "it has {} samples, and at most {most} are read",
+            samples.len()
+        );
+        return Err(serde_json::Error::custom(problem));
+    }
+    let read = |sample: Labeled| {
+        let value = sample.value.1.parse().map_err(serde_json::Error::custom)?;
+        let labels = sample.metric;
+        Ok(LabeledSample { labels, value })
+    };
+    samples.into_iter().map(read).collect()
 }
 
 /// The samples in `body`, an answer whose result is a vector, with the values of `labels`.

@@ -30,8 +30,8 @@ pub struct Scope {
     pub declared: Vec<(String, Type)>,
     /// The resources that `object()` and `objects()` may name.
     pub resources: BTreeSet<String>,
-    /// What is said about a resource that is not one of them: how to add one.
-    pub add_resource: String,
+    /// The setting that adds one, for messages; or empty.
+    pub resources_setting: String,
     /// The data sources, by name.
     pub sources: BTreeMap<String, SourceKind>,
 }
@@ -198,6 +198,9 @@ static LANGUAGE: LazyLock<Env> = LazyLock::new(Env::default);
 fn syntax(message: &str) -> String {
     let short = message.split(" expecting ").next().unwrap_or_default();
     let short = short.strip_prefix("Syntax error: ").unwrap_or(short);
+    if short.contains("Recursion limit") {
+        return "it is nested too deeply: use `variables`".to_owned();
+    }
     match short.trim() {
         "" => "the expression can't be parsed".to_owned(),
         short => format!("syntax: {short}"),
@@ -933,7 +936,12 @@ impl Checker<'_> {
     fn resource(&mut self, tree: &IdedExpr, name: &str) -> Result<(), Mistake> {
         if !self.scope.resources.contains(name) {
             let near = nearest(name, self.scope.resources.iter().map(String::as_str));
-            let add = &self.scope.add_resource;
+            let setting = &self.scope.resources_setting;
+            let add = if setting.is_empty() || !near.is_empty() {
+                String::new()
+            } else {
+                format!(": add `{setting} {name}` to the arguments of the check")
+            };
             return self.mistake(tree, format!("`{name}` are not watched{near}{add}"));
         }
         self.uses.resources.insert(name.to_owned());

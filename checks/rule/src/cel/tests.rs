@@ -29,7 +29,7 @@ fn scope() -> Scope {
             ("broken".to_owned(), Type::Dyn),
         ],
         resources: ["configmaps".to_owned(), "namespaces".to_owned()].into(),
-        add_resource: ": add `--watch`".to_owned(),
+        resources_setting: "--watch".to_owned(),
         sources: [
             ("price".to_owned(), SourceKind::Http),
             ("alerts".to_owned(), SourceKind::Prometheus),
@@ -276,7 +276,11 @@ fn mistakes_are_found_before_there_are_values() {
         ("timestamp('today')", "`today` is no point in time"),
         (
             "object('configmap', 'a', 'b')",
-            "`configmap` are not watched: did you mean `configmaps`?: add `--watch`",
+            "`configmap` are not watched: did you mean `configmaps`?",
+        ),
+        (
+            "objects('nodes')",
+            "`nodes` are not watched: add `--watch nodes` to the arguments of the check",
         ),
         ("object(workload.name, 'b')", "with the resource in quotes"),
         (
@@ -334,7 +338,10 @@ fn what_has_no_value_says_why() {
         ("any.missing && true", "there is no `missing`"),
         ("now + duration('99999999h')", "the time is too far away"),
         ("'%s'.format([])", "format() has more places than values"),
-        ("'%x'.format([1])", "format() does not know `%x`: expected %s, %d, %f or %%"),
+        (
+            "'%x'.format([1])",
+            "format() does not know `%x`: expected %s, %d, %f or %%",
+        ),
         ("[1, 'x'].map(x, dyn(x) + 1)", "there is no string + int"),
     ] {
         assert_eq!(

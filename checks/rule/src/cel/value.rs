@@ -10,8 +10,8 @@ use serde_json::Value as Json;
 
 use super::types::Type;
 
-/// A value.
-#[derive(Clone, Debug)]
+/// A value. Two of them are the same only if their types are: see `Run::equal` for what `==` says.
+#[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// `null`.
     Null,
@@ -143,7 +143,7 @@ impl Value {
         }
     }
 
-    /// How many bytes it takes, about.
+    /// How many bytes it takes, about. What is shared counts each time, so it is for JSON.
     pub(crate) fn size(&self) -> usize {
         let below = match self {
             Self::String(text) => text.len(),

@@ -19,6 +19,7 @@ use super::transport::{HttpTransport, Operation, Transport};
 use super::worker::{self, Shared};
 use crate::CONTROLLER;
 use crate::document::fingerprint;
+use crate::servers::allowed;
 
 /// How many evaluations wait for an answer. The others end at once, and come again with it, so that
 /// other checks of the program are evaluated meanwhile.
@@ -74,37 +75,6 @@ impl WebhookCheck {
         self.clock = clock;
         self
     }
-
-    /// What is wrong with the servers and files that `spec` names, by what the deployment allows.
-    fn allowed(&self, spec: &resource::WebhookCheckSpec) -> Result<(), Inactive> {
-        let invalid = |problem: String| Inactive::new("WebhookInvalid", problem);
-        let uri: http::Uri = spec
-            .url
-            .parse()
-            .map_err(|_| invalid("`spec.url` is invalid".to_owned()))?;
-        let origin = spec
-            .origin()
-            .map_err(|problem| invalid(format!("`spec.url`: {problem}")))?;
-        if self.servers.allow_request(&uri).is_err() {
-            let setting = self.servers.setting;
-            return Err(Inactive::new(
-                "HostNotAllowed",
-                format!(
-                    "`spec.url`: the server {origin} is not allowed: add `{setting} {origin}` to the check's arguments, and `={{FOLDER}}` to it if credentials are sent there"
-                ),
-            ));
-        }
-        let secret = spec.auth.is_some()
-            || spec.signing_key_file.is_some()
-            || spec.client_certificate.is_some();
-        if secret && let Err(problem) = self.servers.allow_sending(&uri) {
-            return Err(Inactive::new(
-                "CredentialsNotAllowed",
-                format!("the WebhookCheck names credentials, and {problem}"),
-            ));
-        }
-        Ok(())
-    }
 }
 
 impl AdmissionCheckController for WebhookCheck {
@@ -119,7 +89,12 @@ impl AdmissionCheckController for WebhookCheck {
         check: &AdmissionCheck,
         webhook: &Arc<resource::WebhookCheck>,
     ) -> Result<(), Inactive> {
-        self.allowed(&webhook.spec)?;
+        allowed(
+            &self.servers,
+            "spec.url",
+            &webhook.spec.url,
+            webhook.spec.has_credentials(),
+        )?;
         let spec = Arc::new(webhook.spec.clone());
         self.shared.registry().set_spec(check.name(), &spec);
         if spec.held_path.is_some() {

@@ -206,6 +206,11 @@ impl WebhookCheckSpec {
         self.recheck_after.map_or(RECHECK, Duration::from)
     }
 
+    /// Whether credentials are sent.
+    pub(crate) fn has_credentials(&self) -> bool {
+        self.auth.is_some() || self.signing_key_file.is_some() || self.client_certificate.is_some()
+    }
+
     /// The server.
     pub(crate) fn origin(&self) -> Result<Origin, String> {
         let uri: http::Uri = self

@@ -1,8 +1,9 @@
-//! The suite of WebhookCheck: one binary, because linking is what takes time.
+//! The suite of rule-check: one binary, because linking is what takes time.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
 mod batches;
+mod cel;
 mod definition;
 mod end_to_end;
 mod faults;

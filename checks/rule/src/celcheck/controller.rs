@@ -1,0 +1,329 @@
+//! The admission check: it evaluates the expressions of a `CELCheck` for each Workload.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::future::join_all;
+use futures::{Stream, stream};
+use kube::core::DynamicObject;
+use kube::runtime::watcher::{self, Event};
+use kueue_check::api::AdmissionCheck;
+use kueue_check::{
+    AdmissionCheckController, BackgroundContext, Check, CheckError, CheckRequest, ControllerName,
+    Inactive, Preview, Trigger, Verdict,
+};
+use kueue_check_sources::ServerPolicy;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::resource;
+use super::rule::{Environment, Problem, Rule};
+use super::sources::{Fetch, HttpFetch, Source, SourceRegistry};
+use super::watched::{Objects, Watched};
+use crate::CONTROLLER;
+use crate::cel::{Data, Value};
+use crate::servers::allowed;
+
+/// For how long changes of objects are collected before Workloads are evaluated again.
+const COLLECTED: Duration = Duration::from_millis(500);
+/// For how long `explain` waits for the objects that a rule looks at.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The check. One of them answers any number of AdmissionChecks.
+///
+/// ```
+/// use kueue_check_rule::celcheck::CELCheck;
+/// use kueue_check_rule::{ServerPolicy, Unlisted};
+///
+/// let servers = ServerPolicy {
+///     folder: "/var/run/secrets/rule-check".into(),
+///     servers: Vec::new(),
+///     unlisted: Unlisted::Refuse,
+///     setting: "--allow-host",
+/// };
+/// let check = CELCheck::new(servers).watched(["configmaps".parse()?]).annotations(["example.com/"]);
+/// let app = kueue_check::App::new().check(check);
+/// # let _ = app;
+/// # Ok::<(), String>(())
+/// ```
+pub struct CELCheck {
+    servers: ServerPolicy,
+    fetch: Arc<dyn Fetch>,
+    annotations: Vec<String>,
+    watched: Vec<Watched>,
+    environment: Environment,
+    shared: Arc<Shared>,
+}
+
+/// What the evaluations and the work beside them share.
+#[derive(Default)]
+struct Shared {
+    sources: SourceRegistry,
+    objects: Mutex<BTreeMap<String, Objects>>,
+    /// The AdmissionChecks whose rule looks at a resource.
+    users: Mutex<BTreeMap<String, BTreeSet<String>>>,
+    /// The AdmissionChecks whose Workloads are to be evaluated.
+    changed: Mutex<BTreeSet<String>>,
+    notified: Notify,
+    /// A list of objects is complete.
+    listed: Notify,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl CELCheck {
+    /// A check whose data sources are asked as far as the deployment allows.
+    pub fn new(servers: ServerPolicy) -> Self {
+        let fetch = Arc::new(HttpFetch::new(servers.clone()));
+        Self::with_fetch(servers, fetch)
+    }
+
+    /// A check with a stand-in for the data sources: for tests.
+    pub fn with_fetch(servers: ServerPolicy, fetch: Arc<dyn Fetch>) -> Self {
+        Self {
+            servers,
+            fetch,
+            annotations: Vec::new(),
+            watched: Vec::new(),
+            environment: Environment {
+                resources: BTreeSet::new(),
+                setting: "--watch",
+            },
+            shared: Arc::default(),
+        }
+    }
+
+    /// The same with the resources whose objects rules may look at. Default: none.
+    #[must_use]
+    pub fn watched(mut self, resources: impl IntoIterator<Item = Watched>) -> Self {
+        for resource in resources {
+            if self.environment.resources.insert(resource.name()) {
+                self.watched.push(resource);
+            }
+        }
+        self
+    }
+
+    /// The same with the annotations of Workloads that rules may look at: whole keys, or domains
+    /// with their slash. Default: none.
+    #[must_use]
+    pub fn annotations(mut self, keys: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.annotations.extend(keys.into_iter().map(Into::into));
+        self
+    }
+
+    /// The rule of `check`, which is made when it is first needed.
+    fn rule<'c>(&self, check: &'c resource::CELCheck) -> Result<&'c Arc<Rule>, Problem> {
+        let spec = &check.spec;
+        spec.compiled
+            .get(|| Rule::registered(spec, &self.environment, &self.shared.sources))
+    }
+
+    fn decide(&self, request: &CheckRequest<resource::CELCheck>) -> Result<Verdict, CheckError> {
+        let rule = self.rule(request.parameters())?;
+        let data = Known {
+            shared: &self.shared,
+            sources: rule.sources(),
+        };
+        Ok(rule.decide(request, &data)?.verdict)
+    }
+}
+
+/// What is known when a rule is evaluated.
+struct Known<'k> {
+    shared: &'k Shared,
+    sources: &'k BTreeMap<String, Arc<Source>>,
+}
+
+impl Known<'_> {
+    fn objects<T>(&self, resource: &str, look: impl FnOnce(&Objects) -> T) -> Result<T, String> {
+        let objects = lock(&self.shared.objects);
+        match objects.get(resource) {
+            Some(objects) if objects.is_complete() => Ok(look(objects)),
+            _ => Err(format!("the {resource} are not known yet")),
+        }
+    }
+}
+
+impl Data for Known<'_> {
+    fn object(&self, resource: &str, namespace: Option<&str>, name: &str) -> Result<Value, String> {
+        self.objects(resource, |objects| {
+            objects.get(namespace, name).cloned().unwrap_or(Value::Null)
+        })
+    }
+
+    fn objects(&self, resource: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
+        self.objects(resource, |objects| objects.all(namespace))
+    }
+
+    fn source(&self, name: &str) -> Result<Value, String> {
+        match self.sources.get(name) {
+            Some(source) => source.answer(),
+            None => Err(format!("there is no data source `{name}`")),
+        }
+    }
+}
+
+impl Shared {
+    /// Has the Workloads of `checks` evaluated again.
+    fn evaluate(&self, checks: impl IntoIterator<Item = String>) {
+        lock(&self.changed).extend(checks);
+        self.notified.notify_one();
+    }
+
+    fn handle(&self, resource: &str, event: Event<DynamicObject>) {
+        let listed = matches!(event, Event::InitDone);
+        let changed = lock(&self.objects)
+            .entry(resource.to_owned())
+            .or_default()
+            .handle(event);
+        if listed {
+            self.listed.notify_waiters();
+        }
+        if changed {
+            let users = lock(&self.users).get(resource).cloned();
+            self.evaluate(users.unwrap_or_default());
+        }
+    }
+
+    /// Which Workloads are to be evaluated.
+    fn triggers(self: Arc<Self>) -> impl Stream<Item = Trigger> {
+        stream::unfold(self, async |shared| {
+            loop {
+                let next = lock(&shared.changed).pop_first();
+                if let Some(check) = next {
+                    return Some((Trigger::AdmissionCheck(check), shared));
+                }
+                shared.notified.notified().await;
+                sleep(COLLECTED).await;
+            }
+        })
+    }
+
+    /// Waits until all objects that `rule` looks at are known.
+    async fn known(&self, rule: &Rule) {
+        loop {
+            let listed = self.listed.notified();
+            let complete = {
+                let objects = lock(&self.objects);
+                let complete = |name: &String| objects.get(name).is_some_and(Objects::is_complete);
+                rule.resources().iter().all(complete)
+            };
+            if complete {
+                return;
+            }
+            listed.await;
+        }
+    }
+}
+
+/// Asks the data sources of all rules until the session ends.
+async fn ask(shared: Arc<Shared>, fetch: Arc<dyn Fetch>, mut context: BackgroundContext) {
+    loop {
+        if !context.is_leader() {
+            context.leadership_changed().await;
+            continue;
+        }
+        let changed = shared.sources.ask(&*fetch, context.clock().now()).await;
+        shared.evaluate(changed);
+        let next = shared.sources.next();
+        tokio::select! {
+            () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
+            () = shared.sources.added.notified() => {}
+            () = context.leadership_changed() => {}
+        }
+    }
+}
+
+impl AdmissionCheckController for CELCheck {
+    type Parameters = resource::CELCheck;
+
+    fn controller_name(&self) -> ControllerName {
+        const { ControllerName::from_static(CONTROLLER) }
+    }
+
+    async fn activate(
+        &self,
+        check: &AdmissionCheck,
+        parameters: &Arc<resource::CELCheck>,
+    ) -> Result<(), Inactive> {
+        for (index, source) in parameters.spec.data.iter().enumerate() {
+            let (url, secret) = source.server();
+            let field = format!("spec.data[{index}]");
+            allowed(&self.servers, &field, url, secret)?;
+        }
+        let rule = self
+            .rule(parameters)
+            .map_err(|problem| Inactive::new("ExpressionInvalid", problem.to_string()))?;
+        for source in rule.sources().values() {
+            source.used_by(check.name());
+        }
+        let mut users = lock(&self.shared.users);
+        for resource in rule.resources() {
+            let users = users.entry(resource.clone()).or_default();
+            users.insert(check.name().to_owned());
+        }
+        Ok(())
+    }
+
+    async fn evaluate(
+        &self,
+        request: CheckRequest<resource::CELCheck>,
+    ) -> Result<Verdict, CheckError> {
+        self.decide(&request)
+    }
+
+    async fn preview(
+        &self,
+        request: CheckRequest<resource::CELCheck>,
+    ) -> Result<Preview, CheckError> {
+        let rule = self.rule(request.parameters())?;
+        let _ = timeout(PATIENCE, self.shared.known(rule)).await;
+        let sources = rule.sources().values();
+        join_all(sources.map(|source| source.ask(&*self.fetch, request.now()))).await;
+        self.decide(&request).map(Preview::of)
+    }
+
+    fn configure(self: &Arc<Self>, check: Check<resource::CELCheck>) -> Check<resource::CELCheck> {
+        let share = || Arc::clone(&self.shared);
+        let (background, triggers, metrics) = (share(), share(), share());
+        let fetch = Arc::clone(&self.fetch);
+        let check = check
+            .annotations(self.annotations.iter().cloned())
+            .background(move |context| ask(Arc::clone(&background), Arc::clone(&fetch), context))
+            .watches_stream("data of rules", move || Arc::clone(&triggers).triggers())
+            .metrics(move |text| {
+                let sizes: Vec<_> = {
+                    let objects = lock(&metrics.objects);
+                    let sizes = objects.iter();
+                    sizes
+                        .map(|(name, objects)| (name.clone(), objects.size()))
+                        .collect()
+                };
+                let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+                let mut objects =
+                    text.gauge("rule_watched_objects", "Objects that rules may look at");
+                for (resource, (number, _)) in &sizes {
+                    objects.count(&[("resource", resource)], count(*number));
+                }
+                let mut bytes = text.gauge(
+                    "rule_watched_bytes",
+                    "The memory that these objects take, about",
+                );
+                for (resource, (_, size)) in &sizes {
+                    bytes.count(&[("resource", resource)], count(*size));
+                }
+            });
+        self.watched.iter().fold(check, |check, watched| {
+            let (shared, name) = (Arc::clone(&self.shared), watched.name());
+            let config = watcher::Config::default();
+            check.watches_resource(watched.resource(), config, move |event| {
+                shared.handle(&name, event);
+                Trigger::Ignore
+            })
+        })
+    }
+}

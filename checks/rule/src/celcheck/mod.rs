@@ -1,0 +1,20 @@
+//! [`CELCheck`]: expressions decide.
+//!
+//! | module | what is in it |
+//! | --- | --- |
+//! | [`resource`] | the custom resource `CELCheck` |
+//! | [`rule`] | a checked `CELCheck`, and its verdict about a Workload; pure |
+//! | `scope` | the variables of expressions |
+//! | [`watched`] | which objects are watched, and those that are known |
+//! | `sources` | data sources, asked beside the evaluations |
+//! | `controller` | the admission check |
+
+mod controller;
+pub mod resource;
+pub mod rule;
+mod scope;
+mod sources;
+pub mod watched;
+
+pub use controller::CELCheck;
+pub use sources::Fetch;

@@ -1,0 +1,313 @@
+//! `CELCheck`: what an AdmissionCheck refers to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Toleration;
+use kube::CustomResource;
+use kueue_check::{HumanDuration, OnFailure, Parameters, Policy};
+use kueue_check_sources::{Auth, PrometheusServer};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::rule::Compiled;
+
+/// How often a data source is asked.
+const INTERVAL: Duration = Duration::from_secs(30);
+/// The shortest time after which an answer is too old.
+const MAX_AGE: Duration = Duration::from_mins(5);
+/// When a Workload is evaluated again, where time matters.
+const RECHECK: Duration = Duration::from_mins(1);
+
+/// Expressions in CEL that decide when Workloads may start.
+#[derive(
+    CustomResource, Parameters, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema,
+)]
+#[kube(
+    group = "kueue-check.dev",
+    version = "v1alpha1",
+    kind = "CELCheck",
+    derive = "PartialEq",
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".spec.ready"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+)]
+#[parameters(validate = CELCheckSpec::check)]
+#[serde(rename_all = "camelCase")]
+pub struct CELCheckSpec {
+    /// When the job may start: an expression that is true or false. While it is false, the Workload is Pending.
+    #[schemars(length(min = 1, max = 8192))]
+    pub ready: String,
+    /// When Kueue shall take the quota back and queue the Workload again: an expression that is true or false. It outweighs `ready`. Default: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 8192))]
+    pub retry: Option<String>,
+    /// After how long Kueue queues a Workload again about which `retry` is true. Default: at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<HumanDuration>,
+    /// When Kueue shall deactivate the Workload: an expression that is true or false. It outweighs the others. Default: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 8192))]
+    pub reject: Option<String>,
+    /// What people read while the job does not start: an expression that is a string. Default: the expression that is not met.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 8192))]
+    pub message: Option<String>,
+    /// Values with a name, which the other expressions, and later ones of these, use as `variables.NAME`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub variables: Vec<Variable>,
+    /// What is asked elsewhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub data: Vec<DataSource>,
+    /// What is added to the pods of a job that may start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 18))]
+    pub pod_set_updates: Vec<PodSetTemplate>,
+    /// When a Workload that waits is evaluated again although nothing changed, from 1s to 1d. Default: 1m if an expression uses `now` or `waited`, else never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recheck_after: Option<HumanDuration>,
+    #[serde(flatten)]
+    policy: Policy,
+    /// What was made of the expressions.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub(crate) compiled: Compiled,
+}
+
+/// A value with a name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Variable {
+    /// Its name: letters, digits and `_`.
+    #[schemars(
+        length(min = 1, max = 63),
+        regex(pattern = r"^[A-Za-z_][A-Za-z0-9_]*$")
+    )]
+    pub name: String,
+    /// Its value: an expression.
+    #[schemars(length(min = 1, max = 8192))]
+    pub expression: String,
+}
+
+/// What is asked elsewhere: of `prometheus` or of `http`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "has(self.prometheus) != has(self.http)", "message": "a data source is either prometheus or http"}
+]))]
+pub struct DataSource {
+    /// The name by which expressions use it: `prometheus('NAME')`, `http('NAME')`.
+    #[schemars(
+        length(min = 1, max = 63),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+    )]
+    pub name: String,
+    /// A query of a Prometheus server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prometheus: Option<PrometheusQuery>,
+    /// A JSON document of an HTTP server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<HttpQuery>,
+    /// How often it is asked, from 5s to 1d. Default: 30s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<HumanDuration>,
+    /// How old an answer may be. Without one that is young enough there is no verdict. Default: three intervals, at least 5m.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_age: Option<HumanDuration>,
+}
+
+/// A query of a Prometheus server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PrometheusQuery {
+    /// The server's address, without a path of the API. The deployment of the check must allow it.
+    #[schemars(length(min = 8, max = 1024), regex(pattern = r"^https?://[^@?#\s]+$"))]
+    pub url: String,
+    /// An instant query that returns a vector, of at most 1,000 samples.
+    #[schemars(length(min = 1, max = 8192))]
+    pub query: String,
+    /// How to authenticate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth: Option<Auth>,
+    /// A file with the certificates of the authorities to trust instead of the system's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    pub ca_file: Option<String>,
+}
+
+/// A JSON document of an HTTP server, of at most 256 KiB.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HttpQuery {
+    /// Its URL, which may have a query. The deployment of the check must allow its server.
+    #[schemars(length(min = 8, max = 2048), regex(pattern = r"^https?://[^@#\s]+$"))]
+    pub url: String,
+    /// What is posted. Default: nothing; the request is a GET.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 8192))]
+    pub body: Option<String>,
+    /// How to authenticate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth: Option<Auth>,
+    /// A file with the certificates of the authorities to trust instead of the system's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    pub ca_file: Option<String>,
+}
+
+/// What is added to pods. Keys are as they are written; values are expressions that are strings, and
+/// may use `podSet`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PodSetTemplate {
+    /// The pod set. Default: all that no other template names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    pub name: Option<String>,
+    /// Labels to add.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Annotations to add.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    /// Node labels that the pods' nodes must have.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub node_selector: BTreeMap<String, String>,
+    /// Tolerations to add, as they are written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    pub tolerations: Vec<Toleration>,
+}
+
+impl CELCheckSpec {
+    /// A rule by which jobs start when `ready` is true.
+    pub fn new(ready: &str) -> Self {
+        Self {
+            ready: ready.to_owned(),
+            retry: None,
+            retry_after: None,
+            reject: None,
+            message: None,
+            variables: Vec::new(),
+            data: Vec::new(),
+            pod_set_updates: Vec::new(),
+            recheck_after: None,
+            policy: Policy::default(),
+            compiled: Compiled::default(),
+        }
+    }
+
+    /// What a schema can't say. Expressions are checked when the deployment is known.
+    fn check(&self) -> Result<(), String> {
+        let day = Duration::from_hours(24);
+        within(
+            "recheckAfter",
+            self.recheck_after,
+            Duration::from_secs(1),
+            day,
+        )?;
+        let longest = Duration::from_secs(i32::MAX.unsigned_abs().into());
+        within("retryAfter", self.retry_after, Duration::ZERO, longest)?;
+        unique(
+            "variables",
+            self.variables.iter().map(|variable| variable.name.as_str()),
+        )?;
+        unique("data", self.data.iter().map(|source| source.name.as_str()))?;
+        let names = self.pod_set_updates.iter();
+        let names = names.map(|template| template.name.as_deref().unwrap_or_default());
+        unique("podSetUpdates", names)?;
+        for (index, source) in self.data.iter().enumerate() {
+            let field = |name: &str| format!("data[{index}].{name}");
+            within(
+                &field("interval"),
+                source.interval,
+                Duration::from_secs(5),
+                day,
+            )?;
+            within(&field("maxAge"), source.max_age, source.interval(), 7 * day)?;
+            match (&source.prometheus, &source.http) {
+                (Some(query), None) => PrometheusServer::validate_url(&query.url)
+                    .map_err(|problem| format!("`spec.{}`: {problem}", field("prometheus.url")))?,
+                (None, Some(query)) => {
+                    let address = query.url.split('?').next().unwrap_or_default();
+                    let valid = PrometheusServer::validate_url(address).map_err(str::to_owned);
+                    let valid = valid.and_then(|()| {
+                        query
+                            .url
+                            .parse::<http::Uri>()
+                            .map_err(|error| error.to_string())
+                    });
+                    valid.map_err(|problem| format!("`spec.{}`: {problem}", field("http.url")))?;
+                }
+                _ => {
+                    return Err(format!(
+                        "`spec.data[{index}]`: a data source is either prometheus or http"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// When a Workload that waits is evaluated again, if its rule looks at the time or not.
+    pub(crate) fn recheck(&self, uses_time: bool) -> Option<Duration> {
+        let default = uses_time.then_some(RECHECK);
+        self.recheck_after.map(Duration::from).or(default)
+    }
+
+    /// Whether the operator wants jobs stopped for which the rule is no longer met.
+    pub(crate) fn stops_jobs(&self) -> bool {
+        let after = self.policy.after_admission;
+        after.and_then(|after| after.on_failure) == Some(OnFailure::Evict)
+    }
+}
+
+impl DataSource {
+    /// How often it is asked.
+    pub(crate) fn interval(&self) -> Duration {
+        self.interval.map_or(INTERVAL, Duration::from)
+    }
+
+    /// How old an answer may be.
+    pub(crate) fn max_age(&self) -> Duration {
+        let default = (3 * self.interval()).max(MAX_AGE);
+        self.max_age.map_or(default, Duration::from)
+    }
+
+    /// Its URL, and whether credentials are sent there.
+    pub(crate) fn server(&self) -> (&str, bool) {
+        match (&self.prometheus, &self.http) {
+            (Some(query), _) => (&query.url, query.auth.is_some()),
+            (_, Some(query)) => (&query.url, query.auth.is_some()),
+            _ => ("", false),
+        }
+    }
+}
+
+fn within(
+    field: &str,
+    value: Option<HumanDuration>,
+    least: Duration,
+    most: Duration,
+) -> Result<(), String> {
+    let outside = |value: HumanDuration| !(least..=most).contains(&Duration::from(value));
+    if value.is_some_and(outside) {
+        return Err(format!(
+            "`spec.{field}` must be from {} to {}",
+            HumanDuration::from(least),
+            HumanDuration::from(most)
+        ));
+    }
+    Ok(())
+}
+
+fn unique<'n>(field: &str, names: impl Iterator<Item = &'n str>) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        if !seen.insert(name) {
+            return Err(format!("`spec.{field}` has `{name}` twice"));
+        }
+    }
+    Ok(())
+}

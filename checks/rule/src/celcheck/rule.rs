@@ -1,0 +1,443 @@
+//! A checked `CELCheck`, and its verdict about a Workload: a function of what it is given.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use kueue_check::api::PodSetUpdate;
+use kueue_check::{PodSetUpdates, Request, Verdict};
+
+use super::resource::{CELCheckSpec, DataSource, PodSetTemplate};
+use super::scope;
+use super::sources::{Source, SourceRegistry};
+use crate::cel::{Data, Failure, Program, Run, Scope, SourceKind, Type, Value, Variables};
+use crate::document::clean;
+
+/// How many characters of an expression stand in a message.
+const SHOWN: usize = 200;
+
+/// What rules may look at besides the Workload and their own data sources: the deployment decides.
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    /// The resources that are watched, by the names that expressions use.
+    pub resources: BTreeSet<String>,
+    /// The setting that adds one, for messages.
+    pub setting: &'static str,
+}
+
+/// A mistake in a `CELCheck`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The field, such as `spec.ready`.
+    pub field: String,
+    /// What is wrong with it, and where.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`: {}", self.field, self.message)
+    }
+}
+
+impl std::error::Error for Problem {}
+
+/// A checked `CELCheck`.
+#[derive(Debug)]
+pub struct Rule {
+    variables: Vec<(String, Program)>,
+    ready: Program,
+    retry: Option<Program>,
+    reject: Option<Program>,
+    message: Option<Program>,
+    retry_after: Duration,
+    recheck: Option<Duration>,
+    recheck_when_ready: bool,
+    updates: Vec<Template>,
+    resources: BTreeSet<String>,
+    sources: BTreeMap<String, Arc<Source>>,
+}
+
+/// What is added to pods.
+#[derive(Debug)]
+struct Template {
+    /// The pod set, or all that no other template names.
+    name: Option<String>,
+    labels: Vec<(String, Program)>,
+    annotations: Vec<(String, Program)>,
+    node_selector: Vec<(String, Program)>,
+    tolerations: Vec<k8s_openapi::api::core::v1::Toleration>,
+}
+
+/// What a rule says about a Workload.
+#[derive(Debug)]
+pub struct Decided {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The values of the rule's variables.
+    pub variables: Vec<(String, Result<Value, Failure>)>,
+    /// How many steps the expressions took.
+    pub steps: u64,
+}
+
+impl Rule {
+    /// Checks the expressions of `spec`.
+    ///
+    /// # Errors
+    /// The first mistake.
+    pub fn new(spec: &CELCheckSpec, environment: &Environment) -> Result<Self, Problem> {
+        Self::registered(spec, environment, &SourceRegistry::default())
+    }
+
+    /// The same, whose data sources are asked by the background work that has `registry`.
+    pub(super) fn registered(
+        spec: &CELCheckSpec,
+        environment: &Environment,
+        registry: &SourceRegistry,
+    ) -> Result<Self, Problem> {
+        let mut compiler = Compiler::new(spec, environment);
+        let mut variables = Vec::new();
+        for (index, variable) in spec.variables.iter().enumerate() {
+            let field = format!("spec.variables[{index}].expression");
+            let program = compiler.program(&field, &variable.expression, None)?;
+            let declared = &mut compiler.scope.declared;
+            declared.push((variable.name.clone(), program.kind().clone()));
+            variables.push((variable.name.clone(), program));
+        }
+        let ready = compiler.program("spec.ready", &spec.ready, Some(&Type::Bool))?;
+        let mut optional = |field: &str, text: &Option<String>, kind: &Type| {
+            let text = text.as_ref();
+            text.map(|text| compiler.program(field, text, Some(kind)))
+                .transpose()
+        };
+        let retry = optional("spec.retry", &spec.retry, &Type::Bool)?;
+        let reject = optional("spec.reject", &spec.reject, &Type::Bool)?;
+        let message = optional("spec.message", &spec.message, &Type::String)?;
+        let uses_time = compiler.uses_time;
+        compiler
+            .scope
+            .variables
+            .push(("podSet".to_owned(), scope::pod_set()));
+        let mut updates = Vec::new();
+        for (index, template) in spec.pod_set_updates.iter().enumerate() {
+            updates.push(compiler.template(index, template)?);
+        }
+        let mut sources = BTreeMap::new();
+        for name in compiler.sources {
+            let source = spec.data.iter().find(|source| source.name == name);
+            sources.extend(source.map(|source| (name, registry.add(source))));
+        }
+        Ok(Self {
+            variables,
+            ready,
+            retry,
+            reject,
+            message,
+            retry_after: spec.retry_after.map_or(Duration::ZERO, Duration::from),
+            recheck: spec.recheck(uses_time),
+            recheck_when_ready: spec.stops_jobs(),
+            updates,
+            resources: compiler.resources,
+            sources,
+        })
+    }
+
+    /// The resources that it looks at.
+    pub fn resources(&self) -> &BTreeSet<String> {
+        &self.resources
+    }
+
+    /// The data sources that it looks at.
+    pub(super) fn sources(&self) -> &BTreeMap<String, Arc<Source>> {
+        &self.sources
+    }
+
+    /// What it says about the Workload of `request`, by `data`.
+    ///
+    /// # Errors
+    /// An expression that counts has no value.
+    pub fn decide(&self, request: &Request, data: &dyn Data) -> Result<Decided, Problem> {
+        let mut values = scope::values(request);
+        let mut run = Run::new(data);
+        let mut declared: Vec<Result<Value, Failure>> = Vec::with_capacity(self.variables.len());
+        for (_, program) in &self.variables {
+            let variables = Variables {
+                values: &values,
+                declared: &declared,
+            };
+            let value = program.evaluate(variables, &mut run);
+            declared.push(value);
+        }
+        let variables = Variables {
+            values: &values,
+            declared: &declared,
+        };
+        let mut truth = |field: &str, program: &Program| match program.evaluate(variables, &mut run)
+        {
+            Ok(Value::Bool(flag)) => Ok(flag),
+            Ok(other) => Err(problem(
+                field,
+                &format!("expected a bool, not a {}", other.kind()),
+            )),
+            Err(failure) => Err(failed(field, program, &failure)),
+        };
+        let mut holds = |field: &str, program: &Option<Program>| {
+            program
+                .as_ref()
+                .map_or(Ok(false), |program| truth(field, program))
+        };
+        let verdict = if holds("spec.reject", &self.reject)? {
+            Verdict::rejected(self.message(&self.reject, "is true", variables, &mut run))
+        } else if holds("spec.retry", &self.retry)? {
+            let message = self.message(&self.retry, "is true", variables, &mut run);
+            if self.retry_after.is_zero() {
+                Verdict::retry_now(message)
+            } else {
+                Verdict::retry_after(self.retry_after, message)
+            }
+        } else if truth("spec.ready", &self.ready)? {
+            let updates = self.updates(request, &mut values, &declared, &mut run)?;
+            let verdict = Verdict::ready("the rule is met").with_updates(updates);
+            match self.recheck.filter(|_| self.recheck_when_ready) {
+                Some(recheck) => verdict.recheck_in(recheck),
+                None => verdict,
+            }
+        } else {
+            let message = match &self.message {
+                Some(_) => self.message(&None, "", variables, &mut run),
+                None => not_met(&self.ready),
+            };
+            let verdict = Verdict::pending(message);
+            match self.recheck {
+                Some(recheck) => verdict.recheck_in(recheck),
+                None => verdict,
+            }
+        };
+        let names = self.variables.iter().map(|(name, _)| name.clone());
+        Ok(Decided {
+            verdict,
+            variables: names.zip(declared).collect(),
+            steps: run.steps(),
+        })
+    }
+
+    /// What people read: `spec.message`, or that `program` `is`.
+    fn message(
+        &self,
+        program: &Option<Program>,
+        is: &str,
+        variables: Variables<'_>,
+        run: &mut Run<'_>,
+    ) -> String {
+        let shown = |program: &Program| format!("`{}` {is}", shorten(program.text()));
+        let default = program.as_ref().map_or_else(|| not_met(&self.ready), shown);
+        let Some(message) = &self.message else {
+            return default;
+        };
+        match message.evaluate(variables, run) {
+            Ok(Value::String(text)) if !text.trim().is_empty() => text.to_string(),
+            Ok(_) => default,
+            Err(failure) => format!("{default} (`spec.message`: {})", clean(&failure.message)),
+        }
+    }
+
+    /// What is added to the pods of the Workload of `request`.
+    fn updates(
+        &self,
+        request: &Request,
+        values: &mut Vec<Value>,
+        declared: &[Result<Value, Failure>],
+        run: &mut Run<'_>,
+    ) -> Result<PodSetUpdates, Problem> {
+        let field = "spec.podSetUpdates";
+        let pod_sets = match values
+            .first()
+            .and_then(|workload| workload.field(&"podSets".into()))
+        {
+            Some(Value::List(list)) => Arc::clone(list),
+            _ => Arc::default(),
+        };
+        let mut updates = Vec::new();
+        for (pod_set, value) in request.workload().pod_sets().iter().zip(pod_sets.iter()) {
+            let named = |template: &&Template| template.name.as_deref() == Some(pod_set.name());
+            let unnamed = |template: &&Template| template.name.is_none();
+            let template = self.updates.iter().find(named);
+            let Some(template) = template.or_else(|| self.updates.iter().find(unnamed)) else {
+                continue;
+            };
+            values.push(value.clone());
+            let variables = Variables { values, declared };
+            let texts = |programs: &[(String, Program)], run: &mut Run<'_>| {
+                let mut texts = BTreeMap::new();
+                for (key, program) in programs {
+                    match program.evaluate(variables, run) {
+                        Ok(Value::String(text)) => texts.insert(key.clone(), text.to_string()),
+                        Ok(other) => {
+                            let kind = other.kind();
+                            let message = format!("`{key}`: expected a string, not a {kind}");
+                            return Err(problem(field, &message));
+                        }
+                        Err(failure) => return Err(failed(field, program, &failure)),
+                    };
+                }
+                Ok(texts)
+            };
+            let update = PodSetUpdate {
+                name: pod_set.name().to_owned(),
+                labels: texts(&template.labels, run)?,
+                annotations: texts(&template.annotations, run)?,
+                node_selector: texts(&template.node_selector, run)?,
+                tolerations: template.tolerations.clone(),
+            };
+            values.pop();
+            updates.push(update);
+        }
+        PodSetUpdates::try_from(updates).map_err(|error| problem(field, &error.to_string()))
+    }
+}
+
+/// Checks the expressions of one rule.
+struct Compiler {
+    scope: Scope,
+    uses_time: bool,
+    resources: BTreeSet<String>,
+    sources: BTreeSet<String>,
+}
+
+impl Compiler {
+    fn new(spec: &CELCheckSpec, environment: &Environment) -> Self {
+        let kind = |source: &DataSource| match source.prometheus {
+            Some(_) => SourceKind::Prometheus,
+            None => SourceKind::Http,
+        };
+        let sources = spec
+            .data
+            .iter()
+            .map(|source| (source.name.clone(), kind(source)));
+        Self {
+            scope: Scope {
+                variables: scope::variables(),
+                declared: Vec::new(),
+                resources: environment.resources.clone(),
+                resources_setting: environment.setting.to_owned(),
+                sources: sources.collect(),
+            },
+            uses_time: false,
+            resources: BTreeSet::new(),
+            sources: BTreeSet::new(),
+        }
+    }
+
+    fn program(
+        &mut self,
+        field: &str,
+        text: &str,
+        wanted: Option<&Type>,
+    ) -> Result<Program, Problem> {
+        let program = Program::new(text, &self.scope)
+            .map_err(|mistake| problem(field, &mistake.to_string()))?;
+        if let Some(wanted) = wanted
+            && program.kind() != wanted
+            && *program.kind() != Type::Dyn
+        {
+            let kind = program.kind();
+            return Err(problem(
+                field,
+                &format!("expected a {wanted}, and it is a {kind}"),
+            ));
+        }
+        let uses = program.uses();
+        self.uses_time |= scope::OF_TIME
+            .iter()
+            .any(|name| uses.variables.contains(*name));
+        self.resources.extend(uses.resources.iter().cloned());
+        self.sources.extend(uses.sources.iter().cloned());
+        Ok(program)
+    }
+
+    fn template(&mut self, index: usize, template: &PodSetTemplate) -> Result<Template, Problem> {
+        let mut all = |field: &str, texts: &BTreeMap<String, String>| {
+            let mut programs = Vec::new();
+            for (key, text) in texts {
+                let place = format!("spec.podSetUpdates[{index}].{field}[{key}]");
+                let program = self.program(&place, text, Some(&Type::String))?;
+                programs.push((key.clone(), program));
+            }
+            Ok(programs)
+        };
+        Ok(Template {
+            name: template.name.clone(),
+            labels: all("labels", &template.labels)?,
+            annotations: all("annotations", &template.annotations)?,
+            node_selector: all("nodeSelector", &template.node_selector)?,
+            tolerations: template.tolerations.clone(),
+        })
+    }
+}
+
+fn problem(field: &str, message: &str) -> Problem {
+    Problem {
+        field: field.to_owned(),
+        message: message.to_owned(),
+    }
+}
+
+fn failed(field: &str, program: &Program, failure: &Failure) -> Problem {
+    let message = match failure.at {
+        Some(at) => {
+            let (line, column) = program.place(at);
+            format!("line {line}, column {column}: {}", failure.message)
+        }
+        None => failure.message.clone(),
+    };
+    problem(field, &message)
+}
+
+fn not_met(ready: &Program) -> String {
+    format!("waits until `{}`", shorten(ready.text()))
+}
+
+/// The expression in one line.
+fn shorten(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = words.join(" ");
+    match line.char_indices().nth(SHOWN) {
+        None => line,
+        Some((end, _)) => format!("{}…", &line[..end]),
+    }
+}
+
+/// What was made of the expressions of a `CELCheck` when they were first needed. A copy of the object
+/// has them made again.
+#[derive(Default)]
+pub(crate) struct Compiled(OnceLock<Result<Arc<Rule>, Problem>>);
+
+impl Compiled {
+    /// The rule that `make` makes, once.
+    pub(super) fn get(
+        &self,
+        make: impl FnOnce() -> Result<Rule, Problem>,
+    ) -> Result<&Arc<Rule>, Problem> {
+        let rule = self.0.get_or_init(|| make().map(Arc::new));
+        rule.as_ref().map_err(Clone::clone)
+    }
+}
+
+impl Clone for Compiled {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl PartialEq for Compiled {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl fmt::Debug for Compiled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Compiled")
+    }
+}

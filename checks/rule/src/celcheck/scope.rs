@@ -1,0 +1,79 @@
+//! The variables of expressions: those of the documents that webhooks receive, by the same names.
+
+use std::sync::LazyLock;
+
+use jiff::SignedDuration;
+use kueue_check::Request;
+use serde_json::{Value as Json, json};
+
+use crate::cel::{Type, Value};
+use crate::document::Item;
+
+/// The names of the variables, in the order of their values.
+const NAMES: [&str; 6] = [
+    "workload",
+    "attempt",
+    "reservedAt",
+    "waited",
+    "checks",
+    "now",
+];
+/// Those that change with time.
+pub(super) const OF_TIME: [&str; 2] = ["waited", "now"];
+
+static TYPES: LazyLock<Vec<(String, Type)>> = LazyLock::new(|| {
+    let schema = schemars::schema_for!(Item);
+    let schema: Json = schema.to_value();
+    let item = Type::of_schema(&schema, &schema["$defs"], "item");
+    let kind = |name: &str| match (name, &item) {
+        ("waited", _) => Type::Duration,
+        ("now", _) => Type::Timestamp,
+        ("workload", Type::Object(item)) => match &item.fields["workload"] {
+            Type::Object(workload) => Type::object("workload", workload.fields.clone()),
+            other => other.clone(),
+        },
+        (_, Type::Object(item)) => item.fields[name].clone(),
+        _ => Type::Dyn,
+    };
+    NAMES
+        .iter()
+        .map(|name| ((*name).to_owned(), kind(name)))
+        .collect()
+});
+
+/// The variables and their types.
+pub(super) fn variables() -> Vec<(String, Type)> {
+    TYPES.clone()
+}
+
+/// The type of `podSet`, which templates may use.
+pub(super) fn pod_set() -> Type {
+    let workload = TYPES.iter().find(|(name, _)| name == "workload");
+    match workload.map(|(_, kind)| kind) {
+        Some(Type::Object(workload)) => match workload.fields.get("podSets") {
+            Some(Type::List(pod_set)) => (**pod_set).clone(),
+            _ => Type::Dyn,
+        },
+        _ => Type::Dyn,
+    }
+}
+
+/// The values of the variables for `request`.
+pub(super) fn values(request: &Request) -> Vec<Value> {
+    let now = request.now();
+    let item = Item::of(request, now);
+    let waited = now
+        .duration_since(item.reserved_at)
+        .max(SignedDuration::ZERO);
+    let item = serde_json::to_value(&item).unwrap_or_default();
+    let empty = json!([]);
+    TYPES
+        .iter()
+        .map(|(name, kind)| match name.as_str() {
+            "waited" => Value::Duration(waited),
+            "now" => Value::Timestamp(now),
+            "checks" => Value::of_type(item.get("checks").unwrap_or(&empty), kind),
+            name => Value::of_type(&item[name], kind),
+        })
+        .collect()
+}

@@ -1,0 +1,255 @@
+//! Data sources of rules, asked beside the evaluations.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, join_all};
+use http::Method;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+use jiff::Timestamp;
+use kueue_check_sources::{
+    Http, HttpRequest, PrometheusClient, PrometheusServer, ServerPolicy, SourceError, check_status,
+};
+use serde_json::Value as Json;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::resource::{DataSource, HttpQuery, PrometheusQuery};
+use crate::cel::Value;
+use crate::document::{clean, quote};
+
+/// How large a document may be, in bytes.
+const LARGEST: usize = 256 * 1024;
+/// The largest number of samples of a query.
+const SAMPLES: usize = 1000;
+/// What is asked, in messages.
+const WHO: &str = "the server";
+
+/// How data sources are asked.
+pub trait Fetch: Send + Sync {
+    /// What `source` answers at `now`.
+    fn fetch(
+        &self,
+        source: &DataSource,
+        now: Timestamp,
+    ) -> BoxFuture<'static, Result<Value, SourceError>>;
+}
+
+/// Data sources asked over HTTP.
+#[derive(Clone, Debug)]
+pub(super) struct HttpFetch(Http);
+
+/// A data source of a rule, and what it has answered.
+#[derive(Debug)]
+pub(super) struct Source {
+    spec: DataSource,
+    state: Mutex<State>,
+    /// The AdmissionChecks whose rule it is of.
+    users: Mutex<BTreeSet<String>>,
+}
+
+#[derive(Debug)]
+struct State {
+    answer: Option<(Value, Instant)>,
+    /// Why the last request was of no use.
+    error: Option<String>,
+    failures: u32,
+    due: Instant,
+}
+
+/// All data sources of rules that exist.
+#[derive(Debug, Default)]
+pub(super) struct SourceRegistry {
+    all: Mutex<Vec<Weak<Source>>>,
+    /// There is a new one.
+    pub(super) added: Notify,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl SourceRegistry {
+    /// A source as `spec` describes it, which is asked while it exists.
+    pub(super) fn add(&self, spec: &DataSource) -> Arc<Source> {
+        let source = Arc::new(Source {
+            spec: spec.clone(),
+            state: Mutex::new(State {
+                answer: None,
+                error: None,
+                failures: 0,
+                due: Instant::now(),
+            }),
+            users: Mutex::default(),
+        });
+        let mut all = lock(&self.all);
+        all.retain(|source| source.strong_count() > 0);
+        all.push(Arc::downgrade(&source));
+        self.added.notify_one();
+        source
+    }
+
+    fn all(&self) -> Vec<Arc<Source>> {
+        lock(&self.all).iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Asks all that are due, and returns the AdmissionChecks that may see a difference.
+    pub(super) async fn ask(&self, fetch: &dyn Fetch, now: Timestamp) -> BTreeSet<String> {
+        let due: Vec<_> = self
+            .all()
+            .into_iter()
+            .filter(|source| source.is_due())
+            .collect();
+        let asked = due.iter().map(|source| source.ask(fetch, now));
+        let changed = join_all(asked).await;
+        let changed = due.iter().zip(changed).filter(|(_, changed)| *changed);
+        changed
+            .flat_map(|(source, _)| lock(&source.users).clone())
+            .collect()
+    }
+
+    /// When the next one is due.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.all()
+            .iter()
+            .map(|source| lock(&source.state).due)
+            .min()
+    }
+}
+
+impl Source {
+    /// Says that an AdmissionCheck uses it.
+    pub(super) fn used_by(&self, check: &str) {
+        lock(&self.users).insert(check.to_owned());
+    }
+
+    /// What it has answered, if that is not too old.
+    pub(super) fn answer(&self) -> Result<Value, String> {
+        let name = &self.spec.name;
+        let state = lock(&self.state);
+        let why = state
+            .error
+            .as_ref()
+            .map_or_else(String::new, |error| format!(": {error}"));
+        match &state.answer {
+            Some((value, at)) if at.elapsed() <= self.spec.max_age() => Ok(value.clone()),
+            Some((_, at)) => {
+                let seconds = at.elapsed().as_secs();
+                Err(format!(
+                    "the data source `{name}` has not answered for {seconds} s{why}"
+                ))
+            }
+            None => Err(format!(
+                "the data source `{name}` has not answered yet{why}"
+            )),
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        lock(&self.state).due <= Instant::now()
+    }
+
+    /// Asks, and returns whether the answer differs from the last one.
+    pub(super) async fn ask(&self, fetch: &dyn Fetch, now: Timestamp) -> bool {
+        let answer = fetch.fetch(&self.spec, now).await;
+        let mut state = lock(&self.state);
+        match answer {
+            Ok(value) => {
+                let before = state.answer.replace((value, Instant::now()));
+                state.error = None;
+                state.failures = 0;
+                state.due = Instant::now() + self.spec.interval();
+                let after = state.answer.as_ref();
+                before.map(|(value, _)| value).as_ref() != after.map(|(value, _)| value)
+            }
+            Err(error) => {
+                state.failures += 1;
+                let pause = error.pause(state.failures, 0.5).min(self.spec.interval());
+                state.due = Instant::now() + pause.max(Duration::from_secs(1));
+                state.error = Some(clean(&error.to_string()));
+                false
+            }
+        }
+    }
+}
+
+impl HttpFetch {
+    /// For the servers that the deployment allows.
+    pub(super) fn new(servers: ServerPolicy) -> Self {
+        Self(Http::new(servers).largest(LARGEST))
+    }
+}
+
+impl Fetch for HttpFetch {
+    fn fetch(
+        &self,
+        source: &DataSource,
+        now: Timestamp,
+    ) -> BoxFuture<'static, Result<Value, SourceError>> {
+        let (http, source) = (self.0.clone(), source.clone());
+        async move {
+            match (&source.prometheus, &source.http) {
+                (Some(query), _) => ask_prometheus(query, &http, now).await,
+                (_, Some(query)) => ask_http(query, &http).await,
+                _ => Err(SourceError::BadQuery(WHO, "nothing is asked".to_owned())),
+            }
+        }
+        .boxed()
+    }
+}
+
+async fn ask_prometheus(
+    query: &PrometheusQuery,
+    http: &Http,
+    now: Timestamp,
+) -> Result<Value, SourceError> {
+    let server = PrometheusServer {
+        url: query.url.clone(),
+        auth: query.auth.clone(),
+        ca_file: query.ca_file.clone(),
+        allow_warnings: Vec::new(),
+    };
+    let client = PrometheusClient::new(server, http.clone());
+    let samples = client.query_all(&query.query, now, SAMPLES).await?;
+    Ok(Value::list(samples.into_iter().map(|sample| {
+        let labels = sample.labels.iter();
+        let labels = Value::object(labels.map(|(name, value)| (name, Value::text(value))));
+        Value::object([("labels", labels), ("value", Value::Double(sample.value))])
+    })))
+}
+
+async fn ask_http(query: &HttpQuery, http: &Http) -> Result<Value, SourceError> {
+    let json = HeaderValue::from_static("application/json");
+    let mut headers = vec![(ACCEPT, json.clone())];
+    if let Some(auth) = &query.auth {
+        headers.push(auth.header(http.servers(), &query.url).await?);
+    }
+    let method = if query.body.is_some() {
+        headers.push((CONTENT_TYPE, json));
+        Method::POST
+    } else {
+        Method::GET
+    };
+    let reply = http
+        .send(HttpRequest {
+            who: WHO,
+            method,
+            url: &query.url,
+            headers,
+            body: query.body.clone().unwrap_or_default(),
+            ca_file: query.ca_file.as_deref(),
+            certificate: None,
+        })
+        .await?;
+    check_status(WHO, &reply)?;
+    let document: Json = serde_json::from_slice(&reply.body).map_err(|error| {
+        let shown = quote(&reply.body);
+        SourceError::BadResponse(
+            WHO,
+            format!("no JSON ({}): {shown}", clean(&error.to_string())),
+        )
+    })?;
+    Ok(Value::of(&document))
+}

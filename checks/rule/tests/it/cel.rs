@@ -1,0 +1,293 @@
+//! `CELCheck` on the simulated cluster.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use kueue_check::api::CheckState;
+use kueue_check_rule::cel::Value;
+use kueue_check_rule::celcheck::resource::DataSource;
+use kueue_check_rule::celcheck::{CELCheck, Fetch};
+use kueue_check_sim::simulation::CheckContext;
+use kueue_check_sim::{Cluster, Job, Simulation};
+use kueue_check_sources::SourceError;
+use serde_json::{Value as Json, json};
+
+use crate::service::{allowed, no_harm};
+
+/// A stand-in for all data sources: what each answers, by name. Clones are one.
+#[derive(Clone, Default)]
+struct Sources(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    answers: BTreeMap<String, Json>,
+    asked: usize,
+    /// The requests that fail.
+    failing: Option<std::ops::Range<usize>>,
+}
+
+impl Sources {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn answers(&self, source: &str, answer: Json) {
+        self.state().answers.insert(source.to_owned(), answer);
+    }
+}
+
+impl Fetch for Sources {
+    fn fetch(
+        &self,
+        source: &DataSource,
+        _: Timestamp,
+    ) -> BoxFuture<'static, Result<Value, SourceError>> {
+        let mut state = self.state();
+        state.asked += 1;
+        let number = state.asked;
+        let fails = state
+            .failing
+            .as_ref()
+            .is_some_and(|failing| failing.contains(&number));
+        let answer = state.answers.get(&source.name).filter(|_| !fails).cloned();
+        drop(state);
+        async move {
+            let down = || SourceError::Unreachable("the server", "nobody listens".to_owned());
+            answer.as_ref().map(Value::of).ok_or_else(down)
+        }
+        .boxed()
+    }
+}
+
+fn cel(spec: &Json) -> Json {
+    json!({"apiVersion": "kueue-check.dev/v1alpha1", "kind": "CELCheck", "metadata": {"name": "rule"}, "spec": spec})
+}
+
+fn config_map(name: &str, data: &Json) -> Json {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": name}, "data": data})
+}
+
+fn trial(spec: &Json, make: impl Fn() -> Sources + Clone + Send + Sync + 'static) -> Simulation {
+    Simulation::with_context(move |tools: &CheckContext| {
+        let sources = tools.external(&make);
+        CELCheck::with_fetch(allowed(), Arc::new(sources)).watched(["configmaps".parse().unwrap()])
+    })
+    .parameters(&cel(spec))
+}
+
+fn nights() -> (Json, usize) {
+    let text = include_str!("../../examples/nights.yaml");
+    let lines = text
+        .lines()
+        .filter(|line| !line.starts_with('#') && *line != "---");
+    let rule = text.split("---\n").next().unwrap();
+    let rule: Json = serde_saphyr::from_str(rule).unwrap();
+    (rule, lines.count())
+}
+
+#[test]
+fn jobs_start_at_night_with_no_line_of_code_and_fourteen_of_yaml() {
+    let (rule, lines) = nights();
+    assert!(lines <= 14, "{lines} lines");
+    trial(&rule["spec"], Sources::default)
+        .starting_at("2026-11-23T18:30:00Z")
+        .run(async |cluster| {
+            cluster.submit(Job::new("train"));
+            cluster
+                .expect_message("train", "starts at 20:00 in Berlin")
+                .await;
+            cluster.advance(Duration::from_mins(29)).await;
+            assert!(!cluster.is_admitted("train"));
+            cluster.advance(Duration::from_mins(2)).await;
+            cluster.expect_admitted("train").await;
+        });
+}
+
+#[test]
+fn each_verdict_is_written() {
+    let updates = json!([{"nodeSelector": {"pool": "'gpu-' + workload.queue"}, "annotations": {"example.com/pods": "string(podSet.count)"}}]);
+    trial(
+        &json!({"ready": "true", "podSetUpdates": updates}),
+        Sources::default,
+    )
+    .run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        cluster.expect_admitted("train").await;
+        let workload = cluster.workload("train").unwrap();
+        let entry = &workload["status"]["admissionChecks"][0];
+        let queue = workload["spec"]["queueName"].as_str().unwrap();
+        let update = &entry["podSetUpdates"][0];
+        assert_eq!(update["nodeSelector"]["pool"], format!("gpu-{queue}"));
+        assert_eq!(update["annotations"]["example.com/pods"], "1");
+    });
+    let rejected = json!({"ready": "true", "reject": "workload.name.contains('train')", "message": "'no ' + workload.namespace"});
+    trial(&rejected, Sources::default).run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        cluster.expect_deactivated("train").await;
+    });
+    let retry = json!({"ready": "true", "retry": "attempt == 1", "retryAfter": "1m"});
+    trial(&retry, Sources::default).run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        cluster.expect_state("train", CheckState::Retry).await;
+        cluster
+            .expect_message("train", "`attempt == 1` is true")
+            .await;
+    });
+}
+
+/// Objects are watched: a change of one is noticed at once, and a quiet hour costs nothing.
+#[test]
+fn objects_are_watched_and_a_quiet_hour_costs_no_request() {
+    let spec = json!({
+        "variables": [{"name": "pause", "expression": "object('configmaps', 'default', 'pause')"}],
+        "ready": "variables.pause == null",
+        "message": "'paused: ' + variables.pause.data.why",
+    });
+    trial(&spec, Sources::default)
+        .object(&config_map("pause", &json!({"why": "maintenance"})))
+        .run(async |cluster| {
+            cluster.submit(Job::new("train"));
+            cluster.expect_message("train", "paused: maintenance").await;
+            cluster.advance(Duration::from_mins(5)).await;
+            // Leases are renewed, watches begun again and their versions compared; nothing else is read
+            // or written.
+            let of_workloads = |cluster: &Cluster| {
+                let kinds = [
+                    "apply workloads",
+                    "patch workloads",
+                    "list",
+                    "get workloads",
+                    "get configmaps",
+                ];
+                kinds.map(|kind| cluster.requests(kind))
+            };
+            let before = of_workloads(&cluster);
+            cluster.advance(Duration::from_hours(1)).await;
+            assert_eq!(of_workloads(&cluster), before);
+            cluster.apply(&config_map("pause", &json!({"why": "a fire"})));
+            cluster.expect_message("train", "paused: a fire").await;
+            cluster.delete(&config_map("pause", &json!({})));
+            cluster.expect_admitted("train").await;
+        });
+}
+
+/// A source that does not answer is no verdict; one that answers is asked as often as it says.
+#[test]
+fn a_data_source_is_asked_beside_the_evaluations() {
+    let spec = json!({
+        "ready": "http('price').eur < 0.3 || waited > duration('2h')",
+        "message": "'waits for a price below 0.30, it is %.2f'.format([http('price').eur])",
+        "data": [{"name": "price", "http": {"url": "https://licences.example/price"}, "interval": "1m", "maxAge": "10m"}],
+        "recheckAfter": "5m",
+    });
+    trial(&spec, Sources::default).run(async |cluster| {
+        let sources: Sources = cluster.external();
+        cluster.submit(Job::new("train"));
+        cluster.advance(Duration::from_mins(3)).await;
+        assert_eq!(cluster.state("train"), Some(CheckState::Pending));
+        sources.answers("price", json!({"eur": 0.5}));
+        cluster.expect_message("train", "it is 0.50").await;
+        let before = sources.state().asked;
+        cluster.advance(Duration::from_mins(10)).await;
+        let asked = sources.state().asked - before;
+        assert!((9..=11).contains(&asked), "{asked}");
+        // An answer that is too old counts no more.
+        sources.state().answers.clear();
+        cluster.advance(Duration::from_mins(9)).await;
+        sources.answers("price", json!({"eur": 0.2}));
+        cluster.expect_admitted("train").await;
+    });
+}
+
+#[test]
+fn a_mistake_makes_the_check_inactive_and_says_where() {
+    for (spec, expected) in [
+        (
+            json!({"ready": "workload.nmae == 'x'"}),
+            "`spec.ready`: line 1, column 9: a workload has no field `nmae`: did you mean `name`?",
+        ),
+        (
+            json!({"ready": "workload.priority"}),
+            "`spec.ready`: expected a bool, and it is a int",
+        ),
+        (
+            json!({"ready": "true", "message": "3"}),
+            "`spec.message`: expected a string",
+        ),
+        (
+            json!({"ready": "objects('nodes').size() > 0"}),
+            "add `--watch nodes` to the arguments",
+        ),
+        (
+            json!({"ready": "variables.b", "variables": [{"name": "a", "expression": "variables.b"}, {"name": "b", "expression": "true"}]}),
+            "`spec.variables[0].expression`",
+        ),
+        (
+            json!({"ready": "http('p') == 1", "data": [{"name": "p", "http": {"url": "http://169.254.169.254/latest"}}]}),
+            "the server http://169.254.169.254:80 is not allowed: add `--allow-host",
+        ),
+        (
+            json!({"ready": "true", "podSetUpdates": [{"labels": {"a": "podSet.nam"}}]}),
+            "`spec.podSetUpdates[0].labels[a]`: line 1, column 7: ",
+        ),
+        (
+            json!({"ready": "true", "recheckAfter": "1ms"}),
+            "`spec.recheckAfter` must be from 1s to 1d",
+        ),
+    ] {
+        trial(&spec, Sources::default).run(async |cluster| {
+            cluster.expect_inactive("check", expected).await;
+        });
+    }
+}
+
+/// Three stories, each with a sample of every single fault: no job is evicted, and each starts.
+fn story(spec: &Json, failing: Option<std::ops::Range<usize>>) -> Simulation {
+    let make = move || {
+        let sources = Sources::default();
+        sources.answers("free", json!(0));
+        sources.state().failing.clone_from(&failing);
+        sources
+    };
+    trial(spec, make).invariant("no job is harmed", no_harm)
+}
+
+async fn opens(cluster: &Cluster) {
+    cluster.submit(Job::new("first"));
+    cluster.submit(Job::new("second"));
+    cluster.expect_state("first", CheckState::Pending).await;
+    cluster.advance(Duration::from_secs(90)).await;
+    let sources: Sources = cluster.external();
+    sources.answers("free", json!(2));
+    cluster.apply(&config_map("open", &json!({"open": "yes"})));
+    cluster.expect_admitted("first").await;
+    cluster.complete("first");
+    cluster.expect_finished("first").await;
+    cluster.expect_admitted("second").await;
+}
+
+#[test]
+fn each_single_fault_of_the_cluster_and_of_the_sources_harms_nobody() {
+    let data = json!([{"name": "free", "http": {"url": "https://licences.example/free"}, "interval": "10s"}]);
+    for (number, (spec, failing)) in [
+        (json!({"ready": "waited > duration('2m')"}), None),
+        (json!({"ready": "object('configmaps', 'default', 'open').?data.?open.orValue('no') == 'yes'"}), None),
+        (json!({"ready": "http('free') > 0", "data": data}), None),
+        (json!({"ready": "http('free') > 0", "data": data}), Some(1..5)),
+        (json!({"ready": "http('free') > 0", "data": data}), Some(3..40)),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let story = story(&spec, failing).points_of_a_kind(2).seed(number as u64);
+        let story = match std::env::var_os("KUEUE_CHECK_SAMPLE") {
+            Some(_) => story,
+            None => story.sample(12),
+        };
+        println!("{}: {}", spec["ready"], story.run_with_each_fault(opens));
+    }
+}
