@@ -90,6 +90,30 @@ impl DynCheck {
         }))
     }
 
+    /// Which of `checks` answers `object`: the one of its `spec.controllerName` that takes the kind
+    /// of its `spec.parameters`. If none of them does, it is the first, which says so.
+    pub(crate) fn answering<'c>(
+        checks: impl IntoIterator<Item = &'c Self>,
+        object: &AdmissionCheck,
+    ) -> Option<usize> {
+        let mut first = None;
+        for (number, check) in checks.into_iter().enumerate() {
+            if check.0.name.as_str() != object.controller_name() {
+                continue;
+            }
+            let takes = match (&check.0.parameters.kind, object.parameters()) {
+                (None, None) => true,
+                (Some(kind), Some(given)) => kind.kind == given.kind && kind.group == given.group,
+                _ => false,
+            };
+            if takes {
+                return Some(number);
+            }
+            first = first.or(Some(number));
+        }
+        first
+    }
+
     /// Its controller name.
     pub fn controller_name(&self) -> ControllerName {
         self.0.name.clone()

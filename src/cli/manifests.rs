@@ -150,7 +150,7 @@ impl Set<'_> {
         StatusPolicy {
             name: self.name,
             account: format!("system:serviceaccount:{namespace}:{}", self.name),
-            controllers: controllers.map(|name| name.to_string()).collect(),
+            controllers: distinct(controllers.map(|name| name.to_string()).collect()),
             kueue: &self.arguments.kueue_account,
             version: &self.arguments.kueue_version,
             labels: self.labels(),
@@ -283,13 +283,14 @@ impl Set<'_> {
         );
         for check in self.checks {
             let controller = check.controller_name();
-            let name = super::dns_label(
-                controller
-                    .as_str()
-                    .rsplit('/')
-                    .next()
-                    .unwrap_or(self.program),
-            );
+            let same = |other: &&DynCheck| other.controller_name() == controller;
+            let shared = self.checks.iter().filter(same).count() > 1;
+            let last = controller.as_str().rsplit('/').next();
+            let kind = check.parameters().kind.filter(|_| shared);
+            let name = match &kind {
+                Some(kind) => super::dns_label(&kind.kind),
+                None => super::dns_label(last.unwrap_or(self.program)),
+            };
             let _ = write!(
                 text,
                 "#\n# apiVersion: {GROUP}/v1beta2\n# kind: AdmissionCheck\n# metadata:\n#   name: {name}\n# spec:\n#   controllerName: {controller}\n"
@@ -330,11 +331,11 @@ pub(super) fn namespace_rules(checks: &[DynCheck]) -> Vec<PolicyRule> {
     distinct(all.collect())
 }
 
-fn distinct(rules: Vec<PolicyRule>) -> Vec<PolicyRule> {
-    let mut distinct: Vec<PolicyRule> = Vec::new();
-    for rule in rules {
-        if !distinct.contains(&rule) {
-            distinct.push(rule);
+pub(super) fn distinct<T: PartialEq>(items: Vec<T>) -> Vec<T> {
+    let mut distinct: Vec<T> = Vec::new();
+    for item in items {
+        if !distinct.contains(&item) {
+            distinct.push(item);
         }
     }
     distinct

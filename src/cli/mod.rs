@@ -316,7 +316,8 @@ impl App {
         self
     }
 
-    /// Adds a check.
+    /// Adds a check. Several may have one controller name if each takes parameters of another kind:
+    /// AdmissionChecks are told apart by what they refer to.
     pub fn check(mut self, check: impl AdmissionCheckController) -> Self {
         let check = DynCheck::new(check);
         self.checks
@@ -450,11 +451,10 @@ impl App {
     }
 
     fn about(&self) -> String {
-        let names: Vec<String> = self
-            .make(&nowhere())
-            .iter()
-            .map(|check| check.controller_name().to_string())
-            .collect();
+        let checks = self.make(&nowhere());
+        let names = checks.iter();
+        let names = names.map(|check| check.controller_name().to_string());
+        let names = manifests::distinct(names.collect());
         format!(
             "Answers Kueue's AdmissionChecks with spec.controllerName {}",
             names.join(" or ")

@@ -68,10 +68,12 @@ pub(crate) enum Located<'a> {
     Unknown,
 }
 
-/// Locates the parameters of `check`, which its controller expects to be of `parameters`.
+/// Locates the parameters of `check`, which its controller expects to be of `parameters`. Other
+/// checks of that controller name take the kinds `others`.
 pub(crate) fn locate<'a>(
     check: &AdmissionCheck,
     parameters: &ParametersType,
+    others: &[ParametersKind],
     store: Option<&'a ParametersStore>,
 ) -> Located<'a> {
     let bad = |reason, message: String| Located::Invalid {
@@ -94,13 +96,13 @@ pub(crate) fn locate<'a>(
                 "ParametersMissing",
                 format!(
                     "spec.parameters is not set: it must refer to a {}",
-                    described(kind)
+                    described(kind, others)
                 ),
             );
         }
         (Some(kind), Some(reference)) => (kind, reference),
     };
-    if let Some(message) = wrong_kind(kind, reference) {
+    if let Some(message) = wrong_kind(kind, others, reference) {
         return bad("ParametersKindMismatch", message);
     }
     let Some(store) = store else {
@@ -118,7 +120,7 @@ pub(crate) fn locate<'a>(
             "ParametersNotFound",
             format!(
                 "there is no {} `{}`: create it",
-                described(kind),
+                described(kind, &[]),
                 reference.name
             ),
         ),
@@ -155,15 +157,21 @@ pub(crate) fn decode(
     }
 }
 
-fn described(kind: &ParametersKind) -> String {
-    format!("{} (group {})", kind.kind, kind.group)
+fn described(kind: &ParametersKind, others: &[ParametersKind]) -> String {
+    let kinds = std::iter::once(kind).chain(others);
+    let kinds = kinds.map(|kind| format!("{} (group {})", kind.kind, kind.group));
+    kinds.collect::<Vec<_>>().join(" or a ")
 }
 
-fn wrong_kind(kind: &ParametersKind, reference: &ParametersReference) -> Option<String> {
+fn wrong_kind(
+    kind: &ParametersKind,
+    others: &[ParametersKind],
+    reference: &ParametersReference,
+) -> Option<String> {
     if reference.name.is_empty() {
         return Some(format!(
             "spec.parameters.name is empty: it must name a {}",
-            described(kind)
+            described(kind, &[])
         ));
     }
     (reference.kind != kind.kind || reference.group != kind.group).then(|| {
@@ -171,7 +179,7 @@ fn wrong_kind(kind: &ParametersKind, reference: &ParametersReference) -> Option<
             "spec.parameters refers to a {} (group {}), but this check takes a {}",
             reference.kind,
             reference.group,
-            described(kind)
+            described(kind, others)
         )
     })
 }
@@ -346,7 +354,7 @@ mod tests {
         parameters: &ParametersType,
         store: Option<&ParametersStore>,
     ) -> (String, String) {
-        match locate(check, parameters, store) {
+        match locate(check, parameters, &[], store) {
             Located::Found(stored, _) => match decode(parameters, stored) {
                 Ok((_, generation)) => ("Good".to_owned(), generation.to_string()),
                 Err(problem) => ("ParametersInvalid".to_owned(), problem.to_string()),

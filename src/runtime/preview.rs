@@ -123,7 +123,7 @@ fn parameters(
         Err(failure) => store.failed(failure.clone()),
     }
     let kinds = question.check.parameters();
-    match locate(question.admission_check, &kinds, Some(&store)) {
+    match locate(question.admission_check, &kinds, &[], Some(&store)) {
         Located::Found(stored, _) => {
             decode(&kinds, stored).map_err(|problem| ("ParametersInvalid".to_owned(), problem))
         }

@@ -1,17 +1,18 @@
 //! `rule-check`: jobs start when a rule of the cluster's administrators says so. A rule is a
-//! `WebhookCheck`, which an HTTP service decides.
+//! `CELCheck`, whose expressions decide, or a `WebhookCheck`, which an HTTP service decides.
 
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
-use kueue_check_rule::{AllowedServer, ServerPolicy, Unlisted, WebhookCheck, document};
+use kueue_check_rule::celcheck::watched::Watched;
+use kueue_check_rule::{AllowedServer, CELCheck, ServerPolicy, Unlisted, WebhookCheck, document};
 
-/// Starts jobs when an HTTP service says so.
+/// Starts jobs when a rule says so: expressions in CEL, or an HTTP service.
 #[derive(Debug, Parser)]
 #[command(name = "rule-check", version, arg_required_else_help = true)]
 struct Arguments {
-    /// A server that WebhookChecks may name: `https://HOST[:PORT]`, with `=FOLDER` if the files of
+    /// A server that rules may name: `https://HOST[:PORT]`, with `=FOLDER` if the files of
     /// this folder below `--credentials` may be sent to it. Repeat it, or separate several by
     /// commas. Default: none.
     #[arg(
@@ -23,7 +24,7 @@ struct Arguments {
     )]
     servers: Vec<AllowedServer>,
 
-    /// An annotation of Workloads that services are sent: a whole key, or a domain with its slash.
+    /// An annotation of Workloads that rules and services see: a whole key, or a domain with its slash.
     /// Repeat it, or separate several by commas. Default: none.
     #[arg(
         long = "annotation",
@@ -33,6 +34,18 @@ struct Arguments {
         env = "RULE_CHECK_ANNOTATION"
     )]
     annotations: Vec<String>,
+
+    /// A resource whose objects CELChecks may look at: `configmaps`, or `GROUP/VERSION/RESOURCE`.
+    /// They are watched in the whole cluster, and what a rule writes into its message everybody
+    /// reads. Repeat it, or separate several by commas. Default: none.
+    #[arg(
+        long = "watch",
+        global = true,
+        value_name = "RESOURCE",
+        value_delimiter = ',',
+        env = "RULE_CHECK_WATCH"
+    )]
+    watched: Vec<Watched>,
 
     /// The folder below which tokens, keys and certificates are. No other file is read.
     #[arg(
@@ -80,7 +93,9 @@ impl Arguments {
         });
         let annotations = self.annotations.iter();
         let annotations = annotations.map(|key| format!("--annotation={key}"));
-        servers.chain(annotations).collect()
+        let watched = self.watched.iter();
+        let watched = watched.map(|resource| format!("--watch={resource}"));
+        servers.chain(annotations).chain(watched).collect()
     }
 
     /// The first server that is named twice: which of the two folders would count?
@@ -115,16 +130,19 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             return Ok(());
         }
     };
-    let check = WebhookCheck::new(ServerPolicy {
+    let servers = ServerPolicy {
         folder: arguments.credentials,
         servers: arguments.servers,
         unlisted: Unlisted::Refuse,
         setting: "--allow-host",
-    })
-    .annotations(arguments.annotations);
+    };
+    let webhook = WebhookCheck::new(servers.clone()).annotations(arguments.annotations.clone());
+    let cel = CELCheck::new(servers)
+        .annotations(arguments.annotations)
+        .watched(arguments.watched);
     let app = kueue_check::App::new()
         .name("rule-check")
         .command_line(Arguments::command());
     let app = of_run.into_iter().fold(app, kueue_check::App::run_argument);
-    Ok(app.check(check).execute(command).await?)
+    Ok(app.check(cel).check(webhook).execute(command).await?)
 }

@@ -56,10 +56,8 @@ pub(super) async fn explain(
             let object = admission_checks
                 .iter()
                 .find(|object| object.name() == entry.name())?;
-            let check = checks
-                .iter()
-                .find(|check| check.controller_name().as_str() == object.controller_name())?;
-            Some((object, check))
+            let number = DynCheck::answering(checks, object)?;
+            Some((object, &checks[number]))
         })
         .collect();
     let flavors = if ours.is_empty() {

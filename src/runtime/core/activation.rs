@@ -9,7 +9,7 @@ use super::tasks::{InFlight, NotActivated};
 use super::workloads::is_undecided;
 use super::{Core, Report, Task, Timer};
 use crate::api::{AdmissionCheck, Name};
-use crate::check::{Message, Policy};
+use crate::check::{Message, ParametersKind, Policy};
 use crate::runtime::activation::{Located, decode, locate};
 use crate::runtime::decide::Delay;
 use crate::runtime::queue::Lane;
@@ -43,6 +43,16 @@ impl Core {
         !self.is_paused() && self.check_tasks() < self.limits.concurrency
     }
 
+    /// The kinds of parameters that other controllers of the same name take.
+    fn other_kinds(&self, controller: usize) -> Vec<ParametersKind> {
+        let name = &self.controllers[controller].name;
+        let others = self.controllers.iter().enumerate();
+        let others = others.filter(|(number, other)| *number != controller && other.name == *name);
+        others
+            .filter_map(|(_, other)| other.check.parameters().kind)
+            .collect()
+    }
+
     /// Reconciles the activation of an AdmissionCheck with the inputs as they are now.
     pub(super) fn refresh(&mut self, name: &Name) {
         if !self.leads() {
@@ -59,7 +69,8 @@ impl Core {
             .as_ref()
             .and_then(|kind| self.parameters.iter().find(|(known, _)| known == kind))
             .map(|(_, store)| store);
-        let (stored, revision) = match locate(&check.object, &kinds, store) {
+        let others = self.other_kinds(controller);
+        let (stored, revision) = match locate(&check.object, &kinds, &others, store) {
             Located::Unknown => return,
             Located::Invalid { reason, message } => {
                 let problem = Problem::new(reason, message);

@@ -110,6 +110,12 @@ impl KeyState {
         }
     }
 
+    /// From here on the controller with this number answers: nothing is in flight, and nothing of
+    /// the one before is left to release.
+    pub(super) fn answered_by(&mut self, controller: usize) {
+        self.controller = u16::try_from(controller).unwrap_or(u16::MAX);
+    }
+
     /// The number of the controller that answers the check.
     pub(super) fn controller(&self) -> usize {
         self.controller.into()

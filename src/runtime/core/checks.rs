@@ -9,7 +9,7 @@ use super::cache::Key;
 use super::managed_check::ManagedCheck;
 use super::{Core, Effect, Report};
 use crate::api::{AdmissionCheck, Name, Workload};
-use crate::check::ReleaseReason;
+use crate::check::{DynCheck, ReleaseReason};
 use crate::runtime::informers::{Failure, StoredParameters};
 
 impl Core {
@@ -53,16 +53,20 @@ impl Core {
     /// Takes an AdmissionCheck in. A list is authoritative, also where its versions went back.
     fn apply_check(&mut self, check: AdmissionCheck, listed: bool) {
         let (name, leads) = (check.name.clone(), self.leads());
-        let controller = self
-            .controllers
-            .iter()
-            .position(|controller| controller.name == check.controller_name());
-        let Some(controller) = controller else {
+        let all = self.controllers.iter().map(|controller| &controller.check);
+        let Some(controller) = DynCheck::answering(all, &check) else {
             return self.remove_check(&name);
         };
+        let known = self.checks.get(&name);
+        let limit = known.map(|known| known.after_admission.clone());
+        if known.is_some_and(|known| known.controller != controller) {
+            // It refers to parameters of another kind now: what the check of the old one holds is
+            // released by that.
+            self.remove_check(&name);
+        }
         match self.checks.get_mut(&name) {
             // One that was deleted and made again under the same name starts afresh.
-            Some(known) if known.object.uid() == check.uid() && known.controller == controller => {
+            Some(known) if known.object.uid() == check.uid() => {
                 if !listed && check.version.is_older_than(&known.object.version) {
                     return;
                 }
@@ -74,14 +78,13 @@ impl Core {
                     known.after_admission = AfterAdmission::read(recorded);
                 }
             }
-            known => {
-                let after_admission = known.map(|known| known.after_admission.clone());
+            _ => {
                 let author = &self.controllers[controller];
                 let mut managed =
                     ManagedCheck::new(check, controller, &author.name, &author.check.policy());
                 // An AdmissionCheck that is made again has no fresh limit.
-                if let Some(after_admission) = after_admission {
-                    managed.after_admission = after_admission;
+                if let Some(limit) = limit {
+                    managed.after_admission = limit;
                 }
                 self.checks.insert(name.clone(), managed);
                 self.report(Report::CheckAdded {

@@ -90,6 +90,7 @@ impl Core {
         // Where nothing is asked for, what is held for the pods that run may pass to it all the
         // same.
         state.started = true;
+        state.answered_by(controller);
         state.evaluated_at = evaluated_at;
         if family.needs_nothing_more(workload) {
             let pods = family.all_running_pods().unwrap_or_default();

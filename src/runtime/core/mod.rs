@@ -64,6 +64,19 @@ pub(crate) struct Controller {
     pub(crate) lifetime: Lifetime,
 }
 
+impl Controller {
+    /// What the watches of the controller with this number are called: its name, with the kind of
+    /// its parameters where several have that name.
+    pub(crate) fn label(all: &[Self], number: usize) -> String {
+        let name = &all[number].name;
+        let shared = all.iter().filter(|other| other.name == *name).count() > 1;
+        match all[number].check.parameters().kind.filter(|_| shared) {
+            Some(kind) => format!("{name}/{}", kind.kind),
+            None => name.clone(),
+        }
+    }
+}
+
 impl From<DynCheck> for Controller {
     fn from(check: DynCheck) -> Self {
         Self {

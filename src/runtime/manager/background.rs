@@ -14,6 +14,7 @@ use crate::check::{
     BackgroundContext, BackgroundHost, CheckEvent, WatchProgress, WatchStep, fenced,
 };
 use crate::runtime::connection::instrumented;
+use crate::runtime::core::Controller;
 use crate::runtime::events::{EventRecord, Recorder, Regarding};
 use crate::runtime::health::{Health, WatchHealth};
 use crate::runtime::informers::{WatchMonitor, is_expired_at_start};
@@ -33,9 +34,11 @@ struct Host {
 
 impl Session {
     pub(super) fn start_background(&mut self, check: usize) {
+        let controller = Controller::label(&self.core.controllers, check);
+        let called = format!("the background work of {controller}");
         let check = self.core.controllers[check].check.clone();
         let host = Host {
-            controller: check.controller_name().to_string(),
+            controller,
             client: self.client.clone(),
             leadership: self.leadership.clone(),
             metrics: Arc::clone(&self.metrics),
@@ -46,7 +49,6 @@ impl Session {
         let (client, clock) = (host.client(None), self.settings.clock.clone());
         let leads = self.leads.subscribe();
         let context = BackgroundContext::hosted(client, clock, leads, Arc::new(host));
-        let called = format!("the background work of {}", check.controller_name());
         self.spawn_named(called, async move { check.background(context).await });
     }
 }

@@ -64,7 +64,7 @@ pub struct RuntimeBuilder {
 /// async fn most_gpus() -> Verdict { Verdict::ready("not too many GPUs") }
 ///
 /// let error = Runtime::builder(client).check(most_pods).check(most_gpus).build().unwrap_err();
-/// assert_eq!(error.to_string(), "two checks have the controller name `example.com/limit`: AdmissionChecks could not tell them apart");
+/// assert_eq!(error.to_string(), "two checks have the controller name `example.com/limit` and parameters of one kind: AdmissionChecks could not tell them apart");
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -73,8 +73,11 @@ pub enum BuildError {
     /// There is nothing to run.
     #[error("there is no check to run: add one with `check`")]
     NoChecks,
-    /// Two checks answer the same AdmissionChecks.
-    #[error("two checks have the controller name `{0}`: AdmissionChecks could not tell them apart")]
+    /// Two checks answer the same AdmissionChecks: they have one name, and take parameters of one
+    /// kind, or none.
+    #[error(
+        "two checks have the controller name `{0}` and parameters of one kind: AdmissionChecks could not tell them apart"
+    )]
     SameName(String),
     /// Two replicas could act at once, or none for long.
     #[error(
@@ -104,7 +107,9 @@ impl RuntimeBuilder {
         }
     }
 
-    /// Adds a check. Each needs a controller name of its own.
+    /// Adds a check. Each needs a controller name of its own, or parameters of a kind of its own:
+    /// an AdmissionCheck is answered by the check of its `spec.controllerName` that takes the kind
+    /// of its `spec.parameters`.
     pub fn check(mut self, check: impl AdmissionCheckController) -> Self {
         self.checks.push(DynCheck::new(check));
         self
@@ -176,7 +181,7 @@ impl RuntimeBuilder {
     /// The runtime.
     ///
     /// # Errors
-    /// Without a check, with two of one name, or with a lease whose times do not fit.
+    /// Without a check, with two of one name and one kind of parameters, or with a lease whose times do not fit.
     pub fn build(self) -> Result<Runtime, BuildError> {
         if self.checks.is_empty() {
             return Err(BuildError::NoChecks);
@@ -184,7 +189,8 @@ impl RuntimeBuilder {
         let mut names = BTreeSet::new();
         for check in &self.checks {
             let name = check.controller_name();
-            if !names.insert(name.clone()) {
+            let kind = check.parameters().kind.map(|kind| kind.to_string());
+            if !names.insert((name.clone(), kind)) {
                 return Err(BuildError::SameName(name.to_string()));
             }
         }

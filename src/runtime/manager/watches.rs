@@ -10,6 +10,7 @@ use tokio::task::AbortHandle;
 use super::session::Session;
 use crate::check::{ParametersKind, Start, Trigger};
 use crate::runtime::connection::instrumented;
+use crate::runtime::core::Controller;
 use crate::runtime::informers::{
     self, CheckSource, FlavorSource, InformerEvent, Noticed, ParametersSource, Source,
     TriggerSource, WorkloadSource,
@@ -120,7 +121,7 @@ impl Session {
     }
 
     fn start_author_watches(&mut self, check: usize) {
-        let controller = self.core.controllers[check].name.clone();
+        let controller = Controller::label(&self.core.controllers, check);
         for source in self.core.controllers[check].check.watches() {
             let name = format!("{controller}/{}", source.name);
             match source.start {

@@ -14,5 +14,6 @@ mod sdk;
 mod server;
 mod service;
 mod temp_dir;
+mod together;
 mod verdicts;
 mod with_kueue;

@@ -1,0 +1,107 @@
+//! Both kinds of rules in one program: AdmissionChecks are told apart by what they refer to.
+
+use std::time::Duration;
+
+use kueue_check_rule::CELCheck;
+use kueue_check_sim::simulation::CheckContext;
+use kueue_check_sim::{Cluster, Job, Simulation};
+use serde_json::{Value, json};
+
+use crate::service::*;
+
+fn cel(ready: &str) -> Value {
+    json!({"apiVersion": "kueue-check.dev/v1alpha1", "kind": "CELCheck", "metadata": {"name": "rule"}, "spec": {"ready": ready}})
+}
+
+/// `check` is a WebhookCheck's, and `second` a CELCheck's.
+fn both(ready: &str) -> Simulation {
+    trial(&licences(), || Service::new(2, None))
+        .and("second", |_: &CheckContext| CELCheck::new(allowed()))
+        .parameters(&cel(ready))
+}
+
+fn refer(cluster: &Cluster, check: &str, kind: &str, name: &str) {
+    let object = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": check}});
+    let parameters = json!({"apiGroup": "kueue-check.dev", "kind": kind, "name": name});
+    cluster.merge(&object, &json!({"spec": {"parameters": parameters}}));
+}
+
+#[test]
+fn each_admission_check_is_answered_by_the_check_of_its_kind() {
+    both("workload.name.contains('train')").run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        cluster.expect_admitted("train").await;
+        cluster.submit(Job::new("other"));
+        cluster
+            .expect("the webhook says yes", |cluster| {
+                cluster.message_of("check", "other").contains("licence")
+            })
+            .await;
+        cluster.advance(Duration::from_secs(30)).await;
+        assert!(
+            cluster
+                .message_of("second", "other")
+                .contains("workload.name.contains('train')")
+        );
+        assert!(!cluster.is_admitted("other"));
+    });
+}
+
+#[test]
+fn one_that_refers_to_something_else_is_told_what_there_is() {
+    both("true").run(async |cluster| {
+        cluster.expect_active("second").await;
+        refer(&cluster, "second", "Budget", "rule");
+        let expected = "but this check takes a WebhookCheck (group kueue-check.dev) or a CELCheck (group kueue-check.dev)";
+        cluster.expect_inactive("second", expected).await;
+        refer(&cluster, "second", "CELCheck", "rule");
+        cluster.expect_active("second").await;
+    });
+}
+
+/// What the old one has allocated is released by the old one, and the new one decides.
+fn from_one_kind_to_the_other() -> Simulation {
+    both("workload.name.contains('train')")
+        .invariant("nothing is lost", nothing_lost)
+        .invariant("no job is harmed", no_harm)
+}
+
+async fn changes(cluster: &Cluster) {
+    cluster.submit(Job::new("train"));
+    cluster.submit(Job::new("other"));
+    let service: Service = cluster.external();
+    let both_held = |_: &Cluster| service.state().held.len() == 2;
+    cluster.expect("both have a licence", both_held).await;
+    cluster.expect_admitted("train").await;
+    refer(cluster, "check", "CELCheck", "rule");
+    let nothing_held = |_: &Cluster| service.state().held.is_empty();
+    cluster.expect("licences are returned", nothing_held).await;
+    let decided = |cluster: &Cluster| {
+        cluster
+            .message_of("check", "other")
+            .contains("workload.name")
+    };
+    cluster.expect("the expression decides", decided).await;
+    assert!(!cluster.is_admitted("other"));
+    refer(cluster, "check", "WebhookCheck", "webhook");
+    cluster
+        .expect("the webhook decides again", |cluster| {
+            cluster.message_of("check", "other").contains("licence")
+        })
+        .await;
+}
+
+#[test]
+fn a_change_of_the_kind_loses_nothing() {
+    from_one_kind_to_the_other().run(changes);
+}
+
+#[test]
+fn a_change_of_the_kind_loses_nothing_with_each_single_fault() {
+    let story = from_one_kind_to_the_other().points_of_a_kind(2);
+    let story = match std::env::var_os("KUEUE_CHECK_SAMPLE") {
+        Some(_) => story,
+        None => story.sample(20),
+    };
+    println!("{}", story.run_with_each_fault(changes));
+}
