@@ -2,6 +2,7 @@
 
 use kube::api::{Patch, PatchParams};
 use kube::{Api, CustomResourceExt};
+use kueue_check_rule::celcheck::resource::CELCheck;
 use kueue_check_rule::webhook::resource::WebhookCheck;
 use kueue_check_testenv::Cluster;
 use serde_json::{Value, json};
@@ -61,5 +62,88 @@ async fn what_is_wrong_is_refused_with_a_reason() {
     ] {
         let error = apply(&webhook(&patch)).await.expect_err(expected);
         assert!(error.to_string().contains(expected), "{patch}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_cel_check_is_refused_with_a_reason() {
+    let Some(cluster) = Cluster::start_or_skip("CELCheck on a real API server").await else {
+        return;
+    };
+    let client = cluster.client().unwrap();
+    cluster
+        .install(&client, vec![CELCheck::crd()])
+        .await
+        .unwrap();
+    let api: Api<CELCheck> = Api::all(client);
+    let apply = async |spec: &Value| {
+        let object = json!({"apiVersion": "kueue-check.dev/v1alpha1", "kind": "CELCheck", "metadata": {"name": "rule"}, "spec": spec});
+        let parameters = PatchParams::apply("kubectl").force();
+        api.patch("rule", &parameters, &Patch::Apply(object)).await
+    };
+    let full = json!({
+        "ready": "http('price') < 3 && variables.a", "retry": "false", "retryAfter": "5m", "reject": "false",
+        "message": "'x'", "variables": [{"name": "a", "expression": "true"}],
+        "data": [
+            {"name": "price", "http": {"url": "https://a.example/x?y=z", "body": "{}"}, "interval": "1m", "maxAge": "1h"},
+            {"name": "alerts", "prometheus": {"url": "https://a.example", "query": "ALERTS", "auth": {"bearerTokenFile": "t"}, "caFile": "ca"}},
+        ],
+        "podSetUpdates": [{"name": "main", "labels": {"a": "'b'"}, "tolerations": [{"key": "gpu", "operator": "Exists"}]}],
+        "recheckAfter": "10m", "onError": "Retry", "pendingTimeout": {"after": "7d", "then": "Retry"},
+    });
+    let stored = apply(&full).await.unwrap();
+    assert_eq!(serde_json::to_value(&stored.spec).unwrap(), full);
+    let source = |source: Value| json!({"ready": "true", "data": [source]});
+    for (spec, expected) in [
+        (json!({"message": "3"}), "spec.ready"),
+        (json!({"ready": ""}), "spec.ready"),
+        (json!({"ready": "x".repeat(8193)}), "spec.ready"),
+        (
+            json!({"ready": "true", "variables": [{"name": "a-b", "expression": "1"}]}),
+            "spec.variables[0].name",
+        ),
+        (
+            json!({"ready": "true", "variables": vec![json!({"name": "a", "expression": "1"}); 33]}),
+            "spec.variables",
+        ),
+        (
+            source(json!({"name": "a"})),
+            "a data source is either prometheus or http",
+        ),
+        (
+            source(
+                json!({"name": "a", "http": {"url": "https://a.example"}, "prometheus": {"url": "https://a.example", "query": "x"}}),
+            ),
+            "either prometheus or http",
+        ),
+        (
+            source(json!({"name": "a", "http": {"url": "ftp://a.example"}})),
+            "spec.data[0].http.url",
+        ),
+        (
+            source(json!({"name": "a", "http": {"url": "https://u@a.example"}})),
+            "spec.data[0].http.url",
+        ),
+        (
+            source(
+                json!({"name": "a", "prometheus": {"url": "https://a.example?x", "query": "x"}}),
+            ),
+            "spec.data[0].prometheus.url",
+        ),
+        (
+            source(json!({"name": "A b", "http": {"url": "https://a.example"}})),
+            "spec.data[0].name",
+        ),
+        (
+            json!({"ready": "true", "recheckAfter": "soon"}),
+            "spec.recheckAfter",
+        ),
+        (
+            json!({"ready": "true", "onError": "Ignore"}),
+            "spec.onError",
+        ),
+    ] {
+        let error = apply(&spec).await.expect_err(expected);
+        assert!(error.to_string().contains(expected), "{expected}: {error}");
     }
 }

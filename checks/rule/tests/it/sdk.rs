@@ -8,9 +8,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kueue_check::api::{AdmissionCheck, Workload};
 use kueue_check::{
-    AdmissionCheckController, Check, CheckError, Parameters, ReleaseOutcome, ReleaseReason,
-    RequestBuilder, Verdict,
+    AdmissionCheckController, Check, CheckError, NoParameters, Parameters, ReleaseOutcome,
+    ReleaseReason, RequestBuilder, Verdict,
 };
+use kueue_check_rule::cel::Nothing;
+use kueue_check_rule::celcheck::resource::{CELCheckSpec, Variable};
+use kueue_check_rule::celcheck::rule::{Environment, Rule};
 use kueue_check_rule::document::{API_VERSION, REVIEW};
 use kueue_check_rule::webhook::signature::sign;
 use kueue_check_rule::{AllowedServer, ServerPolicy, Unlisted, WebhookCheck, webhook::resource};
@@ -495,6 +498,45 @@ fn a_check_is_ten_lines_of_python_or_25_of_go() {
     let start = go.find("func window").unwrap();
     let rule = &go[start..go.find("func main").unwrap()];
     assert!(lines_of_code(rule) <= 25, "{rule}");
+}
+
+/// The same window without code. When a Workload is evaluated again differs: each minute.
+#[tokio::test]
+async fn cel_decides_as_rust() {
+    let rule = Check::new(window);
+    let (mut random, mut ready) = (Random(20), 0);
+    for number in 0..500 {
+        let (workload, now, config) = case(&mut random, number);
+        let (opens, closes) = (
+            config["opens"].as_str().unwrap(),
+            config["closes"].as_str().unwrap(),
+        );
+        let object = json!({"apiVersion": "example.com/v1alpha1", "kind": "Window", "metadata": {"name": "w"}, "spec": config});
+        let request = RequestBuilder::new(workload.clone(), "window").now(now);
+        let expected = rule
+            .evaluate(request.build(Window::decode(object).unwrap()))
+            .await
+            .unwrap();
+        let zone = config["timeZone"].as_str().unwrap();
+        let mut spec = CELCheckSpec::new(&format!(
+            "'{opens}' <= '{closes}' ? variables.time >= '{opens}' && variables.time < '{closes}' : variables.time >= '{opens}' || variables.time < '{closes}'"
+        ));
+        spec.variables.push(Variable {
+            name: "time".to_owned(),
+            expression: format!("now.time('{zone}')"),
+        });
+        let rule = Rule::new(&spec, &Environment::default()).unwrap();
+        let request = RequestBuilder::new(workload, "window").now(now);
+        let decided = rule.decide(&request.build(NoParameters), &Nothing).unwrap();
+        let verdict = decided.verdict;
+        assert_eq!(
+            (verdict.is_ready(), verdict.is_pending()),
+            (expected.is_ready(), expected.is_pending()),
+            "{now} {config}"
+        );
+        ready += usize::from(verdict.is_ready());
+    }
+    assert!((100..400).contains(&ready), "{ready}");
 }
 
 #[tokio::test]
