@@ -40,6 +40,7 @@ pub mod cel;
 pub mod celcheck;
 pub mod document;
 mod servers;
+pub mod tools;
 pub mod webhook;
 
 pub use celcheck::CELCheck;

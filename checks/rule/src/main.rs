@@ -1,12 +1,14 @@
 //! `rule-check`: jobs start when a rule of the cluster's administrators says so. A rule is a
 //! `CELCheck`, whose expressions decide, or a `WebhookCheck`, which an HTTP service decides.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use kueue_check_rule::celcheck::watched::Watched;
-use kueue_check_rule::{AllowedServer, CELCheck, ServerPolicy, Unlisted, WebhookCheck, document};
+use kueue_check_rule::{
+    AllowedServer, CELCheck, ServerPolicy, Unlisted, WebhookCheck, document, tools,
+};
 
 /// Starts jobs when a rule says so: expressions in CEL, or an HTTP service.
 #[derive(Debug, Parser)]
@@ -65,11 +67,45 @@ struct Arguments {
 enum Command {
     #[command(flatten)]
     Check(kueue_check::cli::Command),
+    /// Prints what a CELCheck says about a Workload, without a cluster.
+    Render(Render),
+    /// Tries a table of Workloads and expected verdicts, without a cluster. Exit code 1: a case
+    /// failed.
+    Test {
+        /// The table, in YAML.
+        #[arg(short, long, value_name = "FILE")]
+        file: PathBuf,
+        /// Writes a report in the form of JUnit too.
+        #[arg(long, value_name = "FILE")]
+        junit: Option<PathBuf>,
+    },
     /// Prints the schema of the documents that services receive and return.
     Schema {
         #[arg(value_enum, default_value = "json-schema")]
         format: Format,
     },
+}
+
+/// What `render` is told.
+#[derive(Debug, Args)]
+struct Render {
+    /// The CELCheck, in YAML. Other documents in the file are skipped.
+    #[arg(short, long, value_name = "FILE")]
+    file: PathBuf,
+    /// Which CELCheck, if the file has several.
+    #[arg(long)]
+    name: Option<String>,
+    /// The Workload, in YAML. What is missing is filled in. Default: one pod in the namespace
+    /// `default`.
+    #[arg(short, long, value_name = "FILE")]
+    workload: Option<PathBuf>,
+    /// What else the rule looks at, in YAML: `objects`, lists by resource, and `sources`, answers
+    /// by name.
+    #[arg(short, long, value_name = "FILE")]
+    data: Option<PathBuf>,
+    /// When it is, RFC 3339. Default: now.
+    #[arg(long, value_name = "TIME")]
+    now: Option<jiff::Timestamp>,
 }
 
 /// How schemas are written.
@@ -109,6 +145,37 @@ impl Arguments {
     }
 }
 
+impl Render {
+    /// What is printed.
+    fn text(&self) -> Result<String, String> {
+        let read = |path: &Path| {
+            std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+        };
+        let in_file = |path: &Path, problem: String| format!("{}: {problem}", path.display());
+        let rule = tools::read_rule(&read(&self.file)?, self.name.as_deref());
+        let rule = rule.map_err(|problem| in_file(&self.file, problem))?;
+        let workload = match &self.workload {
+            Some(path) => tools::read_document(&read(path)?).map_err(|e| in_file(path, e))?,
+            None => serde_json::Value::Null,
+        };
+        let data = match &self.data {
+            Some(path) => tools::GivenData::read(&read(path)?).map_err(|e| in_file(path, e))?,
+            None => tools::GivenData::default(),
+        };
+        let now = self.now.unwrap_or_else(jiff::Timestamp::now);
+        let decided = tools::decide(&rule, &workload, &data, now);
+        decided.map(|decided| tools::describe(&decided))
+    }
+}
+
+/// What a tool found, or its problem on standard error and exit code 2.
+fn or_exit<T>(found: Result<T, String>) -> T {
+    found.unwrap_or_else(|problem| {
+        eprintln!("{problem}");
+        std::process::exit(2)
+    })
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments = Arguments::parse();
@@ -121,6 +188,19 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let of_run = arguments.of_run();
     let command = match arguments.command {
         Command::Check(command) => command,
+        Command::Render(render) => {
+            print!("{}", or_exit(render.text()));
+            return Ok(());
+        }
+        Command::Test { file, junit } => {
+            let report = or_exit(tools::try_table(&file));
+            print!("{report}");
+            if let Some(junit) = junit {
+                let written = std::fs::write(&junit, report.to_junit());
+                or_exit(written.map_err(|error| format!("{}: {error}", junit.display())));
+            }
+            std::process::exit(i32::from(!report.passed()));
+        }
         Command::Schema { format } => {
             let schema = match format {
                 Format::JsonSchema => document::json_schema(),

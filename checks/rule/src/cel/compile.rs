@@ -28,8 +28,8 @@ pub struct Scope {
     pub variables: Vec<(String, Type)>,
     /// What `variables.NAME` is, in that order too.
     pub declared: Vec<(String, Type)>,
-    /// The resources that `object()` and `objects()` may name.
-    pub resources: BTreeSet<String>,
+    /// The resources that `object()` and `objects()` may name. `None`: any.
+    pub resources: Option<BTreeSet<String>>,
     /// The setting that adds one, for messages; or empty.
     pub resources_setting: String,
     /// The data sources, by name.
@@ -934,8 +934,10 @@ impl Checker<'_> {
     }
 
     fn resource(&mut self, tree: &IdedExpr, name: &str) -> Result<(), Mistake> {
-        if !self.scope.resources.contains(name) {
-            let near = nearest(name, self.scope.resources.iter().map(String::as_str));
+        if let Some(known) = &self.scope.resources
+            && !known.contains(name)
+        {
+            let near = nearest(name, known.iter().map(String::as_str));
             let setting = &self.scope.resources_setting;
             let add = if setting.is_empty() || !near.is_empty() {
                 String::new()

@@ -28,7 +28,7 @@ fn scope() -> Scope {
             ("hour".to_owned(), Type::Int),
             ("broken".to_owned(), Type::Dyn),
         ],
-        resources: ["configmaps".to_owned(), "namespaces".to_owned()].into(),
+        resources: Some(["configmaps".to_owned(), "namespaces".to_owned()].into()),
         resources_setting: "--watch".to_owned(),
         sources: [
             ("price".to_owned(), SourceKind::Http),

@@ -135,6 +135,11 @@ impl Value {
         }
     }
 
+    /// The value of the field `name` of an object.
+    pub fn get(&self, name: &str) -> Option<&Self> {
+        self.field(&name.into())
+    }
+
     /// The value of the field `name`.
     pub(crate) fn field(&self, name: &Arc<str>) -> Option<&Self> {
         match self {

@@ -89,7 +89,7 @@ impl CELCheck {
             annotations: Vec::new(),
             watched: Vec::new(),
             environment: Environment {
-                resources: BTreeSet::new(),
+                resources: Some(BTreeSet::new()),
                 setting: "--watch",
             },
             shared: Arc::default(),
@@ -100,7 +100,8 @@ impl CELCheck {
     #[must_use]
     pub fn watched(mut self, resources: impl IntoIterator<Item = Watched>) -> Self {
         for resource in resources {
-            if self.environment.resources.insert(resource.name()) {
+            let known = self.environment.resources.get_or_insert_default();
+            if known.insert(resource.name()) {
                 self.watched.push(resource);
             }
         }

@@ -10,7 +10,7 @@ use kueue_check_sources::{Auth, PrometheusServer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::rule::Compiled;
+use super::rule::{Compiled, Environment, Rule};
 
 /// How often a data source is asked.
 const INTERVAL: Duration = Duration::from_secs(30);
@@ -198,7 +198,7 @@ impl CELCheckSpec {
         }
     }
 
-    /// What a schema can't say. Expressions are checked when the deployment is known.
+    /// What a schema can't say. Whether the deployment allows what is asked for is said later.
     fn check(&self) -> Result<(), String> {
         let day = Duration::from_hours(24);
         within(
@@ -247,6 +247,7 @@ impl CELCheckSpec {
                 }
             }
         }
+        Rule::new(self, &Environment::default()).map_err(|problem| problem.to_string())?;
         Ok(())
     }
 

@@ -20,8 +20,8 @@ const SHOWN: usize = 200;
 /// What rules may look at besides the Workload and their own data sources: the deployment decides.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
-    /// The resources that are watched, by the names that expressions use.
-    pub resources: BTreeSet<String>,
+    /// The resources that are watched, by the names that expressions use. `None`: any.
+    pub resources: Option<BTreeSet<String>>,
     /// The setting that adds one, for messages.
     pub setting: &'static str,
 }
@@ -251,10 +251,7 @@ impl Rule {
         run: &mut Run<'_>,
     ) -> Result<PodSetUpdates, Problem> {
         let field = "spec.podSetUpdates";
-        let pod_sets = match values
-            .first()
-            .and_then(|workload| workload.field(&"podSets".into()))
-        {
+        let pod_sets = match values.first().and_then(|workload| workload.get("podSets")) {
             Some(Value::List(list)) => Arc::clone(list),
             _ => Arc::default(),
         };

@@ -15,5 +15,6 @@ mod server;
 mod service;
 mod temp_dir;
 mod together;
+mod tools;
 mod verdicts;
 mod with_kueue;

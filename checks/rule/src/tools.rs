@@ -1,0 +1,423 @@
+//! Tools for the authors of rules: what a rule says about a Workload, without a cluster, and tables
+//! of such cases for a pipeline.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kueue_check::api::Workload;
+use kueue_check::{NoParameters, Parameters, RequestBuilder, Verdict};
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
+
+use crate::cel::{Data, Failure, Value};
+use crate::celcheck::resource::CELCheck;
+use crate::celcheck::rule::{Decided, Environment, Rule};
+
+/// How many characters of a value are shown.
+const SHOWN: usize = 500;
+
+/// What rules look at besides the Workload.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct GivenData {
+    /// Objects, by the name of their resource: `configmaps`.
+    #[serde(default)]
+    objects: BTreeMap<String, Vec<Json>>,
+    /// What data sources have answered, by name. An answer of Prometheus is a list of
+    /// `{labels: {…}, value: 1.5}`.
+    #[serde(default)]
+    sources: BTreeMap<String, Json>,
+}
+
+/// A table of cases.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Table {
+    /// The file with the `CELCheck`, from the folder of the table.
+    rule: String,
+    /// The name of the `CELCheck`, if the file has several.
+    #[serde(default)]
+    name: Option<String>,
+    /// What all cases have.
+    #[serde(default)]
+    data: GivenData,
+    cases: Vec<Case>,
+}
+
+/// A Workload, and what the rule says about it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Case {
+    name: String,
+    #[serde(default)]
+    now: Option<Timestamp>,
+    #[serde(default)]
+    workload: Json,
+    /// Instead of the table's, object lists and sources one by one.
+    #[serde(default)]
+    data: GivenData,
+    expect: Expected,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Expected {
+    /// `Ready`, `Pending`, `Retry` or `Rejected`; or `Error`: there is no verdict.
+    state: String,
+    /// What is in the message.
+    #[serde(default)]
+    message: Option<String>,
+    /// What is added to the pods, as it is written into the Workload.
+    #[serde(default)]
+    pod_set_updates: Option<Json>,
+}
+
+/// What came of one case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The case.
+    pub name: String,
+    /// What differs from what was expected.
+    pub problem: Option<String>,
+}
+
+/// What came of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The file with the table.
+    pub table: String,
+    /// The cases.
+    pub outcomes: Vec<Outcome>,
+}
+
+impl GivenData {
+    /// Reads them from YAML.
+    ///
+    /// # Errors
+    /// They are something else.
+    pub fn read(text: &str) -> Result<Self, String> {
+        serde_saphyr::from_str(text).map_err(|error| error.to_string())
+    }
+
+    /// These, and what only `other` has.
+    fn over(&self, other: &Self) -> Self {
+        let mut all = other.clone();
+        all.objects.extend(self.objects.clone());
+        all.sources.extend(self.sources.clone());
+        all
+    }
+}
+
+impl Data for GivenData {
+    fn object(&self, resource: &str, namespace: Option<&str>, name: &str) -> Result<Value, String> {
+        let objects = self.objects(resource, namespace)?;
+        let named = |object: &Value| {
+            let metadata = object.get("metadata");
+            let found = metadata.and_then(|metadata| metadata.get("name"));
+            found == Some(&Value::text(name))
+        };
+        Ok(objects.into_iter().find(named).unwrap_or(Value::Null))
+    }
+
+    fn objects(&self, resource: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
+        let objects = self.objects.get(resource);
+        let objects = objects.ok_or_else(|| format!("`objects` has no `{resource}`"))?;
+        let of = |object: &&Json| {
+            let own = object["metadata"]["namespace"].as_str();
+            namespace.is_none_or(|namespace| own.unwrap_or("default") == namespace)
+        };
+        Ok(objects.iter().filter(of).map(Value::of).collect())
+    }
+
+    fn source(&self, name: &str) -> Result<Value, String> {
+        let answer = self.sources.get(name);
+        answer
+            .map(Value::of)
+            .ok_or_else(|| format!("`sources` has no `{name}`"))
+    }
+}
+
+/// The `CELCheck` in `text`, which may have several documents in YAML.
+///
+/// # Errors
+/// There is none, or several and no name, or it is wrong.
+pub fn read_rule(text: &str, name: Option<&str>) -> Result<Arc<CELCheck>, String> {
+    let documents: Vec<Json> =
+        serde_saphyr::from_multiple(text).map_err(|error| error.to_string())?;
+    let mut found = documents.into_iter().filter(|document| {
+        let named = |name| document["metadata"]["name"] == name;
+        document["kind"] == "CELCheck" && name.is_none_or(named)
+    });
+    let rule = found.next().ok_or("there is no CELCheck in it")?;
+    if found.next().is_some() {
+        return Err("it has several CELChecks: say which one by its name".to_owned());
+    }
+    let rule = CELCheck::decode(rule)?;
+    rule.validate()?;
+    Ok(Arc::new(rule))
+}
+
+/// The document in `text`, in YAML.
+///
+/// # Errors
+/// There is none, or several.
+pub fn read_document(text: &str) -> Result<Json, String> {
+    serde_saphyr::from_str(text).map_err(|error| error.to_string())
+}
+
+/// The Workload in `given`, of which what is missing is filled in: a name, quota, one pod.
+///
+/// # Errors
+/// It is no Workload.
+pub fn read_workload(given: &Json, check: &str) -> Result<Workload, String> {
+    let mut whole = json!({
+        "metadata": {"namespace": "default", "name": "job", "uid": "0b6f1d2e-93a4-4c55-8d6e-7f8091a2b3c4"},
+        "spec": {"queueName": "queue", "priority": 0, "podSets": [{"name": "main", "count": 1, "template": {"spec": {"containers": []}}}]},
+    });
+    merge(&mut whole, given);
+    let mut sets = whole["spec"]["podSets"].take();
+    for set in sets.as_array_mut().into_iter().flatten() {
+        let mut with_template = json!({"count": 1, "template": {"spec": {"containers": []}}});
+        merge(&mut with_template, set);
+        *set = with_template;
+    }
+    whole["spec"]["podSets"] = sets;
+    let mut status = json!({
+        "conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": "1970-01-01T00:00:00Z"}],
+        "admission": {"clusterQueue": "cluster-queue", "podSetAssignments": []},
+        "admissionChecks": [{"name": check, "state": "Pending"}],
+    });
+    merge(&mut status, &whole["status"]);
+    whole["status"] = status;
+    Workload::from_json(whole).map_err(|error| error.to_string())
+}
+
+/// JSON merge patch.
+fn merge(into: &mut Json, patch: &Json) {
+    match (into, patch) {
+        (_, Json::Null) => {}
+        (Json::Object(into), Json::Object(patch)) => {
+            for (key, value) in patch {
+                merge(into.entry(key.clone()).or_insert(Json::Null), value);
+            }
+        }
+        (into, patch) => *into = patch.clone(),
+    }
+}
+
+/// What `rule` says about `workload`.
+///
+/// # Errors
+/// There is no verdict.
+pub fn decide(
+    rule: &CELCheck,
+    workload: &Json,
+    data: &GivenData,
+    now: Timestamp,
+) -> Result<Decided, String> {
+    let name = rule.metadata.name.as_deref().unwrap_or("rule");
+    let compiled = Rule::new(&rule.spec, &Environment::default()).map_err(|e| e.to_string())?;
+    let workload = read_workload(workload, name)?;
+    let request = RequestBuilder::new(workload, name).now(now);
+    let decided = compiled.decide(&request.build(NoParameters), data);
+    decided.map_err(|problem| problem.to_string())
+}
+
+fn state(verdict: &Verdict) -> &'static str {
+    match verdict {
+        verdict if verdict.is_ready() => "Ready",
+        verdict if verdict.is_rejected() => "Rejected",
+        verdict if verdict.is_retry() => "Retry",
+        _ => "Pending",
+    }
+}
+
+/// A value for people, of which at most so many characters are written.
+fn shown(value: &Value) -> String {
+    struct Short(String);
+    impl fmt::Write for Short {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            self.0.push_str(text);
+            if self.0.len() > 4 * SHOWN {
+                return Err(fmt::Error);
+            }
+            Ok(())
+        }
+    }
+    let mut short = Short(String::new());
+    let whole = write!(short, "{value}").is_ok();
+    match short.0.char_indices().nth(SHOWN) {
+        None if whole => short.0,
+        end => {
+            let end = end.map_or(short.0.len(), |(end, _)| end);
+            format!("{}…", &short.0[..end])
+        }
+    }
+}
+
+/// `decided` for people.
+pub fn describe(decided: &Decided) -> String {
+    let verdict = &decided.verdict;
+    let mut text = format!(
+        "state: {}\nmessage: {}\n",
+        state(verdict),
+        verdict.message()
+    );
+    if let Some(recheck) = verdict.recheck() {
+        let _ = writeln!(text, "evaluated again after: {} s", recheck.as_secs());
+    }
+    for update in verdict.updates().as_slice() {
+        let _ = writeln!(text, "podSetUpdate: {}", json!(update));
+    }
+    for (name, value) in &decided.variables {
+        let value = match value {
+            Ok(value) => shown(value),
+            Err(Failure { message, .. }) => format!("(no value: {message})"),
+        };
+        let _ = writeln!(text, "variables.{name}: {value}");
+    }
+    let _ = writeln!(text, "steps: {}", decided.steps);
+    text
+}
+
+/// Tries the cases of the table in the file `path`.
+///
+/// # Errors
+/// There is no table, or no rule.
+pub fn try_table(path: &Path) -> Result<Report, String> {
+    let read = |path: &Path| {
+        std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    let in_file = |path: &Path, problem: String| format!("{}: {problem}", path.display());
+    let text = read(path)?;
+    let table: Table =
+        serde_saphyr::from_str(&text).map_err(|error| in_file(path, error.to_string()))?;
+    let file = path.parent().unwrap_or(Path::new(".")).join(&table.rule);
+    let rule = read_rule(&read(&file)?, table.name.as_deref());
+    let rule = rule.map_err(|problem| in_file(&file, problem))?;
+    if table.cases.is_empty() {
+        return Err(in_file(path, "it has no cases".to_owned()));
+    }
+    let outcomes = table.cases.iter().map(|case| Outcome {
+        name: case.name.clone(),
+        problem: differs(&rule, case, &case.data.over(&table.data)),
+    });
+    Ok(Report {
+        table: path.display().to_string(),
+        outcomes: outcomes.collect(),
+    })
+}
+
+/// What differs from what `case` expects.
+fn differs(rule: &CELCheck, case: &Case, data: &GivenData) -> Option<String> {
+    let expected = &case.expect;
+    let now = case.now.unwrap_or_else(Timestamp::now);
+    let decided = decide(rule, &case.workload, data, now);
+    let (found, message, updates) = match &decided {
+        Ok(decided) => {
+            let verdict = &decided.verdict;
+            let updates = json!(verdict.updates().as_slice());
+            (state(verdict), verdict.message().to_owned(), updates)
+        }
+        Err(problem) => ("Error", problem.clone(), Json::Null),
+    };
+    if found != expected.state {
+        return Some(format!(
+            "expected {}, and it is {found}: {message}",
+            expected.state
+        ));
+    }
+    if let Some(part) = &expected.message
+        && !message.contains(part.as_str())
+    {
+        return Some(format!(
+            "expected `{part}` in the message, and it is `{message}`"
+        ));
+    }
+    match &expected.pod_set_updates {
+        Some(expected) if *expected != updates => Some(format!(
+            "expected podSetUpdates {expected}, and they are {updates}"
+        )),
+        _ => None,
+    }
+}
+
+impl Report {
+    /// Whether every case is as expected.
+    pub fn passed(&self) -> bool {
+        self.outcomes
+            .iter()
+            .all(|outcome| outcome.problem.is_none())
+    }
+
+    /// As JUnit writes it.
+    pub fn to_junit(&self) -> String {
+        let failures = self
+            .outcomes
+            .iter()
+            .filter(|outcome| outcome.problem.is_some());
+        let mut text = format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\">\n",
+            escaped(&self.table),
+            self.outcomes.len(),
+            failures.count()
+        );
+        for outcome in &self.outcomes {
+            let name = escaped(&outcome.name);
+            let table = escaped(&self.table);
+            let _ = match &outcome.problem {
+                None => writeln!(
+                    text,
+                    "    <testcase classname=\"{table}\" name=\"{name}\"/>"
+                ),
+                Some(problem) => writeln!(
+                    text,
+                    "    <testcase classname=\"{table}\" name=\"{name}\"><failure message=\"{}\"/></testcase>",
+                    escaped(problem)
+                ),
+            };
+        }
+        text + "  </testsuite>\n</testsuites>\n"
+    }
+}
+
+/// `text` in an attribute of XML. What XML can't have is a space.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            c if c.is_control() => escaped.push(' '),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// `ok`, or what differs, for each case.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for outcome in &self.outcomes {
+            match &outcome.problem {
+                None => writeln!(f, "ok      {}", outcome.name)?,
+                Some(problem) => writeln!(f, "FAILED  {}: {problem}", outcome.name)?,
+            }
+        }
+        let failed = self
+            .outcomes
+            .iter()
+            .filter(|outcome| outcome.problem.is_some());
+        writeln!(
+            f,
+            "{} cases, {} failed",
+            self.outcomes.len(),
+            failed.count()
+        )
+    }
+}
