@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use kueue_check::Clock;
 use kueue_check_rule::celcheck::watched::Watched;
 use kueue_check_rule::{
     AllowedServer, CELCheck, ServerPolicy, Unlisted, WebhookCheck, document, tools,
@@ -162,7 +163,7 @@ impl Render {
             Some(path) => tools::GivenData::read(&read(path)?).map_err(|e| in_file(path, e))?,
             None => tools::GivenData::default(),
         };
-        let now = self.now.unwrap_or_else(jiff::Timestamp::now);
+        let now = self.now.unwrap_or_else(|| Clock::system().now());
         let decided = tools::decide(&rule, &workload, &data, now);
         decided.map(|decided| tools::describe(&decided))
     }
@@ -193,7 +194,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             return Ok(());
         }
         Command::Test { file, junit } => {
-            let report = or_exit(tools::try_table(&file));
+            let report = or_exit(tools::try_table(&file, Clock::system().now()));
             print!("{report}");
             if let Some(junit) = junit {
                 let written = std::fs::write(&junit, report.to_junit());

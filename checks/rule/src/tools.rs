@@ -283,11 +283,11 @@ pub fn describe(decided: &Decided) -> String {
     text
 }
 
-/// Tries the cases of the table in the file `path`.
+/// Tries the cases of the table in the file `path`. Those that do not say when they are, are `now`.
 ///
 /// # Errors
 /// There is no table, or no rule.
-pub fn try_table(path: &Path) -> Result<Report, String> {
+pub fn try_table(path: &Path, now: Timestamp) -> Result<Report, String> {
     let read = |path: &Path| {
         std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
     };
@@ -303,7 +303,7 @@ pub fn try_table(path: &Path) -> Result<Report, String> {
     }
     let outcomes = table.cases.iter().map(|case| Outcome {
         name: case.name.clone(),
-        problem: differs(&rule, case, &case.data.over(&table.data)),
+        problem: differs(&rule, case, &case.data.over(&table.data), now),
     });
     Ok(Report {
         table: path.display().to_string(),
@@ -312,10 +312,9 @@ pub fn try_table(path: &Path) -> Result<Report, String> {
 }
 
 /// What differs from what `case` expects.
-fn differs(rule: &CELCheck, case: &Case, data: &GivenData) -> Option<String> {
+fn differs(rule: &CELCheck, case: &Case, data: &GivenData, now: Timestamp) -> Option<String> {
     let expected = &case.expect;
-    let now = case.now.unwrap_or_else(Timestamp::now);
-    let decided = decide(rule, &case.workload, data, now);
+    let decided = decide(rule, &case.workload, data, case.now.unwrap_or(now));
     let (found, message, updates) = match &decided {
         Ok(decided) => {
             let verdict = &decided.verdict;
@@ -353,7 +352,7 @@ impl Report {
             .all(|outcome| outcome.problem.is_none())
     }
 
-    /// As JUnit writes it.
+    /// In the XML of `JUnit`.
     pub fn to_junit(&self) -> String {
         let failures = self
             .outcomes

@@ -605,16 +605,14 @@ impl Checker<'_> {
         let found = match &inside {
             Type::Dyn => Type::Dyn,
             Type::Map(value) => (**value).clone(),
-            Type::Object(object) => match object.fields.get(name) {
-                Some(field) => field.clone(),
-                None => {
+            Type::Object(object) => {
+                let Some(field) = object.fields.get(name) else {
                     let near = nearest(name, object.fields.keys().map(String::as_str));
-                    return self.mistake(
-                        tree,
-                        format!("a {} has no field `{name}`{near}", object.name),
-                    );
-                }
-            },
+                    let message = format!("a {} has no field `{name}`{near}", object.name);
+                    return self.mistake(tree, message);
+                };
+                field.clone()
+            }
             other => return self.mistake(tree, format!("a {other} has no fields")),
         };
         let returns = match how {
@@ -848,13 +846,12 @@ impl Checker<'_> {
         let mut overloads = functions::named(name, target.is_some()).peekable();
         if overloads.peek().is_none() {
             let other = functions::named(name, target.is_none()).next();
-            let near = match other {
-                Some(function) => format!(": it is called as `{}`", function.signature()),
-                None => {
-                    let own = ["has", "object", "objects", "http", "prometheus"].into_iter();
-                    let each = ["all", "exists", "exists_one", "map", "filter"].into_iter();
-                    nearest(name, functions::names().chain(own).chain(each))
-                }
+            let near = if let Some(function) = other {
+                format!(": it is called as `{}`", function.signature())
+            } else {
+                let own = ["has", "object", "objects", "http", "prometheus"].into_iter();
+                let each = ["all", "exists", "exists_one", "map", "filter"].into_iter();
+                nearest(name, functions::names().chain(own).chain(each))
             };
             return self.mistake(tree, format!("there is no function `{name}` here{near}"));
         }

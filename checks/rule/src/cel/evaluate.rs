@@ -126,21 +126,17 @@ impl Frame<'_, '_> {
                     values.push(self.value(argument)?);
                 }
                 let mut fitting = candidates.iter();
-                match fitting.find(|function| function.takes_values(&values)) {
-                    Some(function) => (function.call)(self.run, &values),
-                    None => {
-                        let kinds: Vec<String> = values
-                            .iter()
-                            .map(|value| value.kind().to_string())
-                            .collect();
-                        let known = candidates.first().map(|function| function.signature());
-                        Err(Failure::new(format!(
-                            "`{}` is not for ({})",
-                            known.unwrap_or_default(),
-                            kinds.join(", ")
-                        )))
-                    }
+                if let Some(function) = fitting.find(|function| function.takes_values(&values)) {
+                    return (function.call)(self.run, &values);
                 }
+                let kinds = values.iter().map(|value| value.kind().to_string());
+                let kinds: Vec<String> = kinds.collect();
+                let known = candidates.first().map(|function| function.signature());
+                Err(Failure::new(format!(
+                    "`{}` is not for ({})",
+                    known.unwrap_or_default(),
+                    kinds.join(", ")
+                )))
             }
             Kind::Object {
                 resource,

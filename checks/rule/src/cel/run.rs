@@ -101,20 +101,13 @@ impl<'r> Run<'r> {
     /// Takes `steps`.
     pub(crate) fn spend(&mut self, steps: usize) -> Result<(), Failure> {
         let steps = u64::try_from(steps).unwrap_or(u64::MAX);
-        match self.left.checked_sub(steps) {
-            Some(left) => {
-                self.left = left;
-                Ok(())
-            }
-            None => {
-                self.left = 0;
-                Err(Failure {
-                    message: format!("the evaluation takes more than {STEPS} steps"),
-                    at: None,
-                    is_final: true,
-                })
-            }
-        }
+        let left = self.left.checked_sub(steps);
+        self.left = left.unwrap_or_default();
+        left.map(drop).ok_or_else(|| Failure {
+            message: format!("the evaluation takes more than {STEPS} steps"),
+            at: None,
+            is_final: true,
+        })
     }
 
     /// Takes the steps of reading or writing so many bytes of text.

@@ -188,9 +188,9 @@ impl Rule {
                 .map_or(Ok(false), |program| truth(field, program))
         };
         let verdict = if holds("spec.reject", &self.reject)? {
-            Verdict::rejected(self.message(&self.reject, "is true", variables, &mut run))
+            Verdict::rejected(self.message(self.reject.as_ref(), "is true", variables, &mut run))
         } else if holds("spec.retry", &self.retry)? {
-            let message = self.message(&self.retry, "is true", variables, &mut run);
+            let message = self.message(self.retry.as_ref(), "is true", variables, &mut run);
             if self.retry_after.is_zero() {
                 Verdict::retry_now(message)
             } else {
@@ -204,10 +204,7 @@ impl Rule {
                 None => verdict,
             }
         } else {
-            let message = match &self.message {
-                Some(_) => self.message(&None, "", variables, &mut run),
-                None => not_met(&self.ready),
-            };
+            let message = self.message(None, "", variables, &mut run);
             let verdict = Verdict::pending(message);
             match self.recheck {
                 Some(recheck) => verdict.recheck_in(recheck),
@@ -222,16 +219,16 @@ impl Rule {
         })
     }
 
-    /// What people read: `spec.message`, or that `program` `is`.
+    /// What people read: `spec.message`, or that `program` `is`, or what is waited for.
     fn message(
         &self,
-        program: &Option<Program>,
+        program: Option<&Program>,
         is: &str,
         variables: Variables<'_>,
         run: &mut Run<'_>,
     ) -> String {
         let shown = |program: &Program| format!("`{}` {is}", shorten(program.text()));
-        let default = program.as_ref().map_or_else(|| not_met(&self.ready), shown);
+        let default = program.map_or_else(|| not_met(&self.ready), shown);
         let Some(message) = &self.message else {
             return default;
         };

@@ -13,7 +13,7 @@ fn cel(ready: &str) -> Value {
     json!({"apiVersion": "kueue-check.dev/v1alpha1", "kind": "CELCheck", "metadata": {"name": "rule"}, "spec": {"ready": ready}})
 }
 
-/// `check` is a WebhookCheck's, and `second` a CELCheck's.
+/// `check` refers to a `WebhookCheck`, and `second` to a `CELCheck`.
 fn both(ready: &str) -> Simulation {
     trial(&licences(), || Service::new(2, None))
         .and("second", |_: &CheckContext| CELCheck::new(allowed()))
@@ -51,10 +51,10 @@ fn each_admission_check_is_answered_by_the_check_of_its_kind() {
 fn one_that_refers_to_something_else_is_told_what_there_is() {
     both("true").run(async |cluster| {
         cluster.expect_active("second").await;
-        refer(&cluster, "second", "Budget", "rule");
+        refer(cluster, "second", "Budget", "rule");
         let expected = "but this check takes a WebhookCheck (group kueue-check.dev) or a CELCheck (group kueue-check.dev)";
         cluster.expect_inactive("second", expected).await;
-        refer(&cluster, "second", "CELCheck", "rule");
+        refer(cluster, "second", "CELCheck", "rule");
         cluster.expect_active("second").await;
     });
 }

@@ -20,7 +20,7 @@ fn examples_do_what_their_tables_say() {
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         let Some(stem) = name
             .strip_suffix(".yaml")
-            .filter(|stem| !stem.ends_with(".cases"))
+            .filter(|stem| !stem.contains(".cases"))
         else {
             continue;
         };
