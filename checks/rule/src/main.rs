@@ -76,7 +76,7 @@ enum Command {
         /// The table, in YAML.
         #[arg(short, long, value_name = "FILE")]
         file: PathBuf,
-        /// Writes a report in the form of JUnit too.
+        /// Writes a report in the XML that CI systems read, too.
         #[arg(long, value_name = "FILE")]
         junit: Option<PathBuf>,
     },

@@ -352,7 +352,7 @@ impl Report {
             .all(|outcome| outcome.problem.is_none())
     }
 
-    /// In the XML of `JUnit`.
+    /// In the XML of `JUnit`, which CI systems read.
     pub fn to_junit(&self) -> String {
         let failures = self
             .outcomes
