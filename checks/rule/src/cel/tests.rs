@@ -1,7 +1,8 @@
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kueue_check::api::Quantity;
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::*;
 
