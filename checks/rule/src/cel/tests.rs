@@ -445,3 +445,191 @@ fn types_come_from_the_schema_of_a_document() {
     ));
     assert_eq!(Value::Quantity(Quantity::ZERO).to_string(), r#""0""#);
 }
+
+/// Random numbers that are the same each time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % limit
+    }
+
+    fn of(&mut self, all: &[&str]) -> String {
+        all[self.below(all.len())].to_owned()
+    }
+}
+
+/// A random expression of a kind: `i`nt, `b`ool, `s`tring, `l`ist of ints, `t`exts, `m`ap.
+fn expression(random: &mut Random, kind: char, depth: usize) -> String {
+    let mut sub = |random: &mut Random, kind| expression(random, kind, depth.saturating_sub(1));
+    if depth == 0 {
+        return match kind {
+            'i' => random.of(&[
+                "0",
+                "1",
+                "2",
+                "7",
+                "-3",
+                "9223372036854775807",
+                "v.n",
+                "v.missing",
+            ]),
+            'b' => random.of(&["true", "false", "v.yes", "v.missing"]),
+            's' => random.of(&["''", "'a'", "'b c'", "'\u{e9}x'", "v.s"]),
+            'l' => random.of(&["[]", "[1]", "[3, 1, 2]", "v.l"]),
+            't' => random.of(&["[]", "['a', 'b']", "['x']"]),
+            _ => random.of(&["{}", "{'a': 1, 'b': 2}", "v.m"]),
+        };
+    }
+    match kind {
+        'i' => match random.below(9) {
+            0..4 => {
+                let sign = random.of(&["+", "-", "*", "/", "%"]);
+                format!("({} {sign} {})", sub(random, 'i'), sub(random, 'i'))
+            }
+            4 => format!(
+                "({} ? {} : {})",
+                sub(random, 'b'),
+                sub(random, 'i'),
+                sub(random, 'i')
+            ),
+            5 => format!("{}[{}]", sub(random, 'l'), sub(random, 'i')),
+            6 => format!("size({})", sub(random, 's')),
+            7 => format!("{}.size()", sub(random, 'l')),
+            _ => format!("{}.{}", sub(random, 'm'), random.of(&["a", "b", "c"])),
+        },
+        'b' => match random.below(11) {
+            0 | 1 => format!("({} && {})", sub(random, 'b'), sub(random, 'b')),
+            2 | 3 => format!("({} || {})", sub(random, 'b'), sub(random, 'b')),
+            4 => format!("!{}", sub(random, 'b')),
+            5 => {
+                let sign = random.of(&["<", "<=", ">", ">=", "==", "!="]);
+                let kind = ['i', 's'][random.below(2)];
+                format!("({} {sign} {})", sub(random, kind), sub(random, kind))
+            }
+            6 => format!("({} == {})", sub(random, 'l'), sub(random, 'l')),
+            7 => format!("({} in {})", sub(random, 'i'), sub(random, 'l')),
+            8 => {
+                let each = random.of(&["all", "exists", "exists_one"]);
+                let list = sub(random, 'l');
+                let body = sub(random, 'i');
+                format!("{list}.{each}(x, x > {body} || 6 / x == 3)")
+            }
+            9 => format!(
+                "{}.{}({})",
+                sub(random, 's'),
+                random.of(&["contains", "startsWith", "endsWith"]),
+                sub(random, 's')
+            ),
+            _ => format!("has({}.{})", sub(random, 'm'), random.of(&["a", "c"])),
+        },
+        's' => match random.below(7) {
+            0 => format!("({} + {})", sub(random, 's'), sub(random, 's')),
+            1 => format!(
+                "({} ? {} : {})",
+                sub(random, 'b'),
+                sub(random, 's'),
+                sub(random, 's')
+            ),
+            2 => format!("string({})", sub(random, 'i')),
+            3 => format!("{}.replace('a', {})", sub(random, 's'), sub(random, 's')),
+            4 => format!("{}.upperAscii()", sub(random, 's')),
+            5 => format!(
+                "{}.substring({})",
+                sub(random, 's'),
+                random.of(&["0", "1", "2"])
+            ),
+            _ => format!("{}.join({})", sub(random, 't'), sub(random, 's')),
+        },
+        'l' => match random.below(4) {
+            0 => format!("({} + {})", sub(random, 'l'), sub(random, 'l')),
+            1 => format!("{}.map(x, x + {})", sub(random, 'l'), sub(random, 'i')),
+            2 => format!("{}.filter(x, x > {})", sub(random, 'l'), sub(random, 'i')),
+            _ => format!("[{}, {}]", sub(random, 'i'), sub(random, 'i')),
+        },
+        't' => match random.below(3) {
+            0 => format!("{}.split('b')", sub(random, 's')),
+            1 => format!("[{}, {}]", sub(random, 's'), sub(random, 's')),
+            _ => format!("{}.map(x, string(x))", sub(random, 'l')),
+        },
+        _ => format!("{{'a': {}, 'c': {}}}", sub(random, 'i'), sub(random, 'i')),
+    }
+}
+
+/// What the crate's own evaluation makes of `text`.
+fn by_the_crate(text: &str, variable: &impl serde::Serialize) -> Option<serde_json::Value> {
+    fn json(value: &cel::Value) -> serde_json::Value {
+        match value {
+            cel::Value::Int(whole) => json!(whole),
+            cel::Value::Bool(flag) => json!(flag),
+            cel::Value::String(text) => json!(text.as_str()),
+            cel::Value::List(list) => list.iter().map(json).collect(),
+            cel::Value::Map(map) => map
+                .map
+                .iter()
+                .map(|(key, value)| (key.to_string(), json(value)))
+                .collect(),
+            _ => serde_json::Value::Null,
+        }
+    }
+    let mut language = cel::Env::stdlib();
+    for extension in [cel::extensions::strings, cel::extensions::lists] {
+        language.add_extension(extension).unwrap();
+    }
+    let program = language.compile(text).unwrap();
+    let mut context = cel::Context::with_env(std::sync::Arc::new(language));
+    context.add_variable("v", variable).unwrap();
+    program.execute(&context).ok().map(|value| json(&value))
+}
+
+/// The evaluation here and the crate's have the same values for the same expressions.
+#[test]
+fn random_expressions_have_the_values_that_the_crate_finds() {
+    // With whole numbers that have a sign, also in the crate.
+    #[derive(serde::Serialize)]
+    struct Given {
+        n: i64,
+        yes: bool,
+        s: &'static str,
+        l: [i64; 3],
+        m: std::collections::BTreeMap<&'static str, i64>,
+    }
+    let given = Given {
+        n: 5,
+        yes: true,
+        s: "abc",
+        l: [4, 0, 5],
+        m: [("a", 9), ("d", 1)].into(),
+    };
+    let variable = json!(given);
+    let scope = Scope {
+        variables: vec![("v".to_owned(), Type::Dyn)],
+        ..Scope::default()
+    };
+    let values = [Value::of(&variable)];
+    let variables = Variables {
+        values: &values,
+        declared: &[],
+    };
+    let (mut random, mut with_value) = (Random(7), 0);
+    for number in 0..3000 {
+        let kind = ['i', 'b', 's', 'l', 't'][number % 5];
+        let depth = 1 + random.below(4);
+        let text = expression(&mut random, kind, depth);
+        let program = Program::new(&text, &scope).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let ours = program.evaluate(variables, &mut Run::new(&Nothing)).ok();
+        let ours = ours
+            .map(|value| serde_json::from_str::<serde_json::Value>(&value.to_string()).unwrap());
+        let theirs = by_the_crate(&text, &given);
+        assert_eq!(ours, theirs, "{text}");
+        with_value += usize::from(ours.is_some());
+    }
+    assert!(
+        (1000..2900).contains(&with_value),
+        "{with_value} have a value"
+    );
+}
