@@ -1,8 +1,9 @@
 //! What verdicts cost on a real API server, beside a bare loop that writes the same entries:
-//! `cargo xtask bench [--verdicts N] [--rounds N] [--workloads N] [--peer]`.
+//! `cargo xtask bench [--verdicts N] [--rounds N] [--workloads N] [--peer] [--rules]`.
 //!
 //! With `--peer` there is a third side, the same check on controller-runtime
-//! (`benches/controller-runtime`), which needs Go.
+//! (`benches/controller-runtime`), which needs Go. With `--rules` there are two more: `rule-check`
+//! with an expression, and with a service on loopback.
 //!
 //! The sides are processes of their own, started by this one, and take turns in one run. The loop
 //! is the least that anything could do: it lists the Workloads once and applies one entry to each,
@@ -74,6 +75,8 @@ struct Plan {
     workloads: usize,
     /// The program of the third side.
     peer: Option<PathBuf>,
+    /// The program `rule-check`.
+    rules: Option<PathBuf>,
 }
 
 impl Plan {
@@ -87,6 +90,7 @@ impl Plan {
             rounds: number("--rounds", 3),
             workloads: number("--workloads", 10_000),
             peer: std::env::var_os("KUEUE_CHECK_BENCH_PEER").map(PathBuf::from),
+            rules: std::env::var_os("KUEUE_CHECK_BENCH_RULES").map(PathBuf::from),
         }
     }
 }
@@ -98,7 +102,11 @@ async fn measure(plan: &Plan) {
     let kubeconfig = cluster.access().kubeconfig().unwrap();
     let definitions = crds(KueueVersion::V0_19_2).unwrap();
     cluster.install(&client, definitions).await.unwrap();
-    create_check(&client).await;
+    create_check(&client, CHECK, json!({"controllerName": CONTROLLER})).await;
+    let service = match &plan.rules {
+        Some(program) => Some(create_rules(&cluster, &client, program).await),
+        None => None,
+    };
 
     println!("creating {} Workloads with quota ...", plan.verdicts);
     create(&client, 0..plan.verdicts, plan.verdicts).await;
@@ -108,10 +116,17 @@ async fn measure(plan: &Plan) {
     );
     let mut sides = vec![Side::BareLoop, Side::Sdk];
     sides.extend(plan.peer.as_deref().map(Side::Peer));
+    if let (Some(program), Some(service)) = (&plan.rules, &service) {
+        sides.extend([CEL, WEBHOOK].map(|check| Side::Rule {
+            program,
+            check,
+            service,
+        }));
+    }
     let mut costs: Vec<Vec<Cost>> = sides.iter().map(|_| Vec::new()).collect();
     for _ in 0..plan.rounds {
         for (side, taken) in sides.iter().zip(&mut costs) {
-            reset(&client).await;
+            reset(&client, side.check()).await;
             let cost = side.decide(&kubeconfig, plan.verdicts).await;
             cost.print(side.name(), plan.verdicts);
             taken.push(cost);
@@ -124,11 +139,17 @@ async fn measure(plan: &Plan) {
     let seconds = |cost: &Cost| cost.took.as_secs_f64();
     let processor = |cost: &Cost| cost.cpu.as_secs_f64();
     let sdk = &costs[1];
-    for (side, other) in sides
-        .iter()
-        .zip(&costs)
-        .filter(|(side, _)| side.name() != Side::Sdk.name())
-    {
+    for (side, other) in sides.iter().zip(&costs) {
+        if let Side::Rule { check, .. } = side {
+            println!(
+                "{check} takes {:.3} x the processor time of kueue-check",
+                median(other, processor) / median(sdk, processor)
+            );
+            continue;
+        }
+        if side.name() == Side::Sdk.name() {
+            continue;
+        }
         println!(
             "kueue-check takes {:.3} x the time of {} and {:.3} x its processor time",
             median(sdk, seconds) / median(other, seconds),
@@ -147,8 +168,12 @@ async fn measure(plan: &Plan) {
             "\n{} Workloads of which {} hold quota:",
             plan.workloads, plan.verdicts
         );
-        for side in &sides[1..] {
-            reset(&client).await;
+        let sides: Vec<Side<'_>> = sides
+            .into_iter()
+            .filter(|side| matches!(side, Side::Sdk | Side::Peer(_)))
+            .collect();
+        for side in &sides {
+            reset(&client, CHECK).await;
             let cost = side.decide(&kubeconfig, plan.verdicts).await;
             cost.print(side.name(), plan.verdicts);
         }
@@ -156,7 +181,7 @@ async fn measure(plan: &Plan) {
             "\nseconds until one Workload is decided, all others are:\n{:<20}{:>10}{:>16}{:>14}",
             "", "start", "after SIGTERM", "after SIGKILL"
         );
-        for side in &sides[1..] {
+        for side in &sides {
             side.replace(&client, &kubeconfig, plan.verdicts).await;
         }
     }
@@ -200,6 +225,12 @@ enum Side<'a> {
     BareLoop,
     Sdk,
     Peer(&'a Path),
+    /// `rule-check`, by the AdmissionCheck that it answers.
+    Rule {
+        program: &'a Path,
+        check: &'static str,
+        service: &'a str,
+    },
 }
 
 impl Side<'_> {
@@ -208,6 +239,15 @@ impl Side<'_> {
             Self::BareLoop => "bare loop",
             Self::Sdk => "kueue-check",
             Self::Peer(_) => "controller-runtime",
+            Self::Rule { check, .. } => check,
+        }
+    }
+
+    /// The AdmissionCheck that it answers.
+    fn check(self) -> &'static str {
+        match self {
+            Self::BareLoop | Self::Sdk | Self::Peer(_) => CHECK,
+            Self::Rule { check, .. } => check,
         }
     }
 
@@ -218,7 +258,7 @@ impl Side<'_> {
         let mut process = self.start(kubeconfig, verdicts, &admin, &admin);
         match self {
             Self::BareLoop | Self::Peer(_) => process.said_done().await,
-            Self::Sdk => written(&admin, verdicts, began).await,
+            Self::Sdk | Self::Rule { .. } => written(&admin, self.check(), verdicts, began).await,
         }
         process.cost(began.elapsed())
     }
@@ -227,12 +267,19 @@ impl Side<'_> {
     fn start(self, kubeconfig: &Path, verdicts: usize, admin: &str, lease: &str) -> Running {
         let mut command = match self {
             Self::BareLoop | Self::Sdk => Command::new(std::env::current_exe().unwrap()),
-            Self::Peer(program) => Command::new(program),
+            Self::Peer(program) | Self::Rule { program, .. } => Command::new(program),
         };
         match self {
             Self::BareLoop => command.arg("bare-loop"),
             Self::Sdk => command.args(["run", "--lease-namespace", "default"]),
             Self::Peer(_) => command.arg(verdicts.to_string()),
+            Self::Rule { service, .. } => command.args([
+                "run",
+                "--lease-namespace",
+                "default",
+                "--allow-host",
+                service,
+            ]),
         };
         command
             .env("KUBECONFIG", kubeconfig)
@@ -344,9 +391,9 @@ impl Running {
 }
 
 /// Waits until the runtime at `admin` has written `verdicts` entries.
-async fn written(admin: &str, verdicts: usize, began: Instant) {
+async fn written(admin: &str, check: &str, verdicts: usize, began: Instant) {
     let wanted =
-        format!("kueue_check_verdicts_total{{check=\"{CHECK}\",state=\"Ready\"}} {verdicts}\n");
+        format!("kueue_check_verdicts_total{{check=\"{check}\",state=\"Ready\"}} {verdicts}\n");
     while !metrics(admin).await.contains(&wanted) {
         assert!(began.elapsed() < PATIENCE, "{}", metrics(admin).await);
         // Each look at the metrics counts all Workloads.
@@ -420,7 +467,7 @@ fn api(client: &Client, namespace: &str) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), namespace, &workloads_resource())
 }
 
-async fn create_check(client: &Client) {
+async fn create_check(client: &Client, name: &str, spec: Value) {
     let resource = ApiResource {
         kind: "AdmissionCheck".into(),
         plural: "admissionchecks".into(),
@@ -428,15 +475,69 @@ async fn create_check(client: &Client) {
     };
     let check = json!({
         "apiVersion": resource.api_version, "kind": resource.kind,
-        "metadata": {"name": CHECK}, "spec": {"controllerName": CONTROLLER},
+        "metadata": {"name": name}, "spec": spec,
     });
-    Api::<DynamicObject>::all_with(client.clone(), &resource)
-        .create(
-            &PostParams::default(),
-            &serde_json::from_value(check).unwrap(),
-        )
-        .await
-        .unwrap();
+    create_object(client, &resource, check).await;
+}
+
+async fn create_object(client: &Client, resource: &ApiResource, object: Value) {
+    let object = serde_json::from_value(object).unwrap();
+    let api = Api::<DynamicObject>::all_with(client.clone(), resource);
+    api.create(&PostParams::default(), &object).await.unwrap();
+}
+
+/// The AdmissionChecks of the two rules, which say the same as [`MayStart`].
+const CEL: &str = "rule-check-cel";
+const WEBHOOK: &str = "rule-check-webhook";
+
+/// Creates the rules, and starts the service that the second one asks. Returns its address.
+async fn create_rules(cluster: &Cluster, client: &Client, program: &Path) -> String {
+    let printed = Command::new(program).arg("crds").output().unwrap();
+    let definitions = serde_saphyr::from_multiple(std::str::from_utf8(&printed.stdout).unwrap());
+    cluster.install(client, definitions.unwrap()).await.unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let review = axum::routing::post(async |axum::Json(review): axum::Json<Value>| {
+        let items = review["request"]["items"].as_array().unwrap().iter();
+        let answer =
+            |item: &Value| json!({"uid": item["uid"], "state": "Ready", "message": MESSAGE});
+        let items: Vec<Value> = items.map(answer).collect();
+        axum::Json(json!({
+            "apiVersion": review["apiVersion"], "kind": review["kind"], "response": {"items": items},
+        }))
+    });
+    let service = axum::Router::new().route("/review", review);
+    tokio::spawn(async move { axum::serve(listener, service).await });
+    for (name, kind, plural, spec) in [
+        (
+            CEL,
+            "CELCheck",
+            "celchecks",
+            json!({"ready": "workload.priority >= 0 && now > timestamp(0)"}),
+        ),
+        (
+            WEBHOOK,
+            "WebhookCheck",
+            "webhookchecks",
+            json!({"url": format!("{url}/review"), "batch": {"maxItems": 500, "requestsPerMinute": 6000}}),
+        ),
+    ] {
+        let resource = ApiResource {
+            group: "kueue-check.dev".into(),
+            version: "v1alpha1".into(),
+            api_version: "kueue-check.dev/v1alpha1".into(),
+            kind: kind.into(),
+            plural: plural.into(),
+        };
+        let parameters = json!({
+            "apiVersion": resource.api_version, "kind": kind, "metadata": {"name": "bench"}, "spec": spec,
+        });
+        create_object(client, &resource, parameters).await;
+        let reference = json!({"apiGroup": resource.group, "kind": kind, "name": "bench"});
+        let spec = json!({"controllerName": "kueue-check.dev/rule", "parameters": reference});
+        create_check(client, name, spec).await;
+    }
+    url
 }
 
 /// Creates Workloads; those with a number below `reserved` hold quota.
@@ -479,16 +580,16 @@ async fn insist<T>(ask: impl AsyncFn() -> kube::Result<T>) {
 }
 
 /// The status with a Pending entry, as Kueue writes it when it reserves quota.
-fn pending() -> Patch<Value> {
+fn pending(check: &str) -> Patch<Value> {
     let entry = json!({
-        "name": CHECK, "state": "Pending", "message": "",
+        "name": check, "state": "Pending", "message": "",
         "lastTransitionTime": "2026-11-21T09:00:00Z",
     });
     Patch::Merge(json!({"status": {"admissionChecks": [entry]}}))
 }
 
-/// Makes all entries Pending.
-async fn reset(client: &Client) {
+/// Makes all Workloads wait for `check`.
+async fn reset(client: &Client, check: &str) {
     let listed = Api::<DynamicObject>::all_with(client.clone(), &workloads_resource())
         .list(&ListParams::default().fields("status.admission.clusterQueue!="))
         .await
@@ -499,7 +600,7 @@ async fn reset(client: &Client) {
             let api = api.clone();
             async move {
                 let name = workload.metadata.name.unwrap();
-                let (parameters, pending) = (PatchParams::default(), pending());
+                let (parameters, pending) = (PatchParams::default(), pending(check));
                 insist(async || api.patch_status(&name, &parameters, &pending).await).await;
             }
         })
@@ -515,7 +616,7 @@ fn probe() -> String {
 /// Makes the entry of one Workload Pending.
 async fn undecide(client: &Client) {
     let (api, probe) = (api(client, "default"), probe());
-    let (parameters, pending) = (PatchParams::default(), pending());
+    let (parameters, pending) = (PatchParams::default(), pending(CHECK));
     insist(async || api.patch_status(&probe, &parameters, &pending).await).await;
 }
 

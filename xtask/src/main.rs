@@ -31,8 +31,9 @@ usage: cargo xtask COMMAND
   release [REVISION]      what must pass before a release: packages that build, and no broken promise since REVISION (default: the last tag v*)
   mutants [PART]          change the runtime's code as src/interleavings/mutants.txt says (those whose name contains PART),
                           and show what finds each change, and for findings the search's shortest way; an hour; not part of `test`
-  bench [--peer]          figures: verdicts beside bare writes, CPU for a verdict, memory beside Workloads without quota;
-                          --peer adds the same check on controller-runtime, which needs Go
+  bench [--peer] [--rules]
+                          figures: verdicts beside bare writes, CPU for a verdict, memory beside Workloads without quota;
+                          --peer adds the same check on controller-runtime, which needs Go; --rules adds rule-check
   chart                   write into the values of charts/kueue-check what the shipped checks say of themselves
   helm                    install Helm, which the chart's tests need, into .tools
   crds [FOLDER]           make sim/kueue-model/crds from the originals in FOLDER (default: ../shared/crds)

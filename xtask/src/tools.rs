@@ -255,8 +255,15 @@ fn ignored_tests(
 pub(crate) fn bench(flags: &[&str]) -> Result<(), Failure> {
     let mut arguments = vec!["bench", "--bench", "cluster", "--"];
     arguments.extend(flags);
+    let rules = target().join("release/rule-check");
+    let rules = rules.to_string_lossy();
+    let mut environment = Vec::new();
+    if flags.contains(&"--rules") {
+        cargo(&["build", "--release", "-p", "kueue-check-rule"], &[])?;
+        environment.push(("KUEUE_CHECK_BENCH_RULES", &*rules));
+    }
     if !flags.contains(&"--peer") {
-        return cargo(&arguments, &[]);
+        return cargo(&arguments, &environment);
     }
     let module = root().join("benches/controller-runtime");
     let program = target().join("controller-runtime");
@@ -266,7 +273,8 @@ pub(crate) fn bench(flags: &[&str]) -> Result<(), Failure> {
         &["build", "-C", &module, "-o", &program, "."],
         &[],
     )?;
-    cargo(&arguments, &[("KUEUE_CHECK_BENCH_PEER", &program)])
+    environment.push(("KUEUE_CHECK_BENCH_PEER", &program));
+    cargo(&arguments, &environment)
 }
 
 /// A tool of this project's own, of a version that is known: installed into `.tools` if it is not

@@ -3,8 +3,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use kueue_check::api::Workload;
 use kueue_check::{AdmissionCheckController, Parameters, RequestBuilder};
+use kueue_check_rule::celcheck::rule::{Environment, Rule};
+use kueue_check_rule::tools::read_rule;
 use kueue_check_rule::{AllowedServer, ServerPolicy, Unlisted, WebhookCheck, webhook::resource};
 use peak_alloc::PeakAlloc;
 use serde_json::json;
@@ -23,6 +27,12 @@ const MOST: usize = 28 << 20;
 
 /// What is written at once.
 const BLOCK: usize = 64 * 1024;
+
+/// The allocator counts for all tests: one at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A server whose answer is `head`, `item` in whole blocks up to `size` bytes, and `tail`.
 fn server(
@@ -56,6 +66,7 @@ fn server(
 
 #[test]
 fn an_answer_of_any_size_and_shape_costs_at_most_28_mib() {
+    let _alone = alone();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -140,5 +151,30 @@ fn an_answer_of_any_size_and_shape_costs_at_most_28_mib() {
         println!("{case}: {} KiB", cost >> 10);
         assert!(cost <= MOST, "{case}: {cost} bytes");
         assert!(error.to_string().contains(part), "{case}: {error}");
+    }
+}
+
+/// What a checked rule takes, beside its object: 1,000 of them stay below this.
+const OF_A_RULE: usize = 16 * 1024;
+
+#[test]
+fn a_checked_rule_takes_less_than_16_kib() {
+    let _alone = alone();
+    for (name, text) in [
+        ("nights", include_str!("../examples/nights.yaml")),
+        ("maintenance", include_str!("../examples/maintenance.yaml")),
+        ("nodes", include_str!("../examples/nodes.yaml")),
+        ("price", include_str!("../examples/price.yaml")),
+    ] {
+        let rule = read_rule(text, None).unwrap();
+        // What is made once for all rules is made before.
+        drop(Rule::new(&rule.spec, &Environment::default()).unwrap());
+        let before = ALLOCATOR.current_usage();
+        let rules: Vec<Rule> = (0..100)
+            .map(|_| Rule::new(&rule.spec, &Environment::default()).unwrap())
+            .collect();
+        let each = ALLOCATOR.current_usage().saturating_sub(before) / rules.len();
+        println!("a rule such as {name}: {each} bytes");
+        assert!(each <= OF_A_RULE, "{name}: {each} bytes");
     }
 }

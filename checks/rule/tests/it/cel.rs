@@ -290,3 +290,34 @@ fn each_single_fault_of_the_cluster_and_of_the_sources_harms_nobody() {
         println!("{}: {}", spec["ready"], story.run_with_each_fault(opens));
     }
 }
+
+/// 5,000 held jobs with a rule that looks at the time and at an object: they are evaluated each
+/// minute, and nothing is read or written for it.
+#[test]
+fn five_thousand_held_workloads_cost_no_request() {
+    const JOBS: usize = 5000;
+    let spec = json!({
+        "ready": "now > timestamp('2027-01-01T00:00:00Z') && object('configmaps', 'default', 'open') != null",
+        "message": "'opens next year'",
+    });
+    trial(&spec, Sources::default)
+        .quota(10_000)
+        .run(async |cluster| {
+            for job in 0..JOBS {
+                cluster.submit(Job::new(format!("job-{job}")));
+            }
+            cluster.advance(Duration::from_mins(5)).await;
+            assert_eq!(cluster.message("job-4999"), "opens next year");
+            let of_workloads = || {
+                ["apply workloads", "patch workloads", "get workloads"]
+                    .map(|kind| cluster.requests(kind))
+            };
+            let before = of_workloads();
+            let evaluated = cluster.verdicts().all().len();
+            cluster.advance(Duration::from_mins(15)).await;
+            let evaluated = cluster.verdicts().all().len() - evaluated;
+            println!("{evaluated} evaluations in 15 minutes");
+            assert!(evaluated >= 14 * JOBS, "{evaluated}");
+            assert_eq!(of_workloads(), before);
+        });
+}
