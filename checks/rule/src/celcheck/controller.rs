@@ -1,6 +1,7 @@
 //! The admission check: it evaluates the expressions of a `CELCheck` for each Workload.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -68,6 +69,8 @@ struct Shared {
     notified: Notify,
     /// A list of objects is complete.
     listed: Notify,
+    /// Whether this replica asks the data sources.
+    leads: AtomicBool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -224,6 +227,7 @@ impl Shared {
 /// Asks the data sources of all rules until the session ends.
 async fn ask(shared: Arc<Shared>, fetch: Arc<dyn Fetch>, mut context: BackgroundContext) {
     loop {
+        shared.leads.store(context.is_leader(), Ordering::Relaxed);
         if !context.is_leader() {
             context.leadership_changed().await;
             continue;
@@ -316,6 +320,27 @@ impl AdmissionCheckController for CELCheck {
                 );
                 for (resource, (_, size)) in &sizes {
                     bytes.count(&[("resource", resource)], count(*size));
+                }
+                // Only the replica that leads asks, so series of two are never mixed.
+                if !metrics.leads.load(Ordering::Relaxed) {
+                    return;
+                }
+                let sources = metrics.sources.health();
+                let mut up = text.gauge(
+                    "rule_data_source_up",
+                    "Whether a data source answered the last request",
+                );
+                for source in &sources {
+                    let labels = [("admission_check", &*source.check), ("source", &*source.source)];
+                    up.count(&labels, source.is_up.into());
+                }
+                let mut stale = text.gauge(
+                    "rule_data_source_stale",
+                    "Whether a data source has no answer that is young enough: rules that ask it have no verdict",
+                );
+                for source in &sources {
+                    let labels = [("admission_check", &*source.check), ("source", &*source.source)];
+                    stale.count(&labels, source.is_stale.into());
                 }
             });
         self.watched.iter().fold(check, |check, watched| {

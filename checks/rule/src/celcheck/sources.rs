@@ -59,6 +59,16 @@ struct State {
     due: Instant,
 }
 
+/// How a data source does.
+pub(super) struct SourceHealth {
+    pub(super) check: String,
+    pub(super) source: String,
+    /// Whether the last request was answered.
+    pub(super) is_up: bool,
+    /// Whether no answer is young enough.
+    pub(super) is_stale: bool,
+}
+
 /// All data sources of rules that exist.
 #[derive(Debug, Default)]
 pub(super) struct SourceRegistry {
@@ -108,6 +118,24 @@ impl SourceRegistry {
         changed
             .flat_map(|(source, _)| lock(&source.users).clone())
             .collect()
+    }
+
+    /// How each does, by the AdmissionChecks that use it.
+    pub(super) fn health(&self) -> Vec<SourceHealth> {
+        let mut all = Vec::new();
+        for source in self.all() {
+            let state = lock(&source.state);
+            let age = state.answer.as_ref().map(|(_, at)| at.elapsed());
+            for check in lock(&source.users).iter() {
+                all.push(SourceHealth {
+                    check: check.clone(),
+                    source: source.spec.name.clone(),
+                    is_up: state.answer.is_some() && state.error.is_none(),
+                    is_stale: age.is_none_or(|age| age > source.spec.max_age()),
+                });
+            }
+        }
+        all
     }
 
     /// When the next one is due.
