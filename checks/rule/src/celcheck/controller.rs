@@ -128,6 +128,11 @@ impl CELCheck {
 
     fn decide(&self, request: &CheckRequest<resource::CELCheck>) -> Result<Verdict, CheckError> {
         let rule = self.rule(request.parameters())?;
+        // What it looks at is on its way, and triggers an evaluation.
+        let unknown = rule.sources().values().any(|source| source.is_unknown());
+        if unknown || !self.shared.is_known(rule) {
+            return Ok(Verdict::unchanged());
+        }
         let data = Known {
             shared: &self.shared,
             sources: rule.sources(),
@@ -207,16 +212,18 @@ impl Shared {
         })
     }
 
+    /// Whether all objects that `rule` looks at are known.
+    fn is_known(&self, rule: &Rule) -> bool {
+        let objects = lock(&self.objects);
+        let complete = |name: &String| objects.get(name).is_some_and(Objects::is_complete);
+        rule.resources().iter().all(complete)
+    }
+
     /// Waits until all objects that `rule` looks at are known.
     async fn known(&self, rule: &Rule) {
         loop {
             let listed = self.listed.notified();
-            let complete = {
-                let objects = lock(&self.objects);
-                let complete = |name: &String| objects.get(name).is_some_and(Objects::is_complete);
-                rule.resources().iter().all(complete)
-            };
-            if complete {
+            if self.is_known(rule) {
                 return;
             }
             listed.await;

@@ -179,25 +179,34 @@ impl Source {
         lock(&self.state).due <= Instant::now()
     }
 
-    /// Asks, and returns whether the answer differs from the last one.
+    /// Whether nobody knows yet how it does.
+    pub(super) fn is_unknown(&self) -> bool {
+        let state = lock(&self.state);
+        state.answer.is_none() && state.error.is_none()
+    }
+
+    /// Asks, and returns whether evaluations may see a difference.
     pub(super) async fn ask(&self, fetch: &dyn Fetch, now: Timestamp) -> bool {
         let answer = fetch.fetch(&self.spec, now).await;
         let mut state = lock(&self.state);
         match answer {
             Ok(value) => {
-                let before = state.answer.replace((value, Instant::now()));
+                let fresh = |at: &Instant| at.elapsed() <= self.spec.max_age();
+                let before = state.answer.take().filter(|(_, at)| fresh(at));
+                let same = before.is_some_and(|(before, _)| before == value);
+                state.answer = Some((value, Instant::now()));
                 state.error = None;
                 state.failures = 0;
                 state.due = Instant::now() + self.spec.interval();
-                let after = state.answer.as_ref();
-                before.map(|(value, _)| value).as_ref() != after.map(|(value, _)| value)
+                !same
             }
             Err(error) => {
                 state.failures += 1;
                 let pause = error.pause(state.failures, 0.5).min(self.spec.interval());
                 state.due = Instant::now() + pause.max(Duration::from_secs(1));
+                let first = state.answer.is_none() && state.error.is_none();
                 state.error = Some(clean(&error.to_string()));
-                false
+                first
             }
         }
     }
