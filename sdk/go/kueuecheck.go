@@ -69,6 +69,7 @@ type Workload struct {
 	Name                        string            `json:"name"`
 	UID                         string            `json:"uid"`
 	JobUID                      string            `json:"jobUid"`
+	Owner                       *Owner            `json:"owner"`
 	Role                        string            `json:"role"`
 	CreatedAt                   *time.Time        `json:"createdAt"`
 	Labels                      map[string]string `json:"labels"`
@@ -80,6 +81,13 @@ type Workload struct {
 	Admitted                    bool              `json:"admitted"`
 	MaximumExecutionTimeSeconds *uint64           `json:"maximumExecutionTimeSeconds"`
 	PodSets                     []PodSet          `json:"podSets"`
+}
+
+// Owner is the object that owns a Workload.
+type Owner struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
 }
 
 // PodSet is a pod set.

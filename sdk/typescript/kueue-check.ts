@@ -34,6 +34,7 @@ export interface Workload {
   name: string;
   uid: string;
   jobUid: string;
+  owner?: { apiVersion: string; kind: string; name: string };
   role: string;
   createdAt?: string;
   labels: Record<string, string>;

@@ -43,6 +43,9 @@ pub struct ItemWorkload {
     /// What all Workloads of one job have in common: the UID of the job, or of a Workload without
     /// one its own.
     pub job_uid: String,
+    /// The job's object, which owns the Workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<ItemOwner>,
     /// What it is to the job: `Whole`; `Growth`, of an elastic job that runs and asks for more pods;
     /// `Variant`, one of several Workloads by which the job may start.
     pub role: String,
@@ -74,6 +77,18 @@ pub struct ItemWorkload {
     pub maximum_execution_time_seconds: Option<u64>,
     /// Its pod sets.
     pub pod_sets: Vec<ItemPodSet>,
+}
+
+/// The object that owns a Workload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ItemOwner {
+    /// Its group and version, such as `batch/v1`.
+    pub api_version: String,
+    /// Its kind, such as `Job`.
+    pub kind: String,
+    /// Its name, in the Workload's namespace.
+    pub name: String,
 }
 
 /// A pod set.
@@ -144,6 +159,11 @@ impl ItemWorkload {
             name: workload.name().to_owned(),
             uid: workload.uid().to_string(),
             job_uid: family.key().to_string(),
+            owner: workload.owner().map(|owner| ItemOwner {
+                api_version: owner.api_version().to_owned(),
+                kind: owner.kind().to_owned(),
+                name: owner.name().to_owned(),
+            }),
             role: match family.role() {
                 FamilyRole::Growth => "Growth",
                 FamilyRole::Variant { .. } => "Variant",

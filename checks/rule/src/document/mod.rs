@@ -11,7 +11,7 @@ mod request;
 pub use answer::{
     HeldList, HeldReservations, ItemAnswer, ReviewAnswers, ReviewResponse, State, UpdateAnswer,
 };
-pub use item::{CheckEntry, Item, ItemPodSet, ItemResource, ItemWorkload};
+pub use item::{CheckEntry, Item, ItemOwner, ItemPodSet, ItemResource, ItemWorkload};
 pub use openapi::{json_schema, openapi};
 pub use request::{Call, CallRequest, ReviewQuestions, ReviewRequest};
 
