@@ -36,6 +36,7 @@
 //! | `worker` | puts requests together, beside the evaluations |
 //! | [`controller`] | the admission check |
 
+pub mod approval;
 pub mod cel;
 pub mod celcheck;
 pub mod document;
@@ -43,6 +44,7 @@ mod servers;
 pub mod tools;
 pub mod webhook;
 
+pub use approval::ApprovalCheck;
 pub use celcheck::CELCheck;
 pub use kueue_check_sources::{AllowedServer, ServerPolicy, Unlisted};
 pub use webhook::WebhookCheck;

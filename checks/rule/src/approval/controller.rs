@@ -1,0 +1,197 @@
+//! The admission check: it counts approvals.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::runtime::watcher::{self, Event};
+use kube::{CustomResourceExt, ResourceExt};
+use kueue_check::api::AdmissionCheck;
+use kueue_check::{
+    AdmissionCheckController, Check, CheckError, CheckRequest, ControllerName, Inactive, Preview,
+    Trigger, Verdict,
+};
+
+use super::decide::decide;
+use super::guard;
+use super::resource::{self, Approval};
+use crate::CONTROLLER;
+
+/// The resources of the admission policy, both of which must be there.
+const GUARDS: [&str; 2] = [
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+];
+/// How soon an AdmissionCheck is looked at again whose approvals nobody guards.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// The check. One of them answers any number of AdmissionChecks.
+///
+/// ```
+/// use kueue_check_rule::approval::ApprovalCheck;
+///
+/// let app = kueue_check::App::new().check(ApprovalCheck::default());
+/// # let _ = app;
+/// ```
+#[derive(Clone, Default)]
+pub struct ApprovalCheck(Arc<Mutex<Known>>);
+
+/// What is watched.
+#[derive(Default)]
+struct Known {
+    /// By namespace and name. Absent until the first list is there.
+    approvals: Option<BTreeMap<(String, String), Approval>>,
+    listed: Option<BTreeMap<(String, String), Approval>>,
+    /// Whether each part of the admission policy is there. Absent until the first list is there.
+    guards: [Option<bool>; 2],
+    /// Whether it is in the list that is being read.
+    seen: [bool; 2],
+}
+
+impl ApprovalCheck {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn handle(&mut self, event: Event<Approval>) -> Trigger {
+        let key = |approval: &Approval| {
+            (
+                approval.namespace().unwrap_or_default(),
+                approval.name_any(),
+            )
+        };
+        match event {
+            Event::Init => {
+                self.listed = Some(BTreeMap::new());
+                return Trigger::Ignore;
+            }
+            Event::InitApply(approval) => {
+                let listed = self.listed.get_or_insert_default();
+                listed.insert(key(&approval), approval);
+                return Trigger::Ignore;
+            }
+            Event::InitDone => self.approvals = Some(self.listed.take().unwrap_or_default()),
+            Event::Apply(approval) => {
+                let known = self.approvals.get_or_insert_default();
+                known.insert(key(&approval), approval);
+            }
+            Event::Delete(approval) => {
+                let known = self.approvals.get_or_insert_default();
+                known.remove(&key(&approval));
+            }
+        }
+        Trigger::AllWorkloads
+    }
+
+    fn handle_guard<K>(&mut self, part: usize, event: &Event<K>) -> Trigger {
+        let before = self.guards[part];
+        match event {
+            Event::Init => self.seen[part] = false,
+            Event::InitApply(_) => self.seen[part] = true,
+            Event::InitDone => self.guards[part] = Some(self.seen[part]),
+            Event::Apply(_) => self.guards[part] = Some(true),
+            Event::Delete(_) => self.guards[part] = Some(false),
+        }
+        if self.guards[part] == before {
+            Trigger::Ignore
+        } else {
+            Trigger::AllWorkloads
+        }
+    }
+
+    /// Whether all is known that verdicts are made of.
+    fn is_complete(&self) -> bool {
+        self.approvals.is_some() && self.guards.iter().all(Option::is_some)
+    }
+
+    /// What is missing of the admission policy.
+    fn unguarded(&self) -> Option<String> {
+        let missing = GUARDS.iter().zip(self.guards);
+        let mut missing = missing.filter(|(_, there)| *there == Some(false));
+        let (part, _) = missing.next()?;
+        let name = guard::NAME;
+        Some(format!(
+            "{part}/{name} is missing, so anybody could approve in anybody's name, and no approval counts: apply what the check's command `manifests` prints"
+        ))
+    }
+}
+
+impl AdmissionCheckController for ApprovalCheck {
+    type Parameters = resource::ApprovalCheck;
+
+    fn controller_name(&self) -> ControllerName {
+        const { ControllerName::from_static(CONTROLLER) }
+    }
+
+    async fn activate(
+        &self,
+        _: &AdmissionCheck,
+        _: &Arc<resource::ApprovalCheck>,
+    ) -> Result<(), Inactive> {
+        match self.known().unguarded() {
+            Some(problem) => Err(Inactive::new("ApprovalsNotGuarded", problem).recheck_in(AGAIN)),
+            None => Ok(()),
+        }
+    }
+
+    async fn evaluate(
+        &self,
+        request: CheckRequest<resource::ApprovalCheck>,
+    ) -> Result<Verdict, CheckError> {
+        let known = self.known();
+        if !known.is_complete() {
+            // The end of the lists triggers an evaluation.
+            return Ok(Verdict::unchanged());
+        }
+        if let Some(problem) = known.unguarded() {
+            return Err(CheckError::transient(problem));
+        }
+        let approvals = known
+            .approvals
+            .iter()
+            .flatten()
+            .map(|(_, approval)| approval);
+        Ok(decide(&request.parameters().spec, &request, approvals))
+    }
+
+    async fn preview(
+        &self,
+        request: CheckRequest<resource::ApprovalCheck>,
+    ) -> Result<Preview, CheckError> {
+        for _ in 0..100 {
+            if self.known().is_complete() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        self.evaluate(request).await.map(Preview::of)
+    }
+
+    fn configure(
+        self: &Arc<Self>,
+        check: Check<resource::ApprovalCheck>,
+    ) -> Check<resource::ApprovalCheck> {
+        let approvals = Self::clone(self);
+        let check = check
+            .definitions([Approval::crd()])
+            .watches_events(watcher::Config::default(), move |event| {
+                approvals.known().handle(event)
+            });
+        GUARDS
+            .iter()
+            .enumerate()
+            .fold(check, |check, (part, plural)| {
+                let kind = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", "");
+                let resource = ApiResource::from_gvk_with_plural(&kind, plural);
+                let own =
+                    watcher::Config::default().fields(&format!("metadata.name={}", guard::NAME));
+                let guards = Self::clone(self);
+                check.watches_resource(resource, own, move |event| {
+                    guards.known().handle_guard(part, &event)
+                })
+            })
+    }
+}

@@ -1,0 +1,252 @@
+//! Which approvals count, and the verdict: a function of what it is given.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kueue_check::api::Workload;
+use kueue_check::{Request, Verdict};
+
+use super::resource::{Approval, ApprovalCheckSpec};
+
+/// How many names stand in a message.
+const NAMES: usize = 5;
+
+/// The verdict about the Workload of `request`, by the `approvals` in its namespace.
+pub(super) fn decide<'a>(
+    spec: &ApprovalCheckSpec,
+    request: &Request,
+    approvals: impl IntoIterator<Item = &'a Approval>,
+) -> Verdict {
+    let now = request.now();
+    // Who approves, and until when that counts: of several approvals of one person, the last.
+    let mut who: BTreeMap<&str, Timestamp> = BTreeMap::new();
+    for approval in approvals {
+        if !is_about(approval, request) || !counts(spec, approval) {
+            continue;
+        }
+        let Some(until) = until(spec, approval, request.workload()) else {
+            continue;
+        };
+        if until > now {
+            let known = who.entry(&approval.spec.approved_by).or_insert(until);
+            *known = until.max(*known);
+        }
+    }
+    let names = listed(who.keys().copied());
+    if who.len() >= spec.required() {
+        return Verdict::ready(format!("approved by {names}"));
+    }
+    let more = spec.required() - who.len();
+    let so_far = match who.len() {
+        0 => String::new(),
+        _ => format!("; approved so far by {names}"),
+    };
+    let verdict = Verdict::pending(format!(
+        "waits for {more} approval{} by {}{so_far}",
+        if more == 1 { "" } else { "s" },
+        approvers(spec)
+    ));
+    match who.values().min() {
+        // What is counted in the message ends then.
+        Some(until) => {
+            let rest = Duration::try_from(until.duration_since(now)).unwrap_or_default();
+            verdict.recheck_in(rest)
+        }
+        None => verdict,
+    }
+}
+
+/// Whether `approval` is about the Workload and the AdmissionCheck of `request`.
+fn is_about(approval: &Approval, request: &Request) -> bool {
+    let (workload, spec) = (request.workload(), &approval.spec);
+    let same_namespace = approval.metadata.namespace.as_deref() == Some(workload.namespace());
+    let same_check = spec
+        .admission_check
+        .as_deref()
+        .is_none_or(|check| check == request.admission_check());
+    let same_job = spec.job.as_ref().is_some_and(|job| {
+        let owner = workload.owner();
+        owner.is_some_and(|owner| owner.kind() == job.kind && owner.name() == job.name)
+    });
+    let same_workload = spec.workload.as_deref() == Some(workload.name());
+    same_namespace && same_check && (same_job || same_workload)
+}
+
+/// Whether who has made `approval` may approve.
+fn counts(spec: &ApprovalCheckSpec, approval: &Approval) -> bool {
+    let (own, approvers) = (&approval.spec, &spec.approvers);
+    let may = approvers.users.contains(&own.approved_by)
+        || own
+            .groups
+            .iter()
+            .any(|group| approvers.groups.contains(group));
+    let reason = own.reason.as_deref().unwrap_or_default();
+    may && (!spec.require_reason || !reason.trim().is_empty())
+}
+
+/// Until when `approval` counts for `workload`. One that is older than the Workload was for another
+/// job of that name, or for what the job was before it was changed.
+fn until(spec: &ApprovalCheckSpec, approval: &Approval, workload: &Workload) -> Option<Timestamp> {
+    let made = approval.metadata.creation_timestamp.as_ref()?.0;
+    if workload.created().is_some_and(|created| made < created) {
+        return None;
+    }
+    made.checked_add(spec.valid_for()).ok()
+}
+
+fn approvers(spec: &ApprovalCheckSpec) -> String {
+    let (users, groups) = (&spec.approvers.users, &spec.approvers.groups);
+    let users_text = listed(users.iter().map(String::as_str));
+    let groups_text = format!("members of {}", listed(groups.iter().map(String::as_str)));
+    match (users.is_empty(), groups.is_empty()) {
+        (_, true) => users_text,
+        (true, false) => groups_text,
+        (false, false) => format!("{users_text} or {groups_text}"),
+    }
+}
+
+/// Some names.
+fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let all: Vec<&str> = names.collect();
+    let shown = all[..all.len().min(NAMES)].join(", ");
+    match all.len().checked_sub(NAMES) {
+        Some(more) if more > 0 => format!("{shown} and {more} more"),
+        _ => shown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kueue_check::{NoParameters, RequestBuilder};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn approval(name: &str, spec: &Value, created: &str) -> Approval {
+        serde_json::from_value(json!({
+            "apiVersion": "kueue-check.dev/v1alpha1", "kind": "Approval",
+            "metadata": {"namespace": "team-a", "name": name, "creationTimestamp": created},
+            "spec": spec,
+        }))
+        .unwrap()
+    }
+
+    fn by(user: &str, groups: &[&str]) -> Value {
+        json!({"job": {"kind": "Job", "name": "train"}, "approvedBy": user, "groups": groups})
+    }
+
+    fn with(mut spec: Value, key: &str, value: Value) -> Value {
+        spec[key] = value;
+        spec
+    }
+
+    #[test]
+    fn the_table_of_approvals() {
+        let workload = Workload::from_json(json!({
+            "metadata": {"namespace": "team-a", "name": "job-train-1", "uid": "u", "creationTimestamp": "2026-11-20T00:00:00Z",
+                "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "j", "controller": true}]},
+            "status": {"conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2026-11-20T00:00:01Z"}],
+                "admissionChecks": [{"name": "approval", "state": "Pending"}]},
+        }))
+        .unwrap();
+        let request = RequestBuilder::new(workload, "approval")
+            .now("2026-11-23T00:00:00Z".parse().unwrap())
+            .build(NoParameters);
+        let day = |day: u32| format!("2026-11-{day:02}T00:00:00Z");
+        let of_two = json!({"approvers": {"groups": ["leads"], "users": ["olga"]}, "required": 2});
+        let of_one = json!({"approvers": {"groups": ["leads"]}});
+        let other = |key: &str, value: Value| with(by("ann", &["leads"]), key, value);
+        for (spec, approvals, expected) in [
+            (&of_one, vec![], "waits for 1 approval by members of leads"),
+            (
+                &of_one,
+                vec![(by("ann", &["leads", "x"]), 21)],
+                "approved by ann",
+            ),
+            (
+                &of_one,
+                vec![(by("ann", &["x"]), 21)],
+                "waits for 1 approval by members of leads",
+            ),
+            (
+                &of_one,
+                vec![(by("ann", &["leads"]), 19)],
+                "waits for 1 approval by members of leads",
+            ),
+            (
+                &of_one,
+                vec![(other("job", json!({"kind": "Job", "name": "other"})), 21)],
+                "waits for 1",
+            ),
+            (
+                &of_one,
+                vec![(
+                    other("job", json!({"kind": "PyTorchJob", "name": "train"})),
+                    21,
+                )],
+                "waits for 1",
+            ),
+            (
+                &of_one,
+                vec![(other("admissionCheck", json!("another")), 21)],
+                "waits for 1",
+            ),
+            (
+                &of_one,
+                vec![(other("admissionCheck", json!("approval")), 21)],
+                "approved by ann",
+            ),
+            (
+                &of_one,
+                vec![(
+                    json!({"workload": "job-train-1", "approvedBy": "ann", "groups": ["leads"]}),
+                    21,
+                )],
+                "approved by ann",
+            ),
+            (
+                &of_two,
+                vec![],
+                "waits for 2 approvals by olga or members of leads",
+            ),
+            (
+                &of_two,
+                vec![(by("ann", &["leads"]), 21), (by("ann", &["leads"]), 22)],
+                "waits for 1 approval by olga or members of leads; approved so far by ann",
+            ),
+            (
+                &of_two,
+                vec![(by("ann", &["leads"]), 21), (by("olga", &[]), 22)],
+                "approved by ann, olga",
+            ),
+            (
+                &with(of_one.clone(), "validFor", json!("1d")),
+                vec![(by("ann", &["leads"]), 21)],
+                "waits for 1",
+            ),
+            (
+                &with(of_one.clone(), "requireReason", json!(true)),
+                vec![(by("ann", &["leads"]), 21)],
+                "waits for 1",
+            ),
+            (
+                &with(of_one.clone(), "requireReason", json!(true)),
+                vec![(other("reason", json!("the deadline")), 21)],
+                "approved by ann",
+            ),
+        ] {
+            let spec: ApprovalCheckSpec = serde_json::from_value(spec.clone()).unwrap();
+            let approvals: Vec<Approval> = approvals
+                .iter()
+                .map(|(spec, made)| approval("a", spec, &day(*made)))
+                .collect();
+            let verdict = decide(&spec, &request, &approvals);
+            assert!(
+                verdict.message().starts_with(expected),
+                "{expected}: {verdict:?}"
+            );
+            assert_eq!(verdict.is_ready(), expected.starts_with("approved"));
+        }
+    }
+}

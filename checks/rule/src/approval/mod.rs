@@ -1,0 +1,15 @@
+//! [`ApprovalCheck`]: people decide.
+//!
+//! | module | what is in it |
+//! | --- | --- |
+//! | [`resource`] | the custom resources `ApprovalCheck` and `Approval` |
+//! | [`guard`] | the admission policy by which an `Approval` names who made it |
+//! | `decide` | which approvals count, and the verdict; pure |
+//! | `controller` | the admission check |
+
+mod controller;
+mod decide;
+pub mod guard;
+pub mod resource;
+
+pub use controller::ApprovalCheck;
