@@ -57,7 +57,7 @@ use crate::api::AdmissionCheck;
 /// | follow Workloads, work in the background | [`observe`](Self::observe), [`background`](Self::background) |
 /// | set limits and defaults | [`policy`](Self::policy), [`timeout`](Self::timeout), [`annotations`](Self::annotations) |
 /// | report | [`metrics`](Self::metrics), [`state_change_event`](Self::state_change_event) |
-/// | be installed | [`permissions`](Self::permissions), [`namespace_permissions`](Self::namespace_permissions), [`definitions`](Self::definitions) |
+/// | be installed | [`permissions`](Self::permissions), [`namespace_permissions`](Self::namespace_permissions), [`definitions`](Self::definitions), [`objects`](Self::objects) |
 /// | change what a verdict is tied to | [`on_parameters_unavailable`](Self::on_parameters_unavailable), [`outlives_reservation`](Self::outlives_reservation), [`release_at_eviction`](Self::release_at_eviction) |
 #[must_use]
 pub struct Check<P = NoParameters> {
@@ -239,6 +239,12 @@ impl<P: Send + Sync + 'static> Check<P> {
         definitions: impl IntoIterator<Item = CustomResourceDefinition>,
     ) -> Self {
         self.set(|settings| settings.definitions.extend(definitions))
+    }
+
+    /// Adds objects of the cluster that the check relies on, such as an admission policy, for
+    /// `manifests` and the Helm chart. They have no namespace. Default: none.
+    pub fn objects(self, objects: impl IntoIterator<Item = serde_json::Value>) -> Self {
+        self.set(|settings| settings.objects.extend(objects))
     }
 
     /// Watches the objects of kind `K` in the whole cluster. `trigger` returns which Workloads are

@@ -196,6 +196,11 @@ impl DynCheck {
             .collect()
     }
 
+    /// The [objects](Check::objects) of the cluster that it relies on.
+    pub fn objects(&self) -> &[serde_json::Value] {
+        &self.0.settings.objects
+    }
+
     /// Its [policy](Check::policy).
     pub fn policy(&self) -> Policy {
         self.0.settings.policy.clone()

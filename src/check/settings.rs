@@ -33,6 +33,7 @@ pub(crate) struct Settings {
     pub(crate) permissions: Vec<PolicyRule>,
     pub(crate) namespace_permissions: Vec<PolicyRule>,
     pub(crate) definitions: Vec<CustomResourceDefinition>,
+    pub(crate) objects: Vec<serde_json::Value>,
     pub(crate) watches: Vec<WatchSource>,
     pub(crate) background: Vec<RunBackground>,
     pub(crate) observe: Vec<Observe>,
@@ -73,6 +74,7 @@ impl Settings {
                 permissions,
                 namespace_permissions,
                 definitions,
+                objects,
                 watches,
                 background,
                 observe,
@@ -88,6 +90,7 @@ impl Settings {
             whole.permissions.extend(permissions);
             whole.namespace_permissions.extend(namespace_permissions);
             whole.definitions.extend(definitions);
+            whole.objects.extend(objects);
             whole.watches.extend(watches);
             whole.background.extend(background);
             whole.observe.extend(observe);

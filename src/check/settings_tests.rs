@@ -50,6 +50,7 @@ fn configured(tag: &'static str, log: &Log) -> Check {
         .permissions([rule(tag)])
         .namespace_permissions([rule(tag)])
         .definitions([definition(tag)])
+        .objects([serde_json::Value::from(tag)])
         .watches_stream(tag, futures::stream::pending::<Trigger>)
         .background(move |_| {
             background.lock().unwrap().push(format!("background {tag}"));
@@ -74,6 +75,7 @@ async fn words(settings: &Settings, log: &Log) -> Vec<(&'static str, String)> {
         permissions,
         namespace_permissions,
         definitions,
+        objects,
         watches,
         background,
         observe,
@@ -111,6 +113,10 @@ async fn words(settings: &Settings, log: &Log) -> Vec<(&'static str, String)> {
         ("permissions", rules(permissions)),
         ("namespace_permissions", rules(namespace_permissions)),
         ("definitions", names),
+        ("objects", {
+            let names = objects.iter().filter_map(serde_json::Value::as_str);
+            names.collect::<Vec<_>>().join(" ")
+        }),
         ("watches", watched.collect::<Vec<_>>().join(" ")),
         ("background", {
             for work in background {
@@ -179,6 +185,7 @@ async fn every_setting_is_kept_whatever_wraps_the_check() {
         ("permissions", "a"),
         ("namespace_permissions", "a"),
         ("definitions", "a"),
+        ("objects", "a"),
         ("watches", "a"),
         ("background", "background a"),
         ("observe", "observe a"),
@@ -255,6 +262,7 @@ async fn settings_of_members_are_merged_by_a_rule_for_each() {
         ("permissions", "a b", "a", "a"),
         ("namespace_permissions", "a b", "a", "a"),
         ("definitions", "a b", "a", "a"),
+        ("objects", "a b", "a", "a"),
         ("watches", "a b", "a", "a"),
         (
             "background",

@@ -1,8 +1,10 @@
 //! `helm-values`: what the Helm chart `charts/kueue-check` has to know of a program.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
-use super::manifests::{cluster_rules, definitions, namespace_rules, value};
+use super::manifests::{cluster_rules, definitions, namespace_rules, objects, value};
 use super::{Error, Result};
 use crate::check::DynCheck;
 
@@ -11,13 +13,17 @@ pub(super) fn values(program: &str, checks: &[DynCheck]) -> Result<String> {
     let cluster_rules: Result<Vec<Value>> = cluster_rules(checks).iter().map(value).collect();
     let rules: Result<Vec<Value>> = namespace_rules(checks).iter().map(value).collect();
     let definitions: Result<Vec<Value>> = definitions(checks).iter().map(value).collect();
-    let values = json!({"check": {
+    let mut values = json!({"check": {
         "program": program,
         "controllers": checks.iter().map(controller).collect::<Vec<Value>>(),
         "clusterRules": cluster_rules?,
         "rules": rules?,
         "definitions": definitions?,
     }});
+    let objects = objects(checks, &BTreeMap::new());
+    if !objects.is_empty() {
+        values["check"]["objects"] = json!(objects);
+    }
     let text = serde_saphyr::to_string(&values).map_err(|error| Error::Yaml(error.to_string()))?;
     Ok(text.trim_end().to_owned() + "\n")
 }

@@ -57,6 +57,18 @@ pub(super) fn definitions(checks: &[DynCheck]) -> Vec<CustomResourceDefinition> 
         .collect()
 }
 
+/// The objects that checks rely on, each once, with these labels.
+pub(super) fn objects(checks: &[DynCheck], labels: &BTreeMap<String, String>) -> Vec<Value> {
+    let all = checks.iter().flat_map(DynCheck::objects).cloned();
+    let mut all = distinct(all.collect());
+    if !labels.is_empty() {
+        for object in &mut all {
+            object["metadata"]["labels"] = json!(labels);
+        }
+    }
+    all
+}
+
 fn yaml(document: &impl Serialize) -> Result<String> {
     // Through JSON, so that what is absent is absent.
     let value = serde_json::to_value(document).map_err(|error| Error::Yaml(error.to_string()))?;
@@ -139,6 +151,7 @@ impl Set<'_> {
         ];
         Ok(typed
             .into_iter()
+            .chain(objects(self.checks, &self.labels()))
             .chain(self.status_policy().documents()?)
             .chain([self.deployment(), self.disruption_budget()])
             .collect())

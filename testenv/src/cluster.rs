@@ -228,6 +228,18 @@ impl Access {
         Ok(ClientBuilder::try_from(self.config(TOKEN)?)?.build())
     }
 
+    /// A client that is taken for `user`, who is in `groups`.
+    ///
+    /// # Errors
+    /// The cluster's certificate can't be read.
+    pub fn client_as(&self, user: &str, groups: &[&str]) -> Result<Client, StartError> {
+        let mut config = self.config(TOKEN)?;
+        config.auth_info.impersonate = Some(user.to_owned());
+        let groups = groups.iter().map(|group| (*group).to_owned());
+        config.auth_info.impersonate_groups = Some(groups.collect());
+        Ok(ClientBuilder::try_from(config)?.build())
+    }
+
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }

@@ -1,5 +1,6 @@
 //! `rule-check`: jobs start when a rule of the cluster's administrators says so. A rule is a
-//! `CELCheck`, whose expressions decide, or a `WebhookCheck`, which an HTTP service decides.
+//! `CELCheck`, whose expressions decide, a `WebhookCheck`, which an HTTP service decides, or an
+//! `ApprovalCheck`, which people decide.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +9,10 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use kueue_check::Clock;
 use kueue_check_rule::celcheck::watched::Watched;
 use kueue_check_rule::{
-    AllowedServer, CELCheck, ServerPolicy, Unlisted, WebhookCheck, document, tools,
+    AllowedServer, ApprovalCheck, CELCheck, ServerPolicy, Unlisted, WebhookCheck, document, tools,
 };
 
-/// Starts jobs when a rule says so: expressions in CEL, or an HTTP service.
+/// Starts jobs when a rule says so: expressions in CEL, an HTTP service, or people.
 #[derive(Debug, Parser)]
 #[command(name = "rule-check", version, arg_required_else_help = true)]
 struct Arguments {
@@ -225,5 +226,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .name("rule-check")
         .command_line(Arguments::command());
     let app = of_run.into_iter().fold(app, kueue_check::App::run_argument);
-    Ok(app.check(cel).check(webhook).execute(command).await?)
+    let app = app
+        .check(cel)
+        .check(webhook)
+        .check(ApprovalCheck::default());
+    Ok(app.execute(command).await?)
 }

@@ -177,6 +177,7 @@ impl AdmissionCheckController for ApprovalCheck {
         let approvals = Self::clone(self);
         let check = check
             .definitions([Approval::crd()])
+            .objects(guard::objects())
             .watches_events(watcher::Config::default(), move |event| {
                 approvals.known().handle(event)
             });

@@ -465,7 +465,7 @@ impl Random {
 
 /// A random expression of a kind: `i`nt, `b`ool, `s`tring, `l`ist of ints, `t`exts, `m`ap.
 fn expression(random: &mut Random, kind: char, depth: usize) -> String {
-    let mut sub = |random: &mut Random, kind| expression(random, kind, depth.saturating_sub(1));
+    let sub = |random: &mut Random, kind| expression(random, kind, depth.saturating_sub(1));
     if depth == 0 {
         return match kind {
             'i' => random.of(&[

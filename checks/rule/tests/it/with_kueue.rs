@@ -23,7 +23,7 @@ const NAMESPACE: &str = "rule-check";
 /// How long anything may take that happens in another process.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-async fn apply(client: &Client, document: &Value) -> Result<DynamicObject, kube::Error> {
+pub(crate) async fn apply(client: &Client, document: &Value) -> Result<DynamicObject, kube::Error> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let (kind, api_version) = (text(&document["kind"]), text(&document["apiVersion"]));
     let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));

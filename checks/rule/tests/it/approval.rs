@@ -1,0 +1,218 @@
+//! `ApprovalCheck` on the simulated cluster, and its admission policy on a real API server.
+
+use std::time::Duration;
+
+use kube::api::{DynamicObject, PostParams};
+use kube::{Api, CustomResourceExt};
+use kueue_check_rule::ApprovalCheck;
+use kueue_check_rule::approval::guard;
+use kueue_check_rule::approval::resource::{self, Approval};
+use kueue_check_sim::simulation::CheckContext;
+use kueue_check_sim::{Cluster, Job, Simulation};
+use serde_json::{Value, json};
+
+use crate::service::no_harm;
+
+fn check(required: u32) -> Value {
+    json!({
+        "apiVersion": "kueue-check.dev/v1alpha1", "kind": "ApprovalCheck", "metadata": {"name": "leads"},
+        "spec": {"approvers": {"groups": ["leads"]}, "required": required, "validFor": "1h"},
+    })
+}
+
+fn approval(name: &str, job: &str, user: &str) -> Value {
+    json!({
+        "apiVersion": "kueue-check.dev/v1alpha1", "kind": "Approval", "metadata": {"namespace": "default", "name": name},
+        "spec": {"job": {"kind": "Job", "name": job}, "approvedBy": user, "groups": ["leads"]},
+    })
+}
+
+/// The definition of a kind that the simulated API server does not have: admission policies.
+fn definition(kind: &str, plural: &str) -> Value {
+    let group = "admissionregistration.k8s.io";
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {"group": group, "scope": "Cluster",
+            "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase(), "listKind": format!("{kind}List")},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]},
+    })
+}
+
+fn unguarded(required: u32) -> Simulation {
+    Simulation::with_context(|_: &CheckContext| ApprovalCheck::default())
+        .parameters(&check(required))
+        .object(&serde_json::to_value(Approval::crd()).unwrap())
+        .object(&definition(
+            "ValidatingAdmissionPolicy",
+            "validatingadmissionpolicies",
+        ))
+        .object(&definition(
+            "ValidatingAdmissionPolicyBinding",
+            "validatingadmissionpolicybindings",
+        ))
+        .invariant("no job is harmed", no_harm)
+}
+
+fn trial(required: u32) -> Simulation {
+    let guards = guard::objects();
+    guards.iter().fold(unguarded(required), Simulation::object)
+}
+
+async fn two_approve(cluster: &Cluster) {
+    cluster.submit(Job::new("train"));
+    cluster.submit(Job::new("other"));
+    cluster
+        .expect_message("train", "waits for 2 approvals by members of leads")
+        .await;
+    cluster.advance(Duration::from_secs(2)).await;
+    cluster.apply(&approval("a", "train", "ann"));
+    cluster
+        .expect_message(
+            "train",
+            "waits for 1 approval by members of leads; approved so far by ann",
+        )
+        .await;
+    cluster.apply(&approval("b", "train", "bob"));
+    cluster.expect_admitted("train").await;
+    cluster.apply(&approval("c", "other", "ann"));
+    cluster
+        .expect_message("other", "approved so far by ann")
+        .await;
+    // It is taken back.
+    cluster.delete(&approval("c", "other", "ann"));
+    cluster
+        .expect_message("other", "waits for 2 approvals")
+        .await;
+    // It counts for an hour.
+    cluster.apply(&approval("d", "other", "ann"));
+    cluster
+        .expect_message("other", "approved so far by ann")
+        .await;
+    cluster.advance(Duration::from_mins(62)).await;
+    cluster
+        .expect_message("other", "waits for 2 approvals")
+        .await;
+}
+
+#[test]
+fn a_job_starts_when_two_people_said_so() {
+    trial(2).run(two_approve);
+}
+
+#[test]
+fn each_single_fault_harms_nobody() {
+    let story = trial(2).points_of_a_kind(2);
+    let story = match std::env::var_os("KUEUE_CHECK_SAMPLE") {
+        Some(_) => story,
+        None => story.sample(12),
+    };
+    println!("{}", story.run_with_each_fault(two_approve));
+}
+
+/// Where nobody guards who approves, no approval counts.
+#[test]
+fn without_the_policy_nobody_approves() {
+    let binding = guard::objects().pop().unwrap();
+    trial(1).run(async |cluster| {
+        cluster.expect_active("check").await;
+        cluster.delete(&binding);
+        cluster.submit(Job::new("train"));
+        cluster.advance(Duration::from_secs(5)).await;
+        cluster.apply(&approval("a", "train", "ann"));
+        let what = "validatingadmissionpolicybindings/kueue-check-approvals is missing";
+        cluster.expect_message("train", what).await;
+        assert!(!cluster.is_admitted("train"));
+        cluster.apply(&binding);
+        cluster.expect_admitted("train").await;
+    });
+    unguarded(1).run(async |cluster| {
+        cluster
+            .expect_inactive("check", "so anybody could approve in anybody's name")
+            .await;
+        guard::objects()
+            .iter()
+            .for_each(|object| cluster.apply(object));
+        cluster.expect_active("check").await;
+    });
+}
+
+#[tokio::test]
+async fn the_api_server_vouches_for_who_approves() {
+    let what = "Approvals on a real API server";
+    let Some(cluster) = kueue_check_testenv::Cluster::start_or_skip(what).await else {
+        return;
+    };
+    let client = cluster.client().unwrap();
+    let definitions = vec![Approval::crd(), resource::ApprovalCheck::crd()];
+    cluster.install(&client, definitions).await.unwrap();
+    let rights = [
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "approvers"},
+            "rules": [{"apiGroups": ["kueue-check.dev"], "resources": ["approvals"], "verbs": ["create", "delete", "update", "get"]}]}),
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "approvers"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "approvers"},
+            "subjects": [{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:authenticated"}]}),
+    ];
+    for object in guard::objects().iter().chain(&rights) {
+        crate::with_kueue::apply(&client, object).await.unwrap();
+    }
+    let ann: Api<DynamicObject> = Api::namespaced_with(
+        cluster
+            .access()
+            .client_as("ann", &["leads", "system:authenticated"])
+            .unwrap(),
+        "default",
+        &kube::api::ApiResource::erase::<Approval>(&()),
+    );
+    let create = async |object: Value| {
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        ann.create(&PostParams::default(), &object).await
+    };
+    // The policy is in force a moment after it is made.
+    let began = tokio::time::Instant::now();
+    let refused = loop {
+        match create(approval("as-bob", "train", "bob")).await {
+            Err(refused) => break refused,
+            Ok(_) => {
+                assert!(
+                    began.elapsed() < Duration::from_secs(30),
+                    "nobody refuses it"
+                );
+                let deleted = ann
+                    .delete("as-bob", &kube::api::DeleteParams::default())
+                    .await;
+                deleted.unwrap();
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    };
+    let refused = refused.to_string();
+    assert!(
+        refused.contains("must be your own name, which is ann"),
+        "{refused}"
+    );
+    let mut of_others = approval("of-others", "train", "ann");
+    of_others["spec"]["groups"] = json!(["leads", "system:masters"]);
+    let refused = create(of_others).await.unwrap_err().to_string();
+    assert!(refused.contains("only groups that you are in"), "{refused}");
+    let own = create(approval("own", "train", "ann")).await.unwrap();
+    let mut changed = own.clone();
+    changed.data["spec"]["job"]["name"] = json!("other");
+    let refused = ann.replace("own", &PostParams::default(), &changed).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("can't be changed"), "{refused}");
+    let mut neither = approval("neither", "train", "ann");
+    neither["spec"]["job"].take();
+    let refused = create(neither).await.unwrap_err().to_string();
+    assert!(
+        refused.contains("name either the job or the Workload"),
+        "{refused}"
+    );
+    let nobody = json!({"apiVersion": "kueue-check.dev/v1alpha1", "kind": "ApprovalCheck", "metadata": {"name": "x"}, "spec": {"approvers": {}}});
+    let refused = crate::with_kueue::apply(&client, &nobody)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(refused.contains("name a user or a group"), "{refused}");
+}
