@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube::api::{DynamicObject, PostParams};
+use kube::api::{DeleteParams, DynamicObject, PostParams};
 use kube::{Api, CustomResourceExt};
 use kueue_check_rule::ApprovalCheck;
 use kueue_check_rule::approval::guard;
@@ -131,9 +131,9 @@ fn without_the_policy_nobody_approves() {
         cluster
             .expect_inactive("check", "so anybody could approve in anybody's name")
             .await;
-        guard::objects()
-            .iter()
-            .for_each(|object| cluster.apply(object));
+        for object in guard::objects() {
+            cluster.apply(&object);
+        }
         cluster.expect_active("check").await;
     });
 }
@@ -172,20 +172,18 @@ async fn the_api_server_vouches_for_who_approves() {
     // The policy is in force a moment after it is made.
     let began = tokio::time::Instant::now();
     let refused = loop {
-        match create(approval("as-bob", "train", "bob")).await {
-            Err(refused) => break refused,
-            Ok(_) => {
-                assert!(
-                    began.elapsed() < Duration::from_secs(30),
-                    "nobody refuses it"
-                );
-                let deleted = ann
-                    .delete("as-bob", &kube::api::DeleteParams::default())
-                    .await;
-                deleted.unwrap();
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-        }
+        let Err(refused) = create(approval("as-bob", "train", "bob")).await else {
+            assert!(
+                began.elapsed() < Duration::from_secs(30),
+                "nobody refuses it"
+            );
+            ann.delete("as-bob", &DeleteParams::default())
+                .await
+                .unwrap();
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        break refused;
     };
     let refused = refused.to_string();
     assert!(
