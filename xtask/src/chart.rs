@@ -14,7 +14,7 @@ const HELM: &str = "v3.22.0";
 const MARK: &str = "# ---- printed by ";
 
 /// The values files, and the command that prints the generated part of each.
-const VALUES: [(&str, &str, &[&str]); 3] = [
+const VALUES: [(&str, &str, &[&str]); 4] = [
     (
         "values-provisioning.yaml",
         "provisioning-check",
@@ -30,13 +30,14 @@ const VALUES: [(&str, &str, &[&str]); 3] = [
         ],
     ),
     ("values-budget.yaml", "budget-check", &["helm-values"]),
+    ("values-rule.yaml", "rule-check", &["helm-values"]),
 ];
 
 /// Writes the generated part of each values file anew.
 pub(crate) fn update() -> Result<(), Failure> {
     // All of the workspace's features, as the tests have them: others would build all dependencies
     // twice.
-    let programs = ["provisioning-check", "budget-check"];
+    let programs = ["provisioning-check", "budget-check", "rule-check"];
     let programs = programs.iter().flat_map(|program| ["--bin", program]);
     let arguments: Vec<&str> = ["build", "--workspace"]
         .into_iter()

@@ -5,6 +5,7 @@
 mod approval;
 mod batches;
 mod cel;
+mod chart;
 mod definition;
 mod end_to_end;
 mod faults;
