@@ -1,6 +1,6 @@
-//! Shell blocks. `console` is run here, in a fresh folder with the programs of the book and its
-//! YAML files; its output is compared with the lines below the command, where `…` stands for
-//! anything. The other words after it:
+//! Shell blocks. `console` is run here, in a fresh folder with the programs of the book, its YAML
+//! files and the examples of `rule-check`; its output is compared with the lines below the command,
+//! where `…` stands for anything. The other words after it:
 //!
 //! | word | what it says |
 //! | --- | --- |
@@ -96,9 +96,12 @@ pub(super) fn workshop(name: &str) -> PathBuf {
     for program in String::from_utf8(programs.stdout).unwrap().lines() {
         symlink(book, folder.join("bin").join(program)).unwrap();
     }
-    for file in fs::read_dir(repository().join("book/listings/yaml")).unwrap() {
-        let path = file.unwrap().path();
-        fs::copy(&path, folder.join(path.file_name().unwrap())).unwrap();
+    symlink(beside("rule-check"), folder.join("bin/rule-check")).unwrap();
+    for files in ["book/listings/yaml", "checks/rule/examples"] {
+        for file in fs::read_dir(repository().join(files)).unwrap() {
+            let path = file.unwrap().path();
+            fs::copy(&path, folder.join(path.file_name().unwrap())).unwrap();
+        }
     }
     folder
 }

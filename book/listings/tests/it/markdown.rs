@@ -50,6 +50,7 @@ pub(super) fn others() -> Vec<Page> {
         "sim/README.md",
         "checks/budget/README.md",
         "checks/provisioning/README.md",
+        "checks/rule/README.md",
         "charts/kueue-check/README.md",
         "templates/README.md",
     ];
