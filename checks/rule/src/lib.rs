@@ -1,8 +1,9 @@
-//! `WebhookCheck`: an admission check for Kueue whose verdicts are an HTTP service's.
+//! Admission checks for Kueue whose rules are resources: expressions ([`CELCheck`]), an HTTP service
+//! ([`WebhookCheck`]) or people ([`ApprovalCheck`]) decide.
 //!
-//! A service receives a versioned JSON [`document`] with up to 500 Workloads, and answers with a
-//! verdict for each. What it answers wrongly costs that answer and nothing else: an error is never
-//! a verdict, so an outage of the service evicts no job.
+//! The service of a `WebhookCheck` receives a versioned JSON [`document`] with up to 500 Workloads,
+//! and answers with a verdict for each. What it answers wrongly costs that answer and nothing else:
+//! an error is never a verdict, so an outage of the service evicts no job.
 //!
 //! ```no_run
 //! use kueue_check_rule::{ServerPolicy, Unlisted, WebhookCheck};
@@ -21,20 +22,17 @@
 //! # Ok(()) }
 //! ```
 //!
-//! AdmissionChecks name it by [`CONTROLLER`]. A program in which another kind of check has that name
-//! gives it one of its own: [`WebhookCheck::named`].
+//! AdmissionChecks name all of them by [`CONTROLLER`]; the kind of their parameters says which one
+//! answers.
 //!
 //! | module | what is in it |
 //! | --- | --- |
-//! | [`resource`] | the custom resource `WebhookCheck` |
-//! | [`document`] | the JSON documents, their schema and `OpenAPI` |
-//! | `registry` | what is known about each Workload, and who is asked about next; pure |
-//! | `pace` | how often a service is asked; pure |
-//! | [`signature`] | signatures of requests |
-//! | [`transport`] | how requests reach a service |
-//! | `service` | deadline, circuit breaker, pauses and concurrency of each server |
-//! | `worker` | puts requests together, beside the evaluations |
-//! | [`controller`] | the admission check |
+//! | [`celcheck`] | `CELCheck`: expressions decide |
+//! | [`webhook`] | `WebhookCheck`: an HTTP service decides |
+//! | [`approval`] | `ApprovalCheck`: people decide |
+//! | [`cel`] | the language of expressions |
+//! | [`document`] | the JSON documents of webhooks, their schema and `OpenAPI` |
+//! | [`tools`] | what a rule says about a Workload, without a cluster |
 
 pub mod approval;
 pub mod cel;
