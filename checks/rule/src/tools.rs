@@ -116,8 +116,10 @@ impl Data for GivenData {
         let objects = self.objects(resource, namespace)?;
         let named = |object: &Value| {
             let metadata = object.get("metadata");
-            let found = metadata.and_then(|metadata| metadata.get("name"));
-            found == Some(&Value::text(name))
+            let of = |field| metadata.and_then(|metadata| metadata.get(field));
+            // What has a namespace is not found without it.
+            of("name") == Some(&Value::text(name))
+                && (namespace.is_some() || of("namespace").is_none())
         };
         Ok(objects.into_iter().find(named).unwrap_or(Value::Null))
     }
@@ -168,11 +170,12 @@ pub fn read_document(text: &str) -> Result<Json, String> {
     serde_saphyr::from_str(text).map_err(|error| error.to_string())
 }
 
-/// The Workload in `given`, of which what is missing is filled in: a name, quota, one pod.
+/// The Workload in `given`, of which what is missing is filled in: a name, one pod, quota since
+/// `now`.
 ///
 /// # Errors
 /// It is no Workload.
-pub fn read_workload(given: &Json, check: &str) -> Result<Workload, String> {
+pub fn read_workload(given: &Json, check: &str, now: Timestamp) -> Result<Workload, String> {
     let mut whole = json!({
         "metadata": {"namespace": "default", "name": "job", "uid": "0b6f1d2e-93a4-4c55-8d6e-7f8091a2b3c4"},
         "spec": {"queueName": "queue", "priority": 0, "podSets": [{"name": "main", "count": 1, "template": {"spec": {"containers": []}}}]},
@@ -186,7 +189,7 @@ pub fn read_workload(given: &Json, check: &str) -> Result<Workload, String> {
     }
     whole["spec"]["podSets"] = sets;
     let mut status = json!({
-        "conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": "1970-01-01T00:00:00Z"}],
+        "conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": now.to_string()}],
         "admission": {"clusterQueue": "cluster-queue", "podSetAssignments": []},
         "admissionChecks": [{"name": check, "state": "Pending"}],
     });
@@ -220,7 +223,7 @@ pub fn decide(
 ) -> Result<Decided, String> {
     let name = rule.metadata.name.as_deref().unwrap_or("rule");
     let compiled = Rule::new(&rule.spec, &Environment::default()).map_err(|e| e.to_string())?;
-    let workload = read_workload(workload, name)?;
+    let workload = read_workload(workload, name, now)?;
     let request = RequestBuilder::new(workload, name).now(now);
     let decided = compiled.decide(&request.build(NoParameters), data);
     decided.map_err(|problem| problem.to_string())

@@ -751,7 +751,7 @@ impl Checker<'_> {
             Type::Dyn => (Type::Dyn, true),
             Type::List(element) => (
                 (**element).clone(),
-                matches!(index_kind, Type::Dyn | Type::Int | Type::Double),
+                matches!(index_kind, Type::Dyn | Type::Int),
             ),
             Type::Map(value) => (
                 (**value).clone(),

@@ -1,6 +1,8 @@
 //! The admission check: it evaluates the expressions of a `CELCheck` for each Workload.
 
+use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,10 +11,10 @@ use futures::future::join_all;
 use futures::{Stream, stream};
 use kube::core::DynamicObject;
 use kube::runtime::watcher::{self, Event};
-use kueue_check::api::AdmissionCheck;
+use kueue_check::api::{AdmissionCheck, Uid, Workload};
 use kueue_check::{
     AdmissionCheckController, BackgroundContext, Check, CheckError, CheckRequest, ControllerName,
-    Inactive, Preview, Trigger, Verdict,
+    Inactive, Preview, Trigger, Verdict, WorkloadEvent,
 };
 use kueue_check_sources::ServerPolicy;
 use tokio::sync::Notify;
@@ -71,6 +73,12 @@ struct Shared {
     listed: Notify,
     /// Whether this replica asks the data sources.
     leads: AtomicBool,
+    /// The states of all checks of Workloads that hold quota, if a rule looks at them.
+    states: Mutex<BTreeMap<Uid, u64>>,
+    /// The AdmissionChecks whose rule does.
+    state_users: Mutex<BTreeSet<String>>,
+    /// The Workloads that are to be evaluated.
+    workloads: Mutex<BTreeSet<Uid>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -198,6 +206,29 @@ impl Shared {
         }
     }
 
+    /// Takes in what is seen of a Workload. The runtime evaluates again when something of its own
+    /// changes; the states of other checks are nothing of that.
+    fn observe(&self, workload: &Workload, is_gone: bool) {
+        if lock(&self.state_users).is_empty() {
+            return;
+        }
+        let mut states = lock(&self.states);
+        if is_gone || !workload.holds_quota() {
+            states.remove(workload.uid());
+            return;
+        }
+        let mut hasher = DefaultHasher::new();
+        for entry in workload.checks() {
+            (entry.name(), entry.state().as_str()).hash(&mut hasher);
+        }
+        let hash = hasher.finish();
+        let before = states.insert(workload.uid().clone(), hash);
+        if before.is_some_and(|before| before != hash) {
+            lock(&self.workloads).insert(workload.uid().clone());
+            self.notified.notify_one();
+        }
+    }
+
     /// Which Workloads are to be evaluated.
     fn triggers(self: Arc<Self>) -> impl Stream<Item = Trigger> {
         stream::unfold(self, async |shared| {
@@ -205,6 +236,10 @@ impl Shared {
                 let next = lock(&shared.changed).pop_first();
                 if let Some(check) = next {
                     return Some((Trigger::AdmissionCheck(check), shared));
+                }
+                let next = lock(&shared.workloads).pop_first();
+                if let Some(uid) = next {
+                    return Some((Trigger::Uid(uid), shared));
                 }
                 shared.notified.notified().await;
                 sleep(COLLECTED).await;
@@ -273,6 +308,9 @@ impl AdmissionCheckController for CELCheck {
         for source in rule.sources().values() {
             source.used_by(check.name());
         }
+        if rule.uses_checks() {
+            lock(&self.shared.state_users).insert(check.name().to_owned());
+        }
         let mut users = lock(&self.shared.users);
         for resource in rule.resources() {
             let users = users.entry(resource.clone()).or_default();
@@ -301,11 +339,16 @@ impl AdmissionCheckController for CELCheck {
 
     fn configure(self: &Arc<Self>, check: Check<resource::CELCheck>) -> Check<resource::CELCheck> {
         let share = || Arc::clone(&self.shared);
-        let (background, triggers, metrics) = (share(), share(), share());
+        let (background, triggers, metrics, observer) = (share(), share(), share(), share());
         let fetch = Arc::clone(&self.fetch);
         let check = check
             .annotations(self.annotations.iter().cloned())
             .background(move |context| ask(Arc::clone(&background), Arc::clone(&fetch), context))
+            .observe(move |event| match event {
+                WorkloadEvent::Applied(workload, _) => observer.observe(workload, false),
+                WorkloadEvent::Removed(workload) => observer.observe(workload, true),
+                _ => {}
+            })
             .watches_stream("data of rules", move || Arc::clone(&triggers).triggers())
             .metrics(move |text| {
                 let sizes: Vec<_> = {

@@ -28,7 +28,7 @@ const RECHECK: Duration = Duration::from_mins(1);
     version = "v1alpha1",
     kind = "CELCheck",
     derive = "PartialEq",
-    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".spec.ready"}"#,
+    printcolumn = r#"{"name":"Rule","type":"string","jsonPath":".spec.ready"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 #[parameters(validate = CELCheckSpec::check)]

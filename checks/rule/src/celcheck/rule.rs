@@ -56,6 +56,7 @@ pub struct Rule {
     recheck_when_ready: bool,
     updates: Vec<Template>,
     resources: BTreeSet<String>,
+    uses_checks: bool,
     sources: BTreeMap<String, Arc<Source>>,
 }
 
@@ -139,6 +140,7 @@ impl Rule {
             recheck_when_ready: spec.stops_jobs(),
             updates,
             resources: compiler.resources,
+            uses_checks: compiler.uses_checks,
             sources,
         })
     }
@@ -146,6 +148,11 @@ impl Rule {
     /// The resources that it looks at.
     pub fn resources(&self) -> &BTreeSet<String> {
         &self.resources
+    }
+
+    /// Whether it looks at the states of other checks.
+    pub(super) fn uses_checks(&self) -> bool {
+        self.uses_checks
     }
 
     /// The data sources that it looks at.
@@ -295,6 +302,7 @@ impl Rule {
 struct Compiler {
     scope: Scope,
     uses_time: bool,
+    uses_checks: bool,
     resources: BTreeSet<String>,
     sources: BTreeSet<String>,
 }
@@ -318,6 +326,7 @@ impl Compiler {
                 sources: sources.collect(),
             },
             uses_time: false,
+            uses_checks: false,
             resources: BTreeSet::new(),
             sources: BTreeSet::new(),
         }
@@ -345,6 +354,7 @@ impl Compiler {
         self.uses_time |= scope::OF_TIME
             .iter()
             .any(|name| uses.variables.contains(*name));
+        self.uses_checks |= uses.variables.contains("checks");
         self.resources.extend(uses.resources.iter().cloned());
         self.sources.extend(uses.sources.iter().cloned());
         Ok(program)

@@ -57,6 +57,8 @@ struct State {
     error: Option<String>,
     failures: u32,
     due: Instant,
+    /// Whether evaluations were triggered because the answer is too old.
+    is_stale: bool,
 }
 
 /// How a data source does.
@@ -91,6 +93,7 @@ impl SourceRegistry {
                 error: None,
                 failures: 0,
                 due: Instant::now(),
+                is_stale: false,
             }),
             users: Mutex::default(),
         });
@@ -196,6 +199,7 @@ impl Source {
                 let same = before.is_some_and(|(before, _)| before == value);
                 state.answer = Some((value, Instant::now()));
                 state.error = None;
+                state.is_stale = false;
                 state.failures = 0;
                 state.due = Instant::now() + self.spec.interval();
                 !same
@@ -206,7 +210,11 @@ impl Source {
                 state.due = Instant::now() + pause.max(Duration::from_secs(1));
                 let first = state.answer.is_none() && state.error.is_none();
                 state.error = Some(clean(&error.to_string()));
-                first
+                let max_age = self.spec.max_age();
+                let age = state.answer.as_ref().map(|(_, at)| at.elapsed());
+                let was_stale = state.is_stale;
+                state.is_stale = age.is_some_and(|age| age > max_age);
+                first || (state.is_stale && !was_stale)
             }
         }
     }

@@ -174,6 +174,33 @@ fn objects_are_watched_and_a_quiet_hour_costs_no_request() {
         });
 }
 
+/// With `onError`, a source that falls silent counts as an error also where nothing else happens.
+#[test]
+fn a_source_that_falls_silent_is_an_error_after_its_max_age() {
+    let spec = json!({
+        "ready": "http('price').eur < 0.3",
+        "data": [{"name": "price", "http": {"url": "https://licences.example/price"}, "interval": "1m", "maxAge": "10m"}],
+        "onError": "Admit", "onErrorAfter": "20m",
+    });
+    trial(&spec, Sources::default)
+        .expect_timeout(Duration::from_mins(60))
+        .run(async |cluster| {
+            let sources: Sources = cluster.external();
+            sources.answers("price", json!({"eur": 0.5}));
+            cluster.submit(Job::new("train"));
+            cluster.expect_message("train", "waits until").await;
+            cluster.advance(Duration::from_mins(30)).await;
+            assert!(!cluster.is_admitted("train"));
+            sources.state().answers.clear();
+            cluster.advance(Duration::from_mins(25)).await;
+            assert!(
+                !cluster.is_admitted("train"),
+                "10 minutes of age, and 20 of errors"
+            );
+            cluster.expect_admitted("train").await;
+        });
+}
+
 /// A source that does not answer is no verdict; one that answers is asked as often as it says.
 #[test]
 fn a_data_source_is_asked_beside_the_evaluations() {

@@ -70,7 +70,7 @@ pub(crate) const FAULTS: [ServiceFault; 13] = [
 pub(crate) struct Service(Arc<Mutex<State>>);
 
 pub(crate) struct State {
-    licences: usize,
+    pub(crate) licences: usize,
     /// By reservation.
     pub(crate) held: BTreeSet<String>,
     /// How often each reservation was given one.

@@ -47,6 +47,27 @@ fn each_admission_check_is_answered_by_the_check_of_its_kind() {
     });
 }
 
+/// The state of another check is a fact that rules look at, and a change of it is noticed at once.
+#[test]
+fn a_rule_may_wait_for_another_check() {
+    let ready = "checks.exists(c, c.name == 'check' && c.state == 'Ready')";
+    trial(&licences(), || Service::new(0, None))
+        .and("second", |_: &CheckContext| CELCheck::new(allowed()))
+        .parameters(&cel(ready))
+        .run(async |cluster| {
+            cluster.submit(Job::new("train"));
+            cluster.advance(Duration::from_secs(30)).await;
+            assert!(
+                cluster
+                    .message_of("second", "train")
+                    .contains("waits until")
+            );
+            let service: Service = cluster.external();
+            service.state().licences = 1;
+            cluster.expect_admitted("train").await;
+        });
+}
+
 #[test]
 fn one_that_refers_to_something_else_is_told_what_there_is() {
     both("true").run(async |cluster| {

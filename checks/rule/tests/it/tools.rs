@@ -61,6 +61,18 @@ fn a_rule_is_rendered_without_a_cluster() {
     ] {
         assert!(text.lines().any(|found| found == line), "{line}:\n{text}");
     }
+    folder.write(
+        "annotated.yaml",
+        "metadata: {annotations: {example.com/a: b}}\n",
+    );
+    folder.write(
+        "rule.yaml",
+        "kind: CELCheck\napiVersion: kueue-check.dev/v1alpha1\nmetadata: {name: a}\nspec: {ready: \"workload.annotations['example.com/a'] == 'b' && waited < duration('1s')\"}\n",
+    );
+    let (rule, annotated) = (file("rule.yaml"), file("annotated.yaml"));
+    let (code, text, error) = output(&["render", "-f", &rule, "-w", &annotated]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(text.starts_with("state: Ready\n"), "{text}");
     let nights = example("nights.yaml").to_str().unwrap().to_owned();
     let (code, text, _) = output(&["render", "-f", &nights, "--now", "2026-11-23T12:00:00Z"]);
     assert_eq!(code, Some(0));
