@@ -116,6 +116,12 @@ fn every_recorded_trace_is_reproduced() {
         println!("skipped: no recordings in ../shared/traces");
         return;
     }
+    let of_families = |path: &&PathBuf| {
+        path.parent()
+            .is_some_and(|folder| folder.ends_with("families"))
+    };
+    let families = recordings.iter().filter(of_families).count();
+    assert!(families >= 23, "only {families} recordings of families");
     let report = differences(&recordings);
     assert!(report.is_empty(), "{report}");
     println!("{} traces reproduced", recordings.len());
