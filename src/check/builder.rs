@@ -472,7 +472,7 @@ impl<P: Send + Sync + 'static> Check<P> {
         self
     }
 
-    /// Adds reservations for which something is held and not yet released. See
+    /// Adds reservations for which this check holds something and has not yet released it. See
     /// [`AdmissionCheckController::unreleased_reservations`].
     pub fn unreleased<F>(mut self, find: impl Fn() -> F + Send + Sync + 'static) -> Self
     where

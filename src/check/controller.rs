@@ -67,6 +67,11 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
     type Parameters: Parameters;
 
     /// The `spec.controllerName` of the AdmissionChecks that it answers.
+    ///
+    /// Several checks of one program may have the same if each takes
+    /// [`Parameters`](Self::Parameters) of another kind: an AdmissionCheck is answered by the one
+    /// that takes the kind of its `spec.parameters`. When that is changed to another kind, what was
+    /// held here is [released](Self::release), and the other check decides.
     fn controller_name(&self) -> ControllerName;
 
     /// Decides about one Workload.
@@ -150,8 +155,12 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
     /// The reservations for which something is held, as far as this controller can find out: from
     /// labels of the objects that it created, from the licence server. Default: none.
     ///
+    /// It lists what it holds itself, and nothing of another check's: of an AdmissionCheck that
+    /// another check answers by now, everything that is listed here is released.
+    ///
     /// Called once by each new leader: those that are over are [released](Self::release). It closes
-    /// the gap in which a reservation ended while no process ran.
+    /// the gap in which a reservation ended, or an AdmissionCheck was given to another check, while
+    /// no process ran.
     ///
     /// # Errors
     /// It is called again after a growing delay.

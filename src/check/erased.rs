@@ -15,8 +15,8 @@ use super::settings::Settings;
 use super::watches::{Start, WatchSource};
 use super::{
     AdmissionCheckController, BackgroundContext, Check, CheckError, CheckEvent, ControllerName,
-    Inactive, MetricsText, Parameters, Policy, ReleaseOutcome, ReleaseReason, Request, Reservation,
-    StateChange, Verdict, WorkloadEvent,
+    Inactive, MetricsText, Parameters, ParametersKind, Policy, ReleaseOutcome, ReleaseReason,
+    Request, Reservation, StateChange, Verdict, WorkloadEvent,
 };
 use crate::api::AdmissionCheck;
 #[cfg(feature = "cli")]
@@ -112,6 +112,19 @@ impl DynCheck {
             first = first.or(Some(number));
         }
         first
+    }
+
+    /// The kinds of parameters that others of `checks` with its controller name take.
+    pub(crate) fn other_kinds<'c>(
+        &self,
+        checks: impl IntoIterator<Item = &'c Self>,
+    ) -> Vec<ParametersKind> {
+        let own = &self.0.parameters.kind;
+        let same_name = checks
+            .into_iter()
+            .filter(|other| other.0.name == self.0.name);
+        let kinds = same_name.filter_map(|other| other.0.parameters.kind.clone());
+        kinds.filter(|kind| Some(kind) != own.as_ref()).collect()
     }
 
     /// Its controller name.
@@ -299,5 +312,110 @@ impl<C: AdmissionCheckController> From<C> for DynCheck {
 impl fmt::Debug for DynCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Check").field(&self.0.name).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::marker::PhantomData;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::check::{CheckRequest, NoParameters};
+
+    /// A check of this name, which takes parameters `P`.
+    struct Named<P>(&'static str, PhantomData<P>);
+
+    fn named<P: Parameters>(name: &'static str) -> DynCheck {
+        DynCheck::new(Named::<P>(name, PhantomData))
+    }
+
+    impl<P: Parameters> AdmissionCheckController for Named<P> {
+        type Parameters = P;
+
+        fn controller_name(&self) -> ControllerName {
+            ControllerName::from_static(self.0)
+        }
+
+        async fn evaluate(&self, _: CheckRequest<P>) -> Result<Verdict, CheckError> {
+            Ok(Verdict::ready(""))
+        }
+    }
+
+    struct Limit;
+    struct Quota;
+
+    fn kind(kind: &str) -> ParametersKind {
+        ParametersKind {
+            group: "example.com".into(),
+            kind: kind.into(),
+            plural: format!("{}s", kind.to_lowercase()),
+            versions: vec!["v1".into()],
+        }
+    }
+
+    impl Parameters for Limit {
+        fn kind() -> Option<ParametersKind> {
+            Some(kind("Limit"))
+        }
+
+        fn decode(_: Value) -> Result<Self, String> {
+            Ok(Self)
+        }
+    }
+
+    impl Parameters for Quota {
+        fn kind() -> Option<ParametersKind> {
+            Some(kind("Quota"))
+        }
+
+        fn decode(_: Value) -> Result<Self, String> {
+            Ok(Self)
+        }
+    }
+
+    #[test]
+    fn an_admission_check_is_answered_by_the_check_of_its_name_and_kind() {
+        let checks = [
+            named::<Quota>("example.com/other"),
+            named::<Limit>("example.com/shared"),
+            named::<Quota>("example.com/shared"),
+            named::<NoParameters>("example.com/shared"),
+            named::<Limit>("example.com/last"),
+        ];
+        let reference =
+            |group: &str, kind: &str| json!({"apiGroup": group, "kind": kind, "name": "p"});
+        let ours = "example.com";
+        for (controller, parameters, answers) in [
+            ("example.com/shared", reference(ours, "Limit"), Some(1)),
+            ("example.com/shared", reference(ours, "Quota"), Some(2)),
+            ("example.com/shared", json!(null), Some(3)),
+            ("example.com/other", reference(ours, "Quota"), Some(0)),
+            // None takes these: the first of the name says so.
+            ("example.com/shared", reference(ours, "Door"), Some(1)),
+            ("example.com/shared", reference("x.com", "Quota"), Some(1)),
+            ("example.com/last", json!(null), Some(4)),
+            ("example.com/last", reference(ours, "Quota"), Some(4)),
+            ("example.com/unknown", reference(ours, "Limit"), None),
+        ] {
+            let object = AdmissionCheck::from_json(json!({
+                "metadata": {"name": "c", "uid": "u"},
+                "spec": {"controllerName": controller, "parameters": parameters},
+            }));
+            let found = DynCheck::answering(&checks, &object.unwrap());
+            assert_eq!(found, answers, "{controller} {parameters}");
+        }
+        let kinds = checks.each_ref().map(|check| check.other_kinds(&checks));
+        assert_eq!(
+            kinds,
+            [
+                vec![],
+                vec![kind("Quota")],
+                vec![kind("Limit")],
+                vec![kind("Limit"), kind("Quota")],
+                vec![],
+            ]
+        );
     }
 }

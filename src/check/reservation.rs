@@ -268,8 +268,10 @@ pub enum ReleaseReason {
     Deactivated,
     /// The Workload is gone.
     Deleted,
-    /// The check no longer applies: the AdmissionCheck was deleted or given to another controller,
-    /// or Kueue assigned flavors for which it is not required.
+    /// The check no longer applies: the AdmissionCheck was deleted or given to another check
+    /// (another controller, or another [kind of
+    /// parameters](super::AdmissionCheckController::controller_name)), or Kueue assigned flavors
+    /// for which it is not required.
     CheckRemoved,
     /// The AdmissionCheck's parameters are missing or wrong, and the check does not go on with the
     /// last good ones ([`on_parameters_unavailable`](super::Check::on_parameters_unavailable)).

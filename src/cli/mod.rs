@@ -507,6 +507,7 @@ fn dns_label(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::marker::PhantomData;
     use std::sync::{Arc, Mutex};
 
     use clap::Parser;
@@ -515,7 +516,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::check::{Check, CheckError, CheckRequest, ControllerName, NoParameters, Verdict};
+    use crate::check::{
+        Check, CheckError, CheckRequest, ControllerName, NoParameters, Parameters, ParametersKind,
+        Verdict,
+    };
 
     /// A check with a kind of its own, beside parameters.
     struct OwnKind;
@@ -606,6 +610,92 @@ mod tests {
         assert_eq!((has("Role"), has("ClusterRole")), (true, false));
         let wrong = ["x", "manifests", "--image=i", "--env==b"];
         assert!(Cli::try_parse_from(wrong).is_err());
+    }
+
+    struct Limit;
+    struct Quota;
+
+    fn kind(kind: &str) -> ParametersKind {
+        ParametersKind {
+            group: "example.com".into(),
+            kind: kind.into(),
+            plural: format!("{}s", kind.to_lowercase()),
+            versions: vec!["v1".into()],
+        }
+    }
+
+    fn definition(plural: &str) -> CustomResourceDefinition {
+        let mut definition = CustomResourceDefinition::default();
+        definition.metadata.name = Some(format!("{plural}.example.com"));
+        definition
+    }
+
+    impl Parameters for Limit {
+        fn kind() -> Option<ParametersKind> {
+            Some(kind("Limit"))
+        }
+
+        fn decode(_: Value) -> Result<Self, String> {
+            Ok(Self)
+        }
+
+        fn custom_resource_definition() -> Option<CustomResourceDefinition> {
+            Some(definition("limits"))
+        }
+    }
+
+    impl Parameters for Quota {
+        fn kind() -> Option<ParametersKind> {
+            Some(kind("Quota"))
+        }
+
+        fn decode(_: Value) -> Result<Self, String> {
+            Ok(Self)
+        }
+
+        fn custom_resource_definition() -> Option<CustomResourceDefinition> {
+            Some(definition("quotas"))
+        }
+    }
+
+    /// One of several checks of one controller name.
+    struct Shared<P>(PhantomData<P>);
+
+    impl<P: Parameters> AdmissionCheckController for Shared<P> {
+        type Parameters = P;
+
+        fn controller_name(&self) -> ControllerName {
+            const { ControllerName::from_static("example.com/shared") }
+        }
+
+        async fn evaluate(&self, _: CheckRequest<P>) -> Result<Verdict, CheckError> {
+            Ok(Verdict::ready(""))
+        }
+    }
+
+    #[test]
+    fn the_manifests_of_two_checks_of_one_name_have_what_both_need() {
+        let checks = [
+            DynCheck::new(Shared::<Limit>(PhantomData)),
+            DynCheck::new(Shared::<Quota>(PhantomData)),
+        ];
+        let Command::Manifests(arguments) =
+            Cli::parse_from(["x", "manifests", "--image=i", "--kueue-account=kueue"]).command
+        else {
+            panic!("another command");
+        };
+        let all = manifests::manifests("x", &checks, &arguments, &[]).unwrap();
+        for needed in [
+            "name: limits.example.com",
+            "name: quotas.example.com",
+            "  - limits\n",
+            "  - quotas\n",
+            "#   name: limit\n# spec:\n#   controllerName: example.com/shared\n#   parameters:\n#     apiGroup: example.com\n#     kind: Limit\n",
+            "#   name: quota\n# spec:\n#   controllerName: example.com/shared\n#   parameters:\n#     apiGroup: example.com\n#     kind: Quota\n",
+            "['example.com/shared']",
+        ] {
+            assert_eq!(all.matches(needed).count(), 1, "{needed} in {all}");
+        }
     }
 
     #[tokio::test]

@@ -84,19 +84,23 @@ pub(crate) fn locate<'a>(
         (None, None) => return Located::Found(None, Revision::default()),
         (None, Some(reference)) => {
             let given = format!("{} `{}`", reference.kind, reference.name);
+            let todo = if others.is_empty() {
+                "takes no parameters: remove the reference".to_owned()
+            } else {
+                format!("takes a {} or none", described(others))
+            };
             return bad(
                 "UnexpectedParameters",
-                format!(
-                    "spec.parameters refers to {given}, but this check takes no parameters: remove the reference"
-                ),
+                format!("spec.parameters refers to {given}, but this check {todo}"),
             );
         }
         (Some(kind), None) => {
+            let all = [kind].into_iter().chain(others);
             return bad(
                 "ParametersMissing",
                 format!(
                     "spec.parameters is not set: it must refer to a {}",
-                    described(kind, others)
+                    described(all)
                 ),
             );
         }
@@ -120,7 +124,7 @@ pub(crate) fn locate<'a>(
             "ParametersNotFound",
             format!(
                 "there is no {} `{}`: create it",
-                described(kind, &[]),
+                described([kind]),
                 reference.name
             ),
         ),
@@ -157,8 +161,8 @@ pub(crate) fn decode(
     }
 }
 
-fn described(kind: &ParametersKind, others: &[ParametersKind]) -> String {
-    let kinds = std::iter::once(kind).chain(others);
+fn described<'k>(kinds: impl IntoIterator<Item = &'k ParametersKind>) -> String {
+    let kinds = kinds.into_iter();
     let kinds = kinds.map(|kind| format!("{} (group {})", kind.kind, kind.group));
     kinds.collect::<Vec<_>>().join(" or a ")
 }
@@ -171,15 +175,16 @@ fn wrong_kind(
     if reference.name.is_empty() {
         return Some(format!(
             "spec.parameters.name is empty: it must name a {}",
-            described(kind, &[])
+            described([kind])
         ));
     }
+    let all = [kind].into_iter().chain(others);
     (reference.kind != kind.kind || reference.group != kind.group).then(|| {
         format!(
             "spec.parameters refers to a {} (group {}), but this check takes a {}",
             reference.kind,
             reference.group,
-            described(kind, others)
+            described(all)
         )
     })
 }
@@ -434,6 +439,45 @@ mod tests {
             message,
             "spec.parameters refers to Window `w`, but this check takes no parameters: remove the reference"
         );
+    }
+
+    #[test]
+    fn the_kinds_of_all_checks_of_the_name_are_said() {
+        let (window, none) = (
+            ParametersType::of::<Window>(),
+            ParametersType::of::<NoParameters>(),
+        );
+        let kind = |kind: &str| ParametersKind {
+            kind: kind.into(),
+            ..Window::kind().unwrap()
+        };
+        let door = reference("example.com", "Door", "d");
+        for (parameters, others, given, expected) in [
+            (
+                &window,
+                vec![kind("Gate")],
+                door.clone(),
+                "spec.parameters refers to a Door (group example.com), but this check takes a Window (group example.com) or a Gate (group example.com)",
+            ),
+            (
+                &window,
+                vec![kind("Gate")],
+                json!(null),
+                "spec.parameters is not set: it must refer to a Window (group example.com) or a Gate (group example.com)",
+            ),
+            (
+                &none,
+                vec![kind("Gate"), kind("Window")],
+                door,
+                "spec.parameters refers to Door `d`, but this check takes a Gate (group example.com) or a Window (group example.com) or none",
+            ),
+        ] {
+            let check = check(given, json!([]));
+            let Located::Invalid { message, .. } = locate(&check, parameters, &others, None) else {
+                panic!("nothing takes it: {expected}");
+            };
+            assert_eq!(message.to_string(), expected);
+        }
     }
 
     #[test]

@@ -21,13 +21,15 @@ use super::informers::{Failure, StoredParameters};
 use super::manager::{About, fit_updates};
 use crate::api::{AdmissionCheck, AdmissionCheckState, ResourceFlavor, ServedApi, Workload};
 use crate::check::{
-    CheckError, DynCheck, Family, Message, Policy, PreviewOutcome, ReadWorkload, Request,
-    RequestBuilder, Reservation, ResolvedPolicy, Start, Trigger,
+    CheckError, DynCheck, Family, Message, ParametersKind, Policy, PreviewOutcome, ReadWorkload,
+    Request, RequestBuilder, Reservation, ResolvedPolicy, Start, Trigger,
 };
 
 /// What is known before the check is asked.
 pub(crate) struct PreviewInput<'a> {
     pub(crate) check: &'a DynCheck,
+    /// The kinds of parameters that other checks of its controller name take.
+    pub(crate) other_kinds: Vec<ParametersKind>,
     pub(crate) admission_check: &'a AdmissionCheck,
     pub(crate) workload: &'a Workload,
     pub(crate) family: &'a Family,
@@ -123,7 +125,12 @@ fn parameters(
         Err(failure) => store.failed(failure.clone()),
     }
     let kinds = question.check.parameters();
-    match locate(question.admission_check, &kinds, &[], Some(&store)) {
+    match locate(
+        question.admission_check,
+        &kinds,
+        &question.other_kinds,
+        Some(&store),
+    ) {
         Located::Found(stored, _) => {
             decode(&kinds, stored).map_err(|problem| ("ParametersInvalid".to_owned(), problem))
         }

@@ -57,6 +57,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 namespace="{{ .Release.Namespace }}",job="{{ include "kueue-check.fullname" . }}"
 {{- end }}
 
+{{/* The controller names that the program answers, each once, as JSON. Several of its checks may have one name. */}}
+{{- define "kueue-check.controllers" -}}
+{{- $names := list -}}
+{{- range .Values.check.controllers -}}{{- $names = append $names .name -}}{{- end -}}
+{{- if .Values.controllerName -}}{{- $names = list .Values.controllerName -}}{{- end -}}
+{{- $names | uniq | toJson -}}
+{{- end }}
+
 {{/* What the schema can't say. */}}
 {{- define "kueue-check.validate" -}}
 {{- if not .Values.check.controllers -}}
@@ -68,8 +76,11 @@ namespace="{{ .Release.Namespace }}",job="{{ include "kueue-check.fullname" . }}
 {{- if and (gt (int .Values.replicas) 1) (not .Values.leaderElection.enabled) -}}
 {{- fail "\n\nleaderElection.enabled=false with more than one replica: each would answer. Set replicas to 1, or leave leader election on" -}}
 {{- end -}}
-{{- if and .Values.controllerName (gt (len .Values.check.controllers) 1) -}}
-{{- fail (printf "\n\ncontrollerName: %s answers %d controller names, so one cannot stand for all" .Values.check.program (len .Values.check.controllers)) -}}
+{{- $own := list -}}
+{{- range .Values.check.controllers -}}{{- $own = append $own .name -}}{{- end -}}
+{{- $own = uniq $own -}}
+{{- if and .Values.controllerName (gt (len $own) 1) -}}
+{{- fail (printf "\n\ncontrollerName: %s answers %d controller names, so one cannot stand for all" .Values.check.program (len $own)) -}}
 {{- end -}}
 {{- range .Values.sources -}}
 {{- if and .credentials (hasPrefix "http:" .url) (not .allowInsecure) -}}
@@ -81,9 +92,7 @@ namespace="{{ .Release.Namespace }}",job="{{ include "kueue-check.fullname" . }}
 {{- fail (printf "\n\ndashboard.files: the chart has no dashboards/%s" .) -}}
 {{- end -}}
 {{- end -}}
-{{- $known := list -}}
-{{- range .Values.check.controllers -}}{{- $known = append $known .name -}}{{- end -}}
-{{- if .Values.controllerName -}}{{- $known = list .Values.controllerName -}}{{- end -}}
+{{- $known := include "kueue-check.controllers" . | fromJsonArray -}}
 {{- range .Values.admissionChecks -}}
 {{- if and (not .controllerName) (gt (len $known) 1) -}}
 {{- fail (printf "\n\nadmissionChecks: %s has no controllerName, and %s answers several: %s" .name $.Values.check.program (join ", " $known)) -}}

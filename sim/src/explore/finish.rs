@@ -1,6 +1,6 @@
 //! The end of a run, and its outcome.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kueue_check::api::CheckState;
@@ -11,7 +11,7 @@ use super::invariants::{RunRecord, violations};
 use super::run::{JobOutcome, Outcome, Run};
 use crate::faults::Fault;
 use crate::kueue::resource;
-use crate::simulation::{Cluster, Failure, current, is_true, workloads};
+use crate::simulation::{Answered, Cluster, Failure, current, is_true, workloads};
 
 /// So long nothing may change until all is at rest.
 const REST: Duration = Duration::from_secs(30);
@@ -75,29 +75,29 @@ impl Cluster {
         let mut limits: Vec<(&str, u32)> = Vec::new();
         let mut outliving: Vec<&str> = Vec::new();
         // By name, whatever became of it. One with parameters may have other limits.
-        let mut controllers: BTreeMap<&str, (&str, bool)> = BTreeMap::new();
+        let mut answered: BTreeMap<&str, BTreeSet<Answered>> = BTreeMap::new();
         for change in &history {
             if change.resource.plural == "admissionchecks" {
                 let (name, spec) = (&change.object["metadata"]["name"], &change.object["spec"]);
-                let controller = spec["controllerName"].as_str().unwrap_or_default();
-                let plain = spec["parameters"].is_null();
-                controllers.insert(name.as_str().unwrap_or_default(), (controller, plain));
+                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                let parameters = spec.get("parameters").filter(|given| !given.is_null());
+                let kind = parameters.map(|given| (text(&given["kind"]), text(&given["apiGroup"])));
+                let of_name = answered.entry(name.as_str().unwrap_or_default());
+                let of_name = of_name.or_default();
+                of_name.insert((text(&spec["controllerName"]), kind));
             }
         }
-        for (name, (controller, plain)) in &controllers {
-            let Some(told) = traits.get(*controller) else {
-                continue;
-            };
-            if *plain {
-                limits.push((name, told.evictions));
+        for (name, answered) in &answered {
+            let told = answered.iter().filter_map(|by| traits.get(by));
+            if answered.iter().all(|(_, kind)| kind.is_none()) {
+                limits.extend(told.clone().map(|told| (*name, told.evictions)));
             }
-            if told.outlives {
+            if told.clone().any(|told| told.outlives) {
                 outliving.push(name);
             }
         }
-        let ours = controllers
-            .iter()
-            .filter(|(_, (controller, _))| traits.contains_key(*controller));
+        let is_ours = |by: &Answered| traits.keys().any(|(controller, _)| *controller == by.0);
+        let ours = answered.iter().filter(|(_, by)| by.iter().any(is_ours));
         let names: Vec<&str> = ours.map(|(name, _)| *name).collect();
         violations(&RunRecord {
             checks: &names,

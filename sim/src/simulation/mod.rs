@@ -64,6 +64,7 @@ pub use failure::Failure;
 pub use job::Job;
 pub(crate) use objects::{CHECK, QUEUE};
 pub(crate) use replica::LEASE;
+pub(crate) use verdict_log::Answered;
 pub use verdict_log::{AuthorCall, CallKind, RecordedVerdict, VerdictLog};
 
 /// What a check may be made of.

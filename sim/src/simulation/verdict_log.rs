@@ -63,7 +63,7 @@ pub struct VerdictLog {
     clock: Clock,
     all: Arc<Mutex<Vec<RecordedVerdict>>>,
     calls: Arc<Mutex<Vec<AuthorCall>>>,
-    traits: Arc<Mutex<BTreeMap<String, Traits>>>,
+    traits: Arc<Mutex<BTreeMap<Answered, Traits>>>,
     pauses: Arc<OnceLock<Arc<Injector>>>,
     process: Arc<Process>,
 }
@@ -81,6 +81,10 @@ impl fmt::Display for Process {
         write!(f, "{}#{}", self.agent, self.life)
     }
 }
+
+/// Which AdmissionChecks a check answers: by `spec.controllerName`, and by the kind and group of
+/// `spec.parameters`.
+pub(crate) type Answered = (String, Option<(String, String)>);
 
 /// What a check says about itself, as far as invariants depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,8 +194,8 @@ impl VerdictLog {
         lock(&self.calls).clone()
     }
 
-    /// What the checks say about themselves, by controller name.
-    pub(crate) fn traits(&self) -> BTreeMap<String, Traits> {
+    /// What the checks say about themselves.
+    pub(crate) fn traits(&self) -> BTreeMap<Answered, Traits> {
         lock(&self.traits).clone()
     }
 
@@ -222,7 +226,8 @@ impl VerdictLog {
             evictions: after.max_evictions_per_hour.unwrap_or(EVICTIONS),
             outlives: check.outlives_reservation(),
         };
-        lock(&self.traits).insert(check.controller_name().to_string(), traits);
+        let kind = P::kind().map(|kind| (kind.kind, kind.group));
+        lock(&self.traits).insert((check.controller_name().to_string(), kind), traits);
         check
     }
 

@@ -78,6 +78,7 @@ pub(super) async fn explain(
             Ok(parameters) => {
                 let question = PreviewInput {
                     check,
+                    other_kinds: check.other_kinds(checks),
                     admission_check: object,
                     workload: &workload,
                     family: &family,

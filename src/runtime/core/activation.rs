@@ -9,7 +9,7 @@ use super::tasks::{InFlight, NotActivated};
 use super::workloads::is_undecided;
 use super::{Core, Report, Task, Timer};
 use crate::api::{AdmissionCheck, Name};
-use crate::check::{Message, ParametersKind, Policy};
+use crate::check::{Message, Policy};
 use crate::runtime::activation::{Located, decode, locate};
 use crate::runtime::decide::Delay;
 use crate::runtime::queue::Lane;
@@ -43,16 +43,6 @@ impl Core {
         !self.is_paused() && self.check_tasks() < self.limits.concurrency
     }
 
-    /// The kinds of parameters that other controllers of the same name take.
-    fn other_kinds(&self, controller: usize) -> Vec<ParametersKind> {
-        let name = &self.controllers[controller].name;
-        let others = self.controllers.iter().enumerate();
-        let others = others.filter(|(number, other)| *number != controller && other.name == *name);
-        others
-            .filter_map(|(_, other)| other.check.parameters().kind)
-            .collect()
-    }
-
     /// Reconciles the activation of an AdmissionCheck with the inputs as they are now.
     pub(super) fn refresh(&mut self, name: &Name) {
         if !self.leads() {
@@ -62,6 +52,10 @@ impl Core {
             return;
         };
         let controller = check.controller;
+        if self.answering(&check.object) != Some(controller) {
+            // The reply to a write shows another kind. The watch is about to.
+            return;
+        }
         let generation = check.object.generation();
         let kinds = self.controllers[controller].check.parameters();
         let store = kinds
@@ -69,7 +63,8 @@ impl Core {
             .as_ref()
             .and_then(|kind| self.parameters.iter().find(|(known, _)| known == kind))
             .map(|(_, store)| store);
-        let others = self.other_kinds(controller);
+        let all = self.controllers.iter().map(|controller| &controller.check);
+        let others = self.controllers[controller].check.other_kinds(all);
         let (stored, revision) = match locate(&check.object, &kinds, &others, store) {
             Located::Unknown => return,
             Located::Invalid { reason, message } => {
@@ -113,7 +108,7 @@ impl Core {
             parameters: valid.read.value.clone(),
         };
         if let Some(check) = self.checks.get_mut(name) {
-            check.activation.in_flight = true;
+            check.activation.in_flight = Some(inputs.clone());
         }
         self.start(
             InFlight::Activation {
@@ -135,12 +130,12 @@ impl Core {
         let Some(check) = self.checks.get_mut(name) else {
             return;
         };
-        if check.object.uid() != &tried.uid {
-            // Another one of that name.
+        if check.activation.in_flight.as_ref() != Some(&tried) {
+            // Another one of that name, or another check answers it.
             return self.refresh(name);
         }
         let activation = &mut check.activation;
-        activation.in_flight = false;
+        activation.in_flight = None;
         let generation = tried.generation;
         activation.input = Some(tried);
         activation.failures = match &result {
@@ -344,7 +339,7 @@ impl Core {
         self.write_active(name);
     }
 
-    fn set_activation_timer(&mut self, name: &Name, delay: Option<Duration>) {
+    pub(super) fn set_activation_timer(&mut self, name: &Name, delay: Option<Duration>) {
         let at = delay.and_then(|delay| self.now.instant.checked_add(delay));
         let Some(check) = self.checks.get_mut(name) else {
             return;

@@ -33,7 +33,7 @@ fn what_was_tried_is_not_tried_again_until_it_changes_or_a_retry_is_due() {
         ..Activation::default()
     };
     let in_flight = Activation {
-        in_flight: true,
+        in_flight: Some(inputs(1)),
         ..Activation::default()
     };
     for (name, activation, generation, next) in [

@@ -64,7 +64,8 @@ struct Tombstone {
 #[derive(Clone, Debug)]
 pub(crate) struct KeyState {
     pub(crate) check: Name,
-    /// The number of the controller that answers the check. Small, as each Workload has one.
+    /// The number of the controller that decides for the reservation. Small, as each Workload has
+    /// one.
     controller: u16,
     /// The reservation being decided (when it began).
     pub(crate) reservation: Option<Timestamp>,
@@ -95,7 +96,7 @@ impl KeyState {
     fn new(check: Name, controller: usize) -> Self {
         Self {
             check,
-            controller: u16::try_from(controller).unwrap_or(u16::MAX),
+            controller: number(controller),
             reservation: None,
             ahead: 0,
             expected: None,
@@ -110,25 +111,21 @@ impl KeyState {
         }
     }
 
-    /// From here on the controller with this number answers: nothing is in flight, and nothing of
-    /// the one before is left to release.
-    pub(super) fn answered_by(&mut self, controller: usize) {
-        self.controller = u16::try_from(controller).unwrap_or(u16::MAX);
-    }
-
-    /// The number of the controller that answers the check.
+    /// The number of the controller that answers the check, as of the last reservation.
     pub(super) fn controller(&self) -> usize {
         self.controller.into()
     }
 
-    /// Starts a reservation: nothing of the one before counts.
+    /// Starts a reservation, for which `controller` decides: nothing of the one before counts.
     pub(super) fn start_reservation(
         &mut self,
+        controller: usize,
         since: Timestamp,
         started: bool,
         wall: Timestamp,
         steady: Timestamp,
     ) {
+        self.controller = number(controller);
         self.reservation = Some(since);
         let ahead = wall.as_second().saturating_sub(steady.as_second());
         self.ahead = i32::try_from(ahead).unwrap_or_default();
@@ -165,6 +162,10 @@ impl KeyState {
     fn is_idle(&self) -> bool {
         self.reservation.is_none() && !self.in_flight
     }
+}
+
+fn number(controller: usize) -> u16 {
+    u16::try_from(controller).unwrap_or(u16::MAX)
 }
 
 impl TrackedWorkload {

@@ -53,12 +53,20 @@ impl Core {
     /// Takes an AdmissionCheck in. A list is authoritative, also where its versions went back.
     fn apply_check(&mut self, check: AdmissionCheck, listed: bool) {
         let (name, leads) = (check.name.clone(), self.leads());
-        let all = self.controllers.iter().map(|controller| &controller.check);
-        let Some(controller) = DynCheck::answering(all, &check) else {
+        let known = self.checks.get(&name);
+        let same = known.is_some_and(|known| known.object.uid() == check.uid());
+        let older = known.is_some_and(|known| check.version.is_older_than(&known.object.version));
+        if same && older && !listed {
+            return;
+        }
+        let Some(controller) = self.answering(&check) else {
             return self.remove_check(&name);
         };
-        let known = self.checks.get(&name);
+        // An AdmissionCheck that is made again has no fresh limit.
         let limit = known.map(|known| known.after_admission.clone());
+        // What is written for the same one is written one after the other, whoever answers it.
+        let announcement = known.filter(|_| same);
+        let announcement = announcement.map(|known| known.announcement.clone());
         if known.is_some_and(|known| known.controller != controller) {
             // It refers to parameters of another kind now: what the check of the old one holds is
             // released by that.
@@ -66,10 +74,7 @@ impl Core {
         }
         match self.checks.get_mut(&name) {
             // One that was deleted and made again under the same name starts afresh.
-            Some(known) if known.object.uid() == check.uid() => {
-                if !listed && check.version.is_older_than(&known.object.version) {
-                    return;
-                }
+            Some(known) if same => {
                 known.object = check;
                 let recorded = known.object.after_admission.as_ref();
                 if leads {
@@ -82,10 +87,10 @@ impl Core {
                 let author = &self.controllers[controller];
                 let mut managed =
                     ManagedCheck::new(check, controller, &author.name, &author.check.policy());
-                // An AdmissionCheck that is made again has no fresh limit.
                 if let Some(limit) = limit {
                     managed.after_admission = limit;
                 }
+                managed.announcement = announcement.unwrap_or_default();
                 self.checks.insert(name.clone(), managed);
                 self.report(Report::CheckAdded {
                     check: name.to_string(),
@@ -101,7 +106,14 @@ impl Core {
         self.refresh(&name);
     }
 
+    /// The controller of this process that answers `check`.
+    pub(super) fn answering(&self, check: &AdmissionCheck) -> Option<usize> {
+        let all = self.controllers.iter().map(|controller| &controller.check);
+        DynCheck::answering(all, check)
+    }
+
     fn remove_check(&mut self, name: &Name) {
+        self.set_activation_timer(name, None);
         if self.checks.remove(name).is_none() {
             return;
         }
@@ -173,3 +185,7 @@ impl Core {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "checks_tests.rs"]
+mod tests;

@@ -27,10 +27,18 @@ const WITHDRAWN: &str = "quota was lost; decided again with the next reservation
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cleanups(BTreeMap<Key, VecDeque<Cleanup>>);
 
+/// What a cleanup is about: a reservation that ended, and the controller that decided for it, which
+/// may hold something. Another one may answer the AdmissionCheck since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Subject {
+    pub(crate) reservation: Reservation,
+    pub(crate) controller: usize,
+}
+
 /// What is still to be done about one reservation that ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Cleanup {
-    pub(crate) reservation: Reservation,
+    pub(crate) subject: Subject,
     /// Why it ended; `None` until that has been found out.
     why: Option<ReleaseReason>,
     /// The Workload whose verdict is to be withdrawn.
@@ -76,27 +84,32 @@ impl Cleanups {
         self.0.values().flatten()
     }
 
+    /// The controller of the one that comes next.
+    pub(super) fn controller(&self, key: &Key) -> Option<usize> {
+        Some(self.first(key)?.subject.controller)
+    }
+
     fn first(&self, key: &Key) -> Option<&Cleanup> {
         self.0.get(key)?.front()
     }
 
-    fn get(&self, key: &Key, reservation: &Reservation) -> Option<&Cleanup> {
+    fn get(&self, key: &Key, subject: &Subject) -> Option<&Cleanup> {
         let mut of_key = self.0.get(key)?.iter();
-        of_key.find(|cleanup| cleanup.reservation == *reservation)
+        of_key.find(|cleanup| cleanup.subject == *subject)
     }
 
-    fn get_mut(&mut self, key: &Key, reservation: &Reservation) -> Option<&mut Cleanup> {
+    fn get_mut(&mut self, key: &Key, subject: &Subject) -> Option<&mut Cleanup> {
         let mut of_key = self.0.get_mut(key)?.iter_mut();
-        of_key.find(|cleanup| cleanup.reservation == *reservation)
+        of_key.find(|cleanup| cleanup.subject == *subject)
     }
 
-    /// Adds a cleanup, or adds to the one of the same reservation. A withdrawal comes first: Kueue
-    /// may admit by the verdict.
+    /// Adds a cleanup, or adds to the one about the same. A withdrawal comes first: Kueue may admit
+    /// by the verdict.
     fn add(&mut self, key: &Key, cleanup: Cleanup) {
         let of_key = self.0.entry(key.clone()).or_default();
         let same = of_key
             .iter_mut()
-            .find(|known| known.reservation == cleanup.reservation);
+            .find(|known| known.subject == cleanup.subject);
         match same {
             Some(known) => {
                 known.release |= cleanup.release;
@@ -114,10 +127,10 @@ impl Cleanups {
         }
     }
 
-    /// Drops the cleanup of `reservation`.
-    fn remove(&mut self, key: &Key, reservation: &Reservation) {
+    /// Drops the cleanup about `subject`.
+    fn remove(&mut self, key: &Key, subject: &Subject) {
         if let Some(of_key) = self.0.get_mut(key) {
-            of_key.retain(|cleanup| cleanup.reservation != *reservation);
+            of_key.retain(|cleanup| cleanup.subject != *subject);
             if of_key.is_empty() {
                 self.0.remove(key);
             }
@@ -153,15 +166,18 @@ impl Core {
         self.workloads
             .entry(&key.uid)
             .key_or_new(&key.check, controller);
-        let reservation = Reservation::last_of(workload, &key.check);
+        let subject = Subject {
+            reservation: Reservation::last_of(workload, &key.check),
+            controller,
+        };
         let (why, withdraw) = found.unzip();
-        self.enqueue_cleanup(key, reservation, why, false, withdraw);
+        self.enqueue_cleanup(key, subject, why, false, withdraw);
     }
 
     pub(super) fn enqueue_cleanup(
         &mut self,
         key: &Key,
-        reservation: Reservation,
+        subject: Subject,
         why: Option<ReleaseReason>,
         release: bool,
         withdraw: Option<Workload>,
@@ -174,7 +190,7 @@ impl Core {
         self.cleanups.add(
             key,
             Cleanup {
-                reservation,
+                subject,
                 why,
                 withdraw,
                 release,
@@ -197,25 +213,29 @@ impl Core {
         if !self.leads() {
             return;
         }
-        let Some(state) = self.workloads.key(key).filter(|state| !state.in_flight) else {
+        if self.workloads.key(key).is_none_or(|state| state.in_flight) {
             return;
-        };
-        let controller = state.controller();
-        let releases = !self.work.never_allocate.contains(&controller);
+        }
         let Some(cleanup) = self.cleanups.first(key) else {
             return;
         };
-        let reservation = cleanup.reservation.clone();
+        let subject = cleanup.subject.clone();
+        let (reservation, controller) = (&subject.reservation, subject.controller);
+        if self.is_busy(controller) {
+            // The step before was of another controller.
+            return self.enqueue(key, Lane::Release);
+        }
+        let releases = !self.work.never_allocate.contains(&controller);
         let key = key.clone();
         match cleanup.next(releases) {
             Step::FindReason => {
                 let task = Task::read(reservation.namespace(), reservation.name(), &key.uid);
-                self.start(InFlight::FindReason { key, reservation }, task);
+                self.start(InFlight::FindReason { key, subject }, task);
             }
             Step::Withdraw(workload) => {
                 let Some(check) = self.checks.get(&key.check) else {
                     // Without an AdmissionCheck there is no entry of ours.
-                    if let Some(cleanup) = self.cleanups.get_mut(&key, &reservation) {
+                    if let Some(cleanup) = self.cleanups.get_mut(&key, &subject) {
                         cleanup.withdraw = None;
                     }
                     return self.run_cleanup(&key);
@@ -233,30 +253,37 @@ impl Core {
                     manager: Arc::clone(&check.manager),
                     patch,
                 };
-                self.start(InFlight::Withdrawal { key, reservation }, task);
+                self.start(InFlight::Withdrawal { key, subject }, task);
             }
             Step::Release(why) => {
-                let why = self.unless_over(why, &key.check);
+                let why = self.unless_over(why, &key.check, controller);
                 let task = Task::Release {
                     controller,
                     reservation: reservation.clone(),
                     why,
                 };
-                self.start(InFlight::Release { key, reservation }, task);
+                self.start(InFlight::Release { key, subject }, task);
             }
-            Step::Done => self.cleanup_done(&key, &reservation),
+            Step::Done => self.cleanup_done(&key, &subject),
         }
     }
 
     /// Why a reservation ended, as of now: what has passed to another Workload ends with that one,
     /// if its own release was called while this one waited for a task to end.
-    fn unless_over(&self, why: ReleaseReason, check: &Name) -> ReleaseReason {
+    fn unless_over(&self, why: ReleaseReason, check: &Name, controller: usize) -> ReleaseReason {
         let (ReleaseReason::Replaced { by } | ReleaseReason::SiblingWon { by }) = &why else {
             return why;
         };
         let key = Key::new(by.uid(), check);
-        let is_held = |state: &KeyState| state.reservation == Some(by.since());
-        let waits = |state: &KeyState| !state.in_flight && self.cleanups.get(&key, by).is_some();
+        let is_held = |state: &KeyState| {
+            state.reservation == Some(by.since()) && state.controller() == controller
+        };
+        let subject = Subject {
+            reservation: by.clone(),
+            controller,
+        };
+        let waits =
+            |state: &KeyState| !state.in_flight && self.cleanups.get(&key, &subject).is_some();
         let state = self.workloads.key(&key);
         if state.is_some_and(|state| is_held(state) || waits(state)) {
             return why;
@@ -270,8 +297,8 @@ impl Core {
         }
     }
 
-    fn cleanup_done(&mut self, key: &Key, reservation: &Reservation) {
-        self.cleanups.remove(key, reservation);
+    fn cleanup_done(&mut self, key: &Key, subject: &Subject) {
+        self.cleanups.remove(key, subject);
         if let Some(state) = self.workloads.key_mut(key) {
             // A later reservation may wait for it; it is evaluated now.
             state.expected = None;
@@ -286,12 +313,12 @@ impl Core {
     pub(super) fn reason_found(
         &mut self,
         key: &Key,
-        reservation: &Reservation,
+        subject: &Subject,
         result: Result<Option<Workload>, WriteError>,
     ) {
         let found = match result {
             Ok(found) => found,
-            Err(error) => return self.retry_cleanup(key, reservation, &error.to_string(), None),
+            Err(error) => return self.retry_cleanup(key, subject, &error.to_string(), None),
         };
         // What was read is shown before release is called: quota may be reserved again since.
         if let Some(workload) = &found {
@@ -305,9 +332,11 @@ impl Core {
             // The watch has shown more since it was read.
             return self.run_cleanup(key);
         }
+        // One that another controller answers by now is no longer this one's.
         let lifetime = self
             .checks
             .get(&key.check)
+            .filter(|check| check.controller == subject.controller)
             .map(|check| self.controllers[check.controller].lifetime);
         let (why, stale) = match (&found, lifetime) {
             (None, _) => (ReleaseReason::Deleted, false),
@@ -315,17 +344,17 @@ impl Core {
             (Some(workload), Some(lifetime)) => match self.phase(workload, &key.check, lifetime) {
                 CheckPhase::Ended { why, withdraw } => (why, withdraw),
                 // It had not ended: a list was older than the watch. What was allocated is its own.
-                _ if Reservation::last_of(workload, &key.check) == *reservation => {
-                    return self.reservation_exists(key, reservation);
+                _ if Reservation::last_of(workload, &key.check) == subject.reservation => {
+                    return self.reservation_exists(key, subject);
                 }
                 // It has quota again already, which is another reservation.
                 _ => (
-                    replacement_reason(workload, Some(reservation.since())),
+                    replacement_reason(workload, Some(subject.reservation.since())),
                     false,
                 ),
             },
         };
-        let Some(cleanup) = self.cleanups.get_mut(key, reservation) else {
+        let Some(cleanup) = self.cleanups.get_mut(key, subject) else {
             return self.finish_without_write(key);
         };
         cleanup.why = Some(why);
@@ -333,27 +362,27 @@ impl Core {
         self.run_cleanup(key);
     }
 
-    /// There is nothing to clean up for `reservation`: what was to be released is still its own.
-    fn reservation_exists(&mut self, key: &Key, reservation: &Reservation) {
-        let cleanup = self.cleanups.get_mut(key, reservation);
+    /// There is nothing to clean up about `subject`: what was to be released is still its own.
+    fn reservation_exists(&mut self, key: &Key, subject: &Subject) {
+        let cleanup = self.cleanups.get_mut(key, subject);
         let release = cleanup.is_some_and(|cleanup| cleanup.release);
         if let Some(state) = self.workloads.key_mut(key) {
             state.started |= release;
         }
-        self.cleanup_done(key, reservation);
+        self.cleanup_done(key, subject);
     }
 
     pub(super) fn withdrawn(
         &mut self,
         key: &Key,
-        reservation: &Reservation,
+        subject: &Subject,
         result: Result<Workload, WriteError>,
     ) {
         self.report(Report::Written {
             check: key.check.to_string(),
             label: result.as_ref().map_or_else(WriteError::as_str, |_| "ok"),
         });
-        let Some(cleanup) = self.cleanups.get_mut(key, reservation) else {
+        let Some(cleanup) = self.cleanups.get_mut(key, subject) else {
             return self.finish_without_write(key);
         };
         match result {
@@ -363,7 +392,7 @@ impl Core {
                 cleanup.withdraw = None;
                 cleanup.why = None;
             }
-            Err(error) => return self.retry_cleanup(key, reservation, &error.to_string(), None),
+            Err(error) => return self.retry_cleanup(key, subject, &error.to_string(), None),
         }
         self.run_cleanup(key);
     }
@@ -371,11 +400,11 @@ impl Core {
     pub(super) fn released(
         &mut self,
         key: &Key,
-        reservation: &Reservation,
+        subject: &Subject,
         result: Result<ReleaseOutcome, CallError>,
     ) {
         let report = Report::Released {
-            reservation: reservation.clone(),
+            reservation: subject.reservation.clone(),
             label: match &result {
                 Ok(ReleaseOutcome::Done) => "done",
                 Ok(ReleaseOutcome::RetryAfter(_)) => "later",
@@ -387,25 +416,23 @@ impl Core {
         self.report(report);
         match result {
             Ok(ReleaseOutcome::Done) => {
-                self.release_done(key, reservation);
+                self.release_done(key, subject);
             }
             Ok(ReleaseOutcome::NeverAllocates(_)) => {
-                if let Some(controller) = self.workloads.key(key).map(KeyState::controller) {
-                    self.work.never_allocate.insert(controller);
-                }
-                self.release_done(key, reservation);
+                self.work.never_allocate.insert(subject.controller);
+                self.release_done(key, subject);
             }
             Ok(ReleaseOutcome::RetryAfter(delay)) => {
                 let delay = Delay::retry(delay).get();
-                self.retry_cleanup(key, reservation, "it takes time", Some(delay));
+                self.retry_cleanup(key, subject, "it takes time", Some(delay));
             }
-            Err(error) => self.retry_cleanup(key, reservation, &error.to_string(), None),
+            Err(error) => self.retry_cleanup(key, subject, &error.to_string(), None),
         }
     }
 
     /// What was allocated is released. Something else may have come up meanwhile.
-    fn release_done(&mut self, key: &Key, reservation: &Reservation) {
-        if let Some(cleanup) = self.cleanups.get_mut(key, reservation) {
+    fn release_done(&mut self, key: &Key, subject: &Subject) {
+        if let Some(cleanup) = self.cleanups.get_mut(key, subject) {
             cleanup.release = false;
             self.run_cleanup(key);
         } else {
@@ -418,7 +445,7 @@ impl Core {
     fn retry_cleanup(
         &mut self,
         key: &Key,
-        reservation: &Reservation,
+        subject: &Subject,
         problem: &str,
         delay: Option<Duration>,
     ) {
@@ -426,7 +453,7 @@ impl Core {
             .workloads
             .key(key)
             .is_some_and(|state| state.reservation.is_some());
-        let Some(cleanup) = self.cleanups.get_mut(key, reservation) else {
+        let Some(cleanup) = self.cleanups.get_mut(key, subject) else {
             return self.finish_without_write(key);
         };
         cleanup.failures = cleanup.failures.saturating_add(1);
@@ -457,7 +484,10 @@ mod tests {
     fn cleanup(since: i64, why: Option<ReleaseReason>, release: bool) -> Cleanup {
         let since = jiff::Timestamp::from_second(since).unwrap();
         Cleanup {
-            reservation: Reservation::new("n", "w", Uid::new("u"), "c", since),
+            subject: Subject {
+                reservation: Reservation::new("n", "w", Uid::new("u"), "c", since),
+                controller: 0,
+            },
             why,
             withdraw: None,
             release,
@@ -486,20 +516,38 @@ mod tests {
     }
 
     #[test]
-    fn each_reservation_of_a_key_has_its_own_cleanup() {
+    fn each_reservation_and_controller_of_a_key_has_its_own_cleanup() {
+        let of_another = || {
+            let mut cleanup = cleanup(2, None, true);
+            cleanup.subject.controller = 1;
+            cleanup
+        };
         let key = Key::new(&Uid::new("u"), &Name::from("c"));
         let mut cleanups = Cleanups::default();
         cleanups.add(&key, cleanup(1, None, false));
         cleanups.add(&key, cleanup(2, None, true));
         cleanups.add(&key, cleanup(1, None, true));
-        let found: Vec<(i64, bool)> = cleanups
+        cleanups.add(&key, of_another());
+        let found: Vec<(i64, usize, bool)> = cleanups
             .iter()
-            .map(|cleanup| (cleanup.reservation.since().as_second(), cleanup.release))
+            .map(
+                |Cleanup {
+                     subject, release, ..
+                 }| {
+                    let since = subject.reservation.since().as_second();
+                    (since, subject.controller, *release)
+                },
+            )
             .collect();
-        assert_eq!(found, [(1, true), (2, true)], "none is lost to another one");
-        cleanups.remove(&key, &cleanup(1, None, false).reservation);
-        assert!(cleanups.blocks(&key));
-        cleanups.remove(&key, &cleanup(2, None, false).reservation);
+        assert_eq!(
+            found,
+            [(1, 0, true), (2, 0, true), (2, 1, true)],
+            "none is lost to another one"
+        );
+        cleanups.remove(&key, &cleanup(1, None, false).subject);
+        cleanups.remove(&key, &cleanup(2, None, false).subject);
+        assert_eq!(cleanups.controller(&key), Some(1));
+        cleanups.remove(&key, &of_another().subject);
         assert!(!cleanups.blocks(&key));
     }
 

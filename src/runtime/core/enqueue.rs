@@ -23,22 +23,33 @@ impl Core {
         }
         self.confirm_waiting();
         let last = self.last_lane();
-        for controller in 0..self.controllers.len() {
-            while self.work.busy[controller] < self.limits.concurrency
-                && !self.is_paused()
-                && let Some((key, lane)) = self.work.queues[controller].pop(last)
-            {
-                self.process(&key);
-                let in_flight = self
-                    .workloads
-                    .key(&key)
-                    .is_some_and(|state| state.in_flight);
-                if lane == Lane::Restore && in_flight {
-                    self.work.restoring.in_flight.insert(key);
-                }
+        while !self.is_paused()
+            && let Some((key, lane)) = self.pop(last)
+        {
+            self.process(&key);
+            let in_flight = self
+                .workloads
+                .key(&key)
+                .is_some_and(|state| state.in_flight);
+            if lane == Lane::Restore && in_flight {
+                self.work.restoring.in_flight.insert(key);
             }
         }
         self.start_waiting_checks();
+    }
+
+    /// The next key, of a controller that may have one more task. A key may pass from the queue of
+    /// one controller to that of another one while keys are processed.
+    fn pop(&mut self, last: Lane) -> Option<(Key, Lane)> {
+        (0..self.controllers.len()).find_map(|controller| {
+            let room = !self.is_busy(controller);
+            room.then(|| self.work.queues[controller].pop(last))?
+        })
+    }
+
+    /// Whether as many tasks of `controller` are in flight as may be.
+    pub(super) fn is_busy(&self, controller: usize) -> bool {
+        self.work.busy[controller] >= self.limits.concurrency
     }
 
     pub(super) fn is_paused(&self) -> bool {
@@ -132,8 +143,8 @@ impl Core {
         self.enqueue(key, lane);
     }
 
-    /// Enqueues `key`. While this replica does not lead, it is remembered that it has to be
-    /// evaluated.
+    /// Enqueues `key` where its next task counts. While this replica does not lead, it is
+    /// remembered that it has to be evaluated.
     pub(super) fn enqueue(&mut self, key: &Key, lane: Lane) {
         if !self.leads() {
             if let Some(state) = self.workloads.key_mut(key) {
@@ -141,6 +152,7 @@ impl Core {
             }
             return;
         }
+        let cleans = self.cleanups.controller(key);
         let Some(tracked) = self.workloads.get_mut(&key.uid) else {
             return;
         };
@@ -155,9 +167,16 @@ impl Core {
             state.pending_lane = Some(state.pending_lane.map_or(lane, |again| again.min(lane)));
             return;
         }
-        let (before, controller) = (state.timer.take(), state.controller());
+        let controller = cleans.unwrap_or(state.controller());
+        let before = state.timer.take();
         self.replace_timer(before, None, Timer::Key(key.clone()));
-        self.work.queues[controller].push(key.clone(), lane, &cluster_queue, self.now.instant);
+        for (number, queue) in self.work.queues.iter_mut().enumerate() {
+            if number == controller {
+                queue.push(key.clone(), lane, &cluster_queue, self.now.instant);
+            } else {
+                queue.remove(key);
+            }
+        }
     }
 
     /// Takes `key` out of its queue.

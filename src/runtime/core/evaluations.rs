@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cache::Key;
+use super::cleanup::Subject;
 use super::managed_check::{Problem, Readiness, ValidParameters};
 use super::report::summary;
 use super::tasks::{Basis, InFlight};
@@ -67,8 +68,12 @@ impl Core {
             && let Some(reservation) = reservation
         {
             state.started = false;
+            let subject = Subject {
+                reservation,
+                controller,
+            };
             let why = Some(ReleaseReason::CheckInactive);
-            self.enqueue_cleanup(key, reservation, why, true, None);
+            self.enqueue_cleanup(key, subject, why, true, None);
         }
     }
 
@@ -90,7 +95,6 @@ impl Core {
         // Where nothing is asked for, what is held for the pods that run may pass to it all the
         // same.
         state.started = true;
-        state.answered_by(controller);
         state.evaluated_at = evaluated_at;
         if family.needs_nothing_more(workload) {
             let pods = family.all_running_pods().unwrap_or_default();

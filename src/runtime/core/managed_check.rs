@@ -147,7 +147,8 @@ pub(super) struct Activation {
     pub(super) judged: Option<(i64, Result<(), Problem>)>,
     /// The last parameters with which it was activated.
     pub(super) valid: Option<Arc<ValidParameters>>,
-    pub(super) in_flight: bool,
+    /// The inputs that are being tried.
+    pub(super) in_flight: Option<ActivationInput>,
     pub(super) retry_at: Option<Instant>,
     /// Attempts in a row that failed.
     pub(super) failures: u32,
@@ -177,12 +178,12 @@ impl Activation {
     }
 
     pub(super) fn cancel(&mut self) {
-        self.in_flight = false;
+        self.in_flight = None;
     }
 
     pub(super) fn next(&self, inputs: &ActivationInput) -> Next {
         match &self.input {
-            _ if self.in_flight => Next::Wait,
+            _ if self.in_flight.is_some() => Next::Wait,
             Some(tried) if tried == inputs => Next::Known,
             _ => Next::Try,
         }

@@ -46,7 +46,7 @@ pub(crate) use tasks::{EvaluationTask, NotActivated, Task, TaskId, TaskResult};
 
 use cleanup::Cleanups;
 use leadership::Restoring;
-use tasks::InFlight;
+use tasks::Started;
 use unreleased::Unreleased;
 
 /// A moment, on the monotonic clock and on the wall clock.
@@ -71,7 +71,7 @@ impl Controller {
         let name = &all[number].name;
         let shared = all.iter().filter(|other| other.name == *name).count() > 1;
         match all[number].check.parameters().kind.filter(|_| shared) {
-            Some(kind) => format!("{name}/{}", kind.kind),
+            Some(kind) => format!("{name}/{kind}"),
             None => name.clone(),
         }
     }
@@ -178,7 +178,7 @@ pub(crate) struct Work {
     /// One for each controller, so that a slow check does not hold up another one.
     pub(crate) queues: Vec<Queue<Key>>,
     timers: BTreeSet<(Instant, Timer)>,
-    in_flight: BTreeMap<TaskId, InFlight>,
+    in_flight: BTreeMap<TaskId, Started>,
     /// How many of them count against each controller's concurrency.
     pub(crate) busy: Vec<usize>,
     next_task: u64,

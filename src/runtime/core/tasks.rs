@@ -9,6 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::cache::Key;
+use super::cleanup::Subject;
 use super::managed_check::{ActivationInput, ValidParameters};
 use super::{Core, Effect};
 use crate::api::{AdmissionCheck, Name, ResourceFlavor, ResourceVersion, Uid, Workload};
@@ -139,6 +140,15 @@ pub(crate) enum NotActivated {
     Failed(CallError),
 }
 
+/// A task in flight.
+#[derive(Clone, Debug)]
+pub(super) struct Started {
+    pub(super) purpose: InFlight,
+    /// The controller against whose concurrency it counts: another one may answer the
+    /// AdmissionCheck when it ends.
+    counts: Option<usize>,
+}
+
 /// What a task in flight is for.
 #[derive(Clone, Debug)]
 pub(super) enum InFlight {
@@ -163,15 +173,15 @@ pub(super) enum InFlight {
     /// A read that finds out why a reservation ended.
     FindReason {
         key: Key,
-        reservation: Reservation,
+        subject: Subject,
     },
     Withdrawal {
         key: Key,
-        reservation: Reservation,
+        subject: Subject,
     },
     Release {
         key: Key,
-        reservation: Reservation,
+        subject: Subject,
     },
     Unreleased {
         controller: usize,
@@ -227,6 +237,16 @@ impl InFlight {
             | Self::Confirm { .. } => None,
         }
     }
+
+    /// What it cleans up.
+    fn subject(&self) -> Option<&Subject> {
+        match self {
+            Self::FindReason { subject, .. }
+            | Self::Withdrawal { subject, .. }
+            | Self::Release { subject, .. } => Some(subject),
+            _ => None,
+        }
+    }
 }
 
 impl Core {
@@ -237,28 +257,28 @@ impl Core {
         let Some(id) = NonZeroU64::new(number).map(TaskId) else {
             return;
         };
-        if let Some(key) = purpose.key() {
-            let key = key.clone();
-            if let Some(state) = self.workloads.key_mut(&key) {
-                state.in_flight = true;
-                let controller = state.controller();
-                self.work.busy[controller] += 1;
-            }
+        let state = purpose.key().and_then(|key| self.workloads.key_mut(key));
+        let counts = state.map(|state| {
+            state.in_flight = true;
+            let subject = purpose.subject();
+            subject.map_or(state.controller(), |subject| subject.controller)
+        });
+        if let Some(controller) = counts {
+            self.work.busy[controller] += 1;
         }
-        self.work.in_flight.insert(id, purpose);
+        self.work.in_flight.insert(id, Started { purpose, counts });
         self.effects.push(Effect::Start(id, Box::new(task)));
     }
 
     /// Hands the result of a task on. That of a task that was canceled is of no use.
     pub(super) fn finished(&mut self, task: TaskId, result: TaskResult) {
-        let Some(purpose) = self.work.in_flight.remove(&task) else {
+        let Some(Started { purpose, counts }) = self.work.in_flight.remove(&task) else {
             return;
         };
-        if let Some(key) = purpose.key()
-            && let Some(state) = self.workloads.key_mut(key)
-        {
+        if let Some(state) = purpose.key().and_then(|key| self.workloads.key_mut(key)) {
             state.in_flight = false;
-            let controller = state.controller();
+        }
+        if let Some(controller) = counts {
             self.work.busy[controller] = self.work.busy[controller].saturating_sub(1);
         }
         if let Some(pause) = result.pause() {
@@ -286,14 +306,14 @@ impl Core {
                 self.eviction_recorded(&key, *verdict, result);
             }
             (InFlight::Reread { key }, TaskResult::Read(result)) => self.reread(&key, result),
-            (InFlight::FindReason { key, reservation }, TaskResult::Read(result)) => {
-                self.reason_found(&key, &reservation, result);
+            (InFlight::FindReason { key, subject }, TaskResult::Read(result)) => {
+                self.reason_found(&key, &subject, result);
             }
-            (InFlight::Withdrawal { key, reservation }, TaskResult::EntryWritten(result)) => {
-                self.withdrawn(&key, &reservation, result);
+            (InFlight::Withdrawal { key, subject }, TaskResult::EntryWritten(result)) => {
+                self.withdrawn(&key, &subject, result);
             }
-            (InFlight::Release { key, reservation }, TaskResult::Released(result)) => {
-                self.released(&key, &reservation, result);
+            (InFlight::Release { key, subject }, TaskResult::Released(result)) => {
+                self.released(&key, &subject, result);
             }
             (InFlight::Unreleased { controller }, TaskResult::Unreleased(result)) => {
                 self.unreleased_listed(controller, result);
@@ -319,24 +339,22 @@ impl Core {
 
     /// How many tasks of AdmissionChecks are in flight.
     pub(super) fn check_tasks(&self) -> usize {
-        let of_checks = |purpose: &&InFlight| {
+        self.count_tasks(|purpose| {
             matches!(
                 purpose,
                 InFlight::Activation { .. } | InFlight::Conditions { .. }
             )
-        };
-        self.work.in_flight.values().filter(of_checks).count()
+        })
     }
 
     /// How many reads of Workloads are in flight about which a list and the cache disagree.
     pub(super) fn confirming(&self) -> usize {
-        let confirms = |purpose: &&InFlight| matches!(purpose, InFlight::Confirm { .. });
-        self.work.in_flight.values().filter(confirms).count()
+        self.count_tasks(|purpose| matches!(purpose, InFlight::Confirm { .. }))
     }
 
     /// How many writes are in flight.
     pub(crate) fn writes(&self) -> usize {
-        let writes = |purpose: &&InFlight| {
+        self.count_tasks(|purpose| {
             matches!(
                 purpose,
                 InFlight::Verdict { .. }
@@ -344,8 +362,12 @@ impl Core {
                     | InFlight::Withdrawal { .. }
                     | InFlight::Conditions { .. }
             )
-        };
-        self.work.in_flight.values().filter(writes).count()
+        })
+    }
+
+    fn count_tasks(&self, counts: impl Fn(&InFlight) -> bool) -> usize {
+        let all = self.work.in_flight.values();
+        all.filter(|started| counts(&started.purpose)).count()
     }
 
     /// How many tasks are in flight.

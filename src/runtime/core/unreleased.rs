@@ -1,6 +1,7 @@
 //! Unreleased reservations, listed once by each new leader.
 
 use super::cache::Key;
+use super::cleanup::Subject;
 use super::tasks::InFlight;
 use super::{Core, Report, Task, Timer};
 use crate::api::Name;
@@ -76,19 +77,24 @@ impl Core {
         }
     }
 
-    /// Releases `reservation` unless it is the current one.
+    /// Releases `reservation` unless it is the current one, for which the same controller decides.
     fn enqueue_unreleased(&mut self, controller: usize, reservation: Reservation) {
         let check: Name = reservation.admission_check().into();
         let key = Key::new(reservation.uid(), &check);
+        let known = self.checks.get(&check);
+        let answers = known.is_some_and(|known| known.controller == controller);
         let current = self.workloads.key(&key).and_then(|state| state.reservation);
-        if current == Some(reservation.since()) {
+        if answers && current == Some(reservation.since()) {
             return;
         }
         self.workloads
             .entry(&key.uid)
             .key_or_new(&check, controller);
-        let removed = !self.checks.contains_key(&check);
-        let why = removed.then_some(ReleaseReason::CheckRemoved);
-        self.enqueue_cleanup(&key, reservation, why, true, None);
+        let subject = Subject {
+            reservation,
+            controller,
+        };
+        let why = (!answers).then_some(ReleaseReason::CheckRemoved);
+        self.enqueue_cleanup(&key, subject, why, true, None);
     }
 }

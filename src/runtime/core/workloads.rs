@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::runtime::watcher::Event;
 
 use super::cache::{Applied, Key, KeyState, Origin};
+use super::cleanup::Subject;
 use super::tasks::InFlight;
 use super::{Core, Report, Shown, Task};
 use crate::api::{CheckState, Name, ResourceFlavor, ResourceVersion, Slice, Uid, Workload};
@@ -304,15 +305,20 @@ impl Core {
         }
         self.end_other_reservation(workload, &key, since);
         let (now, steady, leads) = (self.now, self.steady(), self.leads());
+        let cleans = self.cleanups.blocks(&key);
         let Some(tracked) = self.workloads.get_mut(workload.uid()) else {
             return;
         };
         let state = tracked.key_or_new(check, controller);
         if state.reservation != Some(since) {
-            state.start_reservation(since, started, now.wall, steady);
+            state.start_reservation(controller, since, started, now.wall, steady);
+            if state.in_flight && !cleans {
+                // What is in flight was decided for another one.
+                state.pending_lane = Some(Lane::New);
+            }
         }
         state.evicted = evicted;
-        if phase == CheckPhase::PodsRemain && !self.cleanups.blocks(&key) {
+        if phase == CheckPhase::PodsRemain && !cleans {
             self.dequeue(&key);
             self.set_timer(&key, None);
         }
@@ -418,7 +424,11 @@ impl Core {
             let (namespace, name) = (last.namespace(), last.name());
             let reservation = Reservation::new(namespace, name, key.uid.clone(), &key.check, since)
                 .in_family(last.family_key());
-            self.enqueue_cleanup(key, reservation, why, release, None);
+            let subject = Subject {
+                reservation,
+                controller,
+            };
+            self.enqueue_cleanup(key, subject, why, release, None);
         }
     }
 

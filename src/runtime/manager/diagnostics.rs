@@ -138,7 +138,7 @@ impl Session {
         for cleanup in self.core.cleanups.iter() {
             self.metrics
                 .releases_outstanding
-                .get_or_create(&labels(cleanup.reservation.admission_check()))
+                .get_or_create(&labels(cleanup.subject.reservation.admission_check()))
                 .inc();
         }
     }
@@ -205,7 +205,7 @@ impl Session {
             pending_cleanups: core
                 .cleanups
                 .iter()
-                .map(|cleanup| cleanup.reservation.to_string())
+                .map(|cleanup| cleanup.subject.reservation.to_string())
                 .collect(),
             admission_checks: core
                 .checks

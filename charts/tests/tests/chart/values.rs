@@ -163,6 +163,47 @@ fn wrong_values_are_refused_with_a_reason() {
 }
 
 #[test]
+fn checks_of_one_controller_name_are_told_apart_by_the_kind_of_their_parameters() {
+    let Some(helm) = helm() else { return };
+    let base = arguments(FILES[2]);
+    let both = r#"check.controllers=[
+        {"name": "example.com/shared", "parameters": {"apiGroup": "example.com", "kind": "Limit"}},
+        {"name": "example.com/shared", "parameters": {"apiGroup": "example.com", "kind": "Quota"}}]"#;
+    let more = ["--set-json", both, "--set"].map(str::to_owned);
+    let base = [&base[..], &more].concat();
+    let rendered = |set: &str| helm.template("a", "b", &[&borrowed(&base)[..], &[set]].concat());
+    let sample = "admissionChecks[0].name=x,admissionChecks[0].parameters.name=p";
+    for (kind, controller) in [("Limit", ""), ("Quota", "example.com/chosen")] {
+        let set = format!(
+            "{sample},admissionChecks[0].parameters.kind={kind},controllerName={controller},statusPolicy.kueueAccounts[0]=kueue"
+        );
+        let documents = rendered(&set).unwrap();
+        let mut checks = documents
+            .iter()
+            .filter(|own| own["kind"] == "AdmissionCheck");
+        let spec = &checks.next().unwrap()["spec"];
+        let answers = if controller.is_empty() {
+            "example.com/shared"
+        } else {
+            controller
+        };
+        let parameters = json!({"apiGroup": "example.com", "kind": kind, "name": "p"});
+        let expected = json!({"controllerName": answers, "parameters": parameters});
+        assert_eq!(*spec, expected);
+        let named = format!("params.spec.controllerName in ['{answers}']");
+        let text = json!(documents).to_string();
+        assert_eq!(text.matches(&named).count(), 1, "once: {text}");
+    }
+    for kind in ["", ",admissionChecks[0].parameters.kind=Door"] {
+        let problem = rendered(&format!("{sample}{kind}")).unwrap_err();
+        assert!(
+            problem.contains("x needs a parameters.kind that budget-check takes where it answers example.com/shared: Limit (apiGroup example.com), Quota (apiGroup example.com)"),
+            "{problem}"
+        );
+    }
+}
+
+#[test]
 fn sources_become_the_programs_variable_and_open_their_ports() {
     let Some(helm) = helm() else { return };
     let base = arguments(FILES[2]);
