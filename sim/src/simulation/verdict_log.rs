@@ -345,3 +345,61 @@ impl<P: Parameters> AdmissionCheckController for RecordingCheck<P> {
         check.configured_as(&self.check)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kueue_check::{NoParameters, ParametersKind};
+
+    use super::*;
+
+    struct Limit;
+
+    impl Parameters for Limit {
+        fn kind() -> Option<ParametersKind> {
+            Some(ParametersKind {
+                group: "example.com".into(),
+                kind: "Limit".into(),
+                plural: "limits".into(),
+                versions: vec!["v1".into()],
+            })
+        }
+
+        fn decode(_: serde_json::Value) -> Result<Self, String> {
+            Ok(Self)
+        }
+    }
+
+    /// One of several checks of a name.
+    struct Shared<P>(std::marker::PhantomData<P>);
+
+    impl<P: Parameters> AdmissionCheckController for Shared<P> {
+        type Parameters = P;
+
+        fn controller_name(&self) -> ControllerName {
+            const { ControllerName::from_static("example.com/shared") }
+        }
+
+        async fn evaluate(&self, _: CheckRequest<P>) -> Result<Verdict, CheckError> {
+            Ok(Verdict::ready(""))
+        }
+    }
+
+    #[test]
+    fn checks_of_one_name_are_told_apart_by_the_kind_that_they_take() {
+        let log = VerdictLog::new(Clock::system());
+        let outliving = Check::new(Shared::<Limit>(std::marker::PhantomData));
+        log.wrap(outliving.outlives_reservation());
+        log.wrap(Shared::<NoParameters>(std::marker::PhantomData));
+        let outlive: Vec<(Answered, bool)> = log
+            .traits()
+            .into_iter()
+            .map(|(answered, traits)| (answered, traits.outlives))
+            .collect();
+        let name = || "example.com/shared".to_owned();
+        let limit = ("Limit".to_owned(), "example.com".to_owned());
+        assert_eq!(
+            outlive,
+            [((name(), None), false), ((name(), Some(limit)), true)]
+        );
+    }
+}

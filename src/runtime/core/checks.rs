@@ -87,7 +87,8 @@ impl Core {
                 let author = &self.controllers[controller];
                 let mut managed =
                     ManagedCheck::new(check, controller, &author.name, &author.check.policy());
-                if let Some(limit) = limit {
+                if let Some(mut limit) = limit {
+                    limit.merge(managed.object.after_admission.as_ref());
                     managed.after_admission = limit;
                 }
                 managed.announcement = announcement.unwrap_or_default();

@@ -31,18 +31,18 @@ const NEW: usize = 1;
 struct Limit;
 struct Quota;
 
-fn kind(kind: &str) -> Option<ParametersKind> {
-    Some(ParametersKind {
+fn kind(kind: &str) -> ParametersKind {
+    ParametersKind {
         group: "example.com".into(),
         kind: kind.into(),
         plural: format!("{}s", kind.to_lowercase()),
         versions: vec!["v1".into()],
-    })
+    }
 }
 
 impl Parameters for Limit {
     fn kind() -> Option<ParametersKind> {
-        kind("Limit")
+        Some(kind("Limit"))
     }
 
     fn decode(_: serde_json::Value) -> Result<Self, String> {
@@ -52,7 +52,7 @@ impl Parameters for Limit {
 
 impl Parameters for Quota {
     fn kind() -> Option<ParametersKind> {
-        kind("Quota")
+        Some(kind("Quota"))
     }
 
     fn decode(_: serde_json::Value) -> Result<Self, String> {
