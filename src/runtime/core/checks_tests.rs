@@ -324,6 +324,22 @@ fn reservation(since: i64) -> Reservation {
 }
 
 #[tokio::test(start_paused = true)]
+async fn watches_of_checks_of_one_name_have_the_kind_and_its_group_in_their_names() {
+    let controllers = Driver::new(1).core.controllers;
+    assert_eq!(
+        [OLD, NEW].map(|number| Controller::label(&controllers, number)),
+        [
+            "example.com/limited/Limit.example.com",
+            "example.com/limited/Quota.example.com"
+        ]
+    );
+    assert_eq!(
+        Controller::label(&controllers[..1], OLD),
+        "example.com/limited"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_the_old_check_holds_is_released_by_it_before_the_new_one_decides() {
     let mut driver = Driver::leading(10);
     driver.shows(waits("w", "c", 1));
