@@ -97,8 +97,10 @@ impl Reservation {
         }))
     }
 
-    /// The same, of a Workload of the family `key`.
-    pub(crate) fn in_family(mut self, key: &Uid) -> Self {
+    /// The same, of a Workload of the [`Family`](super::Family) with the key `key`, for who keeps the
+    /// key with what was started.
+    #[must_use]
+    pub fn in_family(mut self, key: &Uid) -> Self {
         let family = (key != self.uid()).then(|| key.clone());
         if self.0.family != family {
             Arc::make_mut(&mut self.0).family = family;

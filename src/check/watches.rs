@@ -37,6 +37,8 @@ pub enum Trigger {
     },
     /// One, by `metadata.uid`: what an owner reference has.
     Uid(Uid),
+    /// All of one job, by the key of their [`Family`](super::Family).
+    Family(Uid),
     /// All that wait for this AdmissionCheck, or are watched by it while they run.
     AdmissionCheck(String),
     /// All.

@@ -65,6 +65,8 @@ pub(crate) enum ForecastOutcome {
     Evaluated {
         outcome: Outcome,
         conclusion: Box<Conclusion>,
+        /// A sentence about the updates that the pods do not get.
+        lost_updates: Option<String>,
     },
 }
 
@@ -167,7 +169,7 @@ async fn ask(
         answer = call_with_timeout(check.preview(request), limit) => answer,
         never = run_watches(check, question.client, &trouble) => match never {},
     };
-    let outcome = match answer.map(|preview| preview.0) {
+    let (outcome, lost_updates) = match answer.map(|preview| preview.0) {
         Ok(PreviewOutcome::Skipped(why)) => return ForecastOutcome::NotAsked(why),
         Ok(PreviewOutcome::Verdict(verdict)) => {
             let reader = Held(question.whole.clone());
@@ -177,12 +179,13 @@ async fn ask(
                 check: name,
                 flavors: question.flavors,
             };
-            fit_updates(verdict, about, &reader).await.0
+            fit_updates(verdict, about, &reader).await
         }
-        Err(none) => failed(
-            &none,
-            trouble.into_inner().unwrap_or_else(PoisonError::into_inner),
-        ),
+        Err(none) => {
+            let trouble = trouble.into_inner();
+            let trouble = trouble.unwrap_or_else(PoisonError::into_inner);
+            (failed(&none, trouble), None)
+        }
     };
     // Whether the running program keeps an eye on the job is in its memory alone.
     let memory = ReservationState::watching();
@@ -203,6 +206,7 @@ async fn ask(
     ForecastOutcome::Evaluated {
         outcome,
         conclusion,
+        lost_updates,
     }
 }
 

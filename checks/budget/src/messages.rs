@@ -10,7 +10,9 @@ use kueue_check::api::{PodSet, Workload};
 use kueue_check::{PodSetUpdates, Verdict};
 
 use crate::config::{Account, BudgetConfig};
-use crate::ledger::{AdmitReason, Awaited, Balance, Decision, Exemption, HoldReason, Run};
+use crate::ledger::{
+    AdmitReason, Awaited, Balance, Decision, Exemption, HoldReason, Run, RunningPods,
+};
 use crate::money::Amount;
 use crate::resource::GROUP;
 
@@ -223,9 +225,11 @@ impl MessageFormatter<'_> {
     fn beyond_what_runs(&self) -> String {
         match self.run.grows {
             None => String::new(),
-            Some(0) => " more than what runs of the job".to_owned(),
-            Some(1) => " more than the pod that runs".to_owned(),
-            Some(pods) => format!(" more than the {pods} pods that run"),
+            Some(RunningPods::Unknown | RunningPods::Known(0)) => {
+                " more than what runs of the job".to_owned()
+            }
+            Some(RunningPods::Known(1)) => " more than the pod that runs".to_owned(),
+            Some(RunningPods::Known(pods)) => format!(" more than the {pods} pods that run"),
         }
     }
 

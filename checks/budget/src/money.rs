@@ -222,6 +222,11 @@ impl Rate {
         Self::clamped(div_up(i128::from(self.0).saturating_mul(factor.0), MILLION))
     }
 
+    /// Less `other`; never negative.
+    pub fn less(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+
     /// What it spends in `seconds`.
     pub fn cost(self, seconds: i64) -> Amount {
         Spending::default().and(self, seconds).total()

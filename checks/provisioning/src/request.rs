@@ -60,6 +60,8 @@ pub struct RequestAnnotations {
     pub attempt: u32,
     /// Seconds since 1970 of the quota reservation for which it was created.
     pub reserved: i64,
+    /// The key of the Workload's family, if the job may have several Workloads.
+    pub family: Option<Uid>,
     /// How the attempts before it failed.
     pub tally: FailureCounts,
     /// Whether it is kept, once it has failed, until the next attempt: it is the record of the
@@ -177,6 +179,11 @@ impl CapacityRequest {
             .bytes()
             .all(|byte| byte.is_ascii_digit())
             .then_some(check)
+    }
+
+    /// The key of the Workload's family, if the job may have several Workloads.
+    pub fn family(&self) -> Option<&Uid> {
+        self.mark.as_ref()?.family.as_ref()
     }
 
     /// Whether it asks for what is wanted now: the class, and every one of `parameters`. More

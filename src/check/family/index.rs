@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use kube::runtime::watcher::Event;
 
+use super::super::Reservation;
 use super::{Family, FamilyRole, Member};
 use crate::api::{Slice, Uid, Workload};
 
@@ -221,6 +222,12 @@ impl Families {
         others.map(|known| known.member.uid.clone()).collect()
     }
 
+    /// Returns the slices or variants of the job whose family has the key `key`.
+    pub(crate) fn members(&self, key: &Uid) -> Vec<Uid> {
+        let of_job = self.known.get(key).into_iter().flatten();
+        of_job.map(|known| known.member.uid.clone()).collect()
+    }
+
     /// Returns all that are known.
     pub(crate) fn all(&self) -> Vec<Uid> {
         let known = self.known.values().flatten();
@@ -267,9 +274,39 @@ impl Families {
         if !workload.conditions().replaced {
             return None;
         }
-        let of_job = self.known.get(&group(workload))?;
+        let of_job = self.known.get(&group(workload));
+        let of_job = of_job.map_or(&[][..], Vec::as_slice);
         let is = |known: &&KnownSlice| known.member.uid == *workload.uid();
-        Some(fate(of_job, of_job.iter().find(is)?))
+        match of_job.iter().find(is) {
+            Some(slice) => Some(fate(of_job, slice)),
+            // A list was older than a read.
+            None => Some(fate(of_job, &KnownSlice::of(workload)?)),
+        }
+    }
+
+    /// Returns what became of the pods of a slice that was deleted, whose reservation is
+    /// `reservation`: Kueue's `objectRetentionPolicies` delete what a growth has replaced, also
+    /// while the growth waits. `None` if no slice is known to have replaced it.
+    pub(crate) fn fate_of_deleted(&self, reservation: &Reservation) -> Option<Fate> {
+        let of_job = self.known.get(reservation.family_key())?;
+        let name = Some(reservation.name());
+        let is_replaced = of_job.iter().any(|known| known.replaces.as_deref() == name);
+        let deleted = || KnownSlice {
+            member: Member {
+                namespace: reservation.namespace().into(),
+                name: reservation.name().into(),
+                uid: reservation.uid().clone(),
+                since: reservation.since(),
+            },
+            is_variant: false,
+            replaces: None,
+            phase: Phase::Runs,
+            replaced: Some(Replaced::Surely),
+            holds_quota: false,
+            pods: Box::default(),
+            ended: None,
+        };
+        is_replaced.then(|| fate(of_job, &deleted()))
     }
 
     /// Returns the admitted sibling of the variant `workload`.

@@ -100,8 +100,10 @@ pub(super) fn asked(forecast: Forecast, reserved: Option<Timestamp>) -> CheckFor
         ForecastOutcome::Evaluated {
             outcome,
             conclusion,
+            lost_updates,
         } => {
-            let follows = follows(&conclusion, policy.as_ref());
+            let mut follows = follows(&conclusion, policy.as_ref());
+            follows.notes.extend(lost_updates);
             match outcome {
                 Outcome::Verdict(verdict) => CheckForecast::Answered {
                     verdict: verdict.answer.as_str().to_owned(),

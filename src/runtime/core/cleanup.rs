@@ -11,7 +11,7 @@ use super::tasks::InFlight;
 use super::workloads::replacement_reason;
 use super::{Core, Report, Task};
 use crate::api::{Name, Workload, digest};
-use crate::check::{PodSetUpdates, ReleaseOutcome, ReleaseReason, Reservation};
+use crate::check::{Fate, PodSetUpdates, ReleaseOutcome, ReleaseReason, Reservation};
 use crate::runtime::decide::{CheckPhase, Delay, EntryPatch, Outcome};
 use crate::runtime::evaluate::CallError;
 use crate::runtime::queue::Lane;
@@ -20,6 +20,8 @@ use crate::runtime::writer::WriteError;
 /// A replica that starts to lead runs the cleanups that came up in this time before it, because
 /// the old leader may have died in between.
 const TAKEOVER_WINDOW: Duration = Duration::from_mins(1);
+/// After this time a watch has shown what a list was too old for.
+const LIST_AGE: Duration = Duration::from_secs(15);
 /// The message of a withdrawn entry.
 const WITHDRAWN: &str = "quota was lost; decided again with the next reservation";
 
@@ -339,8 +341,29 @@ impl Core {
             .filter(|check| check.controller == subject.controller)
             .map(|check| self.controllers[check.controller].lifetime);
         let (why, stale) = match (&found, lifetime) {
-            (None, _) => (ReleaseReason::Deleted, false),
-            (Some(_), None) => (ReleaseReason::CheckRemoved, false),
+            (None, _) => match self.families.fate_of_deleted(&subject.reservation) {
+                None => (ReleaseReason::Deleted, false),
+                Some(Fate::Runs) => {
+                    let problem = "pods run until the growth of the job is admitted";
+                    return self.retry_cleanup(key, subject, problem, None);
+                }
+                Some(Fate::Replaced(by)) => {
+                    let family = subject.reservation.family_key();
+                    let by = by.reservation(&key.check, family);
+                    (ReleaseReason::Replaced { by }, false)
+                }
+                Some(Fate::Evicted) => (ReleaseReason::Evicted, false),
+                Some(Fate::Finished) => (ReleaseReason::Finished, false),
+            },
+            (Some(_), None) => {
+                let cleanup = self.cleanups.get(key, subject);
+                let is_first = cleanup.is_some_and(|cleanup| cleanup.failures == 0);
+                if is_first && !self.checks.contains_key(&key.check) {
+                    let problem = "the AdmissionCheck is not known";
+                    return self.retry_cleanup(key, subject, problem, Some(LIST_AGE));
+                }
+                (ReleaseReason::CheckRemoved, false)
+            }
             (Some(workload), Some(lifetime)) => match self.phase(workload, &key.check, lifetime) {
                 CheckPhase::Ended { why, withdraw } => (why, withdraw),
                 // It had not ended: a list was older than the watch. What was allocated is its own.

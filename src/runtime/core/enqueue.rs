@@ -87,6 +87,15 @@ impl Core {
             // Who begins to lead lists what is unreleased.
             Trigger::Ignore | Trigger::UnreleasedReservations => return,
             Trigger::Uid(uid) => keys_of(uid),
+            Trigger::Family(key) => {
+                let mut of_job = self.families.members(key);
+                if of_job.is_empty() {
+                    let present = self.workloads.present().map(|(workload, _)| workload);
+                    let only = present.filter(|workload| workload.family_key() == key);
+                    of_job.extend(only.map(|workload| workload.uid().clone()));
+                }
+                of_job.iter().flat_map(keys_of).collect()
+            }
             Trigger::Workload { namespace, name } => {
                 let named = self.workloads.present().find(|(workload, _)| {
                     workload.name() == name && workload.namespace() == namespace

@@ -47,6 +47,8 @@ struct Driver {
     /// What is allocated: the text of each reservation that was evaluated and not released.
     allocated: BTreeSet<String>,
     shown: Vec<(String, FamilyRole)>,
+    /// Whether the check can list what it has allocated.
+    lists_allocated: bool,
 }
 
 impl Driver {
@@ -74,6 +76,7 @@ impl Driver {
             released: Vec::new(),
             allocated: BTreeSet::new(),
             shown: Vec::new(),
+            lists_allocated: false,
         };
         driver.begin();
         driver
@@ -133,6 +136,15 @@ impl Driver {
             && let Some(before) = before
         {
             self.watch(Event::Delete(before));
+        }
+    }
+
+    /// Time passes.
+    fn wait(&mut self, time: Duration) {
+        let end = self.now.instant + time;
+        while self.now.instant < end {
+            self.now.instant += Duration::from_secs(5);
+            self.feed(Input::Time);
         }
     }
 
@@ -202,7 +214,11 @@ impl Driver {
                 self.released.push((reservation.name().to_owned(), why));
                 TaskResult::Released(Ok(ReleaseOutcome::Done))
             }
-            Task::ListUnreleased { .. } => TaskResult::Unreleased(Ok(Vec::new())),
+            Task::ListUnreleased { .. } => {
+                let allocated = self.allocated.iter().filter(|_| self.lists_allocated);
+                let parsed = allocated.map(|text| text.parse().unwrap());
+                TaskResult::Unreleased(Ok(parsed.collect()))
+            }
             Task::Activate { .. } => TaskResult::Activated(Ok(())),
             Task::WriteConditions { object, .. } => {
                 TaskResult::ConditionsWritten(Ok(Box::new(object)))
@@ -316,6 +332,46 @@ async fn what_a_growth_has_replaced_ends_with_an_eviction_that_was_over_before_a
     driver.restart();
     let why = ReleaseReason::Evicted;
     assert_eq!(driver.released, [("el-1".to_owned(), why)]);
+}
+
+/// Kueue's `objectRetentionPolicies` delete finished Workloads, and what a growth has replaced is
+/// one.
+#[tokio::test(start_paused = true)]
+async fn what_a_growth_has_replaced_is_held_also_when_its_workload_is_deleted() {
+    fn admitted() -> Value {
+        let growth = slice("el-2", Some("el-1"), 4, "Ready");
+        with(growth, "Admitted", "Admitted")
+    }
+    fn evicted() -> Value {
+        let mut growth = slice("el-2", Some("el-1"), 4, "Pending");
+        growth["status"]["admission"] = Value::Null;
+        growth["status"]["conditions"][0]["status"] = json!("False");
+        with(growth, "Evicted", "Preempted")
+    }
+    let ends: [(fn() -> Value, _); 2] = [(admitted, None), (evicted, Some(ReleaseReason::Deleted))];
+    for restarts in [false, true] {
+        for (end, expected) in &ends {
+            let mut driver = Driver::new();
+            driver.lists_allocated = true;
+            grow(&mut driver);
+            driver.change("el-1", None);
+            if restarts {
+                driver.restart();
+            }
+            driver.wait(Duration::from_hours(1));
+            assert_eq!(driver.released, [], "its pods run");
+            driver.put(&end());
+            driver.wait(Duration::from_mins(10));
+            let released = driver.released.iter().find(|(name, _)| name == "el-1");
+            let why = released.map(|(_, why)| why.clone());
+            let replaced =
+                matches!(&why, Some(ReleaseReason::Replaced { by }) if by.name() == "el-2");
+            assert!(
+                expected.is_none() && replaced || expected.is_some() && why == *expected,
+                "restarts: {restarts}: {why:?}"
+            );
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

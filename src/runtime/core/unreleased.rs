@@ -83,6 +83,7 @@ impl Core {
         let key = Key::new(reservation.uid(), &check);
         let known = self.checks.get(&check);
         let answers = known.is_some_and(|known| known.controller == controller);
+        let is_other = known.is_some_and(|known| known.controller != controller);
         let current = self.workloads.key(&key).and_then(|state| state.reservation);
         if answers && current == Some(reservation.since()) {
             return;
@@ -94,7 +95,8 @@ impl Core {
             reservation,
             controller,
         };
-        let why = (!answers).then_some(ReleaseReason::CheckRemoved);
+        // An AdmissionCheck that is not known may be newer than the list.
+        let why = is_other.then_some(ReleaseReason::CheckRemoved);
         self.enqueue_cleanup(&key, subject, why, true, None);
     }
 }

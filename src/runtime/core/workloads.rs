@@ -424,6 +424,11 @@ impl Core {
             let (namespace, name) = (last.namespace(), last.name());
             let reservation = Reservation::new(namespace, name, key.uid.clone(), &key.check, since)
                 .in_family(last.family_key());
+            // Of a slice that was deleted it has to be found out whether its pods run on.
+            let why = why.filter(|why| {
+                *why != ReleaseReason::Deleted
+                    || self.families.fate_of_deleted(&reservation).is_none()
+            });
             let subject = Subject {
                 reservation,
                 controller,

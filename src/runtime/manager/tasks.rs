@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::updates::{About, fit_updates};
+use super::updates::{About, fit_updates, not_passed_on};
 use crate::check::{CheckError, DynCheck, ReadWorkload, RequestBuilder};
 use crate::runtime::core::{Controller, EvaluationTask, NotActivated, Task, TaskResult};
 use crate::runtime::decide::Outcome;
@@ -106,8 +106,8 @@ impl Tools {
                     check: &task.check,
                     flavors: &task.flavors,
                 };
-                let (outcome, event) = fit_updates(verdict, about, &*self.writer).await;
-                events.extend(event);
+                let (outcome, lost) = fit_updates(verdict, about, &*self.writer).await;
+                events.extend(lost.and_then(|lost| not_passed_on(lost, about)));
                 outcome
             }
             outcome => outcome,

@@ -21,13 +21,12 @@ pub(in crate::runtime) struct About<'a> {
 }
 
 /// Returns what comes of `verdict`: with the updates that can be sent, or a failure that says why
-/// they can't. The event says which updates the pods do not get; it is returned with the verdict
-/// that makes the entry Ready, and not again.
+/// they can't; and a sentence about the updates that the pods do not get.
 pub(in crate::runtime) async fn fit_updates(
     mut verdict: Verdict,
     about: About<'_>,
     reader: &dyn ReadWorkload,
-) -> (Outcome, Option<CheckEvent>) {
+) -> (Outcome, Option<String>) {
     let About {
         workload, family, ..
     } = about;
@@ -53,12 +52,15 @@ pub(in crate::runtime) async fn fit_updates(
     if let Some(refused) = do_not_fit(&verdict.updates, about, reader).await {
         return (refused, None);
     }
-    let entry = workload.check(about.check);
+    (Outcome::Verdict(verdict), lost)
+}
+
+/// Returns the event about the updates that the pods do not get, which is recorded with the verdict
+/// that makes the entry Ready, and not again.
+pub(super) fn not_passed_on(lost: String, about: About<'_>) -> Option<CheckEvent> {
+    let entry = about.workload.check(about.check);
     let is_ready = entry.is_some_and(|entry| *entry.state() == CheckState::Ready);
-    let event = lost
-        .filter(|_| !is_ready)
-        .map(|lost| CheckEvent::warning(NOT_PASSED_ON, lost));
-    (Outcome::Verdict(verdict), event)
+    (!is_ready).then(|| CheckEvent::warning(NOT_PASSED_ON, lost))
 }
 
 /// The part of `updates` that a later slice of an elastic job can be given, and a sentence about
@@ -178,7 +180,8 @@ mod tests {
             flavors: &BTreeMap::new(),
         };
         let verdict = Verdict::ready("yes").with_updates(updates);
-        let (outcome, event) = fit_updates(verdict, about, &Stored(object)).await;
+        let (outcome, lost) = fit_updates(verdict, about, &Stored(object)).await;
+        let event = lost.and_then(|lost| not_passed_on(lost, about));
         let sent = match outcome {
             Outcome::Verdict(verdict) => Ok(verdict.updates.as_slice().len()),
             Outcome::Failed { message, .. } => Err(message.as_str().to_owned()),

@@ -38,24 +38,32 @@ impl Bookings {
     /// # Errors
     /// Those of the API server.
     pub async fn book(&self, reservation: &Reservation, pods: u32) -> Result<(), CheckError> {
+        self.write(reservation, &format!("{pods} pods")).await
+    }
+
+    async fn write(&self, reservation: &Reservation, what: &str) -> Result<(), CheckError> {
         let uid = reservation.uid().to_string();
         let line = json!({
             "metadata": {"annotations": {format!("{ANNOTATION}{uid}"): reservation.to_string()}},
-            "data": {uid: format!("{}: {pods} pods", reservation.name())},
+            "data": {uid: format!("{}: {what}", reservation.name())},
         });
         self.apply(reservation, line).await?;
         Ok(())
     }
 
-    /// Cancels what was booked for a reservation, if anything was, unless the job goes on by
-    /// another Workload that has a line.
+    /// Cancels what was booked for a reservation, if anything was, unless another Workload of the
+    /// job has a line. `by` is the one by which the job goes on, if it does: what is booked passes
+    /// to that.
     ///
     /// # Errors
     /// Those of the API server.
-    pub async fn cancel(&self, reservation: &Reservation) -> Result<(), CheckError> {
+    pub async fn cancel(&self, reservation: &Reservation, by: Option<&Reservation>) -> Result<(), CheckError> {
         let left = self.apply(reservation, json!({"metadata": {}})).await?;
         if left.annotations().keys().any(|key| key.starts_with(ANNOTATION)) {
             return Ok(());
+        }
+        if let Some(by) = by {
+            return self.write(by, "the job goes on").await;
         }
         // Not if another Workload of the job has been given a line since.
         let preconditions = Preconditions { resource_version: left.resource_version(), uid: left.uid() };

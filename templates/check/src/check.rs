@@ -126,8 +126,12 @@ impl AdmissionCheckController for MayStart {
         Ok(verdict)
     }
 
-    async fn release(&self, reservation: &Reservation, _: ReleaseReason) -> Result<ReleaseOutcome, CheckError> {
-        self.bookings.cancel(reservation).await?;
+    async fn release(&self, reservation: &Reservation, why: ReleaseReason) -> Result<ReleaseOutcome, CheckError> {
+        let by = match &why {
+            ReleaseReason::Replaced { by } | ReleaseReason::SiblingWon { by } => Some(by),
+            _ => None,
+        };
+        self.bookings.cancel(reservation, by).await?;
         Ok(ReleaseOutcome::Done)
     }
 

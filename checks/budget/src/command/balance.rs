@@ -11,7 +11,7 @@ use kueue_check::api::{Uid, Workload};
 use super::{BalanceArguments, CommandError};
 use crate::config::BudgetConfig;
 use crate::controller::{CONTROLLER, VERSIONS, resource};
-use crate::ledger::{RunState, run_of};
+use crate::ledger::{RunState, RunningPods, run_of};
 use crate::resource::{AccountStatus, Budget, NamespaceBudget};
 
 /// What is printed.
@@ -152,7 +152,10 @@ fn written(
             continue;
         };
         let state = match (run.state, run.grows) {
-            (RunState::Evaluated, Some(pods)) => &format!("waits to grow; {pods} pods run"),
+            (RunState::Evaluated, Some(RunningPods::Known(pods))) => {
+                &format!("waits to grow; {pods} pods run")
+            }
+            (RunState::Evaluated, Some(RunningPods::Unknown)) => "waits to grow",
             (RunState::Evaluated, None) => "waits",
             (RunState::Approved(_), _) => "may start",
             (RunState::Running(_), _) if run.replaced => "runs until its growth starts",

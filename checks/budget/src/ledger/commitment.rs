@@ -115,6 +115,17 @@ impl Commitment {
         }
     }
 
+    /// What of `seconds` that it claims it spends, if it started as soon as it was approved and ends
+    /// now.
+    fn begun(&self, seconds: i64, now: i64) -> Amount {
+        let since = match self.state {
+            CommitmentState::Approved(since) => since,
+            CommitmentState::Running(_) | CommitmentState::Ended(..) => now,
+        };
+        let ran = now - since + i64::from(self.grace);
+        self.rate.cost(ran.clamp(0, seconds))
+    }
+
     /// For how many seconds it claims money of `period` beyond the watermark.
     fn seconds_in(&self, period: Period, watermark: Option<i64>, now: i64, overrun: i64) -> i64 {
         let longest = self.longest();
@@ -183,10 +194,12 @@ pub fn committed<'a>(
             continue;
         }
         of_job.waits |= !job.starts_at_once;
-        if job.is_variant {
-            of_job.variant = of_job.variant.max(cost);
+        if job.is_variant && job.starts_at_once {
+            let begun = claim.begun(seconds, now);
+            of_job.begun = of_job.begun + begun;
+            of_job.variant = of_job.variant.max(cost.less(begun));
         } else {
-            of_job.growths = of_job.growths + cost;
+            of_job.others = of_job.others + cost;
         }
     }
     sum.jobs = sum
@@ -207,11 +220,14 @@ pub fn committed<'a>(
 struct OfJob {
     /// What of each that runs is not spent if another one starts now.
     running: Vec<Amount>,
-    /// The largest of the variants that may start.
+    /// What the variants that start at once spend if they have started and end now.
+    begun: Amount,
+    /// The largest of what they may spend beyond it: a better one ends what runs.
     variant: Amount,
-    /// All growths that may start. Kueue finishes a growth that another one has replaced, so a job
-    /// that is what it says has one.
-    growths: Amount,
+    /// All else that may start: growths, of which Kueue finishes the one that another one has
+    /// replaced, so that a job that is what it says has one; and variants for which another check
+    /// is awaited, because each may start when the others have spent their whole claim.
+    others: Amount,
     /// Whether one of those does not start as soon as it is approved here.
     waits: bool,
 }
@@ -225,6 +241,6 @@ impl OfJob {
             [one] if !self.waits => one,
             _ => Amount::ZERO,
         };
-        (self.variant + self.growths).less(ends)
+        (self.begun + self.variant + self.others).less(ends)
     }
 }

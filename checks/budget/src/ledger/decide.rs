@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use super::budget_ledger::{ActiveRun, Approval, LastMessage};
 use super::tally::{Place, Totals, place};
 use super::{
-    AdmitReason, Awaited, BudgetLedger, Commitment, Decision, HoldReason, Run, RunState, committed,
+    AdmitReason, Awaited, BudgetLedger, Commitment, CommitmentState, Decision, HoldReason, Run,
+    RunState, committed,
 };
 use crate::config::Account;
 use crate::money::{Amount, Rate};
@@ -351,16 +352,22 @@ impl BudgetLedger {
         Ok(())
     }
 
-    /// What other Workloads of the job of `run` claim.
+    /// What the job of `run` claims without it.
     fn claims_of_job(&self, run: &Run) -> Vec<&Commitment> {
         let Some(job) = &run.job else {
             return Vec::new();
         };
-        let claims = self.live.iter().filter(|(uid, live)| {
-            let same = live.claim.job.as_ref().is_some_and(|of| of.key == job.key);
-            same && live.approval != Approval::None && **uid != run.uid
+        let of_job = self.live.iter().filter(|(_, live)| {
+            let of = live.claim.job.as_ref();
+            of.is_some_and(|of| of.key == job.key)
         });
-        claims.map(|(_, live)| &live.claim).collect()
+        // Of its own what it would not be charged for: the pods that it adds to.
+        let claims = of_job.flat_map(|(uid, live)| {
+            let own = *uid == run.uid;
+            live.claims()
+                .filter(move |claim| !own || matches!(claim.state, CommitmentState::Running(_)))
+        });
+        claims.collect()
     }
 
     /// The first of those that wait for money of `account`.

@@ -247,15 +247,17 @@ impl Ledgers {
         let uid = workload.uid();
         self.live.remove(uid);
         self.families.remove(uid);
-        let evicted = workload.conditions().evicted().is_true();
+        let conditions = workload.conditions();
+        // Kueue starts it no more. The pods of one that a growth has replaced are claimed by that.
+        let is_over = conditions.evicted().is_true() || conditions.finished().is_true();
         for book in self.by_name.values_mut() {
-            if evicted {
+            if is_over {
                 book.stop(uid, now.as_second());
             } else {
                 book.quota_lost(uid, now.as_second());
             }
         }
-        if !evicted {
+        if !is_over {
             self.suspended.insert(uid.clone(), (workload.clone(), now));
         }
     }
@@ -369,7 +371,7 @@ fn read(
         // Kubernetes 1.31 and later finish a Job when its last pod has terminated; of other kinds
         // that is not known.
         let is_job = |owner: &Owner| owner.kind() == "Job" && owner.api_version() == "batch/v1";
-        if workload.owner().is_some_and(is_job) {
+        if workload.owner().is_some_and(is_job) && !book.is_stopped_with_its_growth(uid) {
             book.finished(uid, at);
         } else {
             book.stop(uid, at);

@@ -30,7 +30,7 @@ pub use budget_ledger::BudgetLedger;
 pub use commitment::{Commitment, CommitmentState, Committed, Job, Watermarks, committed};
 pub use decision::{AdmitReason, Awaited, Decision, HoldReason};
 pub use ledgers::Ledgers;
-pub use run::{Exemption, Run, RunState, run_of};
+pub use run::{Exemption, Run, RunState, RunningPods, run_of};
 pub use spend::{Floor, Observation, Spend, SpendUpdate};
 
 #[cfg(test)]

@@ -22,6 +22,10 @@ fn each_mutant_passes_a_limit() {
         Mutant::OverWhenReplaced,
         Mutant::SetOffAnyway,
         Mutant::OverWithoutQuota,
+        Mutant::AlwaysAsSmall,
+        Mutant::VariantsStartAtOnce,
+        Mutant::VariantsEndAtOnce,
+        Mutant::GoneWithTheirWorkload,
     ] {
         let found = caught(mutant);
         println!("{mutant:?}: {found:?}");

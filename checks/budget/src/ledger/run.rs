@@ -28,12 +28,21 @@ pub struct Run {
     pub class: Option<Arc<PriorityClass>>,
     /// The job, if it may have several Workloads.
     pub job: Option<Job>,
-    /// How many pods run that it adds to, if it is a growth of an elastic job; `Some(0)` if that is
-    /// not known.
-    pub grows: Option<u32>,
+    /// What it adds to, if it is a growth of an elastic job.
+    pub grows: Option<RunningPods>,
     /// Whether a growth has replaced it, and its pods run until that starts: it is not stopped by
     /// itself.
     pub replaced: bool,
+}
+
+/// The pods of a job that run while a growth waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunningPods {
+    /// So many, which their own Workload claims.
+    Known(u32),
+    /// Their Workload was deleted, as `objectRetentionPolicies` of Kueue do. At most as many run as
+    /// the growth has.
+    Unknown,
 }
 
 /// How far a run is.
@@ -117,7 +126,10 @@ pub fn run_of<'a>(
             }),
         grows: family
             .filter(|family| *family.role() == FamilyRole::Growth)
-            .map(|family| family.all_running_pods().unwrap_or_default()),
+            .map(|family| {
+                let pods = family.all_running_pods();
+                pods.map_or(RunningPods::Unknown, RunningPods::Known)
+            }),
         replaced: conditions.finished().is_true(),
     })
 }

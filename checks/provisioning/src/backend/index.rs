@@ -42,6 +42,8 @@ impl OwnTemplate {
 #[derive(Debug, Default)]
 struct State {
     requests: BTreeMap<Uid, Vec<Arc<CapacityRequest>>>,
+    /// The Workloads of jobs that have several, by the key of their family.
+    families: BTreeMap<Uid, BTreeSet<Uid>>,
     templates: Templates,
     listing: Option<HashSet<Uid>>,
     listing_templates: Option<Templates>,
@@ -82,6 +84,19 @@ impl Index {
         let state = self.state();
         let all = state.requests.get(workload).into_iter().flatten();
         all.filter(|request| &*request.namespace == namespace)
+            .cloned()
+            .collect()
+    }
+
+    /// The requests in `namespace` for Workloads of the job whose family has the key `key`.
+    pub fn of_family(&self, namespace: &str, key: &Uid) -> Vec<Arc<CapacityRequest>> {
+        let state = self.state();
+        let workloads = state.families.get(key).into_iter().flatten();
+        let requests = workloads.filter_map(|workload| state.requests.get(workload));
+        let here = requests
+            .flatten()
+            .filter(|own| *own.namespace == *namespace);
+        here.filter(|own| own.family() == Some(key))
             .cloned()
             .collect()
     }
@@ -130,6 +145,10 @@ impl Index {
     /// Takes in `request` as it is, unless something newer is known. Whether anything is new.
     pub fn put(&self, request: CapacityRequest) -> bool {
         let mut state = self.state();
+        if let Some(family) = request.family() {
+            let workloads = state.families.entry(family.clone()).or_default();
+            workloads.insert(request.workload.clone());
+        }
         let of_workload = state.requests.entry(request.workload.clone()).or_default();
         match of_workload
             .iter_mut()
@@ -201,9 +220,12 @@ impl Index {
     }
 
     fn wake(&self, request: CapacityRequest) -> Trigger {
-        let workload = request.workload.clone();
+        let trigger = match request.family() {
+            Some(family) => Trigger::Family(family.clone()),
+            None => Trigger::Uid(request.workload.clone()),
+        };
         if self.put(request) {
-            Trigger::Uid(workload)
+            trigger
         } else {
             Trigger::Ignore
         }
@@ -215,6 +237,14 @@ impl Index {
             of_workload.retain(|known| known.uid != request.uid);
             if of_workload.is_empty() {
                 state.requests.remove(&request.workload);
+                if let Some(family) = request.family()
+                    && let Some(workloads) = state.families.get_mut(family)
+                {
+                    workloads.remove(&request.workload);
+                    if workloads.is_empty() {
+                        state.families.remove(family);
+                    }
+                }
             }
         }
     }
@@ -229,6 +259,13 @@ impl Index {
         state.requests.retain(|_, of_workload| {
             of_workload.retain(|known| listed.contains(&known.uid));
             !of_workload.is_empty()
+        });
+        let State {
+            requests, families, ..
+        } = &mut *state;
+        families.retain(|_, workloads| {
+            workloads.retain(|workload| requests.contains_key(workload));
+            !workloads.is_empty()
         });
         state.requests.values().map(Vec::len).sum::<usize>() < before
     }

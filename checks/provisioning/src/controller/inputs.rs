@@ -22,6 +22,8 @@ pub(super) struct DecisionInputs<'a> {
     checks: Vec<&'a str>,
     parameters: BTreeMap<String, String>,
     requests: Vec<Arc<CapacityRequest>>,
+    /// Those by which the pods run that the job had before it grew to this Workload.
+    earlier: Vec<Arc<CapacityRequest>>,
     /// The requests that ask for less than is needed, by name, and what is missing.
     pub(super) insufficient: BTreeMap<Box<str>, String>,
     needed: bool,
@@ -45,6 +47,7 @@ impl<'a> DecisionInputs<'a> {
             config: request.parameters(),
             parameters: &self.parameters,
             requests: &self.requests,
+            earlier: &self.earlier,
             insufficient: &self.insufficient,
             now: request.now(),
         }
@@ -91,10 +94,28 @@ impl<B: Backend> CapacityCheck<B> {
                 .collect(),
             parameters,
             requests,
+            earlier: self.earlier(request),
             insufficient,
             needed,
         };
         Ok(Some((gathered, whole)))
+    }
+
+    /// The requests of the Workloads that this one has replaced. They were made before it was
+    /// admitted; those of a growth that waits were made later.
+    fn earlier(&self, request: &Question) -> Vec<Arc<CapacityRequest>> {
+        let (workload, check) = (request.workload(), request.admission_check());
+        let admitted = workload.conditions().admitted().last_transition_time();
+        let (true, Some(admitted)) = (workload.is_admitted(), admitted) else {
+            return Vec::new();
+        };
+        let key = request.family().key();
+        let mut of_job = self.index.of_family(workload.namespace(), key);
+        of_job.retain(|own| {
+            let is_ours = own.attempt_of(&own.workload_name, check).is_some();
+            is_ours && own.workload != *workload.uid() && own.created <= admitted && !own.deleting
+        });
+        of_job
     }
 
     /// What would be said, or created.

@@ -43,12 +43,32 @@ impl<B: Backend> CapacityCheck<B> {
         let family = of_family(reservation);
         if why != ReleaseReason::QuotaLost {
             let replaced = self.cache().replaced.get(&family).cloned();
-            for replaced in replaced.unwrap_or_default() {
-                self.release_requests(&replaced, &why).await?;
+            let mut replaced = replaced.unwrap_or_default();
+            if why == ReleaseReason::Finished {
+                replaced.extend(self.earlier_slices(reservation));
+            }
+            for replaced in &replaced {
+                self.release_requests(replaced, &why).await?;
             }
             self.cache().replaced.remove(&family);
         }
         Ok(ReleaseOutcome::Done)
+    }
+
+    /// The reservations of earlier slices of the job of `reservation`, of which requests are left.
+    /// That they were replaced may not be known to a process that began since.
+    fn earlier_slices(&self, reservation: &Reservation) -> Vec<Reservation> {
+        let (namespace, key) = (reservation.namespace(), reservation.family_key());
+        let of_job = self.index.of_family(namespace, key);
+        let earlier = of_job
+            .iter()
+            .filter_map(|request| self::reservation(request));
+        earlier
+            .filter(|own| {
+                own.admission_check() == reservation.admission_check()
+                    && own.since() < reservation.since()
+            })
+            .collect()
     }
 
     /// Deletes the requests of `reservation`, which another slice has replaced, that have started
@@ -164,11 +184,12 @@ fn is_made_by(request: &CapacityRequest, name: &str) -> bool {
 /// The reservation for which `request` was created, as far as it tells.
 fn reservation(request: &CapacityRequest) -> Option<Reservation> {
     let since = request.mark.as_ref().map_or(0, |mark| mark.reserved);
-    Some(Reservation::new(
+    let reservation = Reservation::new(
         &request.namespace,
         &request.workload_name,
         request.workload.clone(),
         request.check()?,
         Timestamp::from_second(since).ok()?,
-    ))
+    );
+    Some(reservation.in_family(request.family().unwrap_or(&request.workload)))
 }

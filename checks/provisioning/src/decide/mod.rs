@@ -56,7 +56,9 @@ pub struct Facts<'a> {
     pub parameters: &'a BTreeMap<String, String>,
     /// All requests that the Workload owns.
     pub requests: &'a [Arc<CapacityRequest>],
-    /// Those of them, by name, that ask for less than the Workload needs, and what is missing.
+    /// The requests by which the pods run that the job had before it grew to this Workload.
+    pub earlier: &'a [Arc<CapacityRequest>],
+    /// Those of `requests`, by name, that ask for less than the Workload needs, and what is missing.
     pub insufficient: &'a BTreeMap<Box<str>, String>,
     /// The time.
     pub now: Timestamp,
@@ -137,6 +139,10 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
         delete: chosen.discard,
         step: answer(CheckResult::Unchanged { recheck_in: None }, None),
     };
+    if let Some(message) = revoked_earlier(facts) {
+        decision.step = answer(CheckResult::Rejected { message }, None);
+        return decision;
+    }
     if !facts.needed {
         let kept = chosen.kept.iter();
         decision
@@ -151,6 +157,15 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
         None => begin(facts),
     };
     decision
+}
+
+/// What the provider says of capacity that it took away from pods that ran before the job grew.
+fn revoked_earlier(facts: &Facts<'_>) -> Option<String> {
+    let mut earlier = facts.earlier.iter().filter(|_| facts.admitted);
+    earlier.find_map(|request| match &request.phase {
+        Phase::Revoked { message, .. } => Some(message.to_string()),
+        _ => None,
+    })
 }
 
 fn answer(answer: CheckResult, request: Option<&CapacityRequest>) -> Step {

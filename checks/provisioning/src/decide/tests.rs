@@ -25,6 +25,7 @@ struct Case {
     config: ProvisioningRequestConfig,
     annotations: Vec<(&'static str, &'static str)>,
     requests: Vec<CapacityRequest>,
+    earlier: Vec<CapacityRequest>,
     insufficient: Vec<&'static str>,
     checks: Vec<&'static str>,
     workload: String,
@@ -42,6 +43,7 @@ fn case() -> Case {
         config: config(&json!({}), &json!({})),
         annotations: Vec::new(),
         requests: Vec::new(),
+        earlier: Vec::new(),
         insufficient: Vec::new(),
         checks: vec!["pr", "other"],
         workload: "wl".to_owned(),
@@ -74,6 +76,7 @@ fn request(attempt: u32, phase: Phase) -> CapacityRequest {
             check: "pr".into(),
             attempt,
             reserved: at(RESERVED).as_second(),
+            family: None,
             tally: FailureCounts::default(),
             keep_failed: false,
             merged: BTreeMap::new(),
@@ -138,6 +141,12 @@ impl Case {
             config: &self.config,
             parameters: &self.config.effective_parameters(annotations),
             requests: &requests,
+            earlier: &self
+                .earlier
+                .iter()
+                .cloned()
+                .map(Arc::new)
+                .collect::<Vec<_>>(),
             insufficient: &insufficient,
             now: at(self.now),
         })
@@ -312,6 +321,37 @@ fn an_expired_booking_counts_only_before_admission() {
         "Retry 60s: Retrying after booking expired: booking gone"
     );
     assert_eq!(of(0, false).says(), "Rejected: booking gone");
+}
+
+fn provisioned() -> Phase {
+    Phase::Provisioned {
+        message: "Provisioned".into(),
+    }
+}
+
+#[test]
+fn capacity_that_is_revoked_from_pods_that_ran_before_a_growth_rejects_the_grown_job() {
+    for (admitted, requests, expected) in [
+        (true, vec![request(1, provisioned())], "Rejected: gone"),
+        (true, vec![], "Rejected: gone"),
+        // The job runs on.
+        (false, vec![request(1, provisioned())], "Ready: Provisioned"),
+    ] {
+        let state = if admitted {
+            CheckState::Ready
+        } else {
+            CheckState::Pending
+        };
+        let case = Case {
+            state,
+            admitted,
+            growth: !admitted,
+            requests,
+            earlier: vec![request(1, revoked())],
+            ..case()
+        };
+        assert_eq!(case.says(), expected, "admitted: {admitted}");
+    }
 }
 
 #[test]

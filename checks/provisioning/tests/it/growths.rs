@@ -149,3 +149,47 @@ fn a_growth_that_is_scaled_back_or_grown_on_leaves_no_request() {
             ends(cluster, &[]).await;
         });
 }
+
+/// An elastic job that has grown to four pods, two of which run on capacity that was asked for
+/// before. Returns both requests.
+async fn grown(cluster: &Cluster) -> [String; 2] {
+    let before = started(cluster).await;
+    cluster.scale("train", 4);
+    let growth = growth_requested(cluster, 4, 1).await;
+    says(cluster, &growth, "Provisioned", "True", "Provisioned");
+    expect_pods(cluster, 4).await;
+    [before, growth]
+}
+
+#[test]
+fn capacity_that_is_revoked_from_the_pods_that_ran_before_a_growth_stops_the_job() {
+    trial(&retries(0))
+        .nodes()
+        .every_single_fault(async |cluster| {
+            let [before, _] = grown(cluster).await;
+            says(
+                cluster,
+                &before,
+                "CapacityRevoked",
+                "True",
+                "nodes are gone",
+            );
+            cluster.expect_state("train", CheckState::Rejected).await;
+            cluster.expect_message("train", "nodes are gone").await;
+            expect_pods(cluster, 0).await;
+            no_requests(cluster).await;
+        });
+}
+
+#[test]
+fn a_process_that_starts_anew_deletes_all_requests_of_a_job_that_has_grown() {
+    trial(&retries(0))
+        .nodes()
+        .every_single_fault(async |cluster| {
+            let both = grown(cluster).await;
+            cluster.crash(0);
+            cluster.advance(MINUTE).await;
+            assert_eq!(names(cluster), both);
+            ends(cluster, &[]).await;
+        });
+}

@@ -183,4 +183,24 @@ fn what_was_booked_is_cancelled_when_the_job_is_over_whatever_goes_wrong() {
     });
     println!("{explored}");
 }
+
+#[test]
+fn what_was_booked_passes_to_the_workload_by_which_an_elastic_job_goes_on() {
+    let explored = trial().run_with_each_fault(async |cluster| {
+        cluster.submit(Job::new("train").pods(2).elastic());
+        cluster.expect_admitted("train").await;
+        cluster.scale("train", 3);
+        let grows = |cluster: &Cluster| {
+            cluster.workload("train").is_some_and(|workload| workload["spec"]["podSets"][0]["count"] == 3)
+        };
+        cluster.expect("the growth is there", grows).await;
+        cluster.expect_admitted("train").await;
+        cluster.advance(Duration::from_mins(1)).await;
+        assert_eq!(booked(cluster).len(), 1, "{:?}", booked(cluster));
+        cluster.complete("train");
+        cluster.expect_finished("train").await;
+        cluster.expect("nothing is booked", |cluster| booked(cluster).is_empty()).await;
+    });
+    println!("{explored}");
+}
 {%- endif %}

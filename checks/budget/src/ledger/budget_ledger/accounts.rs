@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kueue_check::api::Uid;
 
 use super::pending::PendingRun;
-use super::{Approval, BudgetLedger};
+use super::{ActiveRun, BudgetLedger};
 use crate::config::Account;
 use crate::ledger::{Balance, Commitment, CommitmentState, committed};
 use crate::money::Amount;
@@ -134,11 +134,7 @@ impl BudgetLedger {
 
     /// All that is committed, whoever pays.
     fn claims(&self) -> impl Iterator<Item = &Commitment> {
-        let live = self
-            .live
-            .values()
-            .filter(|live| live.approval != Approval::None)
-            .map(|live| &live.claim);
+        let live = self.live.values().flat_map(ActiveRun::claims);
         live.chain(&self.ended)
     }
 
@@ -253,8 +249,9 @@ impl BudgetLedger {
         now: Timestamp,
     ) -> Vec<(Uid, CommitmentState, Amount)> {
         let members = self.members(account);
-        let live = self.live.iter().filter(|(_, live)| {
-            live.approval != Approval::None && members.contain(&live.claim.namespace)
+        let live = self.live.iter().flat_map(|(uid, live)| {
+            let claims = live.claims().map(move |claim| (uid, claim));
+            claims.filter(|(_, claim)| members.contain(&claim.namespace))
         });
         let part = |claim: &Commitment| {
             committed(
@@ -266,7 +263,7 @@ impl BudgetLedger {
             )
             .total()
         };
-        live.map(|(uid, live)| (uid.clone(), live.claim.state, part(&live.claim)))
+        live.map(|(uid, claim)| (uid.clone(), claim.state, part(claim)))
             .collect()
     }
 }

@@ -7,6 +7,7 @@ use kueue_check::api::Uid;
 
 use super::{ActiveRun, Approval, BudgetLedger};
 use crate::ledger::{Commitment, CommitmentState, Run, RunState};
+use crate::money::Rate;
 
 impl BudgetLedger {
     /// A run as it is now. It is counted once, however often it is seen.
@@ -46,7 +47,9 @@ impl BudgetLedger {
                 }
                 _ => None,
             });
+        self.settle_shrunk(run, now.as_second());
         let mut live = ActiveRun::of(run, approval, now.as_second());
+        self.follow_base(run, &mut live, now.as_second());
         live.claim.namespace = self.name(&live.claim.namespace);
         if let (CommitmentState::Approved(since), Some(given)) = (&mut live.claim.state, given) {
             *since = given.min(*since);
@@ -73,6 +76,40 @@ impl BudgetLedger {
         }
     }
 
+    /// What ran until now and runs no more, because pods have finished or the job has been made
+    /// smaller.
+    fn settle_shrunk(&mut self, run: &Run, now: i64) {
+        let Some(live) = self.live.get(&run.uid) else {
+            return;
+        };
+        let (claim, less) = (&live.claim, live.claim.rate.less(run.estimate.rate));
+        if matches!(claim.state, CommitmentState::Running(_)) && less != Rate::ZERO {
+            let gone = Commitment {
+                rate: less,
+                ..claim.clone()
+            };
+            let terminated = now + i64::from(gone.grace);
+            self.settle(gone, terminated);
+        }
+    }
+
+    /// The pods that a growth claims because their Workload is gone are its own once it is
+    /// admitted. An eviction stops them, and they are gone when the quota is.
+    pub(super) fn follow_base(&mut self, run: &Run, live: &mut ActiveRun, now: i64) {
+        let known = self
+            .live
+            .get(&run.uid)
+            .filter(|known| known.since == run.since);
+        let Some(base) = known.and_then(|known| known.base.clone()) else {
+            return;
+        };
+        if let CommitmentState::Running(_) = live.claim.state {
+            self.settle(base, now);
+        } else {
+            live.base = Some(base);
+        }
+    }
+
     /// The one copy of a name that all runs share.
     fn name(&mut self, name: &Arc<str>) -> Arc<str> {
         if let Some(known) = self.names.get(name) {
@@ -85,7 +122,7 @@ impl BudgetLedger {
     /// A run is over, and its last pod had terminated at `at`, at the latest.
     pub fn finished(&mut self, uid: &Uid, at: i64) {
         if let Some(live) = self.forget(uid) {
-            self.settle(live.claim, at);
+            self.settle_all(live, at);
         }
     }
 
@@ -94,14 +131,37 @@ impl BudgetLedger {
     pub fn stop(&mut self, uid: &Uid, at: i64) {
         if let Some(live) = self.forget(uid) {
             let terminated = at + i64::from(live.claim.grace);
-            self.settle(live.claim, terminated);
+            self.settle_all(live, terminated);
         }
+    }
+
+    /// Whether `uid` ran until now while a growth had replaced it, and its pods did not become those
+    /// of another Workload: an eviction of the growth has told them to stop.
+    pub(in crate::ledger) fn is_stopped_with_its_growth(&self, uid: &Uid) -> bool {
+        let runs = |live: &ActiveRun| matches!(live.claim.state, CommitmentState::Running(_));
+        let Some(live) = self
+            .live
+            .get(uid)
+            .filter(|live| runs(live) && !live.running)
+        else {
+            return false;
+        };
+        let key = |live: &ActiveRun| live.claim.job.as_ref().map(|job| job.key.clone());
+        let mut others = self.live.iter().filter(|(other, _)| *other != uid);
+        !others.any(|(_, other)| key(other) == key(live) && runs(other))
     }
 
     fn forget(&mut self, uid: &Uid) -> Option<ActiveRun> {
         self.held.remove(uid);
         self.grown.remove(uid);
         self.live.remove(uid)
+    }
+
+    fn settle_all(&mut self, live: ActiveRun, at: i64) {
+        self.settle(live.claim, at);
+        if let Some(base) = live.base {
+            self.settle(base, at);
+        }
     }
 
     fn settle(&mut self, claim: Commitment, at: i64) {
@@ -123,11 +183,19 @@ impl BudgetLedger {
         let Some(mut live) = self.forget(uid) else {
             return;
         };
-        self.settle(live.claim.clone(), at + i64::from(live.claim.grace));
+        let terminated = at + i64::from(live.claim.grace);
+        self.settle(live.claim.clone(), terminated);
+        if let Some(base) = live.base.take() {
+            self.settle(base, terminated);
+        }
         if live.approval != Approval::None {
             live.approval = Approval::Suspended;
             live.running = false;
             live.claim.state = CommitmentState::Approved(at);
+            if let Some(job) = &mut live.claim.job {
+                // Not before it has quota again.
+                job.starts_at_once = false;
+            }
             self.live.insert(uid.clone(), live);
         }
     }

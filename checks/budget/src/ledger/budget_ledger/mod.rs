@@ -14,7 +14,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kueue_check::api::Uid;
 
-use super::{Commitment, CommitmentState, Run, RunState, Spend};
+use super::{Commitment, CommitmentState, Run, RunState, RunningPods, Spend};
 use crate::config::{Account, BudgetConfig, LimitOverride, PriorityClass};
 
 pub(crate) use accounts::AccountIndex;
@@ -67,6 +67,9 @@ pub(super) struct ActiveRun {
     /// Whether it runs, and can be stopped.
     pub(super) running: bool,
     pub(super) class: Option<Arc<PriorityClass>>,
+    /// The pods that a growth adds to, if it claims them because their own Workload was deleted:
+    /// all that it has.
+    pub(super) base: Option<Commitment>,
 }
 
 /// Whether Kueue may start a run without asking again.
@@ -164,21 +167,33 @@ impl ActiveRun {
             RunState::Approved(since) => (CommitmentState::Approved(since), false),
             RunState::Evaluated => (CommitmentState::Approved(now), false),
         };
+        let claim = Commitment {
+            namespace: Arc::clone(&run.namespace),
+            rate: run.estimate.rate,
+            seconds: run.estimate.seconds,
+            bounded: run.estimate.bounded,
+            grace: run.estimate.grace,
+            state,
+            job: run.job.clone().map(Box::new),
+        };
+        let base = (run.grows == Some(RunningPods::Unknown)).then(|| Commitment {
+            state: CommitmentState::Running(run.since),
+            ..claim.clone()
+        });
         Self {
             since: run.since,
             priority: run.priority,
-            claim: Commitment {
-                namespace: Arc::clone(&run.namespace),
-                rate: run.estimate.rate,
-                seconds: run.estimate.seconds,
-                bounded: run.estimate.bounded,
-                grace: run.estimate.grace,
-                state,
-                job: run.job.clone().map(Box::new),
-            },
+            claim,
             approval,
             running: running && !run.replaced,
             class: run.class.clone(),
+            base,
         }
+    }
+
+    /// What it claims.
+    pub(super) fn claims(&self) -> impl Iterator<Item = &Commitment> {
+        let claim = (self.approval != Approval::None).then_some(&self.claim);
+        claim.into_iter().chain(&self.base)
     }
 }

@@ -163,10 +163,9 @@ impl BudgetLedger {
             }
             _ => Approval::Unconfirmed,
         };
-        self.live.insert(
-            run.uid.clone(),
-            ActiveRun::of(run, approval, now.as_second()),
-        );
+        let mut live = ActiveRun::of(run, approval, now.as_second());
+        self.follow_base(run, &mut live, now.as_second());
+        self.live.insert(run.uid.clone(), live);
     }
 
     /// Our word is taken back, before it could be written.

@@ -7,27 +7,25 @@ impl World<'_> {
     /// The cluster moves by one step.
     pub(super) fn cluster(&mut self) {
         let mut bill = *self.bills.last().unwrap_or(&[0; NAMES.len()]);
-        let mut pays = |job: usize| {
+        let mut pays = |job: usize, rate: u32| {
             let plan = &self.plan.jobs[job];
-            bill[plan.namespace] += i128::from(plan.rate)
-                * i128::from(plan.real_percent)
-                * 10_000_000
-                * i128::from(STEP)
-                / 3600;
+            bill[plan.namespace] +=
+                i128::from(rate) * i128::from(plan.real_percent) * 10_000_000 * i128::from(STEP)
+                    / 3600;
         };
-        for (job, _) in &self.terminating {
-            pays(*job);
+        for (job, rate, _) in &self.terminating {
+            pays(*job, *rate);
         }
         for job in 0..self.phases.len() {
             if let Phase::Running { .. } | Phase::Stopping { .. } = self.phases[job] {
-                pays(job);
+                pays(job, self.rates[job]);
                 self.ran[job] += 1;
             }
         }
         self.bills.push(bill);
         self.now += STEP;
         let now = self.now;
-        self.terminating.retain(|(_, until)| *until > now);
+        self.terminating.retain(|(.., until)| *until > now);
         for job in 0..self.phases.len() {
             self.job(job);
         }
@@ -38,15 +36,17 @@ impl World<'_> {
         let befalls = |since: i64, world: &Self| {
             let happens = |after: i64| !world.mishaps[job] && now >= since + after * STEP;
             let (_, injected) = plan.injected.filter(|(after, _)| happens(*after))?;
-            // A growth that waits is only taken back: an eviction would stop the job, which is
-            // another history. What it has replaced is stopped by nobody.
-            let stays = world.is_growth(job) && injected != Injected::Deleted;
-            (!stays && !world.is_replaced(job)).then_some(injected)
+            // What a growth has replaced is stopped by nobody but the growth. Without that one, and
+            // without its own Workload, no object says that its pods run.
+            let base = plan.grows.filter(|_| world.is_growth(job));
+            let last = base.is_some_and(|base| world.deleted[base]);
+            let happens = !last || injected == Injected::Evicted;
+            (happens && !world.is_replaced(job)).then_some(injected)
         };
         let base = plan.grows.filter(|_| self.is_growth(job));
         match (base.map(|base| self.phases[base]), self.phases[job]) {
             (None | Some(Phase::Running { .. }), _) => {}
-            (_, Phase::Reserved { .. }) => {
+            (_, Phase::Reserved { .. } | Phase::Evicting { .. } | Phase::Parked { .. }) => {
                 // The job has ended.
                 self.phases[job] = Phase::Over;
                 return self.tell(&Event::Ended(self.uids[job].clone(), now));
@@ -72,6 +72,16 @@ impl World<'_> {
                     self.delete(job, since);
                     self.tell_base(job);
                 }
+                Some(Injected::Evicted) if self.is_growth(job) => {
+                    self.mishaps[job] = true;
+                    let until = now + self.random.below(3) * STEP;
+                    self.phases[job] = Phase::Evicting {
+                        since,
+                        ready,
+                        until,
+                    };
+                    self.tell_run(job);
+                }
                 Some(Injected::QuotaLost | Injected::Evicted) => {
                     self.mishaps[job] = true;
                     // Kueue keeps the word, and may admit with it, unless it is withdrawn in time.
@@ -91,12 +101,15 @@ impl World<'_> {
                 None if ready && now >= ready_at + plan.admitted_after * STEP => {
                     self.admit(job, since);
                 }
-                None => {}
+                None => self.retention(job, since),
             },
+            Phase::Evicting { until, .. } if now >= until => self.evict_growth(job),
             Phase::Running { since, at } => match befalls(since, self) {
                 _ if self.ran[job] >= plan.real => {
-                    self.phases[job] = Phase::Over;
-                    self.tell(&Event::Ended(self.uids[job].clone(), now));
+                    for job in [vec![job], self.siblings(job)].concat() {
+                        self.phases[job] = Phase::Over;
+                        self.tell(&Event::Ended(self.uids[job].clone(), now));
+                    }
                 }
                 Some(Injected::Deleted) => {
                     self.terminate(job);
@@ -110,7 +123,7 @@ impl World<'_> {
                         self.tell(&Event::Ended(self.uids[job].clone(), now));
                     }
                 }
-                _ => {}
+                _ => self.shrink(job, at),
             },
             Phase::Stopping { until, .. } if now >= until || self.ran[job] >= plan.real => {
                 // It is queued again, behind the others, as long as it has time left.
@@ -143,7 +156,7 @@ impl World<'_> {
         }
     }
 
-    /// It starts, and ends what it grows.
+    /// It starts, and ends what it grows, and the variants that are no better.
     pub(super) fn admit(&mut self, job: usize, since: i64) {
         let base = self.plan.jobs[job].grows.filter(|_| self.is_growth(job));
         self.grown[job] = true;
@@ -157,6 +170,74 @@ impl World<'_> {
             self.phases[base] = Phase::Over;
             self.tell(&Event::Ended(self.uids[base].clone(), self.now));
         }
+        for sibling in self.siblings(job) {
+            let runs = matches!(
+                self.phases[sibling],
+                Phase::Running { .. } | Phase::Stopping { .. }
+            );
+            if runs {
+                self.terminate(sibling);
+            }
+            if runs || sibling < job {
+                self.phases[sibling] = Phase::Over;
+                self.tell(&Event::Stopped(self.uids[sibling].clone(), self.now));
+            }
+        }
+    }
+
+    /// The growth loses its quota, with which the pods of the job have been told to stop. It waits
+    /// for quota as a whole.
+    fn evict_growth(&mut self, job: usize) {
+        if let Some(base) = self.plan.jobs[job].grows {
+            self.terminate(base);
+            self.phases[base] = Phase::Over;
+            self.tell(&Event::Stopped(self.uids[base].clone(), self.now));
+        }
+        self.tell(&Event::Stopped(self.uids[job].clone(), self.now));
+        self.grown[job] = true;
+        self.phases[job] = Phase::Parked {
+            since: 0,
+            ready: false,
+            until: self.now + STEP,
+        };
+    }
+
+    /// The Workload that `job` grows is deleted. Its pods run on.
+    fn retention(&mut self, job: usize, since: i64) {
+        let plan = &self.plan.jobs[job];
+        let base = plan
+            .grows
+            .filter(|base| self.is_growth(job) && !self.deleted[*base]);
+        let due = |after: i64| self.now >= since + after * STEP;
+        let (Some(base), true) = (base, plan.retention.is_some_and(due)) else {
+            return;
+        };
+        if let Phase::Running { .. } = self.phases[base] {
+            self.deleted[base] = true;
+            // The runtime shows both at once.
+            self.tell_run(job);
+            self.tell(&Event::Stopped(self.uids[base].clone(), self.now));
+        }
+    }
+
+    /// Some of its pods have finished, or its owner has made it smaller.
+    fn shrink(&mut self, job: usize, at: i64) {
+        let plan = &self.plan.jobs[job];
+        let due = |(after, _): &(i64, u32)| self.now >= at + after * STEP;
+        // One that a growth has replaced does not change any more.
+        let Some((_, percent)) = plan.shrinks.filter(due).filter(|_| !self.is_replaced(job)) else {
+            return;
+        };
+        let smaller = (plan.rate * (100 - percent) / 100).max(1);
+        let (grace, less) = (plan.grace, self.rates[job].saturating_sub(smaller));
+        if less == 0 {
+            return;
+        }
+        self.rates[job] = smaller;
+        let until = self.now + self.random.below(grace + 1) * STEP;
+        self.terminating.push((job, less, until));
+        self.terminating.retain(|(.., until)| *until > self.now);
+        self.tell_run(job);
     }
 
     /// What it grows is seen again: it is replaced, or no longer.
@@ -175,8 +256,8 @@ impl World<'_> {
     fn terminate(&mut self, job: usize) {
         let grace = self.plan.jobs[job].grace;
         let until = self.now + self.random.below(grace + 1) * STEP;
-        self.terminating.push((job, until));
-        self.terminating.retain(|(_, until)| *until > self.now);
+        self.terminating.push((job, self.rates[job], until));
+        self.terminating.retain(|(.., until)| *until > self.now);
     }
 
     fn delete(&mut self, job: usize, since: i64) {

@@ -218,6 +218,7 @@ impl World<'_> {
             {
                 continue;
             }
+            self.mutate();
             let decision = match &snapshot {
                 Some(before) => before.clone().decide(&run, now),
                 None => self.leader.book.decide(&run, now),
@@ -247,6 +248,16 @@ impl World<'_> {
         }
     }
 
+    fn mutate(&mut self) {
+        let variants = self.leader.book.live.values_mut().filter(|live| {
+            let job = live.claim.job.as_ref();
+            job.is_some_and(|job| job.is_variant)
+        });
+        for live in variants.filter(|_| self.mutant == Mutant::VariantsEndAtOnce) {
+            live.claim.grace = 0;
+        }
+    }
+
     /// A write lands, is lost, or lands without our hearing of it. What was lost is asked about
     /// again.
     fn write(&mut self, job: usize) {
@@ -270,10 +281,11 @@ impl World<'_> {
         }
     }
 
-    /// Its Ready is written. A growth that waits for nothing else starts at once, since Kueue takes
-    /// milliseconds; other jobs spend nothing meanwhile.
+    /// Its Ready is written. A growth or a variant that waits for nothing else starts at once, since
+    /// Kueue takes milliseconds; other jobs spend nothing meanwhile.
     fn approved(&mut self, job: usize, since: i64) {
-        if self.is_growth(job) && self.plan.jobs[job].admitted_after == 0 {
+        let of_several = self.is_growth(job) || self.is_variant(job);
+        if of_several && self.plan.jobs[job].admitted_after == 0 {
             return self.admit(job, since);
         }
         self.phases[job] = Phase::Reserved {

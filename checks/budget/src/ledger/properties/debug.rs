@@ -45,7 +45,14 @@ fn look_into_one() {
                 };
                 let left = (left * STEP).min(period.end.as_second() - world.now);
                 if names.contains(&plan.namespace) {
-                    truth += i128::from(plan.rate) * i128::from(left) * 1_000_000 / 3600;
+                    truth += i128::from(world.rates[job]) * i128::from(left) * 1_000_000 / 3600;
+                }
+            }
+            for (job, rate, until) in &world.terminating {
+                let left = (*until).min(period.end.as_second()) - world.now;
+                if names.contains(&plan.jobs[*job].namespace) {
+                    let percent = i128::from(plan.jobs[*job].real_percent);
+                    truth += i128::from(*rate) * percent * i128::from(left) * 10_000 / 3600;
                 }
             }
             if balance.used().in_millionths() + 5 < truth {
@@ -66,11 +73,12 @@ fn look_into_one() {
                             "  {job:02x} {phase:?} ran {} of {} rate {} inbox {:?}",
                             world.ran[job],
                             plan.jobs[job].longest,
-                            plan.jobs[job].rate,
+                            world.rates[job],
                             world.leader.book.live.get(&world.uids[job]).map(|live| (
                                 live.approval,
                                 live.claim.state,
-                                live.claim.seconds
+                                live.claim.seconds,
+                                live.claim.rate
                             ))
                         );
                     }

@@ -50,10 +50,15 @@ impl World<'_> {
                 fresh.balance(&account, period, now),
                 self.leader.book.balance(&account, period, now),
             );
-            // Only who has seen a run knows of its pods that terminate.
-            let terminating = self.plan.jobs.iter().any(|job| job.grace > 0);
+            // Only who has seen a run knows of its pods that terminate or whose Workload is gone, and
+            // since when a variant may have been running.
+            let jobs = &self.plan.jobs;
+            let knows_more = self.deleted.contains(&true)
+                || jobs
+                    .iter()
+                    .any(|job| job.grace > 0 || job.variant_of.is_some());
             assert!(
-                rebuilt.used() == kept.used() || terminating && rebuilt.used() < kept.used(),
+                rebuilt.used() == kept.used() || knows_more && rebuilt.used() < kept.used(),
                 "{account}: rebuilt {rebuilt:?}, kept {kept:?}"
             );
             assert!(kept.remaining() <= kept.limit);

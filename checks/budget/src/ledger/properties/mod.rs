@@ -53,6 +53,14 @@ pub(super) enum Mutant {
     SetOffAnyway,
     /// A run counts as over when its quota is gone, though its pods terminate.
     OverWithoutQuota,
+    /// What ran before a job shrank is counted as if it had always been as small.
+    AlwaysAsSmall,
+    /// Of variants that wait for other checks one counts, as if they started at once.
+    VariantsStartAtOnce,
+    /// A variant that a better one ends costs nothing while its pods terminate.
+    VariantsEndAtOnce,
+    /// Pods whose Workload was deleted while a growth waits count as gone.
+    GoneWithTheirWorkload,
 }
 
 /// Where a job really is.
@@ -71,6 +79,12 @@ enum Phase {
     Stopping {
         since: i64,
         at: i64,
+        until: i64,
+    },
+    /// A growth that was evicted: it holds quota until the pods of the job are gone.
+    Evicting {
+        since: i64,
+        ready: bool,
         until: i64,
     },
     /// Lost its quota, with or without our word, until then.
@@ -108,8 +122,12 @@ pub(super) struct World<'a> {
     /// What of that was in earlier runs, which counts against the maximum.
     past: Vec<i64>,
     mishaps: Vec<bool>,
-    /// Whether the growth was admitted.
+    /// Whether the growth was admitted, or an eviction has stopped what it grew.
     grown: Vec<bool>,
+    /// What each costs now, in units an hour.
+    rates: Vec<u32>,
+    /// Whether the Workload was deleted while its pods run.
+    deleted: Vec<bool>,
     /// What was really spent up to the end of each step, by namespace, in billionths of the unit.
     bills: Vec<[i128; NAMES.len()]>,
     uids: Vec<Uid>,
@@ -119,8 +137,8 @@ pub(super) struct World<'a> {
     leader: Process,
     standby: Process,
     releases: Vec<(i64, Uid, i64)>,
-    /// Jobs whose pods terminate, until then.
-    terminating: Vec<(usize, i64)>,
+    /// Jobs whose pods terminate: what they cost, and until when.
+    terminating: Vec<(usize, u32, i64)>,
     source_dead: i64,
     /// Decisions that the mutant has not written down yet.
     late: Vec<Run>,
@@ -168,6 +186,8 @@ impl<'a> World<'a> {
             past: vec![0; plan.jobs.len()],
             mishaps: vec![false; plan.jobs.len()],
             grown: vec![false; plan.jobs.len()],
+            rates: plan.jobs.iter().map(|job| job.rate).collect(),
+            deleted: vec![false; plan.jobs.len()],
             bills: Vec::new(),
             uids: (0..plan.jobs.len()).map(uid).collect(),
             names: NAMES.map(Into::into),
@@ -218,7 +238,7 @@ impl<'a> World<'a> {
     fn run(&self, job: usize) -> Option<Run> {
         let plan = &self.plan.jobs[job];
         let replaced = self.is_replaced(job);
-        if replaced && self.mutant == Mutant::OverWhenReplaced {
+        if self.deleted[job] || replaced && self.mutant == Mutant::OverWhenReplaced {
             return None;
         }
         let (since, state) = match self.phases[job] {
@@ -227,6 +247,8 @@ impl<'a> World<'a> {
                 ready: false,
                 ..
             } => (since, RunState::Evaluated),
+            Phase::Evicting { since, ready, .. } if ready => (since, RunState::Approved(since)),
+            Phase::Evicting { since, .. } => (since, RunState::Evaluated),
             Phase::Reserved {
                 since,
                 ready: true,
@@ -243,7 +265,7 @@ impl<'a> World<'a> {
             namespace: Arc::clone(&self.names[plan.namespace]),
             priority: plan.priority,
             estimate: Estimate {
-                rate: Rate::of(i128::from(plan.rate) * 1000, Amount::units(1), 1),
+                rate: Rate::of(i128::from(self.rates[job]) * 1000, Amount::units(1), 1),
                 seconds: u32::try_from((plan.longest - self.past[job]).max(0) * STEP).unwrap(),
                 bounded: true,
                 grace: u32::try_from(plan.grace * STEP).unwrap(),
@@ -252,20 +274,54 @@ impl<'a> World<'a> {
             state,
             class: None,
             job: self.family(job),
-            grows: self.is_growth(job).then_some(1),
+            grows: self.is_growth(job).then(|| self.running_pods(job)),
             replaced,
         })
     }
 
+    /// How many pods the growth `job` adds to, as far as Workloads say.
+    fn running_pods(&self, job: usize) -> RunningPods {
+        let base = self.plan.jobs[job].grows.filter(|base| self.deleted[*base]);
+        let evicted = matches!(self.phases[job], Phase::Evicting { .. });
+        let seen = base.is_none() || evicted || self.mutant == Mutant::GoneWithTheirWorkload;
+        if seen {
+            RunningPods::Known(1)
+        } else {
+            RunningPods::Unknown
+        }
+    }
+
     fn family(&self, job: usize) -> Option<Job> {
         let plan = &self.plan.jobs[job];
-        let grows = self.plan.jobs.iter().any(|plan| plan.grows == Some(job));
-        let first = plan.grows.or_else(|| grows.then_some(job))?;
+        let mut jobs = self.plan.jobs.iter();
+        let has_others = jobs.any(|plan| plan.grows == Some(job) || plan.variant_of == Some(job));
+        let first = plan.grows.or(plan.variant_of);
+        let first = first.or_else(|| has_others.then_some(job))?;
+        let is_variant = self.is_variant(job);
+        let pretends = match self.mutant {
+            Mutant::SetOffAnyway => !is_variant,
+            Mutant::VariantsStartAtOnce => is_variant,
+            _ => false,
+        };
         Some(Job {
             key: self.uids[first].clone(),
-            is_variant: false,
-            starts_at_once: plan.admitted_after == 0 || self.mutant == Mutant::SetOffAnyway,
+            is_variant,
+            starts_at_once: plan.admitted_after == 0 || pretends,
         })
+    }
+
+    fn is_variant(&self, job: usize) -> bool {
+        self.plan.is_variant(job)
+    }
+
+    /// The other variants of the job of `job`.
+    fn siblings(&self, job: usize) -> Vec<usize> {
+        if !self.is_variant(job) {
+            return Vec::new();
+        }
+        let first = |job: usize| self.plan.jobs[job].variant_of.unwrap_or(job);
+        let others = (0..self.phases.len()).filter(|other| *other != job);
+        others.filter(|other| first(*other) == first(job)).collect()
     }
 
     /// Whether it asks for more for a job that runs.
@@ -277,7 +333,12 @@ impl<'a> World<'a> {
     fn growth_of(&self, job: usize) -> Option<usize> {
         let mut growths = (0..self.phases.len())
             .filter(|growth| self.plan.jobs[*growth].grows == Some(job) && !self.grown[*growth]);
-        growths.find(|growth| matches!(self.phases[*growth], Phase::Reserved { .. }))
+        growths.find(|growth| {
+            matches!(
+                self.phases[*growth],
+                Phase::Reserved { .. } | Phase::Evicting { .. } | Phase::Parked { .. }
+            )
+        })
     }
 
     fn is_replaced(&self, job: usize) -> bool {
@@ -328,6 +389,10 @@ impl<'a> World<'a> {
 fn take(book: &mut BudgetLedger, event: &Event, now: Timestamp, mutant: Mutant, closely: bool) {
     match event {
         Event::Seen(run) => {
+            let known = book.live.get_mut(&run.uid);
+            if let Some(known) = known.filter(|_| mutant == Mutant::AlwaysAsSmall) {
+                known.claim.rate = run.estimate.rate;
+            }
             book.observe_run(run, now);
             if !closely {
                 return;

@@ -43,6 +43,12 @@ pub(super) struct Job {
     /// The job that it is a growth of: it asks for quota once that runs, with what that has, and
     /// ends it when it is admitted.
     pub(super) grows: Option<usize>,
+    /// The job of which it is a variant: one of them runs, and ends when a later one is admitted.
+    pub(super) variant_of: Option<usize>,
+    /// How many steps after its start it is made smaller, and by how many percent.
+    pub(super) shrinks: Option<(i64, u32)>,
+    /// How many steps after it has quota the Workload that it grows is deleted.
+    pub(super) retention: Option<i64>,
     /// How long its pods may go on once they are told to stop, in steps.
     pub(super) grace: i64,
 }
@@ -97,7 +103,8 @@ impl Plan {
         let jobs: Vec<Job> = (0..12 + random.below(30))
             .map(|_| Self::job(&mut random, burst))
             .collect();
-        let mut jobs = Self::with_growths(&mut random, jobs);
+        let jobs = Self::with_growths(&mut random, jobs);
+        let mut jobs = Self::with_variants(&mut random, jobs);
         let faults = (0..random.below(if stress { 10 } else { 4 })).map(|_| {
             let at = random.below(STEPS);
             let fault = match random.below(8) {
@@ -110,12 +117,21 @@ impl Plan {
             };
             (at, fault)
         });
-        let faults: Vec<(i64, Fault)> = faults.collect();
+        let mut faults: Vec<(i64, Fault)> = faults.collect();
+        // What a variant may have spent before a better one ended it is known by the clock.
+        if jobs.iter().any(|job| job.variant_of.is_some()) {
+            faults.retain(|(_, fault)| !matches!(fault, Fault::Clock(_)));
+        }
         // A process that begins knows nothing of pods that terminate, until the source does.
         let begun = |(_, fault): &&(i64, Fault)| matches!(fault, Fault::Crash | Fault::Failover);
         if faults.iter().filter(begun).count() == 0 {
             for job in &mut jobs {
                 job.grace = random.below(3) * random.below(20);
+            }
+            for growth in 0..jobs.len() {
+                if let Some(base) = jobs[growth].grows {
+                    jobs[growth].grace = jobs[base].grace;
+                }
             }
         }
         Self {
@@ -167,6 +183,14 @@ impl Plan {
             injected,
             admitted_after: random.below(4),
             grows: None,
+            variant_of: None,
+            shrinks: random.one_in(4).then(|| {
+                (
+                    random.below(20),
+                    10 + u32::try_from(random.below(90)).unwrap(),
+                )
+            }),
+            retention: random.one_in(3).then(|| random.below(10)),
             grace: 0,
         }
     }
@@ -180,13 +204,53 @@ impl Plan {
                 continue;
             }
             let (namespace, rate) = (jobs[base].namespace, jobs[base].rate);
+            let longest = jobs[base].longest;
             let job = &mut jobs[growth];
+            // It is of the same job, whose time begins anew with it.
+            job.longest = job.longest.max(longest);
             job.grows = Some(base);
             job.namespace = namespace;
             job.rate += rate;
             job.admitted_after = (job.admitted_after - 1).max(0);
         }
         jobs
+    }
+
+    /// Makes some of `jobs` variants of earlier ones.
+    fn with_variants(random: &mut Random, mut jobs: Vec<Job>) -> Vec<Job> {
+        for variant in 1..jobs.len() {
+            let first = usize::try_from(random.below(i64::try_from(variant).unwrap())).unwrap();
+            let grows = |job: usize| {
+                jobs[job].grows.is_some() || jobs.iter().any(|other| other.grows == Some(job))
+            };
+            let is_first = jobs[first].variant_of.is_none();
+            let has_others = jobs.iter().any(|job| job.variant_of == Some(variant));
+            if !random.one_in(4) || !is_first || has_others || grows(variant) || grows(first) {
+                continue;
+            }
+            let (namespace, submitted) = (jobs[first].namespace, jobs[first].submitted);
+            let delay = random.below(2) * random.below(12);
+            let job = &mut jobs[variant];
+            job.variant_of = Some(first);
+            (job.namespace, job.submitted) = (namespace, submitted + delay);
+            for job in [first, variant] {
+                // Another check may take its time.
+                jobs[job].admitted_after = if random.one_in(3) {
+                    random.below(20)
+                } else {
+                    0
+                };
+                jobs[job].injected = jobs[job]
+                    .injected
+                    .filter(|(_, injected)| *injected != Injected::Deleted);
+            }
+        }
+        jobs
+    }
+
+    pub(super) fn is_variant(&self, job: usize) -> bool {
+        let mut jobs = self.jobs.iter();
+        self.jobs[job].variant_of.is_some() || jobs.any(|other| other.variant_of == Some(job))
     }
 
     pub(super) fn relaxed(mut self) -> Self {
@@ -197,12 +261,14 @@ impl Plan {
     fn without_job(&self, at: usize) -> Self {
         let mut plan = self.clone();
         plan.jobs.remove(at);
+        let moved = |job: Option<usize>| match job {
+            Some(base) if base == at => None,
+            Some(base) if base > at => Some(base - 1),
+            base => base,
+        };
         for job in &mut plan.jobs {
-            job.grows = match job.grows {
-                Some(base) if base == at => None,
-                Some(base) if base > at => Some(base - 1),
-                base => base,
-            };
+            job.grows = moved(job.grows);
+            job.variant_of = moved(job.variant_of);
         }
         plan
     }

@@ -11,6 +11,7 @@ pub(super) const WORKLOAD_UID: &str = "provisioning.kueue-check.dev/workload-uid
 pub(super) const WORKLOAD: &str = "provisioning.kueue-check.dev/workload";
 pub(super) const CONTROLLER: &str = "provisioning.kueue-check.dev/controller-name";
 pub(super) const RESERVED: &str = "provisioning.kueue-check.dev/reserved";
+pub(super) const FAMILY: &str = "provisioning.kueue-check.dev/family";
 pub(super) const ERRORS: &str = "provisioning.kueue-check.dev/failed-with-error";
 pub(super) const NO_CAPACITY: &str = "provisioning.kueue-check.dev/failed-without-capacity";
 pub(super) const KEEP: &str = "provisioning.kueue-check.dev/keep-failed";
@@ -57,6 +58,9 @@ fn annotations(workload: &Owner, mark: &RequestAnnotations) -> Map<String, Value
     add(CHECK, mark.check.to_string());
     add(ATTEMPT, mark.attempt.to_string());
     add(RESERVED, mark.reserved.to_string());
+    if let Some(family) = &mark.family {
+        add(FAMILY, family.to_string());
+    }
     if mark.tally.errors > 0 {
         add(ERRORS, mark.tally.errors.to_string());
     }

@@ -34,6 +34,7 @@ fn mark() -> RequestAnnotations {
         check: "pr".into(),
         attempt: 2,
         reserved: 1_795_000_000,
+        family: Some(Uid::new("job-uid")),
         tally: FailureCounts {
             errors: 1,
             no_capacity: 3,

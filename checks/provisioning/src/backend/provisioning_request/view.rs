@@ -111,6 +111,7 @@ fn mark(metadata: &ObjectMeta) -> Option<RequestAnnotations> {
         reserved: get(construct::RESERVED)
             .and_then(|at| at.parse().ok())
             .unwrap_or_default(),
+        family: get(construct::FAMILY).map(Uid::new),
         tally: FailureCounts {
             errors: number(construct::ERRORS).unwrap_or_default(),
             no_capacity: number(construct::NO_CAPACITY).unwrap_or_default(),
