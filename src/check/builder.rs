@@ -385,7 +385,8 @@ impl<P: Send + Sync + 'static> Check<P> {
     ///
     /// With a message, a verdict that Kueue has not acted on yet becomes Pending with it, and what
     /// is held is [released](AdmissionCheckController::release) with
-    /// [`ReleaseReason::CheckInactive`], until there are valid parameters again.
+    /// [`ReleaseReason::CheckInactive`], until there are valid parameters again. A job that runs
+    /// keeps what it has.
     pub fn on_parameters_unavailable(
         self,
         message: impl Fn(&Inactive) -> Option<String> + Send + Sync + 'static,

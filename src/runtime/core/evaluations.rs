@@ -58,7 +58,11 @@ impl Core {
             return self.conclude(key, &outcome);
         };
         self.conclude(key, &Outcome::Verdict(Verdict::pending(message)));
-        let releases = !self.work.never_allocate.contains(&controller);
+        // What a job that runs has stays its own: the parameters may be back the next moment, and a
+        // list may be older than they are.
+        let runs = self.workloads.workload(&key.uid);
+        let runs = runs.is_some_and(Workload::is_admitted);
+        let releases = !runs && !self.work.never_allocate.contains(&controller);
         let reservation = self.reservation(key);
         let Some(state) = self.workloads.key_mut(key) else {
             return;

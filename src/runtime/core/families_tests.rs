@@ -78,17 +78,24 @@ impl Driver {
             shown: Vec::new(),
             lists_allocated: false,
         };
-        driver.begin();
+        driver.begin(true);
         driver
     }
 
-    fn begin(&mut self) {
+    fn check() -> AdmissionCheck {
         let check = AdmissionCheck::from_json(json!({
             "metadata": {"name": "c1", "uid": "c1", "resourceVersion": "1", "generation": 1},
             "spec": {"controllerName": "example.com/seats"},
         }));
+        check.unwrap()
+    }
+
+    /// The process begins. The list of AdmissionChecks has `c1` unless it is older than that.
+    fn begin(&mut self, lists_check: bool) {
         self.feed(Input::AdmissionChecks(Event::Init));
-        self.feed(Input::AdmissionChecks(Event::InitApply(check.unwrap())));
+        if lists_check {
+            self.feed(Input::AdmissionChecks(Event::InitApply(Self::check())));
+        }
         self.feed(Input::AdmissionChecks(Event::InitDone));
         self.list();
         self.feed(Input::Lease(LeaseState::Acquired));
@@ -97,6 +104,10 @@ impl Driver {
 
     /// The process dies, and a new one leads.
     fn restart(&mut self) {
+        self.restart_with(true);
+    }
+
+    fn restart_with(&mut self, lists_check: bool) {
         let Core {
             controllers,
             limits,
@@ -104,7 +115,7 @@ impl Driver {
             ..
         } = &self.core;
         self.core = Core::new(controllers.clone(), *limits, *served, self.now);
-        self.begin();
+        self.begin(lists_check);
     }
 
     fn list(&mut self) {
@@ -371,6 +382,32 @@ async fn what_a_growth_has_replaced_is_held_also_when_its_workload_is_deleted() 
                 "restarts: {restarts}: {why:?}"
             );
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_without_the_admission_check_releases_nothing_if_a_watch_shows_it_then() {
+    for shown in [true, false] {
+        let mut driver = Driver::new();
+        driver.lists_allocated = true;
+        driver.put(&with(
+            slice("el-1", None, 2, "Ready"),
+            "Admitted",
+            "Admitted",
+        ));
+        driver.restart_with(false);
+        driver.wait(Duration::from_secs(5));
+        if shown {
+            driver.feed(Input::AdmissionChecks(Event::Apply(Driver::check())));
+        }
+        driver.wait(Duration::from_mins(10));
+        let released = driver.released.iter().map(|(_, why)| why.clone());
+        let expected = (!shown).then_some(ReleaseReason::CheckRemoved);
+        assert_eq!(
+            released.collect::<Vec<_>>(),
+            Vec::from_iter(expected),
+            "shown: {shown}"
+        );
     }
 }
 

@@ -50,8 +50,7 @@ impl AdmissionCheckController for Licences {
 
     async fn evaluate(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
         // The reservation is the key: asking again is the same licence.
-        let key = request.reservation().to_string();
-        if !self.server.take(&key).await? {
+        if !self.server.take(request.reservation()).await? {
             return Ok(Verdict::pending("all licences are in use").recheck_in(HALF_A_MINUTE));
         }
         let names = request.workload().pod_sets().iter().map(PodSet::name);
@@ -64,15 +63,18 @@ impl AdmissionCheckController for Licences {
     async fn release(
         &self,
         over: &Reservation,
-        _: ReleaseReason,
+        why: ReleaseReason,
     ) -> Result<ReleaseOutcome, CheckError> {
-        self.server.give_back(&over.to_string()).await?;
+        if let ReleaseReason::Replaced { by } | ReleaseReason::SiblingWon { by } = &why {
+            // The job goes on by another Workload.
+            self.server.take(by).await?;
+        }
+        self.server.give_back(over).await?;
         Ok(ReleaseOutcome::Done)
     }
 
     async fn unreleased_reservations(&self) -> Result<Vec<Reservation>, CheckError> {
-        let keys = self.server.taken().await?;
-        Ok(keys.iter().filter_map(|key| key.parse().ok()).collect())
+        Ok(self.server.taken().await?)
     }
 }
 
@@ -80,17 +82,19 @@ const HALF_A_MINUTE: Duration = Duration::from_secs(30);
 // ANCHOR_END: check
 
 // ANCHOR: server
-use std::collections::BTreeSet;
+use kueue_check::api::Uid;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
 /// The licence server as its clients see it: three calls, each of which may be repeated. This one
-/// lives in the process; yours is reached over the network, and each of its calls can fail.
+/// lives in the process; yours is reached over the network, and each of its calls can fail. A job
+/// has one licence, however many reservations it is for.
 #[derive(Clone)]
 struct LicenceServer {
     licences: usize,
-    taken: Arc<Mutex<BTreeSet<String>>>,
+    taken: Arc<Mutex<BTreeMap<Uid, BTreeSet<Reservation>>>>,
 }
 
 impl LicenceServer {
@@ -101,25 +105,37 @@ impl LicenceServer {
         }
     }
 
-    /// Whether `key` has a licence now.
-    async fn take(&self, key: &str) -> io::Result<bool> {
+    /// Whether the job of `key` has a licence now.
+    async fn take(&self, key: &Reservation) -> io::Result<bool> {
         let mut taken = self.taken.lock().await;
-        if taken.contains(key) || taken.len() < self.licences {
-            taken.insert(key.to_owned());
-            return Ok(true);
+        let job = key.family_key();
+        let may = taken.contains_key(job) || taken.len() < self.licences;
+        if may {
+            taken.entry(job.clone()).or_default().insert(key.clone());
         }
-        Ok(false)
+        Ok(may)
     }
 
     /// What is not out is not missed.
-    async fn give_back(&self, key: &str) -> io::Result<()> {
-        self.taken.lock().await.remove(key);
+    async fn give_back(&self, key: &Reservation) -> io::Result<()> {
+        let mut taken = self.taken.lock().await;
+        if let Some(of_job) = taken.get_mut(key.family_key()) {
+            of_job.remove(key);
+        }
+        taken.retain(|_, of_job| !of_job.is_empty());
         Ok(())
     }
 
     /// The keys of all licences that are out.
-    async fn taken(&self) -> io::Result<Vec<String>> {
-        Ok(self.taken.lock().await.iter().cloned().collect())
+    async fn taken(&self) -> io::Result<Vec<Reservation>> {
+        Ok(self
+            .taken
+            .lock()
+            .await
+            .values()
+            .flatten()
+            .cloned()
+            .collect())
     }
 }
 // ANCHOR_END: server
@@ -135,6 +151,7 @@ async fn main() -> kueue_check::Result<()> {
 // ANCHOR: tests
 #[cfg(test)]
 mod tests {
+    use kueue_check_sim::jobs::Nodes;
     use kueue_check_sim::{Cluster, Job, Simulation};
 
     use super::*;
@@ -170,6 +187,30 @@ mod tests {
                 .expect("every licence is back", |cluster| out(cluster) == 0)
                 .await;
         });
+        println!("{explored}");
+    }
+
+    #[test]
+    fn a_job_that_grows_has_one_licence_whatever_goes_wrong() {
+        let trial = Simulation::with_context(|tools| Licences {
+            server: tools.external(|| LicenceServer::new(1)),
+        });
+        let explored = trial
+            .actor(Nodes::new)
+            .run_with_each_fault(async |cluster| {
+                cluster.submit(Job::new("train").pods(2).elastic());
+                let runs = |pods: usize| move |c: &Cluster| c.running_pods("train") == pods;
+                cluster.expect("two pods run", runs(2)).await;
+                cluster.scale("train", 4);
+                cluster.expect("four pods run", runs(4)).await;
+                cluster.submit(Job::new("other"));
+                cluster
+                    .expect_message("other", "all licences are in use")
+                    .await;
+                cluster.complete("train");
+                cluster.expect_admitted("other").await;
+                assert_eq!(out(cluster), 1);
+            });
         println!("{explored}");
     }
 }

@@ -63,6 +63,19 @@ impl Cluster {
         }
     }
 
+    /// The API server shows no more of the Workload `name`, and what that means to the others.
+    fn delete(&mut self, name: &str) {
+        let deleted = self.workloads.remove(name).unwrap();
+        let all: Vec<&Workload> = self.workloads.values().collect();
+        for workload in &all {
+            let family = Family::of(workload, all.iter().copied());
+            let shown = WorkloadEvent::Applied(workload, &family);
+            self.books.observe_workload(shown, now());
+        }
+        let removed = WorkloadEvent::Removed(&deleted);
+        self.books.observe_workload(removed, now());
+    }
+
     /// What the check says of the Workload `name`.
     fn ask(&mut self, name: &str) -> (&'static str, String) {
         let workload = &self.workloads[name];
@@ -221,6 +234,42 @@ fn what_was_replaced_counts_after_a_restart() {
     assert_eq!(cluster.total(), Amount::units(16));
     let run = cluster.books.run("b", &Uid::new("el-1")).unwrap();
     assert!(run.replaced, "it is not stopped by itself");
+}
+
+/// Kueue's `objectRetentionPolicies` delete what a growth has replaced while its pods run.
+#[test]
+fn pods_count_also_when_their_workload_is_deleted_while_a_growth_waits() {
+    let mut cluster = Cluster::new("30");
+    cluster.show(slice("el-1", 4, None, &RUNS));
+    cluster.show(slice("el-2", 6, Some("el-1"), &[]));
+    cluster.show(slice("el-1", 4, None, &REPLACED));
+    assert_eq!(cluster.total(), Amount::units(16));
+    cluster.delete("el-1");
+    assert_eq!(cluster.total(), Amount::units(24), "at most six run");
+    cluster.show(whole("other", 2, &[]));
+    assert_eq!(
+        cluster.ask("other").0,
+        "Pending",
+        "8 and 24 are more than 30"
+    );
+    // All of them are counted already.
+    assert_eq!(cluster.ask("el-2").0, "Ready");
+    assert_eq!(cluster.total(), Amount::units(24));
+    cluster.show(slice("el-2", 6, Some("el-1"), &RUNS));
+    assert_eq!(cluster.total(), Amount::units(24));
+}
+
+/// Users write what makes a Workload a growth: one that adds to nothing passes no limit by it.
+#[test]
+fn a_growth_of_what_nobody_knows_is_charged_in_full() {
+    let mut cluster = Cluster::new("20");
+    cluster.show(slice("forged", 6, Some("none"), &[]));
+    assert_eq!(cluster.ask("forged").0, "Pending", "24 are more than 20");
+    let mut cluster = Cluster::new("30");
+    cluster.show(slice("forged", 6, Some("none"), &[]));
+    cluster.show(whole("other", 2, &[]));
+    assert_eq!(cluster.ask("forged").0, "Ready");
+    assert_eq!(cluster.ask("other").0, "Pending");
 }
 
 /// A growth for which another check is awaited may start when what runs has spent all of its claim.
