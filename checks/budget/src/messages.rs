@@ -80,7 +80,16 @@ impl MessageFormatter<'_> {
     }
 
     fn admitted(&self, why: &AdmitReason) -> String {
-        let estimate = self.estimate();
+        let estimate = match self.run.grows {
+            Some(RunningPods::Known(pods)) => {
+                format!(
+                    "{} for all pods of the job, {pods} of which run,",
+                    self.estimate()
+                )
+            }
+            Some(RunningPods::Unknown) => format!("{} for all pods of the job", self.estimate()),
+            None => self.estimate(),
+        };
         match why {
             AdmitReason::Fits(balances) => {
                 match balances.iter().min_by_key(|balance| balance.remaining()) {

@@ -405,6 +405,17 @@ impl Cluster {
         }
     }
 
+    /// The metrics of a replica, as it serves them; `None` if it is not running.
+    ///
+    /// # Panics
+    /// If there is no such replica.
+    pub async fn metrics(&self, replica: usize) -> Option<String> {
+        match self.fates.get(replica) {
+            Some(fate) => Some(fate.handle()?.metrics().await),
+            None => fail(format!("there is no replica {replica}")),
+        }
+    }
+
     /// Another replica takes the Lease by force, and after `away` the first holder has it again,
     /// with everything that it has kept in memory.
     ///

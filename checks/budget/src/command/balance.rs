@@ -153,7 +153,7 @@ fn written(
         };
         let state = match (run.state, run.grows) {
             (RunState::Evaluated, Some(RunningPods::Known(pods))) => {
-                &format!("waits to grow; {pods} pods run")
+                &format!("waits to grow; {pods} pods run; the estimate is of all")
             }
             (RunState::Evaluated, Some(RunningPods::Unknown)) => "waits to grow",
             (RunState::Evaluated, None) => "waits",

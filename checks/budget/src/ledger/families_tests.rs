@@ -207,7 +207,14 @@ fn a_growth_is_charged_what_it_adds_and_then_the_whole() {
     cluster.show(slice("el-1", 4, None, &RUNS));
     cluster.show(slice("el-2", 8, Some("el-1"), &[]));
     cluster.show(slice("el-1", 4, None, &REPLACED));
-    assert_eq!(cluster.ask("el-2").0, "Ready", "16 run, 16 more");
+    let (said, message) = cluster.ask("el-2");
+    assert_eq!(said, "Ready", "16 run, 16 more");
+    assert!(
+        message.starts_with(
+            "estimate 32.00 USD for all pods of the job, 4 of which run, committed to"
+        ),
+        "{message}"
+    );
     let both = cluster.committed();
     assert_eq!(
         (both.running, both.reserved, both.jobs),

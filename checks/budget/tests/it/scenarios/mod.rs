@@ -1,6 +1,7 @@
 //! The check in a simulated cluster, with single faults.
 
 mod close_local_queues;
+mod families;
 mod features;
 mod idle;
 mod limits;
