@@ -223,6 +223,7 @@ impl Rate {
     }
 
     /// Less `other`; never negative.
+    #[must_use]
     pub fn less(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }

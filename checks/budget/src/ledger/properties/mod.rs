@@ -244,16 +244,13 @@ impl<'a> World<'a> {
         let (since, state) = match self.phases[job] {
             Phase::Reserved {
                 since,
-                ready: false,
-                ..
-            } => (since, RunState::Evaluated),
-            Phase::Evicting { since, ready, .. } if ready => (since, RunState::Approved(since)),
-            Phase::Evicting { since, .. } => (since, RunState::Evaluated),
-            Phase::Reserved {
-                since,
                 ready: true,
                 ready_at,
             } => (since, RunState::Approved(ready_at)),
+            Phase::Evicting { since, ready, .. } if ready => (since, RunState::Approved(since)),
+            Phase::Reserved { since, .. } | Phase::Evicting { since, .. } => {
+                (since, RunState::Evaluated)
+            }
             Phase::Running { since, at } | Phase::Stopping { since, at, .. } => {
                 (since, RunState::Running(at))
             }
