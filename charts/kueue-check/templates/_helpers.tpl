@@ -68,7 +68,7 @@ namespace="{{ .Release.Namespace }}",job="{{ include "kueue-check.fullname" . }}
 {{/* What the schema can't say. */}}
 {{- define "kueue-check.validate" -}}
 {{- if not .Values.check.controllers -}}
-{{- fail "\n\nwhich check is this? Give --values values-provisioning.yaml or --values values-budget.yaml, or what your program prints: CHECK helm-values > check.yaml, then --values check.yaml" -}}
+{{- fail "\n\nwhich check is this? Give --values values-provisioning.yaml, values-budget.yaml or values-rule.yaml, or what your program prints: CHECK helm-values > check.yaml, then --values check.yaml" -}}
 {{- end -}}
 {{- if not .Values.image.repository -}}
 {{- fail "\n\nimage.repository is missing: --set image.repository=REGISTRY/CHECK" -}}

@@ -32,12 +32,14 @@
 //! | [`approval`] | `ApprovalCheck`: people decide |
 //! | [`cel`] | the language of expressions |
 //! | [`document`] | the JSON documents of webhooks, their schema and `OpenAPI` |
+//! | [`mock`] | a service that answers from a table |
 //! | [`tools`] | what a rule says about a Workload, without a cluster |
 
 pub mod approval;
 pub mod cel;
 pub mod celcheck;
 pub mod document;
+pub mod mock;
 mod servers;
 pub mod tools;
 pub mod webhook;

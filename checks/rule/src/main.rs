@@ -2,6 +2,7 @@
 //! `CELCheck`, whose expressions decide, a `WebhookCheck`, which an HTTP service decides, or an
 //! `ApprovalCheck`, which people decide.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
@@ -9,7 +10,8 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use kueue_check::Clock;
 use kueue_check_rule::celcheck::watched::Watched;
 use kueue_check_rule::{
-    AllowedServer, ApprovalCheck, CELCheck, ServerPolicy, Unlisted, WebhookCheck, document, tools,
+    AllowedServer, ApprovalCheck, CELCheck, ServerPolicy, Unlisted, WebhookCheck, document, mock,
+    tools,
 };
 
 /// Starts jobs when a rule says so: expressions in CEL, an HTTP service, or people.
@@ -80,6 +82,18 @@ enum Command {
         /// Writes a report in the XML that CI systems read, too.
         #[arg(long, value_name = "FILE")]
         junit: Option<PathBuf>,
+    },
+    /// Answers a WebhookCheck's requests from a table of cases, on this machine.
+    ServeMock {
+        /// The table, in YAML. It is read again for each request.
+        #[arg(short, long, value_name = "FILE")]
+        file: PathBuf,
+        /// Where to listen: an address of loopback. Port 0 is any that is free.
+        #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+        listen: SocketAddr,
+        /// A file with the key of `spec.signingKeyFile`: requests without its signature are refused.
+        #[arg(long, value_name = "FILE")]
+        signing_key: Option<PathBuf>,
     },
     /// Prints the schema of the documents that services receive and return.
     Schema {
@@ -202,6 +216,21 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                 or_exit(written.map_err(|error| format!("{}: {error}", junit.display())));
             }
             std::process::exit(i32::from(!report.passed()));
+        }
+        Command::ServeMock {
+            file,
+            listen,
+            signing_key,
+        } => {
+            let table = file.display().to_string();
+            let options = mock::Options {
+                table: file,
+                listen,
+                signing_key,
+            };
+            let running = or_exit(mock::serve(&options).await);
+            println!("{} answers from {table}", running.url()?);
+            return Ok(running.run().await?);
         }
         Command::Schema { format } => {
             let schema = match format {

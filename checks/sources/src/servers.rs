@@ -1,6 +1,7 @@
 //! Servers: which of them may be asked, and which files may be sent to them.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -193,7 +194,8 @@ impl AllowedServer {
 }
 
 /// The value of a flag: `https://HOST[:PORT]`, and `=FOLDER` where the files of a folder may be sent
-/// to it. Over plain HTTP that takes a list.
+/// to it. Over plain HTTP that takes a list, except to an address of loopback, which no host on the
+/// way can read.
 impl FromStr for AllowedServer {
     type Err = String;
 
@@ -206,7 +208,8 @@ impl FromStr for AllowedServer {
         if folder == Some("") {
             return Err(format!("`{text}`: the folder after `=` is missing"));
         }
-        if folder.is_some() && !origin.secure {
+        let is_loopback = origin.is_loopback();
+        if folder.is_some() && !origin.secure && !is_loopback {
             return Err(format!(
                 "credentials for {origin} would be sent over plain http: use https"
             ));
@@ -214,7 +217,7 @@ impl FromStr for AllowedServer {
         Ok(Self {
             origin,
             credentials: folder.map(PathBuf::from),
-            allow_insecure: false,
+            allow_insecure: is_loopback,
         })
     }
 }
@@ -225,6 +228,13 @@ fn origin<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Origin, D
 }
 
 impl Origin {
+    /// Whether its host is written as an address of loopback. A name may mean another one.
+    fn is_loopback(&self) -> bool {
+        let host = self.host.trim_start_matches('[').trim_end_matches(']');
+        host.parse::<IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
+    }
+
     /// The origin of `uri`.
     ///
     /// # Errors
@@ -384,6 +394,17 @@ mod tests {
             ),
             ("http://a", Ok(("http://a:80", None))),
             ("http://a=hooks", Err("plain http: use https")),
+            ("http://localhost=hooks", Err("plain http: use https")),
+            (
+                "http://127.0.0.1.example=hooks",
+                Err("plain http: use https"),
+            ),
+            ("http://10.0.0.1=hooks", Err("plain http: use https")),
+            (
+                "http://127.0.0.1:8080=hooks",
+                Ok(("http://127.0.0.1:8080", Some("hooks"))),
+            ),
+            ("http://[::1]=hooks", Ok(("http://[::1]:80", Some("hooks")))),
             ("https://a=", Err("the folder after `=` is missing")),
             ("a.example", Err("is not https://HOST")),
         ] {
@@ -391,6 +412,7 @@ mod tests {
                 (Ok(server), Ok((origin, folder))) => {
                     assert_eq!(server.origin.to_string(), origin);
                     assert_eq!(server.credentials.as_deref(), folder.map(Path::new));
+                    assert!(server.origin.secure || folder.is_none() || server.allow_insecure);
                 }
                 (Err(problem), Err(part)) => assert!(problem.contains(part), "{text}: {problem}"),
                 (read, _) => panic!("{text}: {read:?}"),

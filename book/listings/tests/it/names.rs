@@ -23,6 +23,10 @@ fn every_metric_that_is_named_exists() {
     let known = reference::metrics::names();
     let budgets =
         fs::read_to_string(repository().join("checks/budget/src/controller/metrics.rs")).unwrap();
+    let rules = ["celcheck", "webhook"].map(|check| {
+        let file = format!("checks/rule/src/{check}/controller.rs");
+        fs::read_to_string(repository().join(file)).unwrap()
+    });
     for page in book().into_iter().chain(others()) {
         for line in page
             .text
@@ -45,6 +49,14 @@ fn every_metric_that_is_named_exists() {
                 let name = name.trim_end_matches("_total");
                 let there = name.is_empty() || budgets.contains(&format!("\"budget_{name}\""));
                 assert!(there, "{}: there is no metric budget_{name}", page.name);
+            }
+            for prefix in ["`rule_", "`webhook_"] {
+                for (place, _) in line.match_indices(prefix) {
+                    let name = word(&line[place + 1..]).trim_end_matches("_total");
+                    let literal = format!("\"{name}\"");
+                    let there = rules.iter().any(|text| text.contains(&literal));
+                    assert!(there, "{}: there is no metric {name}", page.name);
+                }
             }
         }
     }

@@ -5,7 +5,7 @@ use kueue_check_chart_tests::chart;
 use serde_json::{Value, json};
 
 use crate::harness::{helm, stage};
-use crate::values::{EVERYTHING, FILES, arguments};
+use crate::values::{FILES, arguments, everything};
 
 #[tokio::test]
 async fn everything_that_is_rendered_is_accepted() {
@@ -17,7 +17,7 @@ async fn everything_that_is_rendered_is_accepted() {
         };
         let arguments = arguments(files);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let arguments = [&arguments[..], &EVERYTHING].concat();
+        let arguments = [&arguments[..], &everything(files)].concat();
         let documents = helm.template(&name, &name, &arguments).unwrap();
         let mut kinds = Vec::new();
         for document in &documents {
@@ -61,6 +61,7 @@ async fn everything_that_is_rendered_is_accepted() {
             "kueue-check.dev/provisioning-request",
             "kueue.x-k8s.io/provisioning-request",
             "kueue-check.dev/budget",
+            "kueue-check.dev/rule",
         ][number];
         assert_eq!(check["spec"]["controllerName"], controller);
         assert!(check["spec"]["parameters"]["kind"].is_string(), "{check}");

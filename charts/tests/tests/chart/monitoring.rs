@@ -8,11 +8,12 @@ use kueue_check::DynCheck;
 use kueue_check_budget::controller::BudgetCheck;
 use kueue_check_budget::source::Credentials;
 use kueue_check_chart_tests::{chart, reads};
+use kueue_check_rule::{CELCheck, ServerPolicy, Unlisted, WebhookCheck};
 use kueue_check_testenv::{or_skipped, prometheus};
 use serde_json::{Value, json};
 
 use crate::harness::{helm, values};
-use crate::values::{EVERYTHING, FILES, arguments};
+use crate::values::{FILES, arguments, everything};
 
 /// The series that the shipped programs show, and the labels of those that the SDK counts.
 fn shown() -> BTreeMap<String, BTreeSet<String>> {
@@ -28,19 +29,39 @@ fn shown() -> BTreeMap<String, BTreeSet<String>> {
         let labels = labels.split(',').filter_map(|pair| pair.split_once('='));
         shown.insert(series, labels.map(|(label, _)| label.to_owned()).collect());
     }
-    // A budget's series have samples only where there is a Budget; its types are always there.
-    let own = DynCheck::new(BudgetCheck::new(Credentials::default())).metrics();
-    let labels: BTreeSet<String> = ["account", "budget", "kind", "result"]
-        .map(str::to_owned)
-        .into();
-    for line in own.lines() {
-        if let Some(family) = line.strip_prefix("# TYPE ") {
-            let (name, kind) = family.split_once(' ').unwrap();
-            let series = match kind {
-                "counter" => format!("{name}_total"),
-                _ => name.to_owned(),
-            };
-            shown.insert(series, labels.clone());
+    // Series of the checks have samples only where there are parameters; their types are always there.
+    let budget = DynCheck::new(BudgetCheck::new(Credentials::default()));
+    let servers = || ServerPolicy {
+        folder: "/nonexistent".into(),
+        servers: Vec::new(),
+        unlisted: Unlisted::Refuse,
+        setting: "--allow-host",
+    };
+    let rules = [
+        DynCheck::new(CELCheck::new(servers())),
+        DynCheck::new(WebhookCheck::new(servers())),
+    ];
+    let of_budget = &["account", "budget", "kind", "result"][..];
+    let of_rules = &[
+        "admission_check",
+        "source",
+        "resource",
+        "operation",
+        "result",
+    ][..];
+    let budget = (budget.metrics(), of_budget);
+    let rules = rules.map(|check| (check.metrics(), of_rules));
+    for (text, labels) in std::iter::once(budget).chain(rules) {
+        let labels: BTreeSet<String> = labels.iter().map(|&label| label.to_owned()).collect();
+        for line in text.lines() {
+            if let Some(family) = line.strip_prefix("# TYPE ") {
+                let (name, kind) = family.split_once(' ').unwrap();
+                let series = match kind {
+                    "counter" => format!("{name}_total"),
+                    _ => name.to_owned(),
+                };
+                shown.insert(series, labels.clone());
+            }
         }
     }
     shown
@@ -102,7 +123,7 @@ fn alerts_read_what_is_shown() {
         let arguments = arguments(files);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let documents = helm
-            .template("a", "b", &[&arguments[..], &EVERYTHING].concat())
+            .template("a", "b", &[&arguments[..], &everything(files)].concat())
             .unwrap();
         let rules = documents
             .iter()
@@ -132,8 +153,12 @@ fn alerts_read_what_is_shown() {
             }
         }
         assert!(names.contains("KueueCheckForbidden"), "{names:?}");
-        let own = names.contains("BudgetOverspent");
-        assert_eq!(own, files[0] == "values-budget.yaml", "{names:?}");
+        for (own, of) in [
+            ("BudgetOverspent", "values-budget.yaml"),
+            ("RuleDataSourceStale", "values-rule.yaml"),
+        ] {
+            assert_eq!(names.contains(own), files[0] == of, "{own}: {names:?}");
+        }
     }
 }
 
@@ -237,6 +262,11 @@ fn dashboards_read_what_is_shown() {
         "process_resident_memory_bytes",
         "budget_remaining",
         "budget_spent",
+        "rule_data_source_up",
+        "rule_data_source_stale",
+        "rule_watched_bytes",
+        "webhook_requests_total",
+        "webhook_workloads",
     ] {
         assert!(all.contains(wanted), "no panel shows {wanted}");
     }
@@ -259,28 +289,10 @@ fn a_name_that_nobody_shows_is_found() {
 /// restarted pod show. A replica shows samples only while it leads; `stale` is a series that ends.
 #[test]
 fn the_budgets_alerts_and_panels_follow_the_leader() {
-    let Some(programs) = or_skipped("promtool on the alerts", prometheus) else {
-        return;
-    };
-    let values = std::fs::read_to_string(values("values-budget.yaml")).unwrap();
-    let values: Value = serde_saphyr::from_str(&values).unwrap();
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let groups = json!({"groups": values["prometheusRule"]["extraGroups"]});
-    std::fs::write(folder.join("budget-alerts.json"), groups.to_string()).unwrap();
-    let used = {
-        let board = chart().join("dashboards/budget.json");
-        let board: Value = serde_json::from_str(&std::fs::read_to_string(board).unwrap()).unwrap();
-        let panels = board["panels"].as_array().unwrap().clone();
-        move |title: &str| {
-            let panel = panels.iter().find(|panel| panel["title"] == title);
-            let expression = panel.unwrap()["targets"][0]["expr"].as_str().unwrap();
-            expression
-                .replace("$budget", ".*")
-                .replace("$account", ".*")
-        }
-    };
-    let fires = |alert: &str| {
-        format!("count(ALERTS{{alertname=\"{alert}\",alertstate=\"firing\"}}) or vector(0)")
+    let used = |title: &str| {
+        panel("budget.json", title)
+            .replace("$budget", ".*")
+            .replace("$account", ".*")
     };
     let series = |name: &str, pod: &str, values: &str| {
         let labels = if name.starts_with("budget_watermark") || name.starts_with("budget_source") {
@@ -290,7 +302,6 @@ fn the_budgets_alerts_and_panels_follow_the_leader() {
         };
         json!({"series": format!("{name}{{budget=\"b\",{labels}pod=\"{pod}\"}}"), "values": values})
     };
-    let is = |expression: String, at: &str, value: f64| json!({"expr": expression, "eval_time": at, "exp_samples": [{"labels": "{}", "value": value}]});
     let age = "budget_watermark_age_seconds";
     let tests = json!([
         {
@@ -348,13 +359,110 @@ fn the_budgets_alerts_and_panels_follow_the_leader() {
             ],
         },
     ]);
-    let tests =
-        json!({"rule_files": ["budget-alerts.json"], "evaluation_interval": "1m", "tests": tests});
-    let file = folder.join("budget-alerts-test.json");
-    std::fs::write(&file, tests.to_string()).unwrap();
+    promtool_test("values-budget.yaml", &tests);
+}
+
+/// A rule's sources, as a leader and its successor show them.
+#[test]
+fn the_rules_alerts_and_panels_follow_the_leader() {
+    let used = |title: &str| {
+        panel("rule.json", title)
+            .replace("$namespace", "n")
+            .replace("$job", "j")
+            .replace("$check", ".*")
+    };
+    let series = |name: &str, labels: &str, pod: &str, values: &str| {
+        let own = format!("{name}{{namespace=\"n\",job=\"j\",{labels},pod=\"{pod}\"}}");
+        json!({"series": own, "values": values})
+    };
+    let source = "admission_check=\"c\",source=\"price\"";
+    let requests = |result| format!("operation=\"review\",result=\"{result}\"");
+    let up = "rule_data_source_up";
+    let stale = "rule_data_source_stale";
+    let asked = "webhook_requests_total";
+    let tests = json!([
+        {
+            "name": "a source that is down, also while another replica begins to lead",
+            "interval": "1m",
+            "input_series": [
+                series(up, source, "a", "1x3 0x5 stale"), series(up, source, "b", "_x8 0x10 1x20"),
+                series(stale, source, "a", "0x8 stale"), series(stale, source, "b", "_x8 1x10 0x20"),
+            ],
+            "promql_expr_test": [
+                is(fires("RuleDataSourceDown"), "13m", 0.0),
+                is(fires("RuleDataSourceDown"), "15m", 1.0),
+                is(fires("RuleDataSourceDown"), "22m", 0.0),
+                is(fires("RuleDataSourceStale"), "12m", 0.0),
+                is(fires("RuleDataSourceStale"), "15m", 1.0),
+                is(fires("RuleDataSourceStale"), "22m", 0.0),
+                is(used("Data sources that are down"), "2m", 0.0),
+                is(used("Data sources that are down"), "6m", 1.0),
+                is(used("Data sources that are stale"), "15m", 1.0),
+                is(used("Data sources that are stale"), "22m", 0.0),
+            ],
+        },
+        {
+            "name": "a service that fails",
+            "interval": "1m",
+            "input_series": [
+                series(asked, &requests("ok"), "a", "0+6x20 120+0x40"),
+                series(asked, &requests("failed"), "a", "0+1x20 20+6x40"),
+            ],
+            "promql_expr_test": [
+                is(fires("RuleWebhookFailing"), "20m", 0.0),
+                is(fires("RuleWebhookFailing"), "40m", 1.0),
+            ],
+        },
+        {
+            "name": "a rule with a mistake",
+            "interval": "1m",
+            "input_series": [
+                series("kueue_check_admission_check_active", "check=\"c\"", "a", "0x5"),
+                series("kueue_check_admission_check_active", "check=\"d\"", "a", "1x5"),
+            ],
+            "promql_expr_test": [is(used("Inactive rules"), "3m", 1.0)],
+        },
+    ]);
+    promtool_test("values-rule.yaml", &tests);
+}
+
+/// The expression of a panel.
+fn panel(board: &str, title: &str) -> String {
+    let board = chart().join("dashboards").join(board);
+    let board: Value = serde_json::from_str(&std::fs::read_to_string(board).unwrap()).unwrap();
+    let mut panels = board["panels"].as_array().unwrap().iter();
+    let panel = panels.find(|panel| panel["title"] == title).unwrap();
+    let expression = panel["targets"][0]["expr"].as_str().unwrap();
+    expression.to_owned()
+}
+
+/// How many of `alert` fire.
+fn fires(alert: &str) -> String {
+    format!("count(ALERTS{{alertname=\"{alert}\",alertstate=\"firing\"}}) or vector(0)")
+}
+
+/// A test of promtool: `expression` has one value at a time.
+fn is(expression: String, at: &str, value: f64) -> Value {
+    json!({"expr": expression, "eval_time": at, "exp_samples": [{"labels": "{}", "value": value}]})
+}
+
+/// Has Prometheus evaluate the alerts of a values file over the series of `tests`.
+fn promtool_test(file: &str, tests: &Value) {
+    let Some(programs) = or_skipped("promtool on the alerts", prometheus) else {
+        return;
+    };
+    let values = std::fs::read_to_string(values(file)).unwrap();
+    let values: Value = serde_saphyr::from_str(&values).unwrap();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let groups = json!({"groups": values["prometheusRule"]["extraGroups"]});
+    let rules = format!("{file}.alerts.json");
+    std::fs::write(folder.join(&rules), groups.to_string()).unwrap();
+    let tests = json!({"rule_files": [rules], "evaluation_interval": "1m", "tests": tests});
+    let tests_file = folder.join(format!("{file}.alerts-test.json"));
+    std::fs::write(&tests_file, tests.to_string()).unwrap();
     let output = Command::new(programs.promtool)
         .args(["test", "rules"])
-        .arg(&file)
+        .arg(&tests_file)
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:#?}");

@@ -207,9 +207,10 @@ fn syntax(message: &str) -> String {
     }
 }
 
+/// The line and the column, in characters, of the byte `at`.
 fn place(text: &str, at: u32) -> (usize, usize) {
-    let before = text.chars().take(usize::try_from(at).unwrap_or(usize::MAX));
-    before.fold((1, 1), |(line, column), c| match c {
+    let before = text.get(..at as usize).unwrap_or(text);
+    before.chars().fold((1, 1), |(line, column), c| match c {
         '\n' => (line + 1, 1),
         _ => (line, column + 1),
     })
@@ -423,10 +424,21 @@ struct Checker<'s> {
 type Checked = Result<(Node, Type), Mistake>;
 
 impl Checker<'_> {
+    /// The place of `tree`, in bytes. That of a call of a method is its name's.
     fn at(&self, tree: &IdedExpr) -> u32 {
-        self.source
-            .offset_for(tree.id)
-            .map_or(0, |(start, _)| start)
+        let start = self.source.offset_for(tree.id);
+        let start = start.map_or(0, |(start, _)| start);
+        let Expr::Call(call) = &tree.expr else {
+            return start;
+        };
+        let Some((before, rest)) = self.text.split_at_checked(start as usize) else {
+            return start;
+        };
+        let named = before.trim_end().strip_suffix(&*call.func_name);
+        named
+            .filter(|_| rest.starts_with('('))
+            .and_then(|before| u32::try_from(before.len()).ok())
+            .unwrap_or(start)
     }
 
     fn mistake<T>(&self, tree: &IdedExpr, message: impl Into<String>) -> Result<T, Mistake> {
@@ -500,10 +512,11 @@ impl Checker<'_> {
                     };
                     let (key, key_kind) = self.node(&entry.key)?;
                     if !matches!(key_kind, Type::Dyn | Type::Bool | Type::Int | Type::String) {
+                        let key_kind = key_kind.one();
                         return self.mistake(
                             &entry.key,
                             format!(
-                                "the key of a map is a string, an int or a bool, not a {key_kind}"
+                                "the key of a map is a string, an int or a bool, not {key_kind}"
                             ),
                         );
                     }
@@ -608,12 +621,12 @@ impl Checker<'_> {
             Type::Object(object) => {
                 let Some(field) = object.fields.get(name) else {
                     let near = nearest(name, object.fields.keys().map(String::as_str));
-                    let message = format!("a {} has no field `{name}`{near}", object.name);
+                    let message = format!("{} has no field `{name}`{near}", inside.one());
                     return self.mistake(tree, message);
                 };
                 field.clone()
             }
-            other => return self.mistake(tree, format!("a {other} has no fields")),
+            other => return self.mistake(tree, format!("{} has no fields", other.one())),
         };
         let returns = match how {
             Access::Test => Type::Bool,
@@ -637,7 +650,7 @@ impl Checker<'_> {
         let (node, kind) = self.node(tree)?;
         match kind {
             Type::Bool | Type::Dyn => Ok(node),
-            other => self.mistake(tree, format!("{what} is a bool, not a {other}")),
+            other => self.mistake(tree, format!("{what} is a bool, not {}", other.one())),
         }
     }
 
@@ -666,7 +679,7 @@ impl Checker<'_> {
             (operators::NEGATE, [one]) => {
                 let (node, kind) = self.node(one)?;
                 if !matches!(kind, Type::Dyn | Type::Int | Type::Double | Type::Duration) {
-                    return self.mistake(tree, format!("a {kind} has no negative"));
+                    return self.mistake(tree, format!("{} has no negative", kind.one()));
                 }
                 return Ok((Kind::Negate(Box::new(node)), kind));
             }
@@ -761,10 +774,11 @@ impl Checker<'_> {
                 ),
             ),
             Type::Object(_) => (Type::Dyn, matches!(index_kind, Type::Dyn | Type::String)),
-            other => return self.mistake(tree, format!("a {other} has no elements")),
+            other => return self.mistake(tree, format!("{} has no elements", other.one())),
         };
         if !fits {
-            return self.mistake(index, format!("a {inside} has no element [{index_kind}]"));
+            let inside = inside.one();
+            return self.mistake(index, format!("{inside} has no element [{index_kind}]"));
         }
         let returns = if optional {
             Type::Optional(Arc::new(found))
@@ -790,7 +804,7 @@ impl Checker<'_> {
             Type::Dyn => Type::Dyn,
             Type::List(element) => (*element).clone(),
             Type::Map(_) | Type::Object(_) => Type::String,
-            other => return self.mistake(over, format!("a {other} has no elements")),
+            other => return self.mistake(over, format!("{} has no elements", other.one())),
         };
         let Expr::Ident(name) = &arguments[0].expr else {
             return self.mistake(&arguments[0], "expected the name of a variable");
@@ -975,7 +989,8 @@ impl Checker<'_> {
         for argument in &arguments[1..] {
             let (node, kind) = self.node(argument)?;
             if !matches!(kind, Type::Dyn | Type::String) {
-                return self.mistake(argument, format!("expected a string, not a {kind}"));
+                let kind = kind.one();
+                return self.mistake(argument, format!("expected a string, not {kind}"));
             }
             strings.push(Box::new(node));
         }
@@ -1033,7 +1048,7 @@ impl Checker<'_> {
 }
 
 /// `: did you mean …?`, if one of `names` is much like `name`.
-fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> String {
+pub(crate) fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> String {
     let least = |other: &&str| strsim::damerau_levenshtein(name, other);
     let near = names
         .filter(|other| least(other) <= 1 + name.chars().count() / 3)

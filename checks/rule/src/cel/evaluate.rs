@@ -89,7 +89,10 @@ impl Frame<'_, '_> {
                     .checked_neg()
                     .map(Value::Duration)
                     .ok_or_else(|| Failure::new("the time is too far away")),
-                other => Err(Failure::new(format!("a {} has no negative", other.kind()))),
+                other => Err(Failure::new(format!(
+                    "{} has no negative",
+                    other.kind().one()
+                ))),
             },
             Kind::Choice(parts) => {
                 let [condition, one, other] = &**parts;
@@ -166,8 +169,8 @@ impl Frame<'_, '_> {
         match self.value(node)? {
             Value::Bool(flag) => Ok(flag),
             other => {
-                let kind = other.kind();
-                Err(Failure::new(format!("expected a bool, not a {kind}")).at(node.at))
+                let kind = other.kind().one();
+                Err(Failure::new(format!("expected a bool, not {kind}")).at(node.at))
             }
         }
     }
@@ -176,8 +179,8 @@ impl Frame<'_, '_> {
         match self.value(node)? {
             Value::String(text) => Ok(text),
             other => {
-                let kind = other.kind();
-                Err(Failure::new(format!("expected a string, not a {kind}")).at(node.at))
+                let kind = other.kind().one();
+                Err(Failure::new(format!("expected a string, not {kind}")).at(node.at))
             }
         }
     }
@@ -233,8 +236,8 @@ impl Frame<'_, '_> {
         for (key_node, node, optional) in entries {
             let key = self.value(key_node)?;
             let Some(key) = key.as_key() else {
-                let kind = key.kind();
-                return Err(Failure::new(format!("a {kind} can't be a key")).at(key_node.at));
+                let kind = key.kind().one();
+                return Err(Failure::new(format!("{kind} can't be a key")).at(key_node.at));
             };
             let value = self.value(node)?;
             let Some(value) = present(value, *optional)? else {
@@ -262,8 +265,8 @@ impl Frame<'_, '_> {
                 map.keys().map(Key::to_value).collect()
             }
             other => {
-                let kind = other.kind();
-                return Err(Failure::new(format!("a {kind} has no elements")).at(over.at));
+                let kind = other.kind().one();
+                return Err(Failure::new(format!("{kind} has no elements")).at(over.at));
             }
         };
         let mut list = Vec::new();
@@ -312,9 +315,9 @@ fn present(value: Value, optional: bool) -> Result<Option<Value>, Failure> {
     match value {
         Value::Optional(inner) if optional => Ok(inner.map(|inner| (*inner).clone())),
         other if optional => {
-            let kind = other.kind();
+            let kind = other.kind().one();
             Err(Failure::new(format!(
-                "expected an optional value, not a {kind}"
+                "expected an optional value, not {kind}"
             )))
         }
         other => Ok(Some(other)),
@@ -332,13 +335,16 @@ fn field(of: &Value, name: &Arc<str>, how: Access) -> Evaluated {
     match how {
         Access::Test => match of {
             Value::Map(_) | Value::Null => Ok(Value::Bool(found.is_some())),
-            other => Err(Failure::new(format!("a {} has no fields", other.kind()))),
+            other => Err(Failure::new(format!(
+                "{} has no fields",
+                other.kind().one()
+            ))),
         },
         Access::Optional => Ok(Value::Optional(found.cloned().map(Arc::new))),
         Access::Get => found.cloned().ok_or_else(|| match of {
             Value::Map(_) => Failure::new(format!("there is no `{name}`")),
             Value::Null => Failure::new(format!("there is nothing that could have a `{name}`")),
-            other => Failure::new(format!("a {} has no fields", other.kind())),
+            other => Failure::new(format!("{} has no fields", other.kind().one())),
         }),
     }
 }
@@ -357,8 +363,8 @@ fn element(of: &Value, index: &Value, optional: bool) -> Evaluated {
         (Value::Null, _) if optional => None,
         (other, index) => {
             return Err(Failure::new(format!(
-                "a {} has no element [{}]",
-                other.kind(),
+                "{} has no element [{}]",
+                other.kind().one(),
                 index.kind()
             )));
         }

@@ -58,6 +58,8 @@ pub(crate) struct Function {
     pub(crate) arguments: &'static [Argument],
     /// Whether the last one may be left out.
     pub(crate) last_is_optional: bool,
+    /// Whether the last one may come any number of times.
+    pub(crate) last_repeats: bool,
     pub(crate) returns: Returns,
     pub(crate) call: Call,
 }
@@ -119,18 +121,28 @@ impl Function {
     /// Whether it may be called with values of these types.
     pub(crate) fn takes(&self, kinds: &[Type]) -> bool {
         let fewest = self.arguments.len() - usize::from(self.last_is_optional);
-        (fewest..=self.arguments.len()).contains(&kinds.len())
+        let most = if self.last_repeats {
+            usize::MAX
+        } else {
+            self.arguments.len()
+        };
+        (fewest..=most).contains(&kinds.len())
             && self
-                .arguments
-                .iter()
+                .each_argument()
                 .zip(kinds)
                 .all(|(argument, kind)| argument.takes(kind))
     }
 
+    /// The arguments, of which the last is repeated if it may be.
+    fn each_argument(&self) -> impl Iterator<Item = Argument> {
+        let last = self.arguments.last().filter(|_| self.last_repeats);
+        let more = last.into_iter().cycle();
+        self.arguments.iter().chain(more).copied()
+    }
+
     /// Whether it may be called with these values.
     pub(crate) fn takes_values(&self, values: &[Value]) -> bool {
-        self.arguments
-            .iter()
+        self.each_argument()
             .zip(values)
             .all(|(argument, value)| argument.takes_value(value))
     }
@@ -159,7 +171,10 @@ impl Function {
 
     /// `string.split(string)`.
     pub(crate) fn signature(&self) -> String {
-        let names: Vec<&str> = self.arguments.iter().map(|a| a.as_str()).collect();
+        let mut names: Vec<&str> = self.arguments.iter().map(|a| a.as_str()).collect();
+        if self.last_repeats {
+            names.push("…");
+        }
         match (self.member, names.split_first()) {
             (true, Some((target, rest))) => format!("{target}.{}({})", self.name, rest.join(", ")),
             _ => format!("{}({})", self.name, names.join(", ")),
@@ -190,6 +205,7 @@ const fn global(
         member: false,
         arguments,
         last_is_optional: false,
+        last_repeats: false,
         returns,
         call,
     }
@@ -206,6 +222,7 @@ const fn member(
         member: true,
         arguments,
         last_is_optional: false,
+        last_repeats: false,
         returns,
         call,
     }
@@ -215,6 +232,14 @@ const fn member(
 const fn with_optional(function: Function) -> Function {
     Function {
         last_is_optional: true,
+        ..function
+    }
+}
+
+/// The function, whose last argument may come any number of times.
+const fn repeated(function: Function) -> Function {
+    Function {
+        last_repeats: true,
         ..function
     }
 }
@@ -478,18 +503,15 @@ static FUNCTIONS: &[Function] = &[
     global("math.least", &[A::List], R::Inner, |run, a| {
         extreme(run, &a[0], Ordering::Less)
     }),
-    global("math.least", &[A::Number, A::Number], R::Dyn, |run, a| {
+    repeated(global("math.least", &[A::Number], R::Dyn, |run, a| {
         extreme(run, &Value::list(a.iter().cloned()), Ordering::Less)
-    }),
+    })),
     global("math.greatest", &[A::List], R::Inner, |run, a| {
         extreme(run, &a[0], Ordering::Greater)
     }),
-    global(
-        "math.greatest",
-        &[A::Number, A::Number],
-        R::Dyn,
-        |run, a| extreme(run, &Value::list(a.iter().cloned()), Ordering::Greater),
-    ),
+    repeated(global("math.greatest", &[A::Number], R::Dyn, |run, a| {
+        extreme(run, &Value::list(a.iter().cloned()), Ordering::Greater)
+    })),
     // Quantities, as Kubernetes has them; operators work as well.
     member("add", &[A::Quantity, A::Quantity], R::Quantity, |run, a| {
         add(run, &a[0], &a[1])
@@ -687,7 +709,7 @@ fn plain(run: &mut Run<'_>, value: &Value) -> Result<String, Failure> {
         Value::Quantity(quantity) => quantity.to_string(),
         Value::Null | Value::Bool(_) | Value::Int(_) | Value::Double(_) => value.to_string(),
         other => {
-            return Err(Failure::new(format!("a {} is no text", other.kind())));
+            return Err(Failure::new(format!("{} is no text", other.kind().one())));
         }
     })
 }
@@ -766,8 +788,8 @@ fn join(run: &mut Run<'_>, arguments: &[Value]) -> Result<Value, Failure> {
     for (number, value) in all.iter().enumerate() {
         let Value::String(value) = value else {
             return Err(Failure::new(format!(
-                "join() needs a list of strings, and element {number} is a {}",
-                value.kind()
+                "join() needs a list of strings, and element {number} is {}",
+                value.kind().one()
             )));
         };
         run.spend_text(value.len() + separator.len())?;
@@ -818,8 +840,8 @@ fn format(run: &mut Run<'_>, arguments: &[Value]) -> Result<Value, Failure> {
                 Value::Int(whole) => out.push_str(&whole.to_string()),
                 other => {
                     return Err(Failure::new(format!(
-                        "%d needs an int, not a {}",
-                        other.kind()
+                        "%d needs an int, not {}",
+                        other.kind().one()
                     )));
                 }
             },
@@ -861,9 +883,9 @@ pub(crate) fn compare(run: &mut Run<'_>, one: &Value, other: &Value) -> Result<O
     }
     order(one, other).ok_or_else(|| {
         Failure::new(format!(
-            "a {} and a {} have no order",
-            one.kind(),
-            other.kind()
+            "{} and {} have no order",
+            one.kind().one(),
+            other.kind().one()
         ))
     })
 }

@@ -41,6 +41,7 @@ mod run;
 mod types;
 mod value;
 
+pub(crate) use compile::nearest;
 pub use compile::{LONGEST, Mistake, Program, Scope, SourceKind, Uses};
 pub use evaluate::Variables;
 pub use run::{Data, Failure, Run, STEPS};

@@ -192,6 +192,11 @@ fn what_expressions_are_worth() {
         ("quantity('2k').asInteger()", "2000"),
         ("isQuantity('2 GB')", "false"),
         ("math.greatest(1, 2.5) + math.least([3, 1])", "3.5"),
+        (
+            "[math.greatest(1), math.greatest(1, 3, 2, 2.5), math.least(4, 3.5, 5)]",
+            "[1,3,3.5]",
+        ),
+        ("math.greatest(dyn('x'), 1)", "!"),
         ("math.abs(-2) + 0", "2"),
         (
             "[math.ceil(1.2), math.floor(1.8), math.round(1.5)]",
@@ -243,21 +248,36 @@ fn mistakes_are_found_before_there_are_values() {
         ("workload.priority + 'x'", "there is no int + string"),
         (
             "workload.priority && true",
-            "each side of `&&` is a bool, not a int",
+            "each side of `&&` is a bool, not an int",
         ),
         (
             "workload.priority ? 1 : 2",
-            "the condition of `? :` is a bool, not a int",
+            "the condition of `? :` is a bool, not an int",
         ),
         ("workload.name.priority", "a string has no fields"),
         ("workload.podSets['x']", "has no element [string]"),
         (
             "workload.podSets.exists(p, p.count)",
-            "the condition for each element is a bool, not a int",
+            "the condition for each element is a bool, not an int",
         ),
         (
             "workload.name.startWith('x')",
-            "there is no function `startWith` here: did you mean `startsWith`?",
+            "column 15: there is no function `startWith` here: did you mean `startsWith`?",
+        ),
+        (
+            "1 > 0 && 'é'\n  .trmi ()",
+            "line 2, column 4: there is no function `trmi` here: did you mean `trim`?",
+        ),
+        (
+            "math.least(1, 2, 'x')",
+            "`math.least` is not for (int, int, string): it is `math.least(list)` or `math.least(number, …)`",
+        ),
+        ("math.abz(1)", "column 6: there is no function `math.abz`"),
+        ("sizee('x')", "column 1: there is no function `sizee`"),
+        ("true || now.date(3) == ''", "column 13: `date` is not for"),
+        (
+            "'é😀' == 'x' && nope",
+            "column 16: there is no variable `nope`",
         ),
         (
             "startsWith(workload.name, 'x')",
@@ -326,8 +346,8 @@ fn what_has_no_value_says_why() {
         ("any.n / 0", "a whole number is divided by zero"),
         ("9223372036854775807 + 1", "the number is too large"),
         ("any.s + 1", "there is no string + int"),
-        ("any.s > any.n", "a string and a int have no order"),
-        ("any.n ? 1 : 2", "expected a bool, not a int"),
+        ("any.s > any.n", "a string and an int have no order"),
+        ("any.n ? 1 : 2", "expected a bool, not an int"),
         ("[].max()", "the list is empty"),
         ("int('x')", "`x` is no whole number"),
         ("any.?x.value()", "the value is absent"),

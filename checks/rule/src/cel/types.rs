@@ -138,6 +138,17 @@ impl Type {
             || matches!((self, other), (Self::Null, _) | (_, Self::Null))
     }
 
+    /// A value of this type, in messages: `an int`.
+    pub(crate) fn one(&self) -> String {
+        let name = self.to_string();
+        let article = if name.starts_with(['a', 'e', 'i', 'o', 'u']) {
+            "an"
+        } else {
+            "a"
+        };
+        format!("{article} {name}")
+    }
+
     /// The type of a value that has one of these two.
     pub(crate) fn or(&self, other: &Self) -> Self {
         if self == other {

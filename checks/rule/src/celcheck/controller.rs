@@ -372,10 +372,11 @@ impl AdmissionCheckController for CELCheck {
                     bytes.count(&[("resource", resource)], count(*size));
                 }
                 // Only the replica that leads asks, so series of two are never mixed.
-                if !metrics.leads.load(Ordering::Relaxed) {
-                    return;
-                }
-                let sources = metrics.sources.health();
+                let sources = if metrics.leads.load(Ordering::Relaxed) {
+                    metrics.sources.health()
+                } else {
+                    Vec::new()
+                };
                 let mut up = text.gauge(
                     "rule_data_source_up",
                     "Whether a data source answered the last request",

@@ -185,7 +185,7 @@ impl Rule {
             Ok(Value::Bool(flag)) => Ok(flag),
             Ok(other) => Err(problem(
                 field,
-                &format!("expected a bool, not a {}", other.kind()),
+                &format!("expected a bool, not {}", other.kind().one()),
             )),
             Err(failure) => Err(failed(field, program, &failure)),
         };
@@ -275,8 +275,8 @@ impl Rule {
                     match program.evaluate(variables, run) {
                         Ok(Value::String(text)) => texts.insert(key.clone(), text.to_string()),
                         Ok(other) => {
-                            let kind = other.kind();
-                            let message = format!("`{key}`: expected a string, not a {kind}");
+                            let kind = other.kind().one();
+                            let message = format!("`{key}`: expected a string, not {kind}");
                             return Err(problem(field, &message));
                         }
                         Err(failure) => return Err(failed(field, program, &failure)),
@@ -344,10 +344,10 @@ impl Compiler {
             && program.kind() != wanted
             && *program.kind() != Type::Dyn
         {
-            let kind = program.kind();
+            let (wanted, kind) = (wanted.one(), program.kind().one());
             return Err(problem(
                 field,
-                &format!("expected a {wanted}, and it is a {kind}"),
+                &format!("expected {wanted}, and it is {kind}"),
             ));
         }
         let uses = program.uses();

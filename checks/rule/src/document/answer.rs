@@ -89,6 +89,18 @@ pub enum State {
     Rejected,
 }
 
+impl State {
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "Ready",
+            Self::Pending => "Pending",
+            Self::Retry => "Retry",
+            Self::Rejected => "Rejected",
+        }
+    }
+}
+
 /// What is added to the pods of one pod set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -229,6 +241,11 @@ fn expect_kind(api_version: &str, kind: &str, expected: &str) -> Result<(), Stri
         clean(api_version),
         clean(kind)
     ))
+}
+
+/// Returns an error unless the runtime takes the item of an answer in `text`.
+pub(crate) fn check_item(text: &str) -> Result<(), String> {
+    read_item(text, SHORTEST).map(|_| ())
 }
 
 fn read_item(text: &str, recheck_after: Duration) -> Result<Decision, String> {

@@ -15,7 +15,9 @@ pub use item::{CheckEntry, Item, ItemOwner, ItemPodSet, ItemResource, ItemWorklo
 pub use openapi::{json_schema, openapi};
 pub use request::{Call, CallRequest, ReviewQuestions, ReviewRequest};
 
-pub(crate) use answer::{Answer, Decision, clean, quote, read_held, read_refusal, read_review};
+pub(crate) use answer::{
+    Answer, Decision, check_item, clean, quote, read_held, read_refusal, read_review,
+};
 pub(crate) use item::fingerprint;
 
 /// The `apiVersion` of all documents.

@@ -16,7 +16,7 @@ mod failure;
 mod pace;
 mod registry;
 pub mod resource;
-mod service;
+pub(crate) mod service;
 pub mod signature;
 pub mod transport;
 mod worker;

@@ -256,7 +256,7 @@ fn a_mistake_makes_the_check_inactive_and_says_where() {
         ),
         (
             json!({"ready": "workload.priority"}),
-            "`spec.ready`: expected a bool, and it is a int",
+            "`spec.ready`: expected a bool, and it is an int",
         ),
         (
             json!({"ready": "true", "message": "3"}),

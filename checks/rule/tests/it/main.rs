@@ -10,6 +10,7 @@ mod definition;
 mod end_to_end;
 mod faults;
 mod hostile;
+mod mock;
 mod program;
 mod schema;
 mod sdk;

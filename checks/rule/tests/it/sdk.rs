@@ -254,7 +254,7 @@ async fn by_service(
 }
 
 /// The server at `url` may be asked, and sent all files of `folder`.
-fn policy(folder: &Folder, url: &str) -> ServerPolicy {
+pub(crate) fn policy(folder: &Folder, url: &str) -> ServerPolicy {
     ServerPolicy {
         folder: folder.path().to_owned(),
         servers: vec![AllowedServer {
@@ -273,7 +273,7 @@ fn what(verdict: &Verdict) -> (bool, bool, Option<u64>) {
 }
 
 /// One request by hand: the status and the body.
-async fn raw(port: u16, method: &str, headers: &str, body: &str) -> (u16, String) {
+pub(crate) async fn raw(port: u16, method: &str, headers: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     let length = body.len();
     let request = format!(
