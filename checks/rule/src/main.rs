@@ -115,8 +115,8 @@ struct Render {
     /// `default`.
     #[arg(short, long, value_name = "FILE")]
     workload: Option<PathBuf>,
-    /// What else the rule looks at, in YAML: `objects`, lists by resource, and `sources`, answers
-    /// by name.
+    /// What else the rule looks at, in YAML: `objects`, lists by resource, `sources`, answers by
+    /// name, and `starting`, Workloads.
     #[arg(short, long, value_name = "FILE")]
     data: Option<PathBuf>,
     /// When it is, RFC 3339. Default: now.

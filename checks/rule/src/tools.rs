@@ -6,15 +6,16 @@ use std::fmt::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kueue_check::api::Workload;
-use kueue_check::{NoParameters, Parameters, RequestBuilder, Verdict};
+use kueue_check::{Family, NoParameters, Parameters, RequestBuilder, Verdict};
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
 use crate::cel::{Data, Failure, Value};
 use crate::celcheck::resource::CELCheck;
 use crate::celcheck::rule::{Decided, Environment, Rule};
+use crate::celcheck::scope;
 
 /// How many characters of a value are shown.
 const SHOWN: usize = 500;
@@ -30,6 +31,9 @@ pub struct GivenData {
     /// `{labels: {…}, value: 1.5}`.
     #[serde(default)]
     sources: BTreeMap<String, Json>,
+    /// The Workloads that `starting()` returns, whatever its time is.
+    #[serde(default)]
+    starting: Vec<Json>,
 }
 
 /// A table of cases.
@@ -107,6 +111,9 @@ impl GivenData {
         let mut all = other.clone();
         all.objects.extend(self.objects.clone());
         all.sources.extend(self.sources.clone());
+        if !self.starting.is_empty() {
+            all.starting.clone_from(&self.starting);
+        }
         all
     }
 }
@@ -139,6 +146,14 @@ impl Data for GivenData {
         answer
             .map(Value::of)
             .ok_or_else(|| format!("`sources` has no `{name}`"))
+    }
+
+    fn starting(&self, _: SignedDuration) -> Result<Vec<Value>, String> {
+        let workloads = self.starting.iter().map(|given| {
+            let workload = read_workload(given, "rule", Timestamp::UNIX_EPOCH)?;
+            Ok(scope::workload(&workload, &Family::of(&workload, [])))
+        });
+        workloads.collect()
     }
 }
 

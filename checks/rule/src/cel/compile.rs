@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use cel::Env;
 use cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SourceInfo, operators};
+use jiff::SignedDuration;
 use regex::Regex;
 
 use super::functions::{self, Function};
@@ -108,6 +109,8 @@ pub struct Uses {
     pub resources: BTreeSet<String>,
     /// The data sources.
     pub sources: BTreeSet<String>,
+    /// The longest time of `starting()`, if it is called.
+    pub starting: Option<SignedDuration>,
 }
 
 impl Program {
@@ -274,6 +277,8 @@ pub(crate) enum Kind {
         namespace: Option<Box<Node>>,
     },
     Source(String),
+    /// `starting(DURATION)`.
+    Starting(SignedDuration),
 }
 
 /// How a field is looked at.
@@ -708,6 +713,9 @@ impl Checker<'_> {
             ("object" | "objects", _) if call.target.is_none() => {
                 return self.objects(tree, name, arguments);
             }
+            ("starting", _) if call.target.is_none() => {
+                return self.starting(tree, arguments);
+            }
             ("http" | "prometheus", _) if call.target.is_none() => {
                 return self.data_source(tree, name, arguments);
             }
@@ -863,7 +871,7 @@ impl Checker<'_> {
             let near = if let Some(function) = other {
                 format!(": it is called as `{}`", function.signature())
             } else {
-                let own = ["has", "object", "objects", "http", "prometheus"].into_iter();
+                let own = ["has", "object", "objects", "http", "prometheus", "starting"];
                 let each = ["all", "exists", "exists_one", "map", "filter"].into_iter();
                 nearest(name, functions::names().chain(own).chain(each))
             };
@@ -1014,6 +1022,30 @@ impl Checker<'_> {
             )),
             _ => self.mistake(tree, format!("write {expected}")),
         }
+    }
+
+    fn starting(
+        &mut self,
+        tree: &IdedExpr,
+        arguments: &[IdedExpr],
+    ) -> Result<(Kind, Type), Mistake> {
+        let expected = "`starting('10m')`, with the time in quotes, from 1s to 1d";
+        let [argument] = arguments else {
+            return self.mistake(tree, format!("write {expected}"));
+        };
+        let within = match &argument.expr {
+            Expr::Literal(LiteralValue::String(text)) => text.inner().parse().ok(),
+            _ => None,
+        };
+        let allowed = SignedDuration::from_secs(1)..=SignedDuration::from_hours(24);
+        let Some(within) = within.filter(|within| allowed.contains(within)) else {
+            return self.mistake(argument, format!("write {expected}"));
+        };
+        self.uses.starting = self.uses.starting.max(Some(within));
+        let variables = &self.scope.variables;
+        let workload = variables.iter().find(|(name, _)| name == "workload");
+        let kind = workload.map_or(Type::Dyn, |(_, kind)| kind.clone());
+        Ok((Kind::Starting(within), Type::list(kind)))
     }
 
     fn data_source(

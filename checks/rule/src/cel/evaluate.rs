@@ -161,6 +161,11 @@ impl Frame<'_, '_> {
                 self.run.spend(objects.len())?;
                 Ok(Value::list(objects))
             }
+            Kind::Starting(within) => {
+                let jobs = self.run.data.starting(*within).map_err(Failure::new)?;
+                self.run.spend(jobs.len())?;
+                Ok(Value::list(jobs))
+            }
             Kind::Source(name) => self.run.data.source(name).map_err(Failure::new),
         }
     }

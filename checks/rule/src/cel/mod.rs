@@ -64,6 +64,10 @@ impl Data for Nothing {
     fn source(&self, name: &str) -> Result<Value, String> {
         Err(format!("data source `{name}` has not answered yet"))
     }
+
+    fn starting(&self, _: jiff::SignedDuration) -> Result<Vec<Value>, String> {
+        Ok(Vec::new())
+    }
 }
 
 #[cfg(test)]

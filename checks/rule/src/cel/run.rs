@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use jiff::SignedDuration;
 use regex::Regex;
 
 use super::value::Value;
@@ -40,6 +41,13 @@ pub trait Data {
     /// # Errors
     /// It has not, or too long ago.
     fn source(&self, name: &str) -> Result<Value, String>;
+
+    /// The other Workloads that the rule has let start, and that were not admitted longer ago than
+    /// this.
+    ///
+    /// # Errors
+    /// They are not known.
+    fn starting(&self, within: SignedDuration) -> Result<Vec<Value>, String>;
 }
 
 /// Why there is no value.
@@ -47,7 +55,7 @@ pub trait Data {
 pub struct Failure {
     /// What is wrong.
     pub message: String,
-    /// Where in the expression, as the number of characters before it.
+    /// Where in the expression, as the number of bytes before it.
     pub at: Option<u32>,
     /// Whether no value can come of what stands around it: the limit of steps is reached.
     pub(crate) is_final: bool,

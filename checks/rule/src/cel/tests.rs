@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use kueue_check::api::Quantity;
 use serde_json::json;
 use tokio::time::Instant;
@@ -42,6 +43,15 @@ fn scope() -> Scope {
 struct Stored;
 
 impl Data for Stored {
+    fn starting(&self, within: SignedDuration) -> Result<Vec<Value>, String> {
+        let jobs = [
+            json!({"name": "a", "priority": 2}),
+            json!({"name": "b", "priority": 3}),
+        ];
+        let count = if within.as_mins() > 5 { 2 } else { 1 };
+        Ok(jobs[..count].iter().map(Value::of).collect())
+    }
+
     fn object(&self, _: &str, namespace: Option<&str>, name: &str) -> Result<Value, String> {
         Ok(match (namespace, name) {
             (Some("kueue"), "holidays") => Value::of(&json!({"data": {"2026-12-25": "x"}})),
@@ -217,6 +227,10 @@ fn what_expressions_are_worth() {
         ),
         ("namespaceObject.metadata.labels.tier == 'gold'", "true"),
         ("http('price').eur < 0.3", "true"),
+        (
+            "starting('10m').map(w, w.priority).sum() + starting('5m').size()",
+            "6",
+        ),
     ] {
         let value = run(text).map(|value| value.to_string());
         if expected == "!" {
@@ -273,6 +287,16 @@ fn mistakes_are_found_before_there_are_values() {
             "`math.least` is not for (int, int, string): it is `math.least(list)` or `math.least(number, …)`",
         ),
         ("math.abz(1)", "column 6: there is no function `math.abz`"),
+        ("starting(5)", "column 10: write `starting('10m')`"),
+        ("starting('5')", "column 10: write `starting('10m')`"),
+        (
+            "starting('2h') + starting('25h')",
+            "write `starting('10m')`",
+        ),
+        (
+            "starting('1h').exists(w, w.nmae == '')",
+            "a workload has no field `nmae`: did you mean `name`?",
+        ),
         ("sizee('x')", "column 1: there is no function `sizee`"),
         ("true || now.date(3) == ''", "column 13: `date` is not for"),
         (

@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use futures::{Stream, stream};
+use jiff::SignedDuration;
 use kube::core::DynamicObject;
 use kube::runtime::watcher::{self, Event};
 use kueue_check::api::{AdmissionCheck, Uid, Workload};
 use kueue_check::{
     AdmissionCheckController, BackgroundContext, Check, CheckError, CheckRequest, ControllerName,
-    Inactive, Preview, Trigger, Verdict, WorkloadEvent,
+    Inactive, Preview, Request, Trigger, Verdict, WorkloadEvent,
 };
 use kueue_check_sources::ServerPolicy;
 use tokio::sync::Notify;
@@ -23,6 +24,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::resource;
 use super::rule::{Environment, Problem, Rule};
 use super::sources::{Fetch, HttpFetch, Source, SourceRegistry};
+use super::starting::StartingJobs;
 use super::watched::{Objects, Watched};
 use crate::CONTROLLER;
 use crate::cel::{Data, Value};
@@ -30,6 +32,9 @@ use crate::servers::allowed;
 
 /// For how long changes of objects are collected before Workloads are evaluated again.
 const COLLECTED: Duration = Duration::from_millis(500);
+/// How long a replica leads before rules that count jobs decide: until then the one before may write
+/// its last verdicts, and a watch may not have shown them. It is the Lease's default duration.
+const SETTLED: Duration = Duration::from_secs(15);
 /// For how long `explain` waits for the objects that a rule looks at.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -79,6 +84,12 @@ struct Shared {
     state_users: Mutex<BTreeSet<String>>,
     /// The Workloads that are to be evaluated.
     workloads: Mutex<BTreeSet<Uid>>,
+    /// The jobs that rules have let start.
+    starting: Mutex<StartingJobs>,
+    /// Verdicts of rules that count jobs are made one after the other, by AdmissionCheck.
+    turns: Mutex<BTreeMap<String, Arc<Mutex<()>>>>,
+    /// Since when this replica has led.
+    led_since: Mutex<Option<Instant>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -134,7 +145,11 @@ impl CELCheck {
             .get(|| Rule::registered(spec, &self.environment, &self.shared.sources))
     }
 
-    fn decide(&self, request: &CheckRequest<resource::CELCheck>) -> Result<Verdict, CheckError> {
+    fn decide(
+        &self,
+        request: &CheckRequest<resource::CELCheck>,
+        is_preview: bool,
+    ) -> Result<Verdict, CheckError> {
         let rule = self.rule(request.parameters())?;
         // What it looks at is on its way, and triggers an evaluation.
         let unknown = rule.sources().values().any(|source| source.is_unknown());
@@ -144,8 +159,26 @@ impl CELCheck {
         let data = Known {
             shared: &self.shared,
             sources: rule.sources(),
+            request,
+            is_preview,
         };
-        Ok(rule.decide(request, &data)?.verdict)
+        if rule.starting().is_none() || is_preview {
+            return Ok(rule.decide(request, &data)?.verdict);
+        }
+        if !self.shared.is_settled() {
+            return Ok(Verdict::unchanged());
+        }
+        let check = request.admission_check();
+        let turn = Arc::clone(
+            lock(&self.shared.turns)
+                .entry(check.to_owned())
+                .or_default(),
+        );
+        let _turn = lock(&turn);
+        let verdict = rule.decide(request, &data)?.verdict;
+        let reservation = request.reservation();
+        lock(&self.shared.starting).decided(check, reservation, verdict.is_ready());
+        Ok(verdict)
     }
 }
 
@@ -153,6 +186,8 @@ impl CELCheck {
 struct Known<'k> {
     shared: &'k Shared,
     sources: &'k BTreeMap<String, Arc<Source>>,
+    request: &'k Request,
+    is_preview: bool,
 }
 
 impl Known<'_> {
@@ -182,6 +217,18 @@ impl Data for Known<'_> {
             None => Err(format!("there is no data source `{name}`")),
         }
     }
+
+    fn starting(&self, within: SignedDuration) -> Result<Vec<Value>, String> {
+        if self.is_preview {
+            return Err("only the check that runs knows which jobs are starting".to_owned());
+        }
+        let (check, own) = (
+            self.request.admission_check(),
+            self.request.workload().uid(),
+        );
+        let mut starting = lock(&self.shared.starting);
+        Ok(starting.starting(check, own, within, self.request.now()))
+    }
 }
 
 impl Shared {
@@ -203,6 +250,19 @@ impl Shared {
         if changed {
             let users = lock(&self.users).get(resource).cloned();
             self.evaluate(users.unwrap_or_default());
+        }
+    }
+
+    /// Whether this replica has led for so long that it knows what the one before has let start.
+    fn is_settled(&self) -> bool {
+        lock(&self.led_since).is_some_and(|since| since.elapsed() >= SETTLED)
+    }
+
+    /// Takes in what is seen of a Workload, for rules that count those that start.
+    fn count(&self, event: WorkloadEvent<'_>) {
+        let freed = lock(&self.starting).observe(event);
+        if !freed.is_empty() {
+            self.evaluate(freed);
         }
     }
 
@@ -271,15 +331,22 @@ async fn ask(shared: Arc<Shared>, fetch: Arc<dyn Fetch>, mut context: Background
     loop {
         shared.leads.store(context.is_leader(), Ordering::Relaxed);
         if !context.is_leader() {
+            *lock(&shared.led_since) = None;
             context.leadership_changed().await;
             continue;
         }
+        let led_since = *lock(&shared.led_since).get_or_insert_with(Instant::now);
+        let is_settled = shared.is_settled();
         let changed = shared.sources.ask(&*fetch, context.clock().now()).await;
         shared.evaluate(changed);
         let next = shared.sources.next();
         tokio::select! {
             () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
             () = shared.sources.added.notified() => {}
+            () = sleep_until(led_since + SETTLED), if !is_settled => {
+                let users: Vec<String> = lock(&shared.starting).users().collect();
+                shared.evaluate(users);
+            }
             () = context.leadership_changed() => {}
         }
     }
@@ -308,6 +375,9 @@ impl AdmissionCheckController for CELCheck {
         for source in rule.sources().values() {
             source.used_by(check.name());
         }
+        if rule.starting().is_some() {
+            lock(&self.shared.starting).used_by(check.name());
+        }
         if rule.uses_checks() {
             lock(&self.shared.state_users).insert(check.name().to_owned());
         }
@@ -323,7 +393,7 @@ impl AdmissionCheckController for CELCheck {
         &self,
         request: CheckRequest<resource::CELCheck>,
     ) -> Result<Verdict, CheckError> {
-        self.decide(&request)
+        self.decide(&request, false)
     }
 
     async fn preview(
@@ -334,7 +404,7 @@ impl AdmissionCheckController for CELCheck {
         let _ = timeout(PATIENCE, self.shared.known(rule)).await;
         let sources = rule.sources().values();
         join_all(sources.map(|source| source.ask(&*self.fetch, request.now()))).await;
-        self.decide(&request).map(Preview::of)
+        self.decide(&request, true).map(Preview::of)
     }
 
     fn configure(self: &Arc<Self>, check: Check<resource::CELCheck>) -> Check<resource::CELCheck> {
@@ -344,10 +414,13 @@ impl AdmissionCheckController for CELCheck {
         let check = check
             .annotations(self.annotations.iter().cloned())
             .background(move |context| ask(Arc::clone(&background), Arc::clone(&fetch), context))
-            .observe(move |event| match event {
-                WorkloadEvent::Applied(workload, _) => observer.observe(workload, false),
-                WorkloadEvent::Removed(workload) => observer.observe(workload, true),
-                _ => {}
+            .observe(move |event| {
+                observer.count(event);
+                match event {
+                    WorkloadEvent::Applied(workload, _) => observer.observe(workload, false),
+                    WorkloadEvent::Removed(workload) => observer.observe(workload, true),
+                    _ => {}
+                }
             })
             .watches_stream("data of rules", move || Arc::clone(&triggers).triggers())
             .metrics(move |text| {

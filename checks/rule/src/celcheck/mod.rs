@@ -7,13 +7,15 @@
 //! | `scope` | the variables of expressions |
 //! | [`watched`] | which objects are watched, and those that are known |
 //! | `sources` | data sources, asked beside the evaluations |
+//! | `starting` | which jobs a rule has let start |
 //! | `controller` | the admission check |
 
 mod controller;
 pub mod resource;
 pub mod rule;
-mod scope;
+pub(crate) mod scope;
 mod sources;
+mod starting;
 pub mod watched;
 
 pub use controller::CELCheck;

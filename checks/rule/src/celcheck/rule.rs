@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use kueue_check::api::PodSetUpdate;
 use kueue_check::{PodSetUpdates, Request, Verdict};
 
@@ -57,6 +58,7 @@ pub struct Rule {
     updates: Vec<Template>,
     resources: BTreeSet<String>,
     uses_checks: bool,
+    starting: Option<SignedDuration>,
     sources: BTreeMap<String, Arc<Source>>,
 }
 
@@ -141,6 +143,7 @@ impl Rule {
             updates,
             resources: compiler.resources,
             uses_checks: compiler.uses_checks,
+            starting: compiler.starting,
             sources,
         })
     }
@@ -153,6 +156,11 @@ impl Rule {
     /// Whether it looks at the states of other checks.
     pub(super) fn uses_checks(&self) -> bool {
         self.uses_checks
+    }
+
+    /// For how long after their admission it counts jobs that it let start, if it does.
+    pub(super) fn starting(&self) -> Option<SignedDuration> {
+        self.starting
     }
 
     /// The data sources that it looks at.
@@ -303,6 +311,7 @@ struct Compiler {
     scope: Scope,
     uses_time: bool,
     uses_checks: bool,
+    starting: Option<SignedDuration>,
     resources: BTreeSet<String>,
     sources: BTreeSet<String>,
 }
@@ -327,6 +336,7 @@ impl Compiler {
             },
             uses_time: false,
             uses_checks: false,
+            starting: None,
             resources: BTreeSet::new(),
             sources: BTreeSet::new(),
         }
@@ -354,6 +364,8 @@ impl Compiler {
         self.uses_time |= scope::OF_TIME
             .iter()
             .any(|name| uses.variables.contains(*name));
+        self.uses_time |= uses.starting.is_some();
+        self.starting = self.starting.max(uses.starting);
         self.uses_checks |= uses.variables.contains("checks");
         self.resources.extend(uses.resources.iter().cloned());
         self.sources.extend(uses.sources.iter().cloned());

@@ -3,11 +3,12 @@
 use std::sync::LazyLock;
 
 use jiff::SignedDuration;
-use kueue_check::Request;
+use kueue_check::api::Workload;
+use kueue_check::{Family, Request};
 use serde_json::{Value as Json, json};
 
 use crate::cel::{Type, Value};
-use crate::document::Item;
+use crate::document::{Item, ItemWorkload};
 
 /// The names of the variables, in the order of their values.
 const NAMES: [&str; 6] = [
@@ -56,6 +57,14 @@ pub(super) fn pod_set() -> Type {
         },
         _ => Type::Dyn,
     }
+}
+
+/// The value of a Workload: that of the variable `workload`.
+pub(crate) fn workload(workload: &Workload, family: &Family) -> Value {
+    let own = TYPES.iter().find(|(name, _)| name == "workload");
+    let kind = own.map_or(&Type::Dyn, |(_, kind)| kind);
+    let json = serde_json::to_value(ItemWorkload::of(workload, family)).unwrap_or_default();
+    Value::of_type(&json, kind)
 }
 
 /// The values of the variables for `request`.

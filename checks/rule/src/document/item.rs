@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 
 use jiff::Timestamp;
 use kueue_check::api::{PodSet, Workload};
-use kueue_check::{FamilyRole, Request};
+use kueue_check::{Family, FamilyRole, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -136,7 +136,7 @@ impl Item {
         let others = others.filter(|entry| entry.name() != request.admission_check());
         Self {
             uid: reservation.to_string(),
-            workload: ItemWorkload::of(request),
+            workload: ItemWorkload::of(workload, request.family()),
             reserved_at: reservation.since(),
             waited_seconds: reservation.held_for(now).as_secs(),
             attempt: request.attempt(),
@@ -151,8 +151,8 @@ impl Item {
 }
 
 impl ItemWorkload {
-    fn of(request: &Request) -> Self {
-        let (workload, family) = (request.workload(), request.family());
+    /// What a document says of `workload`, which is this to the others of its job.
+    pub(crate) fn of(workload: &Workload, family: &Family) -> Self {
         let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
         Self {
             namespace: workload.namespace().to_owned(),

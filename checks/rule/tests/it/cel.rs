@@ -20,7 +20,7 @@ use crate::service::{allowed, no_harm};
 
 /// A stand-in for all data sources: what each answers, by name. Clones are one.
 #[derive(Clone, Default)]
-struct Sources(Arc<Mutex<State>>);
+pub(crate) struct Sources(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
@@ -35,7 +35,7 @@ impl Sources {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn answers(&self, source: &str, answer: Json) {
+    pub(crate) fn answers(&self, source: &str, answer: Json) {
         self.state().answers.insert(source.to_owned(), answer);
     }
 }
@@ -71,7 +71,10 @@ fn config_map(name: &str, data: &Json) -> Json {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": name}, "data": data})
 }
 
-fn trial(spec: &Json, make: impl Fn() -> Sources + Clone + Send + Sync + 'static) -> Simulation {
+pub(crate) fn trial(
+    spec: &Json,
+    make: impl Fn() -> Sources + Clone + Send + Sync + 'static,
+) -> Simulation {
     Simulation::with_context(move |tools: &CheckContext| {
         let sources = tools.external(&make);
         CELCheck::with_fetch(allowed(), Arc::new(sources)).watched(["configmaps".parse().unwrap()])

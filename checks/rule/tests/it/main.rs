@@ -16,6 +16,7 @@ mod schema;
 mod sdk;
 mod server;
 mod service;
+mod starting;
 mod temp_dir;
 mod together;
 mod tools;
