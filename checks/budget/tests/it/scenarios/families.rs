@@ -123,3 +123,24 @@ fn what_a_waiting_growth_adds_to_is_counted_until_an_eviction_has_stopped_it() {
         },
     );
 }
+
+#[test]
+fn a_refusal_that_would_have_stopped_pods_is_counted() {
+    elastic("6").run(async |cluster| {
+        cluster.submit(Job::new("train").pods(3).elastic());
+        runs(cluster, 3).await;
+        let is_refusal = |line: &str| {
+            line.starts_with("kueue_check_suppressed_evictions_total{")
+                && line.contains("\"growth\"")
+        };
+        let counts = |metrics: &str| metrics.lines().any(is_refusal);
+        let before = cluster.metrics(0).await.unwrap();
+        assert!(!counts(&before), "{before}");
+        cluster.scale("train", 8);
+        cluster
+            .expect_message("train", "the job runs on with 3 pods")
+            .await;
+        let after = cluster.metrics(0).await.unwrap();
+        assert!(counts(&after), "{after}");
+    });
+}
