@@ -356,11 +356,13 @@ impl Core {
                 Some(Fate::Finished) => (ReleaseReason::Finished, false),
             },
             (Some(_), None) => {
-                let cleanup = self.cleanups.get(key, subject);
-                let is_first = cleanup.is_some_and(|cleanup| cleanup.failures == 0);
-                if is_first && !self.checks.contains_key(&key.check) {
+                let since = self.cleanups.get(key, subject).map(|cleanup| cleanup.since);
+                let age = since.map(|since| self.now.instant.saturating_duration_since(since));
+                let left = age.and_then(|age| LIST_AGE.checked_sub(age));
+                let left = left.filter(|left| !left.is_zero());
+                if let Some(left) = left.filter(|_| !self.checks.contains_key(&key.check)) {
                     let problem = "the AdmissionCheck is not known";
-                    return self.retry_cleanup(key, subject, problem, Some(LIST_AGE));
+                    return self.retry_cleanup(key, subject, problem, Some(left));
                 }
                 (ReleaseReason::CheckRemoved, false)
             }
