@@ -328,25 +328,28 @@ impl Shared {
 
 /// Asks the data sources of all rules until the session ends.
 async fn ask(shared: Arc<Shared>, fetch: Arc<dyn Fetch>, mut context: BackgroundContext) {
+    let mut counts = false;
     loop {
         shared.leads.store(context.is_leader(), Ordering::Relaxed);
         if !context.is_leader() {
             *lock(&shared.led_since) = None;
+            counts = false;
             context.leadership_changed().await;
             continue;
         }
         let led_since = *lock(&shared.led_since).get_or_insert_with(Instant::now);
-        let is_settled = shared.is_settled();
+        if !counts && shared.is_settled() {
+            counts = true;
+            let users: Vec<String> = lock(&shared.starting).users().collect();
+            shared.evaluate(users);
+        }
         let changed = shared.sources.ask(&*fetch, context.clock().now()).await;
         shared.evaluate(changed);
         let next = shared.sources.next();
         tokio::select! {
             () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
             () = shared.sources.added.notified() => {}
-            () = sleep_until(led_since + SETTLED), if !is_settled => {
-                let users: Vec<String> = lock(&shared.starting).users().collect();
-                shared.evaluate(users);
-            }
+            () = sleep_until(led_since + SETTLED), if !counts => {}
             () = context.leadership_changed() => {}
         }
     }

@@ -12,6 +12,7 @@ mod faults;
 mod hostile;
 mod mock;
 mod program;
+mod prometheus;
 mod schema;
 mod sdk;
 mod server;

@@ -1,0 +1,175 @@
+//! CELChecks over a real Prometheus on loopback.
+
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use kueue_check::api::Workload;
+use kueue_check::{AdmissionCheckController, Parameters, RequestBuilder, Verdict};
+use kueue_check_rule::celcheck::{CELCheck, resource};
+use kueue_check_rule::{AllowedServer, ServerPolicy, Unlisted};
+use kueue_check_testenv::{or_skipped, prometheus};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::server::{Reply, Server};
+use crate::temp_dir::Folder;
+
+/// How long a figure may take to its verdict.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A program that listens, until it is dropped.
+struct Process {
+    child: Child,
+    port: u16,
+    _folder: Folder,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Process {
+    fn start(program: &std::path::Path, folder: Folder, arguments: &[&str]) -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        let child = Command::new(program)
+            .args(arguments)
+            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+            .arg("--log.level=error")
+            .current_dir(folder.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self {
+            child,
+            port,
+            _folder: folder,
+        }
+    }
+
+    fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+}
+
+/// The `CELCheck` of an example, whose servers are `url`.
+fn example(text: &str, url: &str) -> Value {
+    let rule = text.split("---\n").next().unwrap();
+    let rule = rule.replace("https://prometheus.monitoring:9090", url);
+    serde_saphyr::from_str(&rule).unwrap()
+}
+
+/// What `rule` says now, with figures that are asked for now.
+async fn verdict(rule: &Value, url: &str, labels: &Value) -> Result<Verdict, String> {
+    let check = CELCheck::new(ServerPolicy {
+        folder: "/nonexistent".into(),
+        servers: vec![AllowedServer {
+            origin: url.parse().unwrap(),
+            credentials: None,
+            allow_insecure: false,
+        }],
+        unlisted: Unlisted::Refuse,
+        setting: "--allow-host",
+    });
+    let workload = Workload::from_json(json!({
+        "metadata": {"namespace": "default", "name": "train", "uid": "u", "labels": labels},
+        "status": {
+            "conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2026-11-21T09:00:00Z"}],
+            "admission": {"clusterQueue": "c", "podSetAssignments": []},
+            "admissionChecks": [{"name": "rule", "state": "Pending"}]},
+    }));
+    let parameters = resource::CELCheck::decode(rule.clone()).unwrap();
+    let now = kueue_check::Clock::system().now();
+    let request = RequestBuilder::new(workload.unwrap(), "rule").now(now);
+    let preview = check.preview(request.build(parameters)).await;
+    let preview = preview.map_err(|error| error.to_string())?;
+    Ok(preview.verdict().unwrap().clone())
+}
+
+/// Asks until the verdict is Ready or not, as expected, and has `part` in its message or error.
+async fn expect(rule: &Value, url: &str, labels: &Value, is_ready: bool, part: &str) {
+    let begun = Instant::now();
+    loop {
+        let found = verdict(rule, url, labels).await;
+        let (ready, text) = match &found {
+            Ok(verdict) => (verdict.is_ready(), verdict.message().to_owned()),
+            Err(error) => (false, error.clone()),
+        };
+        if ready == is_ready && text.contains(part) {
+            return;
+        }
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "expected `{part}`, last: {found:?}"
+        );
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+}
+
+#[tokio::test]
+async fn rules_read_a_real_prometheus() {
+    let Some(programs) = or_skipped("rules on a real Prometheus", prometheus) else {
+        return;
+    };
+    let (errors, used) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(1)));
+    let figures = (Arc::clone(&errors), Arc::clone(&used));
+    let exporter = Server::start(move |_| {
+        let (errors, used) = (figures.0.load(Ordering::Relaxed), figures.1.load(Ordering::Relaxed));
+        let text = format!(
+            "disk_errors {errors}\nflexlm_feature_issued{{name=\"solver\"}} 4\nflexlm_feature_used{{name=\"solver\"}} {used}\n"
+        );
+        Reply::with_headers(200, "content-type: text/plain; version=0.0.4\r\n", &text)
+    })
+    .await;
+    let folder = Folder::new();
+    folder.write("rules.yml", "groups:\n- name: storage\n  interval: 1s\n  rules:\n  - alert: DiskSlow\n    expr: disk_errors > 0\n    labels: {component: storage}\n");
+    let target = exporter.url.trim_start_matches("http://");
+    folder.write("prometheus.yml", &format!("global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [rules.yml]\nscrape_configs:\n- job_name: exporter\n  static_configs: [{{targets: [\"{target}\"]}}]\n"));
+    let arguments = ["--config.file=prometheus.yml", "--storage.tsdb.path=data"];
+    let server = Process::start(&programs.prometheus, folder, &arguments);
+    let url = server.url();
+
+    let alerts = example(include_str!("../../examples/alerts.yaml"), &url);
+    let mut licences = example(include_str!("../../examples/licences.yaml"), &url);
+    // Which jobs are starting only the check that runs knows.
+    let variables = licences["spec"]["variables"].as_array_mut().unwrap();
+    variables.last_mut().unwrap()["expression"] = json!("0");
+    let (none, three) = (json!({}), json!({"example.com/licences": "3"}));
+
+    expect(&licences, &url, &three, true, "the rule is met").await;
+    expect(&alerts, &url, &none, true, "the rule is met").await;
+    used.store(2, Ordering::Relaxed);
+    errors.store(1, Ordering::Relaxed);
+    expect(
+        &licences,
+        &url,
+        &three,
+        false,
+        "needs 3 licences; 2 are free",
+    )
+    .await;
+    expect(
+        &alerts,
+        &url,
+        &none,
+        false,
+        "waits until DiskSlow is quiet for 10 minutes",
+    )
+    .await;
+    // It has been quiet for less than ten minutes.
+    errors.store(0, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    expect(&alerts, &url, &none, false, "waits until DiskSlow").await;
+    let mut wrong = alerts.clone();
+    wrong["spec"]["data"][0]["prometheus"]["query"] = json!("max by (");
+    expect(&wrong, &url, &none, false, "parse error").await;
+    drop(server);
+    expect(&alerts, &url, &none, false, "`alerts` has not answered yet").await;
+}
