@@ -104,7 +104,7 @@ impl BudgetLedger {
             return;
         };
         if let CommitmentState::Running(_) = live.claim.state {
-            self.settle(base, now);
+            self.settle(*base, now);
         } else {
             live.base = Some(base);
         }
@@ -160,7 +160,7 @@ impl BudgetLedger {
     fn settle_all(&mut self, live: ActiveRun, at: i64) {
         self.settle(live.claim, at);
         if let Some(base) = live.base {
-            self.settle(base, at);
+            self.settle(*base, at);
         }
     }
 
@@ -186,7 +186,7 @@ impl BudgetLedger {
         let terminated = at + i64::from(live.claim.grace);
         self.settle(live.claim.clone(), terminated);
         if let Some(base) = live.base.take() {
-            self.settle(base, terminated);
+            self.settle(*base, terminated);
         }
         if live.approval != Approval::None {
             live.approval = Approval::Suspended;

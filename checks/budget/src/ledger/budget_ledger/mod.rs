@@ -69,7 +69,7 @@ pub(super) struct ActiveRun {
     pub(super) class: Option<Arc<PriorityClass>>,
     /// The pods that a growth adds to, if it claims them because their own Workload was deleted:
     /// all that it has.
-    pub(super) base: Option<Commitment>,
+    pub(super) base: Option<Box<Commitment>>,
 }
 
 /// Whether Kueue may start a run without asking again.
@@ -176,9 +176,11 @@ impl ActiveRun {
             state,
             job: run.job.clone().map(Box::new),
         };
-        let base = (run.grows == Some(RunningPods::Unknown)).then(|| Commitment {
-            state: CommitmentState::Running(run.since),
-            ..claim.clone()
+        let base = (run.grows == Some(RunningPods::Unknown)).then(|| {
+            Box::new(Commitment {
+                state: CommitmentState::Running(run.since),
+                ..claim.clone()
+            })
         });
         Self {
             since: run.since,
@@ -194,6 +196,6 @@ impl ActiveRun {
     /// What it claims.
     pub(super) fn claims(&self) -> impl Iterator<Item = &Commitment> {
         let claim = (self.approval != Approval::None).then_some(&self.claim);
-        claim.into_iter().chain(&self.base)
+        claim.into_iter().chain(self.base.as_deref())
     }
 }
