@@ -50,7 +50,7 @@ fn every_metric_that_is_named_exists() {
                 let there = name.is_empty() || budgets.contains(&format!("\"budget_{name}\""));
                 assert!(there, "{}: there is no metric budget_{name}", page.name);
             }
-            for prefix in ["`rule_", "`webhook_"] {
+            for prefix in ["`rule_data_", "`rule_watched_", "`webhook_"] {
                 for (place, _) in line.match_indices(prefix) {
                     let name = word(&line[place + 1..]).trim_end_matches("_total");
                     let literal = format!("\"{name}\"");

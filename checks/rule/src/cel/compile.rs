@@ -300,6 +300,7 @@ pub(crate) enum Each {
     ExistsOne,
     Map,
     Filter,
+    SortBy,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -745,6 +746,7 @@ impl Checker<'_> {
                 ("exists_one" | "existsOne", 2) => Some(Each::ExistsOne),
                 ("map", 2 | 3) => Some(Each::Map),
                 ("filter", 2) => Some(Each::Filter),
+                ("sortBy", 2) => Some(Each::SortBy),
                 _ => None,
             };
             if let Some(how) = each {
@@ -845,6 +847,10 @@ impl Checker<'_> {
                 let (body, kind) = self.node(body)?;
                 (None, body, Type::list(kind))
             }
+            (Each::SortBy, [_, body]) => {
+                let (body, _) = self.node(body)?;
+                (None, body, Type::list(element.clone()))
+            }
             (Each::Map, [_, only, body]) => {
                 let only = self.bool(only, what)?;
                 let (body, kind) = self.node(body)?;
@@ -872,7 +878,7 @@ impl Checker<'_> {
                 format!(": it is called as `{}`", function.signature())
             } else {
                 let own = ["has", "object", "objects", "http", "prometheus", "starting"];
-                let each = ["all", "exists", "exists_one", "map", "filter"].into_iter();
+                let each = ["all", "exists", "exists_one", "map", "filter", "sortBy"];
                 nearest(name, functions::names().chain(own).chain(each))
             };
             return self.mistake(tree, format!("there is no function `{name}` here{near}"));

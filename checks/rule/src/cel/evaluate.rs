@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::compile::{Access, Each, Kind, Node, Operator, Program};
-use super::functions::{add, compare, multiply, subtract, unsupported};
+use super::functions::{add, compare, multiply, sorted, subtract, unsupported};
 use super::run::{Failure, Run};
 use super::value::{Key, Value};
 
@@ -287,6 +287,7 @@ impl Frame<'_, '_> {
                         list.push(self.value(body)?);
                     }
                 }
+                Each::SortBy => list.push(self.value(body)?),
                 Each::Filter => {
                     if self.bool(body)? {
                         list.push(element.clone());
@@ -303,6 +304,11 @@ impl Frame<'_, '_> {
         }
         match (how, unknown) {
             (_, Some(failure)) => Err(failure),
+            (Each::SortBy, None) => {
+                let order = sorted(self.run, &list)?;
+                let elements = order.into_iter().map(|at| elements[at].clone());
+                Ok(Value::list(elements))
+            }
             (Each::Map | Each::Filter, None) => Ok(Value::list(list)),
             (Each::ExistsOne, None) => Ok(Value::Bool(found == 1)),
             (Each::All, None) => Ok(Value::Bool(true)),

@@ -470,6 +470,41 @@ static FUNCTIONS: &[Function] = &[
         }
         Ok(Value::Bool(sorted))
     }),
+    member("sort", &[A::List], R::First, |run, a| {
+        let all = list(&a[0])?;
+        let order = sorted(run, all)?;
+        Ok(Value::list(order.into_iter().map(|at| all[at].clone())))
+    }),
+    member("reverse", &[A::List], R::First, |run, a| {
+        let all = list(&a[0])?;
+        run.spend(all.len())?;
+        Ok(Value::list(all.iter().rev().cloned()))
+    }),
+    member("slice", &[A::List, A::Int, A::Int], R::First, |run, a| {
+        let all = list(&a[0])?;
+        let (from, to) = (index(&a[1])?, index(&a[2])?);
+        let part = from.zip(to).and_then(|(from, to)| all.get(from..to));
+        let part = part.ok_or_else(|| {
+            let size = all.len();
+            Failure::new(format!("slice({}, {}) of {size} elements", a[1], a[2]))
+        })?;
+        run.spend(part.len())?;
+        Ok(Value::list(part.iter().cloned()))
+    }),
+    member("distinct", &[A::List], R::First, |run, a| {
+        let mut distinct: Vec<Value> = Vec::new();
+        for value in list(&a[0])?.iter() {
+            let mut is_new = true;
+            for known in &distinct {
+                run.spend(1)?;
+                is_new &= !run.equal(known, value)?;
+            }
+            if is_new {
+                distinct.push(value.clone());
+            }
+        }
+        Ok(Value::list(distinct))
+    }),
     member("indexOf", &[A::List, A::Any], R::Int, |run, a| {
         for (index, value) in list(&a[0])?.iter().enumerate() {
             if run.equal(value, &a[1])? {
@@ -874,6 +909,30 @@ fn extreme(run: &mut Run<'_>, all: &Value, wanted: Ordering) -> Result<Value, Fa
         }
     }
     Ok(best.clone())
+}
+
+/// The places of `all` in the order of their values.
+pub(crate) fn sorted(run: &mut Run<'_>, all: &[Value]) -> Result<Vec<usize>, Failure> {
+    let levels = usize::try_from(all.len().max(1).ilog2()).unwrap_or(usize::MAX);
+    let levels = levels.saturating_add(1);
+    run.spend(all.len().saturating_mul(levels))?;
+    // Values that have an order with the first one have one with each other.
+    for value in all {
+        compare(run, value, &all[0])?;
+        if let Value::String(text) = value {
+            run.spend_text(text.len().saturating_mul(levels))?;
+        }
+    }
+    let mut places: Vec<usize> = (0..all.len()).collect();
+    places.sort_by(|one, other| order(&all[*one], &all[*other]).unwrap_or(Ordering::Equal));
+    Ok(places)
+}
+
+fn index(value: &Value) -> Result<Option<usize>, Failure> {
+    match value {
+        Value::Int(whole) => Ok(usize::try_from(*whole).ok()),
+        _ => Err(unexpected()),
+    }
 }
 
 /// The order of two values.

@@ -215,6 +215,25 @@ fn what_expressions_are_worth() {
         ("[3, 1, 2].max() + [3, 1, 2].min()", "4"),
         ("[1, 2].isSorted() && ![2, 1].isSorted()", "true"),
         ("['a', 'b'].indexOf('b')", "1"),
+        (
+            "[3, 1.5, 2].sort() + ['b', 'a', 'c'].sort()",
+            r#"[1.5,2,3,"a","b","c"]"#,
+        ),
+        ("[].sort()", "[]"),
+        ("[1, 'a'].sort()", "!"),
+        ("[[1], [2]].sort()", "!"),
+        ("[0.0 / 0.0, 1.0].sort()", "!"),
+        (
+            "['ccc', 'a', 'bb', 'd'].sortBy(x, -size(x))",
+            r#"["ccc","bb","a","d"]"#,
+        ),
+        ("{'b': 2, 'a': 3}.sortBy(k, k)", r#"["a","b"]"#),
+        ("[1, 2].sortBy(x, [x])", "!"),
+        ("[1, 2, 3].reverse().slice(0, 2)", "[3,2]"),
+        ("[1, 2].slice(1, 3)", "!"),
+        ("[1, 2].slice(2, 1)", "!"),
+        ("[1, 2].slice(-1, 1)", "!"),
+        ("[1, 2, 1, 1.0, 3].distinct()", "[1,2,3]"),
         // Data.
         (
             "now.date() in object('configmaps', 'kueue', 'holidays').data",

@@ -23,6 +23,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::resource;
 use super::rule::{Environment, Problem, Rule};
+use super::shares::Shares;
 use super::sources::{Fetch, HttpFetch, Source, SourceRegistry};
 use super::starting::StartingJobs;
 use super::watched::{Objects, Watched};
@@ -84,6 +85,8 @@ struct Shared {
     state_users: Mutex<BTreeSet<String>>,
     /// The Workloads that are to be evaluated.
     workloads: Mutex<BTreeSet<Uid>>,
+    /// How many steps rules may take.
+    shares: Mutex<Shares>,
     /// The jobs that rules have let start.
     starting: Mutex<StartingJobs>,
     /// Verdicts of rules that count jobs are made one after the other, by AdmissionCheck.
@@ -116,6 +119,15 @@ impl CELCheck {
             },
             shared: Arc::default(),
         }
+    }
+
+    /// The same whose rules may take so many steps in a minute, all together. Default: 1,000
+    /// million. Rules that were evaluated in the last minute have equal shares; one that has used
+    /// its share is evaluated later.
+    #[must_use]
+    pub fn steps_per_minute(self, steps: u64) -> Self {
+        *lock(&self.shared.shares) = Shares::new(steps);
+        self
     }
 
     /// The same with the resources whose objects rules may look at. Default: none.
@@ -162,20 +174,32 @@ impl CELCheck {
             request,
             is_preview,
         };
-        if rule.starting().is_none() || is_preview {
+        if is_preview {
             return Ok(rule.decide(request, &data)?.verdict);
+        }
+        let check = request.admission_check();
+        let may = lock(&self.shared.shares).may_evaluate(check, Instant::now());
+        may.map_err(|wait| {
+            CheckError::throttled(wait, "the rule has taken its share of steps in this minute")
+        })?;
+        let decide = || {
+            let (decided, steps) = rule.decide_counted(request, &data);
+            lock(&self.shared.shares).spent(check, steps);
+            decided
+        };
+        if rule.starting().is_none() {
+            return Ok(decide()?.verdict);
         }
         if !self.shared.is_settled() {
             return Ok(Verdict::unchanged());
         }
-        let check = request.admission_check();
         let turn = Arc::clone(
             lock(&self.shared.turns)
                 .entry(check.to_owned())
                 .or_default(),
         );
         let _turn = lock(&turn);
-        let verdict = rule.decide(request, &data)?.verdict;
+        let verdict = decide()?.verdict;
         let reservation = request.reservation();
         lock(&self.shared.starting).decided(check, reservation, verdict.is_ready());
         Ok(verdict)

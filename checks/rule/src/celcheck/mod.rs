@@ -7,6 +7,7 @@
 //! | `scope` | the variables of expressions |
 //! | [`watched`] | which objects are watched, and those that are known |
 //! | `sources` | data sources, asked beside the evaluations |
+//! | `shares` | how many steps rules may take together |
 //! | `starting` | which jobs a rule has let start |
 //! | `controller` | the admission check |
 
@@ -14,6 +15,7 @@ mod controller;
 pub mod resource;
 pub mod rule;
 pub(crate) mod scope;
+mod shares;
 mod sources;
 mod starting;
 pub mod watched;

@@ -173,23 +173,36 @@ impl Rule {
     /// # Errors
     /// An expression that counts has no value.
     pub fn decide(&self, request: &Request, data: &dyn Data) -> Result<Decided, Problem> {
-        let mut values = scope::values(request);
+        self.decide_counted(request, data).0
+    }
+
+    /// The same, with the number of steps that were taken, also where there is no verdict.
+    pub(super) fn decide_counted(
+        &self,
+        request: &Request,
+        data: &dyn Data,
+    ) -> (Result<Decided, Problem>, u64) {
         let mut run = Run::new(data);
+        let decided = self.decide_in(request, &mut run);
+        (decided, run.steps())
+    }
+
+    fn decide_in(&self, request: &Request, run: &mut Run<'_>) -> Result<Decided, Problem> {
+        let mut values = scope::values(request);
         let mut declared: Vec<Result<Value, Failure>> = Vec::with_capacity(self.variables.len());
         for (_, program) in &self.variables {
             let variables = Variables {
                 values: &values,
                 declared: &declared,
             };
-            let value = program.evaluate(variables, &mut run);
+            let value = program.evaluate(variables, run);
             declared.push(value);
         }
         let variables = Variables {
             values: &values,
             declared: &declared,
         };
-        let mut truth = |field: &str, program: &Program| match program.evaluate(variables, &mut run)
-        {
+        let mut truth = |field: &str, program: &Program| match program.evaluate(variables, run) {
             Ok(Value::Bool(flag)) => Ok(flag),
             Ok(other) => Err(problem(
                 field,
@@ -203,23 +216,23 @@ impl Rule {
                 .map_or(Ok(false), |program| truth(field, program))
         };
         let verdict = if holds("spec.reject", &self.reject)? {
-            Verdict::rejected(self.message(self.reject.as_ref(), "is true", variables, &mut run))
+            Verdict::rejected(self.message(self.reject.as_ref(), "is true", variables, run))
         } else if holds("spec.retry", &self.retry)? {
-            let message = self.message(self.retry.as_ref(), "is true", variables, &mut run);
+            let message = self.message(self.retry.as_ref(), "is true", variables, run);
             if self.retry_after.is_zero() {
                 Verdict::retry_now(message)
             } else {
                 Verdict::retry_after(self.retry_after, message)
             }
         } else if truth("spec.ready", &self.ready)? {
-            let updates = self.updates(request, &mut values, &declared, &mut run)?;
+            let updates = self.updates(request, &mut values, &declared, run)?;
             let verdict = Verdict::ready("the rule is met").with_updates(updates);
             match self.recheck.filter(|_| self.recheck_when_ready) {
                 Some(recheck) => verdict.recheck_in(recheck),
                 None => verdict,
             }
         } else {
-            let message = self.message(None, "", variables, &mut run);
+            let message = self.message(None, "", variables, run);
             let verdict = Verdict::pending(message);
             match self.recheck {
                 Some(recheck) => verdict.recheck_in(recheck),

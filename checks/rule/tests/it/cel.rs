@@ -369,3 +369,56 @@ fn five_thousand_held_workloads_cost_no_request() {
             assert_eq!(of_workloads(), before);
         });
 }
+
+/// A rule that takes a million steps for each Workload takes its share of them, and the other
+/// rules' Workloads are decided all the same. A thousand rules share as well.
+#[tokio::test(start_paused = true)]
+async fn a_hostile_rule_does_not_starve_the_others() {
+    use kueue_check::api::Workload;
+    use kueue_check::{AdmissionCheckController, ErrorKind, Parameters, RequestBuilder};
+    use kueue_check_rule::celcheck::resource;
+
+    let check = CELCheck::with_fetch(allowed(), Arc::new(Sources::default()));
+    let check = check.steps_per_minute(3_000_000);
+    let bomb = (0..30).fold("[1,2,3,4,5,6,7,8]".to_owned(), |text, level| {
+        format!("[1,2,3,4,5,6,7,8].map(v{level}, {text})")
+    });
+    let rule = |ready: &str| resource::CELCheck::decode(cel(&json!({"ready": ready}))).unwrap();
+    let (hostile, good) = (
+        rule(&format!("{bomb}.size() > 0")),
+        rule("workload.priority >= 0"),
+    );
+    let evaluate = async |name: &str, number: usize, rule: &resource::CELCheck| {
+        let workload = Workload::from_json(json!({
+            "metadata": {"namespace": "n", "name": format!("job-{number}"), "uid": format!("u-{number}")},
+            "status": {
+                "conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2026-11-21T09:00:00Z"}],
+                "admission": {"clusterQueue": "c", "podSetAssignments": []},
+                "admissionChecks": [{"name": name, "state": "Pending"}]},
+        }));
+        let request = RequestBuilder::new(workload.unwrap(), name).build(rule.clone());
+        check.evaluate(request).await
+    };
+    let (mut bombs, mut throttled) = (0, 0);
+    for number in 0..200 {
+        let error = evaluate("hostile", number, &hostile).await.unwrap_err();
+        match error.kind() {
+            ErrorKind::Throttled { after } => {
+                assert!(after >= Duration::from_secs(1), "{after:?}");
+                throttled += 1;
+            }
+            _ => bombs += 1,
+        }
+        let verdict = evaluate("good", number, &good).await.unwrap();
+        assert!(verdict.is_ready(), "{verdict:?}");
+    }
+    assert!(
+        (1..=4).contains(&bombs),
+        "{bombs} of 200, {throttled} throttled"
+    );
+    tokio::time::advance(Duration::from_mins(2)).await;
+    for number in 0..1000 {
+        let verdict = evaluate(&format!("rule-{number}"), number, &good).await;
+        assert!(verdict.unwrap().is_ready(), "{number}");
+    }
+}
