@@ -56,7 +56,7 @@ use crate::api::AdmissionCheck;
 /// | be evaluated again | [`watches`](Self::watches), [`watches_events`](Self::watches_events), [`watches_stream`](Self::watches_stream) |
 /// | follow Workloads, work in the background | [`observe`](Self::observe), [`background`](Self::background) |
 /// | set limits and defaults | [`policy`](Self::policy), [`timeout`](Self::timeout), [`annotations`](Self::annotations) |
-/// | report | [`metrics`](Self::metrics), [`state_change_event`](Self::state_change_event) |
+/// | report | [`metrics`](Self::metrics), [`state_change_event`](Self::state_change_event), [`active_message`](Self::active_message) |
 /// | be installed | [`permissions`](Self::permissions), [`namespace_permissions`](Self::namespace_permissions), [`definitions`](Self::definitions), [`objects`](Self::objects) |
 /// | change what a verdict is tied to | [`on_parameters_unavailable`](Self::on_parameters_unavailable), [`outlives_reservation`](Self::outlives_reservation), [`release_at_eviction`](Self::release_at_eviction) |
 #[must_use]
@@ -378,6 +378,27 @@ impl<P: Send + Sync + 'static> Check<P> {
         event: impl Fn(&StateChange<'_>) -> CheckEvent + Send + Sync + 'static,
     ) -> Self {
         self.set(|settings| settings.state_change_event = Some(Arc::new(event)))
+    }
+
+    /// Adds to the message of the condition `Active`, while it is True, what an operator should know
+    /// of an AdmissionCheck that works: what it leaves out, for example. Default: nothing is added.
+    ///
+    /// `message` is called when the AdmissionCheck was activated, and again when a
+    /// [watch](Self::watches) of this check yields [`Trigger::AdmissionCheck`] or
+    /// [`Trigger::AllWorkloads`]. The runtime's loop calls it, so it must return at once.
+    ///
+    /// ```
+    /// # use kueue_check::{Check, Verdict, admission_check};
+    /// # #[admission_check(controller = "example.com/licences")]
+    /// # async fn licences() -> Verdict { Verdict::ready("") }
+    /// let check = Check::new(licences)
+    ///     .active_message(|check| (check.name() == "cad").then(|| "2 of 12 seats are lent".into()));
+    /// ```
+    pub fn active_message(
+        self,
+        message: impl Fn(&AdmissionCheck) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.set(|settings| settings.active_message.push(Arc::new(message)))
     }
 
     /// Chooses the message of a Workload in flight while the AdmissionCheck's parameters are

@@ -15,8 +15,8 @@ use super::settings::Settings;
 use super::watches::{Start, WatchSource};
 use super::{
     AdmissionCheckController, BackgroundContext, Check, CheckError, CheckEvent, ControllerName,
-    Inactive, MetricsText, Parameters, ParametersKind, Policy, ReleaseOutcome, ReleaseReason,
-    Request, Reservation, StateChange, Verdict, WorkloadEvent,
+    Inactive, Message, MetricsText, Parameters, ParametersKind, Policy, ReleaseOutcome,
+    ReleaseReason, Request, Reservation, StateChange, Verdict, WorkloadEvent,
 };
 use crate::api::AdmissionCheck;
 #[cfg(feature = "cli")]
@@ -237,6 +237,19 @@ impl DynCheck {
     /// Whether its Ready [holds](Check::outlives_reservation) for later reservations.
     pub fn outlives_reservation(&self) -> bool {
         self.0.settings.outlives_reservation
+    }
+
+    /// What the condition `Active` of `check` says besides that it is active. A panic of the
+    /// author's code counts as nothing.
+    pub(crate) fn active_message(&self, check: &AdmissionCheck) -> Option<Message> {
+        let said = self.0.settings.active_message.iter();
+        let said = said.filter_map(|message| {
+            self.caught("active_message", || message(check))
+                .flatten()
+                .filter(|message| !message.is_empty())
+        });
+        let said: Vec<String> = said.collect();
+        (!said.is_empty()).then(|| Message::new(said.join("; ")))
     }
 
     /// A panic of the author's code counts as the default.

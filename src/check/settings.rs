@@ -13,12 +13,14 @@ use super::{
     AfterAdmission, BackgroundContext, CheckEvent, Inactive, MetricsText, Policy, StateChange,
     WorkloadEvent,
 };
+use crate::api::AdmissionCheck;
 
 pub(crate) type RunBackground =
     Arc<dyn Fn(BackgroundContext) -> BoxFuture<'static, ()> + Send + Sync>;
 pub(crate) type Observe = Arc<dyn Fn(WorkloadEvent<'_>) + Send + Sync>;
 pub(crate) type WriteMetrics = Arc<dyn Fn(&mut MetricsText) + Send + Sync>;
 pub(crate) type MakeEvent = Arc<dyn Fn(&StateChange<'_>) -> CheckEvent + Send + Sync>;
+pub(crate) type ActiveMessage = Arc<dyn Fn(&AdmissionCheck) -> Option<String> + Send + Sync>;
 pub(crate) type OnParametersUnavailable = Arc<dyn Fn(&Inactive) -> Option<String> + Send + Sync>;
 
 /// The settings of a check: each is set by the method of [`Check`](super::Check) of its name.
@@ -39,6 +41,7 @@ pub(crate) struct Settings {
     pub(crate) observe: Vec<Observe>,
     pub(crate) metrics: Vec<WriteMetrics>,
     pub(crate) state_change_event: Option<MakeEvent>,
+    pub(crate) active_message: Vec<ActiveMessage>,
     pub(crate) on_parameters_unavailable: Option<OnParametersUnavailable>,
     pub(crate) outlives_reservation: bool,
     pub(crate) release_at_eviction: bool,
@@ -80,6 +83,7 @@ impl Settings {
                 observe,
                 metrics,
                 state_change_event,
+                active_message,
                 on_parameters_unavailable,
                 outlives_reservation,
                 release_at_eviction,
@@ -96,6 +100,7 @@ impl Settings {
             whole.observe.extend(observe);
             whole.metrics.extend(metrics);
             whole.state_change_event = whole.state_change_event.or(state_change_event);
+            whole.active_message.extend(active_message);
             unavailable.push(on_parameters_unavailable);
             whole.outlives_reservation &= outlives_reservation;
             whole.release_at_eviction &= release_at_eviction;

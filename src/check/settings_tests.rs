@@ -37,6 +37,12 @@ fn bare() -> Check {
     Check::from_fn(NAME, async || Verdict::ready("ok"))
 }
 
+fn admission_check() -> AdmissionCheck {
+    let object =
+        serde_json::json!({"metadata": {"name": "own"}, "spec": {"controllerName": NAME.as_str()}});
+    AdmissionCheck::from_json(object).unwrap()
+}
+
 /// A check with every setting made; what names things is made of `tag`.
 fn configured(tag: &'static str, log: &Log) -> Check {
     let (background, observe) = (Arc::clone(log), Arc::clone(log));
@@ -61,6 +67,7 @@ fn configured(tag: &'static str, log: &Log) -> Check {
             metrics.gauge(tag, "").count(&[], 1);
         })
         .state_change_event(move |_| CheckEvent::normal(tag, ""))
+        .active_message(move |check| Some(format!("{tag} {}", check.name())))
         .on_parameters_unavailable(move |_| Some(tag.to_owned()))
         .outlives_reservation()
         .release_at_eviction()
@@ -81,6 +88,7 @@ async fn words(settings: &Settings, log: &Log) -> Vec<(&'static str, String)> {
         observe,
         metrics,
         state_change_event,
+        active_message,
         on_parameters_unavailable,
         outlives_reservation,
         release_at_eviction,
@@ -145,6 +153,14 @@ async fn words(settings: &Settings, log: &Log) -> Vec<(&'static str, String)> {
                 .unwrap_or_default(),
         ),
         (
+            "active_message",
+            active_message
+                .iter()
+                .filter_map(|message| message(&admission_check()))
+                .collect::<Vec<_>>()
+                .join(" "),
+        ),
+        (
             "on_parameters_unavailable",
             on_parameters_unavailable
                 .as_ref()
@@ -191,6 +207,7 @@ async fn every_setting_is_kept_whatever_wraps_the_check() {
         ("observe", "observe a"),
         ("metrics", "a 1"),
         ("state_change_event", "a"),
+        ("active_message", "a own"),
         ("on_parameters_unavailable", "a"),
         ("outlives_reservation", "true"),
         ("release_at_eviction", "true"),
@@ -273,6 +290,7 @@ async fn settings_of_members_are_merged_by_a_rule_for_each() {
         ("observe", "observe a observe b", "observe a", "observe a"),
         ("metrics", "a 1 b 1", "a 1", "a 1"),
         ("state_change_event", "a", "a", "a"),
+        ("active_message", "a own b own", "a own", "a own"),
         ("on_parameters_unavailable", "a", "a", ""),
         ("outlives_reservation", "true", "false", "false"),
         ("release_at_eviction", "true", "false", "false"),

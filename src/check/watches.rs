@@ -39,9 +39,10 @@ pub enum Trigger {
     Uid(Uid),
     /// All of one job, by the key of their [`Family`](super::Family).
     Family(Uid),
-    /// All that wait for this AdmissionCheck, or are watched by it while they run.
+    /// All that wait for this AdmissionCheck, or are watched by it while they run. The
+    /// [message](super::Check::active_message) of its condition `Active` is asked for, too.
     AdmissionCheck(String),
-    /// All.
+    /// All, and the messages of the conditions `Active` as above.
     AllWorkloads,
     /// None, but [`outstanding`](super::AdmissionCheckController::unreleased_reservations) is asked
     /// again: something may be left over.

@@ -209,20 +209,23 @@ fn unreadable(kind: &ParametersKind, failure: &Failure) -> Located<'static> {
     }
 }
 
-/// The condition `Active`, with a `problem` or none, as of `generation`.
+/// The condition `Active` as of `generation`: of a check that is active, of which more may be said,
+/// or has a problem.
 pub(crate) fn active(
     check: &AdmissionCheck,
-    problem: Option<(&str, &Message)>,
+    judged: Result<Option<&Message>, (&str, &Message)>,
     generation: i64,
     now: Timestamp,
 ) -> ConditionPatch {
-    let (status, reason, message) = match problem {
-        None => (
-            "True",
-            "Active",
-            Message::new("The admission check is active"),
-        ),
-        Some((reason, message)) => ("False", reason, message.clone()),
+    let (status, reason, message) = match judged {
+        Ok(more) => {
+            let mut message = "The admission check is active".to_owned();
+            if let Some(more) = more {
+                message = format!("{message}: {}", more.as_str());
+            }
+            ("True", "Active", Message::new(message))
+        }
+        Err((reason, message)) => ("False", reason, message.clone()),
     };
     ConditionPatch {
         kind: "Active",
@@ -536,12 +539,28 @@ mod tests {
         };
         let ok = "The admission check is active";
         let message = Message::new("gone");
-        let gone = Some(("ParametersNotFound", &message));
+        let gone = Err(("ParametersNotFound", &message));
+        let more = Message::new("2 seats are lent");
+        let said = "The admission check is active: 2 seats are lent";
         let before = "2026-11-20T00:00:00Z".parse().unwrap();
-        for (check, problem, same, status, since) in [
-            (is("True", "Active", ok, 4), None, true, "True", before),
-            (check(json!(null), json!([])), None, false, "True", now),
-            (is("True", "Active", ok, 3), None, false, "True", before),
+        for (check, judged, same, status, since) in [
+            (is("True", "Active", ok, 4), Ok(None), true, "True", before),
+            (check(json!(null), json!([])), Ok(None), false, "True", now),
+            (is("True", "Active", ok, 3), Ok(None), false, "True", before),
+            (
+                is("True", "Active", ok, 4),
+                Ok(Some(&more)),
+                false,
+                "True",
+                before,
+            ),
+            (
+                is("True", "Active", said, 4),
+                Ok(Some(&more)),
+                true,
+                "True",
+                before,
+            ),
             (is("True", "Active", ok, 4), gone, false, "False", now),
             (
                 is("False", "ParametersNotFound", "x", 4),
@@ -551,7 +570,7 @@ mod tests {
                 before,
             ),
         ] {
-            let patch = active(&check, problem, 4, now);
+            let patch = active(&check, judged, 4, now);
             let found = (patch.is(check.active.as_ref()), patch.status, patch.since);
             assert_eq!(found, (same, status, since), "{check:?}");
             assert_eq!(patch.observed_generation, 4);

@@ -148,6 +148,8 @@ impl Core {
                 let author = self.controllers[check.controller].check.policy();
                 check.policy = Policy::resolve(valid.read.policy.as_ref(), &author);
                 check.activation.valid = Some(valid);
+                let author = &self.controllers[check.controller].check;
+                check.activation.message = author.active_message(&check.object);
                 self.set_activation_timer(name, None);
                 self.judge(name, generation, Ok(()));
                 self.enqueue_users(name);
@@ -236,6 +238,22 @@ impl Core {
         let users: Vec<(Key, Lane)> = users.collect();
         for (key, lane) in users {
             self.enqueue(&key, lane);
+        }
+    }
+
+    /// What an active AdmissionCheck of `controller` says of itself may have changed: of the one of
+    /// that name, or of all.
+    pub(super) fn ask_for_message(&mut self, controller: usize, only: Option<&str>) {
+        let of_controller = self.checks.iter().filter(|(name, check)| {
+            check.controller == controller && only.is_none_or(|only| only == &***name)
+        });
+        let names: Vec<Name> = of_controller.map(|(name, _)| name.clone()).collect();
+        for name in names {
+            if let Some(check) = self.checks.get_mut(&name) {
+                let author = &self.controllers[controller].check;
+                check.activation.message = author.active_message(&check.object);
+            }
+            self.write_active(&name);
         }
     }
 

@@ -5,10 +5,10 @@ use serde_json::json;
 
 use super::super::{Controller, Effect, Input, LeaseState, Limits, Now, TaskId, TaskResult};
 use super::*;
-use crate::api::{ApiVersion, ResourceFlavor, ServedApi, Uid, Workload};
+use crate::api::{ApiVersion, ResourceFlavor, ServedApi, StatusCondition, Uid, Workload};
 use crate::check::{
-    AdmissionCheckController, CheckError, CheckRequest, ControllerName, DynCheck, Parameters,
-    ParametersKind, Trigger, Verdict,
+    AdmissionCheckController, AfterAdmission, Check, CheckError, CheckRequest, ControllerName,
+    DynCheck, OnFailure, Parameters, ParametersKind, Trigger, Verdict,
 };
 use crate::runtime::backoff::Backoff;
 use crate::runtime::core::managed_check::Activation;
@@ -86,6 +86,10 @@ struct Driver {
 
 impl Driver {
     fn new() -> Self {
+        Self::of(Check::new(Limited))
+    }
+
+    fn of(check: Check<Limit>) -> Self {
         let now = Now {
             instant: Instant::now(),
             wall: jiff::Timestamp::UNIX_EPOCH,
@@ -94,7 +98,7 @@ impl Driver {
             concurrency: 10,
             backoff: Backoff::new(Duration::from_secs(1), Duration::from_mins(5), 0),
         };
-        let controllers = [Controller::from(DynCheck::new(Limited))].into();
+        let controllers = [Controller::from(DynCheck::new(check))].into();
         let served = ServedApi::fallback(ApiVersion::V1beta2);
         let mut driver = Self {
             core: Core::new(controllers, limits, served, now),
@@ -164,6 +168,35 @@ impl Driver {
         Some(self.started.remove(at).0)
     }
 
+    /// The message of the condition `Active` that is being written, if it is. It is written.
+    fn written(&mut self) -> Option<String> {
+        let mut tasks = self.started.iter();
+        let at = tasks.position(|(_, task)| matches!(task, Task::WriteConditions { .. }))?;
+        let (id, task) = self.started.remove(at);
+        let Task::WriteConditions {
+            mut object,
+            conditions,
+            ..
+        } = task
+        else {
+            unreachable!()
+        };
+        let active = &conditions[0];
+        let message = active.message.clone();
+        object.active = Some(StatusCondition {
+            status: active.status.to_owned(),
+            reason: active.reason.clone(),
+            message: message.clone(),
+            observed_generation: Some(active.observed_generation),
+            since: Some(active.since),
+        });
+        self.feed(Input::Finished(
+            id,
+            TaskResult::ConditionsWritten(Ok(Box::new(object))),
+        ));
+        Some(message)
+    }
+
     fn activates(&self) -> bool {
         let mut tasks = self.started.iter();
         tasks.any(|(_, task)| matches!(task, Task::Activate { .. }))
@@ -221,7 +254,16 @@ async fn parameters_that_a_check_has_refused_are_tried_again() {
 }
 
 fn with_quota(version: u32, message: &str) -> Workload {
-    let workload = Workload::from_json(json!({
+    workload(version, message, &json!([]))
+}
+
+fn admitted(version: u32) -> Workload {
+    let admitted = json!([{"type": "Admitted", "status": "True", "lastTransitionTime": "1970-01-01T00:00:02Z"}]);
+    workload(version, "", &admitted)
+}
+
+fn workload(version: u32, message: &str, more: &serde_json::Value) -> Workload {
+    let mut workload = json!({
         "metadata": {"namespace": "t", "name": "w", "uid": "w", "resourceVersion": version.to_string()},
         "spec": {"podSets": [{"name": "main", "count": 1}]},
         "status": {
@@ -229,8 +271,10 @@ fn with_quota(version: u32, message: &str) -> Workload {
             "admission": {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1, "flavors": {"cpu": "spot"}}]},
             "admissionChecks": [{"name": "c", "state": "Pending", "message": message}],
         },
-    }));
-    workload.unwrap()
+    });
+    let conditions = workload["status"]["conditions"].as_array_mut().unwrap();
+    conditions.extend(more.as_array().unwrap().clone());
+    Workload::from_json(workload).unwrap()
 }
 
 fn flavor(zone: &str) -> ResourceFlavor {
@@ -244,8 +288,16 @@ fn flavor(zone: &str) -> ResourceFlavor {
 #[tokio::test(start_paused = true)]
 async fn a_verdict_is_dropped_when_what_it_was_decided_from_changed_meanwhile() {
     type Change = fn(&mut Driver);
-    let table: [(&str, Change, bool); 4] = [
+    let table: [(&str, Change, bool); 5] = [
         ("nothing", |_| {}, true),
+        (
+            "whether it is admitted",
+            |driver| {
+                let (event, selected) = (Event::Apply(admitted(6)), true);
+                driver.feed(Input::Workloads { event, selected });
+            },
+            false,
+        ),
         (
             "the parameters",
             |driver| {
@@ -265,8 +317,16 @@ async fn a_verdict_is_dropped_when_what_it_was_decided_from_changed_meanwhile() 
             true,
         ),
     ];
+    let policy = Policy {
+        after_admission: Some(AfterAdmission {
+            on_failure: Some(OnFailure::Evict),
+            consecutive: Some(1),
+            max_evictions_per_hour: Some(u32::MAX),
+        }),
+        ..Policy::default()
+    };
     for (changed, change, written) in table {
-        let mut driver = Driver::new();
+        let mut driver = Driver::of(Check::new(Limited).policy(policy.clone()));
         driver.feed(Input::Flavors(Event::Apply(flavor("a"))));
         driver.refers_to(1, "a");
         driver.activated(Ok(()));
@@ -278,7 +338,7 @@ async fn a_verdict_is_dropped_when_what_it_was_decided_from_changed_meanwhile() 
             driver.evaluation().is_none(),
             "{changed}: not twice at once"
         );
-        let outcome = Outcome::Verdict(Verdict::ready("ok"));
+        let outcome = Outcome::Verdict(Verdict::rejected("no"));
         let (label, took, events) = ("", Duration::ZERO, Vec::new());
         let result = TaskResult::Evaluated {
             outcome,
@@ -387,4 +447,73 @@ async fn what_changed_while_the_lease_had_lapsed_is_decided_about_when_it_is_hel
             assert_eq!(driver.evaluation().is_some(), again, "{changed} {at_once}");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_active_check_says_of_itself_is_written_when_it_changes() {
+    let said = Arc::new(std::sync::Mutex::new(None::<&str>));
+    let (says, others) = (Arc::clone(&said), Arc::clone(&said));
+    let check = Check::new(Limited).active_message(move |check| {
+        assert_eq!(check.name(), "c");
+        says.lock().unwrap().map(str::to_owned)
+    });
+    let mut driver = Driver::of(check.active_message(move |_| {
+        let said = *others.lock().unwrap();
+        assert_ne!(said, Some("panic"));
+        None
+    }));
+    let active = "The admission check is active";
+    driver.refers_to(1, "a");
+    driver.activated(Ok(()));
+    assert_eq!(driver.written().as_deref(), Some(active));
+    let all = || Trigger::AllWorkloads;
+    let table: [(&str, Option<&str>, Trigger, Option<&str>); 8] = [
+        ("nothing is said", None, all(), None),
+        ("nobody asks", Some("1 seat"), Trigger::Ignore, None),
+        (
+            "another AdmissionCheck",
+            Some("1 seat"),
+            Trigger::AdmissionCheck("d".into()),
+            None,
+        ),
+        (
+            "it changed",
+            Some("1 seat"),
+            Trigger::AdmissionCheck("c".into()),
+            Some(": 1 seat"),
+        ),
+        ("it is the same", Some("1 seat"), all(), None),
+        (
+            "it changed again",
+            Some("2 seats"),
+            all(),
+            Some(": 2 seats"),
+        ),
+        (
+            "the other one panics",
+            Some("panic"),
+            all(),
+            Some(": panic"),
+        ),
+        ("nothing is said any more", None, all(), Some("")),
+    ];
+    for (name, message, trigger, expected) in table {
+        *said.lock().unwrap() = message;
+        let controller = 0;
+        driver.feed(Input::Trigger {
+            controller,
+            trigger,
+        });
+        let expected = expected.map(|expected| format!("{active}{expected}"));
+        assert_eq!(driver.written(), expected, "{name}");
+    }
+    *said.lock().unwrap() = Some("3 seats");
+    let problem = Message::new("no such zone");
+    driver.core.reject_parameters(&Name::from("c"), problem);
+    driver.feed(Input::Time);
+    assert_eq!(driver.written().as_deref(), Some("no such zone"));
+    driver.pass(Duration::from_mins(5));
+    driver.activated(Ok(()));
+    let again = driver.written().expect("it is active again");
+    assert_eq!(again, format!("{active}: 3 seats"));
 }

@@ -69,6 +69,11 @@ impl Core {
         if self.role == Role::Standby {
             return;
         }
+        match trigger {
+            Trigger::AdmissionCheck(check) => self.ask_for_message(controller, Some(check)),
+            Trigger::AllWorkloads => self.ask_for_message(controller, None),
+            _ => {}
+        }
         let of_controller = |key: &Key| {
             self.workloads.key(key).is_some_and(|state| {
                 state.controller() == controller && state.reservation.is_some()

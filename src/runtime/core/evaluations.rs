@@ -207,10 +207,13 @@ impl Core {
                 .workload
                 .flavors()
                 .all(|flavor| self.flavors.get(flavor) == basis.flavors.get(flavor));
+        // What ends the wait of a job would stop it once it runs.
+        let same_stage = workload.is_admitted() == basis.workload.is_admitted();
         let same_family = self.families.of(workload).decides_like(&basis.family);
         if same_parameters
             && same_flavors
             && same_family
+            && same_stage
             && workload.same_inputs(&basis.workload, &key.check)
         {
             Freshness::Current

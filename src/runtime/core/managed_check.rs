@@ -121,8 +121,8 @@ impl ManagedCheck {
         let (generation, judged) = self.activation.judged.as_ref()?;
         let problem = judged
             .as_ref()
-            .err()
-            .map(|problem| (problem.reason.as_str(), &problem.message));
+            .map(|()| self.activation.message.as_ref())
+            .map_err(|problem| (problem.reason.as_str(), &problem.message));
         let active = active(&self.object, problem, *generation, now);
         let message = self.after_admission.message(steady);
         let record = message.map(|message| after_admission(&self.object, message, now));
@@ -145,6 +145,8 @@ pub(super) struct Activation {
     pub(super) input: Option<ActivationInput>,
     /// Whether it is active; with the AdmissionCheck's generation for which that holds.
     pub(super) judged: Option<(i64, Result<(), Problem>)>,
+    /// What the condition says besides, while it is active.
+    pub(super) message: Option<Message>,
     /// The last parameters with which it was activated.
     pub(super) valid: Option<Arc<ValidParameters>>,
     /// The inputs that are being tried.

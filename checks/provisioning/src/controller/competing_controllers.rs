@@ -4,19 +4,15 @@ use kube::Client;
 use serde_json::Value;
 
 use super::CONTROLLER_NAME;
+use super::kueue::served;
 
 /// Says so if Kueue's own check has answered the AdmissionCheck `name`: two controllers of one name
 /// undo each other's work.
 pub(super) async fn warn_if_kueue_writes(client: &Client, name: &str) {
-    let resource = kube::core::ApiResource {
-        group: "kueue.x-k8s.io".to_owned(),
-        version: "v1beta2".to_owned(),
-        api_version: "kueue.x-k8s.io/v1beta2".to_owned(),
-        kind: "AdmissionCheck".to_owned(),
-        plural: "admissionchecks".to_owned(),
-    };
-    let api = kube::Api::<kube::api::DynamicObject>::all_with(client.clone(), &resource);
-    let Ok(object) = api.get(name).await else {
+    let found = served(client, "AdmissionCheck", |api| async move {
+        api.get(name).await
+    });
+    let Ok(object) = found.await else {
         return;
     };
     for (manager, at) in

@@ -5,8 +5,10 @@ mod comparison;
 mod competing_controllers;
 mod effects;
 mod inputs;
+mod kueue;
 mod plan;
 mod release;
+mod topology;
 mod verdict;
 
 use std::fmt;
@@ -24,6 +26,7 @@ use kueue_check::{
 };
 
 use self::cache::Cache;
+use self::topology::Topologies;
 use crate::backend::{Backend, Index, ProvisioningRequests, Templates};
 use crate::config::{PARAMETER_ANNOTATIONS, ProvisioningRequestConfig};
 use crate::decide::{Step, decide};
@@ -37,6 +40,9 @@ pub const KUEUES_CONTROLLER_NAME: &str = "kueue.x-k8s.io/provisioning-request";
 /// How often what may be left over is looked at, if there is any.
 const SWEEP: Duration = Duration::from_mins(15);
 
+/// How long an activation may be held up by what its message says besides.
+const AT_ACTIVATION: Duration = Duration::from_secs(5);
+
 /// The check with ProvisioningRequests.
 pub type ProvisioningCheck = CapacityCheck<ProvisioningRequests>;
 
@@ -48,6 +54,7 @@ pub struct CapacityCheck<B> {
     index: Arc<Index>,
     templates: Templates,
     cache: Arc<Mutex<Cache>>,
+    topologies: Topologies,
 }
 
 impl ProvisioningCheck {
@@ -74,6 +81,7 @@ impl<B: Backend> CapacityCheck<B> {
             backend,
             index,
             cache: Arc::default(),
+            topologies: Topologies::default(),
         }
     }
 }
@@ -124,6 +132,8 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
     ) -> Result<(), Inactive> {
         if self.name.as_str() == KUEUES_CONTROLLER_NAME {
             competing_controllers::warn_if_kueue_writes(&self.client, check.name()).await;
+        } else {
+            self.topologies.read(&self.client, AT_ACTIVATION).await;
         }
         self.backend
             .available(&config.spec.provisioning_class_name)
@@ -148,6 +158,7 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
         check: Check<ProvisioningRequestConfig>,
     ) -> Check<ProvisioningRequestConfig> {
         let check = Templates::watch(B::watch(check, &self.index), &self.index);
+        let check = self.name_topologies(check);
         let cache = Arc::clone(&self.cache);
         check
             .watches_stream("left over", move || sweep(Arc::clone(&cache)))
@@ -177,6 +188,22 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
 }
 
 impl<B: Backend> CapacityCheck<B> {
+    /// Under another name than Kueue's, says of which flavors the check is not asked.
+    fn name_topologies(
+        &self,
+        check: Check<ProvisioningRequestConfig>,
+    ) -> Check<ProvisioningRequestConfig> {
+        if self.name.as_str() == KUEUES_CONTROLLER_NAME {
+            return check;
+        }
+        let (read, said) = (self.topologies.clone(), self.topologies.clone());
+        let client = self.client.clone();
+        check
+            .watches_stream("topologies", move || read.follow(client.clone()))
+            .active_message(move |check| said.message(check.name()))
+            .permissions([Topologies::permissions()])
+    }
+
     fn permissions(&self) -> Vec<PolicyRule> {
         let mut permissions = self.backend.permissions();
         permissions.push(Templates::permissions());

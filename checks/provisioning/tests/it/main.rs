@@ -18,4 +18,5 @@ mod program;
 mod real;
 mod request_lifecycle;
 mod retries;
+mod topologies;
 mod traces;

@@ -1,0 +1,336 @@
+//! What the condition `Active` says of flavors with a topology, which this check is not asked about
+//! under another name than Kueue's.
+//!
+//! Kueue delays the assignment of a topology until the check is Ready only for its own controller
+//! name (`pkg/cache/scheduler/clusterqueue.go` of 0.19.2, `flavorsWithProvReqAdmissionCheck`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::{Stream, StreamExt, stream};
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use kube::Client;
+use kube::api::ListParams;
+use kueue_check::Trigger;
+use serde_json::Value;
+
+use super::kueue::served;
+
+/// How often queues and flavors are read. They are not watched, because Kueue writes the status of
+/// a ClusterQueue with each job.
+const EVERY: Duration = Duration::from_mins(5);
+/// How long a read may take.
+const AT_MOST: Duration = Duration::from_secs(30);
+/// How many flavors a message names.
+const NAMED: usize = 3;
+
+/// What is said of each AdmissionCheck, by its name.
+type Messages = BTreeMap<String, String>;
+
+#[derive(Clone, Default)]
+pub(super) struct Topologies(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    /// What is true, as far as it was read.
+    now: Messages,
+    /// What the runtime was told of each AdmissionCheck.
+    said: BTreeMap<String, Option<String>>,
+}
+
+impl State {
+    fn message(&mut self, check: &str) -> Option<String> {
+        let message = self.now.get(check).cloned();
+        self.said.insert(check.to_owned(), message.clone());
+        message
+    }
+
+    /// The AdmissionChecks of which something else was said.
+    fn outdated(&self) -> Vec<String> {
+        let outdated = self
+            .said
+            .iter()
+            .filter(|(check, said)| said.as_ref() != self.now.get(*check));
+        outdated.map(|(check, _)| check.clone()).collect()
+    }
+}
+
+impl Topologies {
+    /// What the condition `Active` of the AdmissionCheck `check` says.
+    pub(super) fn message(&self, check: &str) -> Option<String> {
+        self.state().message(check)
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn permissions() -> PolicyRule {
+        PolicyRule {
+            api_groups: Some(vec!["kueue.x-k8s.io".to_owned()]),
+            resources: Some(
+                ["clusterqueues", "resourceflavors"]
+                    .map(str::to_owned)
+                    .into(),
+            ),
+            verbs: vec!["list".to_owned()],
+            ..PolicyRule::default()
+        }
+    }
+
+    /// Reads queues and flavors, within `limit`. What can't be read stays as it was.
+    pub(super) async fn read(&self, client: &Client, limit: Duration) {
+        let problem = match tokio::time::timeout(limit, read(client)).await {
+            Ok(Ok(messages)) => {
+                self.state().now = messages;
+                return;
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "timed out".to_owned(),
+        };
+        tracing::warn!(
+            problem,
+            "ClusterQueues and ResourceFlavors can't be listed, so that the condition Active may not name those with a topology"
+        );
+    }
+
+    /// Reads from time to time, and names the AdmissionChecks of which something else was said.
+    pub(super) fn follow(&self, client: Client) -> impl Stream<Item = Trigger> + use<> {
+        let topologies = self.clone();
+        let reads = stream::unfold(topologies, move |topologies| {
+            let client = client.clone();
+            async move {
+                tokio::time::sleep(EVERY).await;
+                topologies.read(&client, AT_MOST).await;
+                let outdated = topologies.state().outdated();
+                Some((stream::iter(outdated), topologies))
+            }
+        });
+        reads.flatten().map(Trigger::AdmissionCheck)
+    }
+}
+
+async fn read(client: &Client) -> kube::Result<Messages> {
+    // What the API server has in its cache is new enough.
+    let list = async |kind| {
+        let objects = served(client, kind, |api| async move {
+            api.list(&ListParams::default().match_any()).await
+        });
+        let objects = objects.await?.items.into_iter();
+        let objects = objects.map(|object| (object.metadata.name.unwrap_or_default(), object.data));
+        Ok::<_, kube::Error>(objects.collect::<Vec<_>>())
+    };
+    let (queues, flavors) = (list("ClusterQueue").await?, list("ResourceFlavor").await?);
+    Ok(messages(&queues, &flavors))
+}
+
+/// What is to be said of each AdmissionCheck that is meant for a flavor with a topology.
+fn messages(queues: &[(String, Value)], flavors: &[(String, Value)]) -> Messages {
+    let with_topology: BTreeSet<&str> = flavors
+        .iter()
+        .filter(|(_, flavor)| flavor["spec"]["topologyName"].is_string())
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let mut never_asked: BTreeMap<&str, BTreeSet<(&str, &str)>> = BTreeMap::new();
+    for (queue, object) in queues {
+        let of_queue = names(&object["spec"]["resourceGroups"], |group| {
+            names(&group["flavors"], |flavor| {
+                flavor["name"].as_str().into_iter()
+            })
+        });
+        let of_queue: BTreeSet<&str> = of_queue
+            .filter(|name| with_topology.contains(name))
+            .collect();
+        for (check, only_on) in checks(&object["spec"]) {
+            let meant = of_queue
+                .iter()
+                .filter(|flavor| only_on.is_empty() || only_on.contains(flavor))
+                .map(|flavor| (queue.as_str(), *flavor));
+            never_asked.entry(check).or_default().extend(meant);
+        }
+    }
+    never_asked.retain(|_, flavors| !flavors.is_empty());
+    let said = never_asked.into_iter();
+    said.map(|(check, flavors)| (check.to_owned(), message(&flavors)))
+        .collect()
+}
+
+/// The checks of a ClusterQueue, with the flavors that each is for; none for all.
+fn checks(spec: &Value) -> impl Iterator<Item = (&str, Vec<&str>)> {
+    let all = names(&spec["admissionChecks"], |name| name.as_str().into_iter());
+    let all = all.map(|name| (name, Vec::new()));
+    let chosen = names(
+        &spec["admissionChecksStrategy"]["admissionChecks"],
+        |rule| {
+            let flavors = names(&rule["onFlavors"], |name| name.as_str().into_iter());
+            let name = rule["name"].as_str().into_iter();
+            name.map(move |name| (name, flavors.clone().collect()))
+        },
+    );
+    all.chain(chosen)
+}
+
+/// What is in each item of a list that may be missing.
+fn names<'v, I: Iterator + 'v>(
+    list: &'v Value,
+    of_item: impl Fn(&'v Value) -> I + Clone + 'v,
+) -> impl Iterator<Item = I::Item> + Clone + 'v
+where
+    I: Clone,
+    I::Item: Clone,
+{
+    list.as_array().into_iter().flatten().flat_map(of_item)
+}
+
+fn message(flavors: &BTreeSet<(&str, &str)>) -> String {
+    let named = flavors.iter().take(NAMED);
+    let named = named.map(|(queue, flavor)| format!("{flavor} of ClusterQueue {queue}"));
+    let mut named = named.collect::<Vec<_>>().join(", ");
+    if let more @ 1.. = flavors.len().saturating_sub(NAMED) {
+        named = format!("{named} and {more} more");
+    }
+    format!(
+        "it asks for no capacity on flavors with a topology whose nodes are not there yet, because Kueue reserves their quota only on nodes that exist, so that a job may wait for ever: {named}. Take this check off them (onFlavors), or use flavors without spec.topologyName"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn flavor(name: &str, spec: Value) -> (String, Value) {
+        (name.to_owned(), json!({ "spec": spec }))
+    }
+
+    fn queue(name: &str, flavors: &[&str], rest: Value) -> (String, Value) {
+        let flavors: Vec<Value> = flavors.iter().map(|name| json!({ "name": name })).collect();
+        let mut spec = rest;
+        spec["resourceGroups"] = json!([{"flavors": flavors}]);
+        (name.to_owned(), json!({ "spec": spec }))
+    }
+
+    #[test]
+    fn flavors_with_a_topology_are_named_with_the_queues_that_send_their_jobs_to_the_check() {
+        let flavors = [
+            flavor("racks", json!({"topologyName": "dc"})),
+            flavor("blocks", json!({"topologyName": "dc"})),
+            flavor("plain", json!({})),
+        ];
+        let on = |only: Value| json!({"admissionChecksStrategy": {"admissionChecks": [{"name": "c", "onFlavors": only}]}});
+        let table: [(&str, &[&str], Value, &str); 8] = [
+            (
+                "none of its flavors has one",
+                &["plain"],
+                on(json!(null)),
+                "",
+            ),
+            (
+                "one has",
+                &["plain", "racks"],
+                on(json!(null)),
+                "racks of ClusterQueue q",
+            ),
+            (
+                "all flavors by an empty list",
+                &["racks"],
+                on(json!([])),
+                "racks of ClusterQueue q",
+            ),
+            (
+                "only on another flavor",
+                &["plain", "racks"],
+                on(json!(["plain"])),
+                "",
+            ),
+            (
+                "only on that flavor",
+                &["blocks", "racks"],
+                on(json!(["racks"])),
+                "racks of ClusterQueue q",
+            ),
+            (
+                "two",
+                &["blocks", "racks"],
+                on(json!(null)),
+                "blocks of ClusterQueue q, racks of ClusterQueue q",
+            ),
+            (
+                "the list of v1beta1",
+                &["racks"],
+                json!({"admissionChecks": ["c"]}),
+                "racks of ClusterQueue q",
+            ),
+            (
+                "another check",
+                &["racks"],
+                json!({"admissionChecks": ["d"]}),
+                "",
+            ),
+        ];
+        for (name, of_queue, rest, said) in table {
+            let found = messages(&[queue("q", of_queue, rest)], &flavors);
+            let found = found.get("c").map(String::as_str).unwrap_or_default();
+            let (_, named) = found.split_once("for ever: ").unwrap_or_default();
+            let (named, _) = named.split_once(". Take").unwrap_or_default();
+            assert_eq!(named, said, "{name}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_message_names_a_few_of_many() {
+        let flavors = [flavor("racks", json!({"topologyName": "dc"}))];
+        let queues = ["a", "b", "c", "d", "e"];
+        let queues = queues.map(|name| queue(name, &["racks"], json!({"admissionChecks": ["c"]})));
+        let message = &messages(&queues, &flavors)["c"];
+        assert!(
+            message.contains("racks of ClusterQueue c and 2 more"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn what_is_no_queue_of_kueue_says_nothing() {
+        let odd = [
+            json!(null),
+            json!({"spec": 1}),
+            json!({"spec": {"resourceGroups": [1], "admissionChecks": [null]}}),
+        ];
+        let queues = odd.map(|object| ("q".to_owned(), object));
+        let flavors = [
+            flavor("racks", json!({"topologyName": 7})),
+            flavor("f", json!(null)),
+        ];
+        assert!(messages(&queues, &flavors).is_empty());
+    }
+
+    #[test]
+    fn an_admission_check_is_named_until_the_runtime_was_told() {
+        let mut state = State::default();
+        let messages = |all: &[(&str, &str)]| {
+            let all = all.iter();
+            all.map(|(check, message)| ((*check).to_owned(), (*message).to_owned()))
+                .collect::<Messages>()
+        };
+        assert_eq!(state.message("a"), None);
+        assert_eq!(state.message("b"), None);
+        let table: [(&[(&str, &str)], &[&str]); 5] = [
+            (&[("a", "1"), ("b", "1"), ("of another", "1")], &["a", "b"]),
+            (&[("a", "1"), ("b", "2")], &["b"]),
+            (&[("a", "2")], &["a", "b"]),
+            (&[], &["a", "b"]),
+            (&[("b", "2")], &[]),
+        ];
+        for (now, outdated) in table {
+            state.now = messages(now);
+            assert_eq!(state.outdated(), outdated, "{now:?}");
+            // The runtime asks about the first alone.
+            if let Some(first) = outdated.first() {
+                let message = state.message(first);
+                assert_eq!(message.as_ref(), state.now.get(*first));
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Flavors with a topology, which only Kueue's own name is asked about.
+
+use std::time::Duration;
+
+use kueue_check::ControllerName;
+use kueue_check_provisioning::{KUEUES_CONTROLLER_NAME, ProvisioningCheck};
+use kueue_check_sim::apiserver::{ApiRequest, Patch, Resource, Verb};
+use kueue_check_sim::{Cluster, Simulation};
+use serde_json::{Value, json};
+
+use crate::harness::*;
+
+/// A little longer than the time between two reads of queues and flavors.
+const READ: Duration = Duration::from_secs(310);
+/// How many reads it may take until one shows what is: others fail, or are of an older state.
+const READS: usize = 4;
+
+/// Waits until the condition `Active` of the AdmissionCheck says something, or does not.
+async fn says_default(cluster: &Cluster, expected: bool) {
+    let says = || active(cluster).1.contains("default of ClusterQueue queue");
+    for _ in 0..READS {
+        cluster.advance(READ).await;
+        if says() == expected {
+            break;
+        }
+    }
+    let (status, message) = active(cluster);
+    assert_eq!(says(), expected, "{message}");
+    assert_eq!(status, "True", "{message}");
+}
+
+/// Changes the specification of an object of Kueue.
+fn change(cluster: &Cluster, plural: &str, name: &str, spec: &Value) {
+    let resource = Resource::new("kueue.x-k8s.io", "v1beta2", plural);
+    let call = ApiRequest::new(Verb::Patch(Patch::Merge), &resource)
+        .name(name)
+        .agent("operator")
+        .body(json!({ "spec": spec }));
+    let answer = cluster.server().call(&call);
+    assert_eq!(answer.code, 200, "{}", answer.body);
+}
+
+/// The condition `Active` of the AdmissionCheck: its status and message.
+fn active(cluster: &Cluster) -> (String, String) {
+    let resource = Resource::new("kueue.x-k8s.io", "v1beta2", "admissionchecks");
+    let check = cluster.server().object(&resource, "", "check").unwrap();
+    let conditions = check["status"]["conditions"].as_array();
+    let active = conditions.and_then(|all| all.iter().find(|one| one["type"] == "Active"));
+    let text = |field: &str| {
+        active
+            .map_or("", |one| one[field].as_str().unwrap())
+            .to_owned()
+    };
+    (text("status"), text("message"))
+}
+
+/// Whether `Active` names the flavor while it has a topology and the check is for it.
+async fn story(cluster: &Cluster, named: bool) {
+    says_default(cluster, false).await;
+    // It can be set, and not be taken back.
+    let racks = json!({"topologyName": "racks", "nodeLabels": {"pool": "a"}});
+    change(cluster, "resourceflavors", "default", &racks);
+    says_default(cluster, named).await;
+    let none = json!({"admissionChecksStrategy": null});
+    change(cluster, "clusterqueues", "queue", &none);
+    says_default(cluster, false).await;
+    assert_eq!(active(cluster).1, "The admission check is active");
+}
+
+#[test]
+fn active_names_flavors_with_a_topology_whose_jobs_are_never_asked_about() {
+    let topologies = async |cluster: &Cluster| story(cluster, true).await;
+    trial(&retries(1)).every_single_fault(topologies);
+}
+
+#[test]
+fn under_kueues_name_they_are_asked_about() {
+    let name = ControllerName::from_static(KUEUES_CONTROLLER_NAME);
+    let own = Simulation::with_context(move |tools| {
+        ProvisioningCheck::new(tools.client.clone(), name.clone())
+    });
+    own.parameters(&retries(1))
+        .run(async |cluster| story(cluster, false).await);
+}
+
+#[test]
+fn it_is_said_once_and_a_restart_says_nothing_else() {
+    trial(&retries(1)).run(async |cluster| {
+        let writes = || cluster.requests("apply admissionchecks/status");
+        let racks = json!({"topologyName": "racks", "nodeLabels": {"pool": "a"}});
+        change(cluster, "resourceflavors", "default", &racks);
+        says_default(cluster, true).await;
+        let (said, message) = (writes(), active(cluster).1);
+        cluster.crash(0);
+        cluster.advance(READ * 2).await;
+        assert_eq!((writes(), active(cluster).1), (said, message));
+    });
+}
