@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
+mod alertmanager;
 mod approval;
 mod batches;
 mod cel;
@@ -11,6 +12,7 @@ mod end_to_end;
 mod faults;
 mod hostile;
 mod mock;
+mod opa;
 mod program;
 mod prometheus;
 mod schema;
