@@ -28,7 +28,7 @@ fn approval(name: &str, job: &str, user: &str) -> Value {
 }
 
 /// The definition of a kind that the simulated API server does not have: admission policies.
-fn definition(kind: &str, plural: &str) -> Value {
+pub(crate) fn definition(kind: &str, plural: &str) -> Value {
     let group = "admissionregistration.k8s.io";
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     json!({

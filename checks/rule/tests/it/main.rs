@@ -9,6 +9,7 @@ mod cel;
 mod chart;
 mod definition;
 mod end_to_end;
+mod examples;
 mod faults;
 mod hostile;
 mod mock;
