@@ -374,11 +374,14 @@ fn opa_holds_a_job_that_its_policy_does_not_allow() {
     });
 }
 
-/// Each example has a story here; `nights` has its own in `cel.rs`.
+/// Each example has a story here, and a section in the book; the story of `nights` is in `cel.rs`.
 #[test]
-fn each_example_has_a_story() {
+fn each_example_has_a_story_and_a_section() {
     let text = include_str!("examples.rs");
+    let book = include_str!("../../../../book/src/tutorials/rule-examples.md");
     for name in crate::tools::examples() {
+        let section = format!("\n## {name}\n");
+        assert!(book.contains(&section), "{name} is not in the book");
         let story = format!("fn {}_holds_a", name.replace('-', "_"));
         assert!(name == "nights" || text.contains(&story), "{name}");
     }
