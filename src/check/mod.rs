@@ -62,7 +62,7 @@ pub(crate) use erased::Lifetime;
 pub(crate) use family::{Families, Fate};
 pub(crate) use fence::fenced;
 pub(crate) use message::redact;
-pub(crate) use parameters::{AnyParameters, DecodedParameters, ParametersType};
+pub(crate) use parameters::{AnyParameters, DecodedParameters, ParametersType, with_article};
 pub(crate) use policy::ResolvedPolicy;
 pub(crate) use preview::PreviewOutcome;
 pub(crate) use request::ReadWorkload;

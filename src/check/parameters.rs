@@ -82,6 +82,17 @@ pub trait Parameters: Sized + Send + Sync + 'static {
     }
 }
 
+/// Returns the name of a kind with its article, for messages: `a Window`, `an AdmissionCheck`.
+pub(crate) fn with_article(kind: &str) -> String {
+    // A name with `U` is more often said as in `User` than as in `Update`.
+    let article = if kind.starts_with(['A', 'E', 'I', 'O']) {
+        "an"
+    } else {
+        "a"
+    };
+    format!("{article} {kind}")
+}
+
 /// What a validation may return: a `Result` with any error that can be printed.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(

@@ -8,7 +8,9 @@ use super::evaluate::panic_message;
 use super::informers::{Failure, Revision, StoredParameters};
 use super::writer::ConditionPatch;
 use crate::api::{AFTER_ADMISSION, AdmissionCheck, ParametersReference, StatusCondition};
-use crate::check::{DecodedParameters, Message, NoParameters, ParametersKind, ParametersType};
+use crate::check::{
+    DecodedParameters, Message, NoParameters, ParametersKind, ParametersType, with_article,
+};
 
 /// The objects of one kind of parameters, as far as they are known.
 #[derive(Clone, Debug, Default)]
@@ -87,7 +89,7 @@ pub(crate) fn locate<'a>(
             let todo = if others.is_empty() {
                 "takes no parameters: remove the reference".to_owned()
             } else {
-                format!("takes a {} or none", described(others))
+                format!("takes {} or none", described(others))
             };
             return bad(
                 "UnexpectedParameters",
@@ -99,7 +101,7 @@ pub(crate) fn locate<'a>(
             return bad(
                 "ParametersMissing",
                 format!(
-                    "spec.parameters is not set: it must refer to a {}",
+                    "spec.parameters is not set: it must refer to {}",
                     described(all)
                 ),
             );
@@ -123,9 +125,8 @@ pub(crate) fn locate<'a>(
         None => bad(
             "ParametersNotFound",
             format!(
-                "there is no {} `{}`: create it",
-                described([kind]),
-                reference.name
+                "there is no {} (group {}) `{}`: create it",
+                kind.kind, kind.group, reference.name
             ),
         ),
     }
@@ -161,10 +162,11 @@ pub(crate) fn decode(
     }
 }
 
+/// The kinds with articles: one of them is needed.
 fn described<'k>(kinds: impl IntoIterator<Item = &'k ParametersKind>) -> String {
     let kinds = kinds.into_iter();
-    let kinds = kinds.map(|kind| format!("{} (group {})", kind.kind, kind.group));
-    kinds.collect::<Vec<_>>().join(" or a ")
+    let kinds = kinds.map(|kind| format!("{} (group {})", with_article(&kind.kind), kind.group));
+    kinds.collect::<Vec<_>>().join(" or ")
 }
 
 fn wrong_kind(
@@ -174,15 +176,15 @@ fn wrong_kind(
 ) -> Option<String> {
     if reference.name.is_empty() {
         return Some(format!(
-            "spec.parameters.name is empty: it must name a {}",
+            "spec.parameters.name is empty: it must name {}",
             described([kind])
         ));
     }
     let all = [kind].into_iter().chain(others);
     (reference.kind != kind.kind || reference.group != kind.group).then(|| {
         format!(
-            "spec.parameters refers to a {} (group {}), but this check takes a {}",
-            reference.kind,
+            "spec.parameters refers to {} (group {}), but this check takes {}",
+            with_article(&reference.kind),
             reference.group,
             described(all)
         )
@@ -467,6 +469,12 @@ mod tests {
                 vec![kind("Gate")],
                 json!(null),
                 "spec.parameters is not set: it must refer to a Window (group example.com) or a Gate (group example.com)",
+            ),
+            (
+                &window,
+                vec![kind("Approval"), kind("User")],
+                reference("example.com", "Entry", "e"),
+                "spec.parameters refers to an Entry (group example.com), but this check takes a Window (group example.com) or an Approval (group example.com) or a User (group example.com)",
             ),
             (
                 &none,

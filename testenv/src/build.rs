@@ -25,7 +25,7 @@ pub struct Programs {
 pub enum Unavailable {
     /// They can't be built here.
     #[error(
-        "there is no Go toolchain (`go version` does not run): install Go 1.26 to run what needs a real API server"
+        "there is no Go toolchain (`go version` does not run): install Go 1.26 to run what needs a real server"
     )]
     NoGo,
     /// Building or unpacking them failed.
@@ -74,12 +74,7 @@ pub fn programs() -> Result<Programs, Unavailable> {
     if built && all.iter().all(|program| program.exists()) {
         return Ok(programs);
     }
-    if !Command::new("go")
-        .arg("version")
-        .stdout(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
-    {
+    if !has_go() {
         return Err(Unavailable::NoGo);
     }
     eprintln!(
@@ -99,6 +94,15 @@ pub fn programs() -> Result<Programs, Unavailable> {
     build(module, "go.etcd.io/etcd/server/v3", "-s -w", &programs.etcd)?;
     fs::write(&stamp, wanted).map_err(at(&stamp))?;
     Ok(programs)
+}
+
+/// Whether there is a Go toolchain.
+pub(crate) fn has_go() -> bool {
+    let version = Command::new("go")
+        .arg("version")
+        .stdout(Stdio::null())
+        .status();
+    version.is_ok_and(|status| status.success())
 }
 
 pub(crate) fn build(

@@ -36,6 +36,8 @@ pub struct KueueOptions<'a> {
     pub webhooks: &'a [&'a str],
     /// Feature gates, as in `ConcurrentAdmission=true`.
     pub gates: &'a [&'a str],
+    /// The labels of jobs that Kueue copies to their Workloads.
+    pub label_keys: &'a [&'a str],
 }
 
 /// Where the version of Kueue is that is started: such as `0.18.3`. Default: the one that is
@@ -104,12 +106,14 @@ impl Kueue {
         } else {
             "v1beta1"
         };
+        let integrations =
+            json!({"frameworks": ["batch/job", "pod"], "labelKeysToCopy": options.label_keys});
         let text = json!({
             "apiVersion": format!("config.kueue.x-k8s.io/{version}"), "kind": "Configuration",
             "health": {"healthProbeBindAddress": "0"}, "metrics": {"bindAddress": "0"},
             "webhook": {"host": "127.0.0.1", "port": port, "certDir": certificates},
             "leaderElection": {"leaderElect": false}, "internalCertManagement": {"enable": false},
-            "integrations": {"frameworks": ["batch/job", "pod"]},
+            "integrations": integrations,
             "clientConnection": {"qps": 200, "burst": 400},
         });
         fs::write(&config, text.to_string())?;

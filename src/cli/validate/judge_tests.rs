@@ -251,6 +251,15 @@ fn a_report_names_file_and_document_and_fails_if_anything_is_wrong_or_nothing_wa
         ),
         (
             &ours,
+            format!(
+                "{good}---\n{}",
+                other.replace("ConfigMap", "AdmissionCheck")
+            ),
+            "f.yaml: document 2 (line 6): skipped, an AdmissionCheck\n",
+            Ok(()),
+        ),
+        (
+            &ours,
             "a: [".to_owned(),
             "f.yaml: document 1 (line 1): not YAML: ",
             Err("1 of 1 documents are wrong"),

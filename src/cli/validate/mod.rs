@@ -84,8 +84,8 @@ fn report(kinds: &Kinds, files: &[(String, String)]) -> Report {
         ))
     } else if right == 0 {
         Err(Error::Invalid(format!(
-            "nothing was validated: no document is a {}",
-            names.join(" or a ")
+            "nothing was validated: no document is {}",
+            names.join(" or ")
         )))
     } else {
         Ok(())

@@ -10,7 +10,7 @@ use kueue_check_schema::{
 };
 use serde_json::{Value, json};
 
-use crate::check::{DecodedParameters, DynCheck};
+use crate::check::{DecodedParameters, DynCheck, with_article};
 
 /// The kinds that a program knows.
 #[derive(Default)]
@@ -92,11 +92,11 @@ impl Kinds {
         }
     }
 
-    /// Their names.
+    /// Their names, with articles.
     pub(super) fn names(&self) -> Vec<String> {
         let names = self.0.iter();
         names
-            .map(|known| format!("{}.{}", known.name, known.group))
+            .map(|known| format!("{}.{}", with_article(&known.name), known.group))
             .collect()
     }
 
@@ -148,10 +148,11 @@ impl Kinds {
         let ours = self.0.iter().find(|known| known.name == kind);
         match ours {
             Some(known) => format!(
-                "a {kind} of {api_version}: this program takes those of {}",
+                "{} of {api_version}: this program takes those of {}",
+                with_article(kind),
                 known.group
             ),
-            None => format!("a {kind}"),
+            None => with_article(kind),
         }
     }
 }
@@ -215,9 +216,9 @@ impl Kind {
             errors.push("metadata.name: Required value".to_owned());
         }
         if !self.namespaced && given("namespace") {
-            let kind = &self.name;
             errors.push(format!(
-                "metadata.namespace: Forbidden: a {kind} is in no namespace"
+                "metadata.namespace: Forbidden: {} is in no namespace",
+                with_article(&self.name)
             ));
         }
         errors

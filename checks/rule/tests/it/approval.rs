@@ -28,7 +28,7 @@ fn approval(name: &str, job: &str, user: &str) -> Value {
 }
 
 /// The definition of a kind that the simulated API server does not have: admission policies.
-fn definition(kind: &str, plural: &str) -> Value {
+pub(crate) fn definition(kind: &str, plural: &str) -> Value {
     let group = "admissionregistration.k8s.io";
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     json!({
@@ -138,6 +138,17 @@ fn without_the_policy_nobody_approves() {
     });
 }
 
+/// Who is logged in may approve, as far as RBAC goes.
+pub(crate) fn approvers() -> [Value; 2] {
+    [
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "approvers"},
+            "rules": [{"apiGroups": ["kueue-check.dev"], "resources": ["approvals"], "verbs": ["create", "delete", "update", "get"]}]}),
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "approvers"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "approvers"},
+            "subjects": [{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:authenticated"}]}),
+    ]
+}
+
 #[tokio::test]
 async fn the_api_server_vouches_for_who_approves() {
     let what = "Approvals on a real API server";
@@ -147,13 +158,7 @@ async fn the_api_server_vouches_for_who_approves() {
     let client = cluster.client().unwrap();
     let definitions = vec![Approval::crd(), resource::ApprovalCheck::crd()];
     cluster.install(&client, definitions).await.unwrap();
-    let rights = [
-        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "approvers"},
-            "rules": [{"apiGroups": ["kueue-check.dev"], "resources": ["approvals"], "verbs": ["create", "delete", "update", "get"]}]}),
-        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "approvers"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "approvers"},
-            "subjects": [{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:authenticated"}]}),
-    ];
+    let rights = approvers();
     for object in guard::objects().iter().chain(&rights) {
         crate::with_kueue::apply(&client, object).await.unwrap();
     }

@@ -422,3 +422,31 @@ async fn a_hostile_rule_does_not_starve_the_others() {
         assert!(verdict.unwrap().is_ready(), "{number}");
     }
 }
+
+/// The rule of a running job is evaluated only with `onFailure: Evict`, and then also when an object
+/// changes.
+#[test]
+fn a_running_job_is_stopped_only_where_the_rule_says_evict() {
+    for (after_admission, recheck_after, is_stopped) in [
+        (json!(null), json!("1m"), false),
+        (json!({"onFailure": "Ignore"}), json!("1m"), false),
+        (json!({"onFailure": "Evict"}), json!("1m"), true),
+        (json!({"onFailure": "Evict"}), json!(null), true),
+    ] {
+        let spec = json!({
+            "ready": "true", "reject": "object('configmaps', 'default', 'stop') != null",
+            "recheckAfter": recheck_after, "afterAdmission": after_admission,
+        });
+        trial(&spec, Sources::default).run(async |cluster| {
+            cluster.submit(Job::new("train"));
+            cluster.expect_admitted("train").await;
+            cluster.apply(&config_map("stop", &json!({})));
+            cluster.advance(Duration::from_mins(10)).await;
+            assert_eq!(
+                !cluster.is_admitted("train"),
+                is_stopped,
+                "{after_admission}, recheckAfter: {recheck_after}"
+            );
+        });
+    }
+}

@@ -2,15 +2,18 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
+mod alertmanager;
 mod approval;
 mod batches;
 mod cel;
 mod chart;
 mod definition;
 mod end_to_end;
+mod examples;
 mod faults;
 mod hostile;
 mod mock;
+mod opa;
 mod program;
 mod prometheus;
 mod schema;

@@ -19,6 +19,7 @@ use kueue_check_rule::webhook::signature::sign;
 use kueue_check_rule::{WebhookCheck, webhook::resource};
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::program::{BINARY, output};
 use crate::sdk::{policy, raw};
@@ -98,7 +99,7 @@ fn parameters(url: &str, max_items: u32) -> resource::WebhookCheck {
 }
 
 /// Evaluates as the runtime does: again while there is no answer.
-async fn verdict(
+pub(crate) async fn verdict(
     check: &Check<resource::WebhookCheck>,
     workload: &Workload,
     parameters: &resource::WebhookCheck,
@@ -113,6 +114,39 @@ async fn verdict(
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     panic!("no answer within 5 s");
+}
+
+/// The requests of a check beside its evaluations, until this is dropped.
+pub(crate) struct Work {
+    task: JoinHandle<()>,
+    _leads: watch::Sender<bool>,
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Activates the check and runs its work in the background, as the leader does.
+pub(crate) async fn run(
+    check: &Check<resource::WebhookCheck>,
+    parameters: &resource::WebhookCheck,
+) -> Work {
+    let own = AdmissionCheck::from_json(json!({"metadata": {"name": "seats"}, "spec": {}}));
+    let shared = Arc::new(parameters.clone());
+    check.activate(&own.unwrap(), &shared).await.unwrap();
+    let nothing = tower::service_fn(async |_: Request<Body>| {
+        Ok::<_, std::io::Error>(Response::new(Body::empty()))
+    });
+    let (leads, leading) = watch::channel(true);
+    let context = BackgroundContext::new(Client::new(nothing, "default"), Clock::system(), leading);
+    let background = DynCheck::new(check.clone());
+    let task = tokio::spawn(async move { background.background(context).await });
+    Work {
+        task,
+        _leads: leads,
+    }
 }
 
 #[tokio::test]
@@ -130,16 +164,7 @@ async fn answers(max_items: u32) {
     let mut mock = Process::start(&["-f", &file("table.yaml"), "--signing-key", &file("key")]);
     let check = Check::new(WebhookCheck::new(policy(&folder, &mock.url)));
     let parameters = parameters(&mock.url, max_items);
-    let own = AdmissionCheck::from_json(json!({"metadata": {"name": "seats"}, "spec": {}}));
-    let shared = Arc::new(parameters.clone());
-    check.activate(&own.unwrap(), &shared).await.unwrap();
-    let nothing = tower::service_fn(async |_: Request<Body>| {
-        Ok::<_, std::io::Error>(Response::new(Body::empty()))
-    });
-    let (_leads, leading) = watch::channel(true);
-    let context = BackgroundContext::new(Client::new(nothing, "default"), Clock::system(), leading);
-    let background = DynCheck::new(check.clone());
-    let work = tokio::spawn(async move { background.background(context).await });
+    let work = run(&check, &parameters).await;
 
     let first = workload("first", "vision", "a");
     let ready = verdict(&check, &first, &parameters).await.unwrap();
@@ -199,7 +224,7 @@ async fn answers(max_items: u32) {
     let error = verdict(&check, &fourth, &parameters).await.unwrap_err();
     assert!(error.contains("it has no cases"), "{error}");
     assert!(mock.line().starts_with("500 "));
-    work.abort();
+    drop(work);
 }
 
 #[tokio::test]

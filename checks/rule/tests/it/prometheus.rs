@@ -1,5 +1,6 @@
 //! CELChecks over a real Prometheus on loopback.
 
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,6 +12,7 @@ use kueue_check_rule::celcheck::{CELCheck, resource};
 use kueue_check_rule::{AllowedServer, ServerPolicy, Unlisted};
 use kueue_check_testenv::{or_skipped, prometheus};
 use serde_json::{Value, json};
+use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use crate::server::{Reply, Server};
@@ -18,11 +20,13 @@ use crate::temp_dir::Folder;
 
 /// How long a figure may take to its verdict.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The server that the examples name.
+const SERVER: &str = "https://prometheus.monitoring:9090";
 
-/// A program that listens, until it is dropped.
-struct Process {
+/// A program that listens on loopback, until it is dropped.
+pub(crate) struct Process {
     child: Child,
-    port: u16,
+    pub(crate) port: u16,
     _folder: Folder,
 }
 
@@ -34,14 +38,18 @@ impl Drop for Process {
 }
 
 impl Process {
-    fn start(program: &std::path::Path, folder: Folder, arguments: &[&str]) -> Self {
+    /// Starts `program` in `folder`. In the arguments, `ADDRESS` is where it shall listen.
+    pub(crate) fn start(program: &Path, folder: Folder, arguments: &[&str]) -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         drop(listener);
+        let address = format!("127.0.0.1:{port}");
         let child = Command::new(program)
-            .args(arguments)
-            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
-            .arg("--log.level=error")
+            .args(
+                arguments
+                    .iter()
+                    .map(|argument| argument.replace("ADDRESS", &address)),
+            )
             .current_dir(folder.path())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -54,16 +62,25 @@ impl Process {
         }
     }
 
-    fn url(&self) -> String {
+    /// Waits until it listens.
+    pub(crate) async fn listens(&self) {
+        let begun = Instant::now();
+        while let Err(error) = TcpStream::connect(("127.0.0.1", self.port)).await {
+            assert!(begun.elapsed() < PATIENCE, "port {}: {error}", self.port);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 }
 
-/// The `CELCheck` of an example, whose servers are `url`.
-fn example(text: &str, url: &str) -> Value {
+/// The `CELCheck` of an example, which reads `url` instead of `server`.
+pub(crate) fn example(text: &str, server: &str, url: &str) -> Value {
     let rule = text.split("---\n").next().unwrap();
-    let rule = rule.replace("https://prometheus.monitoring:9090", url);
-    serde_saphyr::from_str(&rule).unwrap()
+    assert!(rule.contains(server), "{server} is not in {rule}");
+    serde_saphyr::from_str(&rule.replace(server, url)).unwrap()
 }
 
 /// What `rule` says now, with figures that are asked for now.
@@ -94,7 +111,7 @@ async fn verdict(rule: &Value, url: &str, labels: &Value) -> Result<Verdict, Str
 }
 
 /// Asks until the verdict is Ready or not, as expected, and has `part` in its message or error.
-async fn expect(rule: &Value, url: &str, labels: &Value, is_ready: bool, part: &str) {
+pub(crate) async fn expect(rule: &Value, url: &str, labels: &Value, is_ready: bool, part: &str) {
     let begun = Instant::now();
     loop {
         let found = verdict(rule, url, labels).await;
@@ -132,12 +149,17 @@ async fn rules_read_a_real_prometheus() {
     folder.write("rules.yml", "groups:\n- name: storage\n  interval: 1s\n  rules:\n  - alert: DiskSlow\n    expr: disk_errors > 0\n    labels: {component: storage}\n");
     let target = exporter.url.trim_start_matches("http://");
     folder.write("prometheus.yml", &format!("global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [rules.yml]\nscrape_configs:\n- job_name: exporter\n  static_configs: [{{targets: [\"{target}\"]}}]\n"));
-    let arguments = ["--config.file=prometheus.yml", "--storage.tsdb.path=data"];
+    let arguments = [
+        "--config.file=prometheus.yml",
+        "--storage.tsdb.path=data",
+        "--web.listen-address=ADDRESS",
+        "--log.level=error",
+    ];
     let server = Process::start(&programs.prometheus, folder, &arguments);
     let url = server.url();
 
-    let alerts = example(include_str!("../../examples/alerts.yaml"), &url);
-    let mut licences = example(include_str!("../../examples/licences.yaml"), &url);
+    let alerts = example(include_str!("../../examples/alerts.yaml"), SERVER, &url);
+    let mut licences = example(include_str!("../../examples/licences.yaml"), SERVER, &url);
     // Which jobs are starting only the check that runs knows.
     let variables = licences["spec"]["variables"].as_array_mut().unwrap();
     variables.last_mut().unwrap()["expression"] = json!("0");

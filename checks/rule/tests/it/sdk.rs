@@ -87,7 +87,7 @@ impl Service {
     }
 }
 
-async fn free_port() -> u16 {
+pub(crate) async fn free_port() -> u16 {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     listener.local_addr().unwrap().port()
 }
@@ -272,12 +272,17 @@ fn what(verdict: &Verdict) -> (bool, bool, Option<u64>) {
     (verdict.is_ready(), verdict.is_pending(), seconds)
 }
 
-/// One request by hand: the status and the body.
+/// One request by hand: the status and the whole answer.
 pub(crate) async fn raw(port: u16, method: &str, headers: &str, body: &str) -> (u16, String) {
+    raw_to(port, &format!("{method} /review"), headers, body).await
+}
+
+/// As [`raw`], with the path after the method.
+pub(crate) async fn raw_to(port: u16, line: &str, headers: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     let length = body.len();
     let request = format!(
-        "{method} /review HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}content-length: {length}\r\n\r\n{body}"
+        "{line} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}content-length: {length}\r\n\r\n{body}"
     );
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut bytes = Vec::new();

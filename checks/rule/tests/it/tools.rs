@@ -1,5 +1,6 @@
 //! The tools for authors, as commands of the program, and the examples, which they try.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::program::{documents, output};
@@ -11,27 +12,34 @@ fn example(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Each example has a table of cases, and they all pass.
+/// The names of the examples.
+pub(crate) fn examples() -> BTreeSet<String> {
+    let files = std::fs::read_dir(example("")).unwrap();
+    let names = files.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let stems = names.filter_map(|name| name.strip_suffix(".yaml").map(str::to_owned));
+    stems.filter(|stem| !stem.contains(".cases")).collect()
+}
+
+/// Each example of a CELCheck has a table of cases, and they all pass.
 #[test]
 fn examples_do_what_their_tables_say() {
     let mut tried = 0;
-    for entry in std::fs::read_dir(example("")).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        let Some(stem) = name
-            .strip_suffix(".yaml")
-            .filter(|stem| !stem.contains(".cases"))
-        else {
-            continue;
-        };
-        let table = example(&format!("{stem}.cases.yaml"));
-        let (code, text, error) = output(&["test", "-f", table.to_str().unwrap()]);
-        assert_eq!(code, Some(0), "{name}:\n{text}{error}");
-        assert!(text.contains(" 0 failed"), "{text}");
+    for stem in examples() {
+        let path = example(&format!("{stem}.yaml"));
         let kinds: Vec<_> = documents(&std::fs::read_to_string(&path).unwrap())
             .map(|document| document["kind"].as_str().unwrap().to_owned())
             .collect();
-        assert_eq!(kinds, ["CELCheck", "AdmissionCheck"], "{name}");
+        let file = path.to_str().unwrap();
+        let (code, text, error) = output(&["validate", file]);
+        assert_eq!(code, Some(0), "{stem}:\n{text}{error}");
+        if kinds[0] != "CELCheck" {
+            continue;
+        }
+        assert_eq!(kinds, ["CELCheck", "AdmissionCheck"], "{stem}");
+        let table = example(&format!("{stem}.cases.yaml"));
+        let (code, text, error) = output(&["test", "-f", table.to_str().unwrap()]);
+        assert_eq!(code, Some(0), "{stem}:\n{text}{error}");
+        assert!(text.contains(" 0 failed"), "{text}");
         tried += 1;
     }
     assert!(tried >= 6, "{tried} examples");

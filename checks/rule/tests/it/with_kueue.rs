@@ -14,6 +14,8 @@ use kueue_check_testenv::{Cluster, Kueue, crds};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
+mod examples;
+
 use crate::program::{BINARY, documents, output};
 use crate::server::{Received, Reply, Server};
 use crate::service::document;
@@ -47,8 +49,8 @@ pub(crate) async fn apply(client: &Client, document: &Value) -> Result<DynamicOb
     api.patch(&name, &parameters, &Patch::Apply(document)).await
 }
 
-/// Installs what `manifests` prints. Returns a kubeconfig with the rights of its ServiceAccount.
-async fn install(cluster: &Cluster, client: &Client) -> PathBuf {
+/// Installs what `manifests` prints for a program that watches `watched`. Returns a kubeconfig with the rights of its ServiceAccount.
+async fn install(cluster: &Cluster, client: &Client, watched: &str) -> PathBuf {
     let metadata = ObjectMeta {
         name: Some(NAMESPACE.to_owned()),
         ..ObjectMeta::default()
@@ -63,7 +65,8 @@ async fn install(cluster: &Cluster, client: &Client) -> PathBuf {
     let (code, text, error) = output(&[
         "manifests",
         "--image=example.com/rule-check:1",
-        "--watch=configmaps",
+        "--watch",
+        watched,
         "--namespace",
         NAMESPACE,
     ]);
@@ -91,14 +94,15 @@ async fn install(cluster: &Cluster, client: &Client) -> PathBuf {
 struct Running(Child);
 
 impl Running {
-    fn start(kubeconfig: &Path, server: &str) -> Self {
+    fn start(kubeconfig: &Path, watched: &str, servers: &str) -> Self {
         let mut command = Command::new(BINARY);
         command
             .args([
                 "run",
-                "--watch=configmaps",
+                "--watch",
+                watched,
                 "--allow-host",
-                server,
+                servers,
                 "--admin-address",
             ])
             .arg("127.0.0.1:0")
@@ -222,14 +226,14 @@ async fn jobs_start_when_the_service_says_so() {
     let client = cluster.client().unwrap();
     let definitions = crds(V0_19_2).unwrap();
     cluster.install(&client, definitions).await.unwrap();
-    let kubeconfig = install(&cluster, &client).await;
+    let kubeconfig = install(&cluster, &client, "configmaps").await;
     let _kueue = Kueue::start(&cluster).await.unwrap();
     let server = Server::start(answer).await;
     apply(&client, &webhook("https://other.example/review"))
         .await
         .unwrap();
     queue(&client, &[admission_check()]).await;
-    let _program = Running::start(&kubeconfig, &server.url);
+    let _program = Running::start(&kubeconfig, "configmaps", &server.url);
     let refused = eventually(&client, &admission_check(), "a refusal", |object| {
         condition(object, "Active").is_some_and(|active| active["status"] == "False")
     })
@@ -272,7 +276,7 @@ async fn jobs_start_when_the_expression_is_true() {
     let client = cluster.client().unwrap();
     let definitions = crds(V0_19_2).unwrap();
     cluster.install(&client, definitions).await.unwrap();
-    let kubeconfig = install(&cluster, &client).await;
+    let kubeconfig = install(&cluster, &client, "configmaps").await;
     let _kueue = Kueue::start(&cluster).await.unwrap();
     let server = Server::start(|received: &Received| match received.body.as_str() {
         "" => Reply::json(200, r#"{"free": 3}"#),
@@ -303,7 +307,7 @@ async fn jobs_start_when_the_expression_is_true() {
             "parameters": {"apiGroup": "kueue-check.dev", "kind": "CELCheck", "name": "pause"}},
     });
     queue(&client, &[check.clone(), admission_check()]).await;
-    let _program = Running::start(&kubeconfig, &server.url);
+    let _program = Running::start(&kubeconfig, "configmaps", &server.url);
     let wrong = eventually(&client, &check, "the mistake", |object| {
         condition(object, "Active").is_some_and(|active| active["status"] == "False")
     })

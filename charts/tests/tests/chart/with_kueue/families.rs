@@ -28,6 +28,7 @@ fn elastic() -> KueueOptions<'static> {
         } else {
             &[]
         },
+        ..KueueOptions::default()
     }
 }
 
@@ -285,6 +286,7 @@ async fn a_job_with_a_variant_for_each_flavor_is_paid_for_once_and_has_one_licen
         kueue: KueueOptions {
             webhooks: WEBHOOKS,
             gates: &["ConcurrentAdmission=true"],
+            ..KueueOptions::default()
         },
     };
     let _program = licences::start(&stage);
