@@ -134,11 +134,10 @@ fn messages(queues: &[(String, Value)], flavors: &[(String, Value)]) -> Messages
         .collect();
     let mut never_asked: BTreeMap<&str, BTreeSet<(&str, &str)>> = BTreeMap::new();
     for (queue, object) in queues {
-        let of_queue = names(&object["spec"]["resourceGroups"], |group| {
-            names(&group["flavors"], |flavor| {
-                flavor["name"].as_str().into_iter()
-            })
-        });
+        let groups = items(&object["spec"]["resourceGroups"]);
+        let of_queue = groups
+            .flat_map(|group| items(&group["flavors"]))
+            .filter_map(|flavor| flavor["name"].as_str());
         let of_queue: BTreeSet<&str> = of_queue
             .filter(|name| with_topology.contains(name))
             .collect();
@@ -158,29 +157,20 @@ fn messages(queues: &[(String, Value)], flavors: &[(String, Value)]) -> Messages
 
 /// The checks of a ClusterQueue, with the flavors that each is for; none for all.
 fn checks(spec: &Value) -> impl Iterator<Item = (&str, Vec<&str>)> {
-    let all = names(&spec["admissionChecks"], |name| name.as_str().into_iter());
+    // Only v1beta1 has the first list.
+    let all = items(&spec["admissionChecks"]).filter_map(Value::as_str);
     let all = all.map(|name| (name, Vec::new()));
-    let chosen = names(
-        &spec["admissionChecksStrategy"]["admissionChecks"],
-        |rule| {
-            let flavors = names(&rule["onFlavors"], |name| name.as_str().into_iter());
-            let name = rule["name"].as_str().into_iter();
-            name.map(move |name| (name, flavors.clone().collect()))
-        },
-    );
-    all.chain(chosen)
+    let rules = items(&spec["admissionChecksStrategy"]["admissionChecks"]);
+    let rules = rules.filter_map(|rule| {
+        let only_on = items(&rule["onFlavors"]).filter_map(Value::as_str);
+        Some((rule["name"].as_str()?, only_on.collect()))
+    });
+    all.chain(rules)
 }
 
-/// What is in each item of a list that may be missing.
-fn names<'v, I: Iterator + 'v>(
-    list: &'v Value,
-    of_item: impl Fn(&'v Value) -> I + Clone + 'v,
-) -> impl Iterator<Item = I::Item> + Clone + 'v
-where
-    I: Clone,
-    I::Item: Clone,
-{
-    list.as_array().into_iter().flatten().flat_map(of_item)
+/// The items of a list that may be missing.
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
 }
 
 fn message(flavors: &BTreeSet<(&str, &str)>) -> String {
@@ -308,15 +298,16 @@ mod tests {
 
     #[test]
     fn an_admission_check_is_named_until_the_runtime_was_told() {
+        type Pairs<'a> = &'a [(&'a str, &'a str)];
         let mut state = State::default();
-        let messages = |all: &[(&str, &str)]| {
+        let messages = |all: Pairs<'_>| {
             let all = all.iter();
             all.map(|(check, message)| ((*check).to_owned(), (*message).to_owned()))
                 .collect::<Messages>()
         };
         assert_eq!(state.message("a"), None);
         assert_eq!(state.message("b"), None);
-        let table: [(&[(&str, &str)], &[&str]); 5] = [
+        let table: [(Pairs<'_>, &[&str]); 5] = [
             (&[("a", "1"), ("b", "1"), ("of another", "1")], &["a", "b"]),
             (&[("a", "1"), ("b", "2")], &["b"]),
             (&[("a", "2")], &["a", "b"]),
