@@ -212,8 +212,8 @@ impl Core {
         let same_family = self.families.of(workload).decides_like(&basis.family);
         if same_parameters
             && same_flavors
-            && same_family
             && same_stage
+            && same_family
             && workload.same_inputs(&basis.workload, &key.check)
         {
             Freshness::Current

@@ -147,7 +147,7 @@ fn each_bad_reference_says_what_is_wrong() {
                 "example.com",
                 "refers to a ProvisioningRequestConfig (group example.com)",
             ),
-            ("kind", "Other", "refers to a Other"),
+            ("kind", "Other", "refers to an Other"),
             ("name", "missing", "there is no ProvisioningRequestConfig"),
         ] {
             let mut bad = good.clone();

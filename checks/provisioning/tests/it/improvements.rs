@@ -170,10 +170,10 @@ fn a_bad_reference_is_shown_in_active() {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
         cluster.merge(&check, &json!({"spec": {"parameters": {"kind": "Other"}}}));
-        cluster.expect_inactive("check", "spec.parameters refers to a Other").await;
+        cluster.expect_inactive("check", "spec.parameters refers to an Other").await;
         // A process that never saw a config says it of each Workload too, and takes nothing back.
         cluster.crash(0);
-        cluster.expect_message("train", "spec.parameters refers to a Other").await;
+        cluster.expect_message("train", "spec.parameters refers to an Other").await;
         cluster.advance(Duration::from_secs(60)).await;
         assert_eq!(names(cluster), std::slice::from_ref(&request));
         cluster.merge(&check, &json!({"spec": {"parameters": {"kind": "ProvisioningRequestConfig"}}}));
