@@ -212,9 +212,9 @@ impl Core {
         let same_family = self.families.of(workload).decides_like(&basis.family);
         if same_parameters
             && same_flavors
-            && same_stage
             && same_family
             && workload.same_inputs(&basis.workload, &key.check)
+            && same_stage
         {
             Freshness::Current
         } else {
