@@ -202,8 +202,10 @@ async fn heap_with(workloads: usize) -> (usize, usize) {
     // The resync: two for the served API each ten minutes, and the lists each half hour, those of
     // Workloads and requests in pages of 50.
     let lists = 6 + 2 * workloads.div_ceil(50);
+    // ClusterQueues and ResourceFlavors each five minutes.
+    let topologies = 2 * 12;
     assert!(
-        later <= 2 * 7 + 3 * lists,
+        later <= 2 * 7 + 3 * lists + topologies,
         "{later} requests in an hour in which nothing changes"
     );
     let (now, peak) = (ALLOCATOR.current_usage(), ALLOCATOR.peak_usage());

@@ -35,15 +35,22 @@ pub(super) struct Topologies(Arc<Mutex<State>>);
 struct State {
     /// What is true, as far as it was read.
     now: Messages,
+    /// What it may not read, which stays so until somebody changes it.
+    forbidden: Option<String>,
     /// What the runtime was told of each AdmissionCheck.
     said: BTreeMap<String, Option<String>>,
 }
 
 impl State {
     fn message(&mut self, check: &str) -> Option<String> {
-        let message = self.now.get(check).cloned();
+        let message = self.current(check);
         self.said.insert(check.to_owned(), message.clone());
         message
+    }
+
+    fn current(&self, check: &str) -> Option<String> {
+        let forbidden = self.forbidden.as_ref();
+        forbidden.or_else(|| self.now.get(check)).cloned()
     }
 
     /// The AdmissionChecks of which something else was said.
@@ -51,7 +58,7 @@ impl State {
         let outdated = self
             .said
             .iter()
-            .filter(|(check, said)| said.as_ref() != self.now.get(*check));
+            .filter(|(check, said)| **said != self.current(check));
         outdated.map(|(check, _)| check.clone()).collect()
     }
 }
@@ -83,15 +90,24 @@ impl Topologies {
     pub(super) async fn read(&self, client: &Client, limit: Duration) {
         let problem = match tokio::time::timeout(limit, read(client)).await {
             Ok(Ok(messages)) => {
-                self.state().now = messages;
+                let mut state = self.state();
+                state.now = messages;
+                state.forbidden = None;
                 return;
+            }
+            Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
+                let problem = status.message.clone();
+                self.state().forbidden = Some(format!(
+                    "flavors with a topology, on which it may ask for no capacity, can't be named: {problem}"
+                ));
+                problem
             }
             Ok(Err(error)) => error.to_string(),
             Err(_) => "timed out".to_owned(),
         };
         tracing::warn!(
             problem,
-            "ClusterQueues and ResourceFlavors can't be listed, so that the condition Active may not name those with a topology"
+            "ClusterQueues and ResourceFlavors can't be listed, so that the condition Active does not name those with a topology"
         );
     }
 
@@ -323,5 +339,9 @@ mod tests {
                 assert_eq!(message.as_ref(), state.now.get(*first));
             }
         }
+        state.forbidden = Some("may not list".to_owned());
+        assert_eq!(state.outdated(), ["a", "b"]);
+        assert_eq!(state.message("b").as_deref(), Some("may not list"));
+        assert_eq!(state.outdated(), ["a"]);
     }
 }
