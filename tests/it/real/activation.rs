@@ -122,7 +122,7 @@ async fn a_reference_that_is_wrong_is_explained_and_can_be_mended_while_it_runs(
         (
             json!({"apiGroup": "test.kueue-check.dev", "kind": "Other", "name": "x"}),
             "ParametersKindMismatch",
-            "refers to a Other (group test.kueue-check.dev)",
+            "refers to an Other (group test.kueue-check.dev)",
         ),
         (
             json!({"apiGroup": "other.example.com", "kind": "Setting", "name": "x"}),
