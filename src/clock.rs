@@ -8,7 +8,7 @@ use jiff::Timestamp;
 /// Says what time it is. Everything that waits uses tokio's timers; everything that is written or
 /// shown uses this.
 ///
-/// What lives beside questions, such as prices that a check keeps, takes one too, so that a test
+/// What outlives an evaluation, such as prices that a check keeps, takes one too, so that a test
 /// can let an hour pass:
 ///
 /// ```

@@ -30,7 +30,7 @@ pub use endpoint::Endpoint;
 
 use crate::runtime::{RuntimeHandle, followed_by};
 
-/// The endpoint's routes, to be served by itself or beside the author's own.
+/// The endpoint's routes, to be served alone or with the author's own.
 ///
 /// ```
 /// # use axum::{Router, body::{Body, to_bytes}, http::Request, routing::get};
@@ -139,7 +139,7 @@ async fn livez(State(runtime): State<RuntimeHandle>) -> (StatusCode, &'static st
     } else {
         (
             StatusCode::INTERNAL_SERVER_ERROR,
-            "the runtime's loop does not turn\n",
+            "the runtime's event loop is stuck\n",
         )
     }
 }

@@ -18,7 +18,7 @@ thread_local! {
 ///
 /// An API server validates what it stores, but a custom resource's schema changes between versions
 /// and objects outlive it. A decoding error in one field would fail the whole list in which the
-/// object stands (kube-rs#774); this turns it into a default and counts it.
+/// object is (kube-rs#774); this turns it into a default and counts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lenient<T>(pub(crate) T);
 

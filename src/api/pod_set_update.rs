@@ -40,7 +40,7 @@ pub struct PodSetUpdate {
     pub tolerations: Vec<Toleration>,
 }
 
-/// Where in a pod a key stands.
+/// The place of a key in a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum FingerprintKind {
     Label,

@@ -334,7 +334,7 @@ impl<P: Send + Sync + 'static> Check<P> {
         self.set(|settings| settings.observe.push(Arc::new(observe)))
     }
 
-    /// Runs `work` beside the evaluations: to poll another system at its own pace, to write the
+    /// Runs `work` apart from the evaluations: to poll another system at its own pace, to write the
     /// status of the parameters. Default: none.
     ///
     /// It is started once for each session with the cluster, on standbys too, and dropped with it;

@@ -51,7 +51,7 @@ pub enum ErrorKind {
         /// The pause.
         after: Duration,
     },
-    /// The AdmissionCheck's parameters make no sense: said in its condition `Active` while they
+    /// The AdmissionCheck's parameters are invalid: said in its condition `Active` while they
     /// stay as they are, and in the check's message.
     Parameters,
     /// This Workload cannot be judged: the check stays Pending and says why, until the Workload or
@@ -88,7 +88,7 @@ impl CheckError {
         }
     }
 
-    /// The AdmissionCheck's parameters make no sense.
+    /// The AdmissionCheck's parameters are invalid.
     pub fn parameters(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self {
             kind: ErrorKind::Parameters,

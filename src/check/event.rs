@@ -13,9 +13,9 @@ use crate::api::CheckState;
 /// let request = RequestBuilder::new(workload, "licences").build(NoParameters);
 /// request.record_event(CheckEvent::warning("LicenceExpires", "the licence ends on 2026-12-01: renew it"));
 ///
-/// let told = request.recorded_events();
-/// assert!(told[0].is_warning());
-/// assert_eq!((told[0].reason(), told[0].note()), ("LicenceExpires", "the licence ends on 2026-12-01: renew it"));
+/// let events = request.recorded_events();
+/// assert!(events[0].is_warning());
+/// assert_eq!((events[0].reason(), events[0].note()), ("LicenceExpires", "the licence ends on 2026-12-01: renew it"));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
@@ -99,7 +99,7 @@ pub struct StateChange<'a> {
 }
 
 impl<'a> StateChange<'a> {
-    /// The change, as [`state_change_event`](super::Check::state_change_event) is told of it.
+    /// The change, as [`state_change_event`](super::Check::state_change_event) receives it.
     pub fn new(
         admission_check: &'a str,
         from: &'a CheckState,
@@ -114,7 +114,7 @@ impl<'a> StateChange<'a> {
         }
     }
 
-    /// How a change is told unless the check says otherwise.
+    /// The event of a change unless the check says otherwise.
     pub(crate) fn event(&self) -> CheckEvent {
         let reason = match self.to {
             CheckState::Ready => "AdmissionCheckReady",

@@ -99,7 +99,7 @@ const SECRET_WORDS: [&str; 14] = [
     "private_key",
 ];
 
-/// The same, where nothing that belongs to a word stands before them.
+/// The same, if no part of a word is before them.
 const SHORT_SECRET_WORDS: [&str; 3] = ["pwd", "pass", "sig"];
 
 /// `text` with what looks like credentials replaced.

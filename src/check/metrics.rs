@@ -34,11 +34,11 @@ pub struct MetricsText(String);
 /// ```
 /// let mut text = kueue_check::MetricsText::new();
 /// let mut queue = text.gauge("booking_queue", "Bookings that wait");
-/// for (room, waiting) in [("north", 3), ("south", 0)] {
-///     queue.count(&[("room", room)], waiting);
+/// for (site, waiting) in [("north", 3), ("south", 0)] {
+///     queue.count(&[("site", site)], waiting);
 /// }
 /// let text = text.finish();
-/// assert!(text.ends_with("\nbooking_queue{room=\"north\"} 3\nbooking_queue{room=\"south\"} 0\n"));
+/// assert!(text.ends_with("\nbooking_queue{site=\"north\"} 3\nbooking_queue{site=\"south\"} 0\n"));
 /// ```
 #[derive(Debug)]
 pub struct MetricFamily<'a> {

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::Policy;
 
-/// The parameters of a check. `#[derive(Parameters)]` implements it beside kube's `CustomResource`.
+/// The parameters of a check. `#[derive(Parameters)]` implements it, in addition to kube's `CustomResource`.
 ///
 /// The runtime watches the objects, decodes and validates each, and says what is wrong in the AdmissionCheck's condition `Active`. While an object is
 /// missing or wrong, Workloads in flight are judged by the last good one.

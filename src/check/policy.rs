@@ -47,7 +47,7 @@ pub enum OnError {
     /// Wait, and hold the quota.
     #[default]
     Hold,
-    /// Let the job start without the check's word.
+    /// Let the job start without a verdict.
     Admit,
     /// Give the quota back and queue the Workload again.
     Retry,

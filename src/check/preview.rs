@@ -27,7 +27,7 @@ pub(crate) enum PreviewOutcome {
 }
 
 impl Preview {
-    /// It would say this.
+    /// It would return this.
     pub fn of(verdict: Verdict) -> Self {
         Self(PreviewOutcome::Verdict(verdict))
     }
@@ -43,7 +43,7 @@ impl Preview {
         Self::skipped("this check is not declared free of effects (`previewable`)")
     }
 
-    /// What it would say; `None` if it was not asked.
+    /// What it would return; `None` if it was not evaluated.
     pub fn verdict(&self) -> Option<&Verdict> {
         match &self.0 {
             PreviewOutcome::Verdict(verdict) => Some(verdict),

@@ -76,7 +76,7 @@ struct Data {
     parameters_generation: i64,
     flavors: Arc<BTreeMap<String, ResourceFlavor>>,
     reader: Arc<dyn ReadWorkload>,
-    told: Mutex<Vec<CheckEvent>>,
+    events: Mutex<Vec<CheckEvent>>,
 }
 
 /// Fetches whole Workloads; the only access to the cluster that a request gives.
@@ -97,7 +97,7 @@ impl ReadWorkload for NoReader {
     ) -> BoxFuture<'a, Result<serde_json::Value, CheckError>> {
         Box::pin(async move {
             Err(CheckError::permanent(format!(
-                "{workload} stands in no cluster: the request was made by RequestBuilder"
+                "cannot read {workload}: a request from RequestBuilder has no cluster"
             )))
         })
     }
@@ -220,7 +220,7 @@ impl Request {
     }
 
     fn events(&self) -> MutexGuard<'_, Vec<CheckEvent>> {
-        self.0.told.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The parameters as `P`; `None` if they are of another type.
@@ -395,7 +395,7 @@ impl RequestBuilder {
             parameters_generation: self.parameters_generation,
             flavors: self.flavors,
             reader: self.reader,
-            told: Mutex::default(),
+            events: Mutex::default(),
         }))
     }
 }

@@ -17,7 +17,7 @@ use super::{Message, PodSetUpdates};
 /// | [`rejected`](Self::rejected) | Rejected | deactivates the Workload | a person must bring it back: only for "never" |
 /// | [`preemption_required`](Self::preemption_required) | PreemptionRequired, or Pending where the cluster has no such state | KEP-993; no released Kueue | as Pending |
 /// | [`not_applicable`](Self::not_applicable) | Ready | as Ready | |
-/// | [`unchanged`](Self::unchanged) | none: what stands, stands | as with what stands | as what stands |
+/// | [`unchanged`](Self::unchanged) | none: the state stays | as with the present state | as the present state |
 ///
 /// Measured on Kueue 0.19.2. An error is not a verdict: return [`CheckError`](super::CheckError),
 /// and the state stays as it is.

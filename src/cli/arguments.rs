@@ -19,9 +19,9 @@ pub(super) struct Cli {
 #[derive(Debug, Subcommand)]
 #[non_exhaustive]
 pub enum Command {
-    /// Answers AdmissionChecks on the cluster, until it is told to stop.
+    /// Runs the admission check controller until SIGTERM or SIGINT.
     Run(Box<RunArguments>),
-    /// Says why a Workload waits, and what this program would say about it now. Writes nothing.
+    /// Explains why a Workload waits, and what this program would return for it now. Writes nothing.
     Explain(Box<ExplainArguments>),
     /// Checks files with parameters, without a cluster: against the definitions of `crds` and this
     /// program's own rules.
@@ -124,7 +124,7 @@ pub struct RunArguments {
     #[arg(long, value_name = "ADDRESS", env = "KUEUE_CHECK_PROBE_ADDRESS")]
     pub(super) probe_address: Option<SocketAddr>,
 
-    /// How many Workloads are looked at together.
+    /// Maximum number of parallel evaluations.
     #[arg(long, value_name = "NUMBER", env = "KUEUE_CHECK_CONCURRENCY", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(super) concurrency: u16,
 
@@ -169,7 +169,7 @@ pub struct RunArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct LeaseArguments {
-    /// Whether one of several replicas acts. Switch it off only where there is certainly one.
+    /// Enables leader election. Disable it only if exactly one replica ever runs.
     #[arg(long, value_name = "BOOL", env = "KUEUE_CHECK_LEADER_ELECT", default_value_t = true, action = ArgAction::Set)]
     pub(super) leader_elect: bool,
 

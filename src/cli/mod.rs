@@ -16,7 +16,7 @@
 //! | command | what it does |
 //! | --- | --- |
 //! | `run` | answers AdmissionChecks on a cluster |
-//! | `explain` | says why a Workload waits, and what the check would say about it now; writes nothing |
+//! | `explain` | explains why a Workload waits, and what the check would return for it now; writes nothing |
 //! | `validate` | checks files with parameters, without a cluster |
 //! | `manifests` | prints what to apply: definitions, ServiceAccount, least-privilege roles, Deployment, PodDisruptionBudget |
 //! | `crds` | prints the definitions of the parameters |
@@ -29,7 +29,7 @@
 //! | --- | --- |
 //! | 0 | done |
 //! | 1 | failed: no cluster, no such Workload, no rights, parameters that are wrong. The error says what to do |
-//! | 2 | the command line makes no sense |
+//! | 2 | the command line is invalid |
 //!
 //! # `explain`
 //!
@@ -39,8 +39,8 @@
 //! through [`preview`](crate::AdmissionCheckController::preview), which by default says that it
 //! does not want to be.
 //!
-//! What only the running program knows is not told: how often it has asked and failed, and when
-//! exactly its next look is due. `looks again` is what would follow from the answer that is shown.
+//! What only the running program has in memory is left out: how often it has asked and failed, and when
+//! exactly its next look is due. `recheck` is what would follow from the answer that is shown.
 //!
 //! # `validate`
 //!
@@ -232,7 +232,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// ```
 ///
 /// # Errors
-/// [`Error`]. Arguments that make no sense end the process with exit code 2 and a usage message.
+/// [`Error`]. Invalid arguments end the process with exit code 2 and a usage message.
 pub async fn main(check: impl AdmissionCheckController) -> Result<()> {
     App::new().check(check).main().await
 }
@@ -317,7 +317,7 @@ impl App {
     }
 
     /// Adds a check. Several may have one controller name if each takes parameters of another kind:
-    /// AdmissionChecks are told apart by what they refer to.
+    /// AdmissionChecks are distinguished by what they refer to.
     pub fn check(mut self, check: impl AdmissionCheckController) -> Self {
         let check = DynCheck::new(check);
         self.checks
@@ -393,7 +393,7 @@ impl App {
         }
     }
 
-    /// Why the Workload that `target` means waits, and what the checks would say about it at
+    /// Why the Workload that `target` means waits, and what the checks would return for it at
     /// `clock`'s time. Default of the namespace: the client's.
     ///
     /// Nothing is written: `client` is used behind a guard that refuses whatever is no read, by the
@@ -521,7 +521,7 @@ mod tests {
         Verdict,
     };
 
-    /// A check with a kind of its own, beside parameters.
+    /// A check with a kind of its own, in addition to parameters.
     struct OwnKind;
 
     impl AdmissionCheckController for OwnKind {
@@ -575,10 +575,10 @@ mod tests {
         let Command::Manifests(arguments) = Cli::parse_from(arguments).command else {
             panic!("another command");
         };
-        let own = ["--shelf=top".to_owned()];
+        let own = ["--tier=top".to_owned()];
         let all = manifests::manifests("x", &checks, &arguments, &own).unwrap();
         assert!(all.starts_with(&text), "definitions come first");
-        assert!(all.contains("- --shelf=top\n"), "{all}");
+        assert!(all.contains("- --tier=top\n"), "{all}");
         let of_kind = |kind: &str| -> Value {
             let mut documents = all
                 .split("---\n")

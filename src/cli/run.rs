@@ -119,7 +119,7 @@ async fn listen(name: &'static str, address: SocketAddr) -> Result<TcpListener> 
 
 fn start_log(format: LogFormat, filter: &str) {
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|error| {
-        eprintln!("the log filter `{filter}` makes no sense ({error}); using `info`");
+        eprintln!("invalid log filter `{filter}` ({error}); using `info`");
         EnvFilter::new("info")
     });
     let log = tracing_subscriber::fmt()

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
-use super::extract::Params;
 use crate::check::{CheckError, NoParameters, Parameters, Request, Verdict};
 
 /// Something that a function can take as an argument.
@@ -64,14 +63,6 @@ impl<Other> MergeRequirements<Other> for () {
     type Joined = Other;
 }
 
-impl<P> MergeRequirements<()> for Params<P> {
-    type Joined = Params<P>;
-}
-
-impl<P> MergeRequirements<Params<P>> for Params<P> {
-    type Joined = Params<P>;
-}
-
 /// What all arguments, as a nested list `(A, (B, ()))`, need together.
 #[doc(hidden)]
 pub trait CollectRequirements<S> {
@@ -100,10 +91,6 @@ pub trait ResolveRequirements {
 
 impl ResolveRequirements for () {
     type Parameters = NoParameters;
-}
-
-impl<P: Parameters> ResolveRequirements for Params<P> {
-    type Parameters = P;
 }
 
 /// What a function may return.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::arguments::FromCheckRequest;
+use super::arguments::{FromCheckRequest, MergeRequirements, ResolveRequirements};
 use crate::api::Workload;
 use crate::check::{CheckError, Parameters, Request, Reservation};
 
@@ -26,6 +26,18 @@ use crate::check::{CheckError, Parameters, Request, Reservation};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Params<P>(pub Arc<P>);
+
+impl<P> MergeRequirements<()> for Params<P> {
+    type Joined = Params<P>;
+}
+
+impl<P> MergeRequirements<Params<P>> for Params<P> {
+    type Joined = Params<P>;
+}
+
+impl<P: Parameters> ResolveRequirements for Params<P> {
+    type Parameters = P;
+}
 
 /// The time of the question. Use it instead of the machine's clock, and tests can set it.
 ///

@@ -158,7 +158,7 @@ pub(crate) fn decode(
     });
     match read {
         Ok(read) => Ok((read, stored.generation)),
-        Err(problem) => Err(format!("{kind} `{}` makes no sense: {problem}", stored.name).into()),
+        Err(problem) => Err(format!("{kind} `{}` is invalid: {problem}", stored.name).into()),
     }
 }
 
@@ -408,7 +408,7 @@ mod tests {
             (
                 reference("example.com", "Window", "invalid"),
                 "ParametersInvalid",
-                "Window `invalid` makes no sense: `onErrorAfter` is needed",
+                "Window `invalid` is invalid: `onErrorAfter` is needed",
             ),
         ] {
             assert_eq!(
@@ -604,7 +604,7 @@ mod tests {
         assert_eq!(reason, "ParametersInvalid");
         assert_eq!(
             message,
-            "Window `good` makes no sense: the check's code panicked: no such zone"
+            "Window `good` is invalid: the check's code panicked: no such zone"
         );
     }
 }

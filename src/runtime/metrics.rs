@@ -189,7 +189,7 @@ impl Metrics {
         );
         r.register(
             "state_overwrites",
-            "How often somebody else changed what a check had written",
+            "How often another client changed what a check had written",
             self.overwritten.clone(),
         );
         r.register(
@@ -244,7 +244,7 @@ impl Metrics {
         );
         r.register(
             "watch_idle_seconds",
-            "For how long a watch has shown no sign of life",
+            "Seconds since a watch last received anything",
             self.watch_idle_seconds.clone(),
         );
         r.register(

@@ -74,7 +74,7 @@ pub(crate) enum ForecastOutcome {
 /// time.
 pub(crate) async fn forecast(question: PreviewInput<'_>) -> Forecast {
     let name = question.admission_check.name();
-    let stands = check_phase(question.workload, name, question.check.lifetime());
+    let phase = check_phase(question.workload, name, question.check.lifetime());
     let (read, generation) = match parameters(&question) {
         Ok(found) => found,
         Err((reason, message)) => {
@@ -86,8 +86,8 @@ pub(crate) async fn forecast(question: PreviewInput<'_>) -> Forecast {
     };
     let policy = Policy::resolve(read.policy.as_ref(), &question.check.policy());
     let reservation = Reservation::of(question.workload, name);
-    let running = stands == CheckPhase::Admitted;
-    let foreseen = match (stands, reservation, question.workload.check(name)) {
+    let running = phase == CheckPhase::Admitted;
+    let foreseen = match (phase, reservation, question.workload.check(name)) {
         (CheckPhase::AwaitingVerdict | CheckPhase::Admitted, Some(reservation), Some(entry)) => {
             let request = RequestBuilder::new(question.workload.clone(), name)
                 .family(question.family.clone())
@@ -96,15 +96,15 @@ pub(crate) async fn forecast(question: PreviewInput<'_>) -> Forecast {
                 .flavors(Arc::clone(question.flavors))
                 .reader(Arc::new(Held(question.whole.clone())))
                 .build_any(read.value);
-            let stands = CurrentState {
+            let current = CurrentState {
                 reservation: &reservation,
                 entry,
                 policy: &policy,
                 running,
             };
-            ask(&question, request, stands).await
+            ask(&question, request, current).await
         }
-        (stands, ..) => ForecastOutcome::Silent(stands),
+        (phase, ..) => ForecastOutcome::Silent(phase),
     };
     Forecast {
         foreseen,
@@ -155,7 +155,7 @@ struct CurrentState<'a> {
 async fn ask(
     question: &PreviewInput<'_>,
     request: Request,
-    stands: CurrentState<'_>,
+    current: CurrentState<'_>,
 ) -> ForecastOutcome {
     let PreviewInput {
         check, workload, ..
@@ -190,12 +190,12 @@ async fn ask(
     // Whether the running program keeps an eye on the job is in its memory alone.
     let memory = ReservationState::watching();
     let facts = Facts {
-        held: stands.reservation.held_for(question.now),
-        entry: stands.entry,
-        admitted: stands.running,
+        held: current.reservation.held_for(question.now),
+        entry: current.entry,
+        admitted: current.running,
         growth: Growth::of(question.family),
         served: question.served,
-        policy: stands.policy,
+        policy: current.policy,
         memory: &memory,
         monitors: true,
         evictions_last_hour: 0,

@@ -177,7 +177,7 @@ fn combined_preview(
     combine(rule, answers).map(Preview::of)
 }
 
-/// From lenient to strict. An error is no verdict: it stands between those that leave the state
+/// From lenient to strict. An error is no verdict: its place is between those that leave the state
 /// alone and those that change it, so that no Ready comes of it under `all_of`, and no Retry or
 /// Rejected under `any_of`.
 fn strictness(answer: &Result<Verdict, CheckError>) -> u8 {
@@ -185,7 +185,7 @@ fn strictness(answer: &Result<Verdict, CheckError>) -> u8 {
         Ok(verdict) => match verdict.answer {
             VerdictKind::NotApplicable => 0,
             VerdictKind::Ready => 1,
-            // It says only that what stands there may stay, which is no consent.
+            // It leaves the state as it is, which is no consent.
             VerdictKind::Pending | VerdictKind::Unchanged => 2,
             VerdictKind::PreemptionRequired => 3,
             VerdictKind::Retry { .. } => 5,

@@ -2,6 +2,8 @@
 
 mod chart;
 mod docs;
+mod features;
+mod image;
 mod mutants;
 mod release;
 mod test;
@@ -29,6 +31,8 @@ usage: cargo xtask COMMAND
                           random histories on a real Kueue and on the model, compared; --help has more; not part of `test`
   tutorials               the book's tutorials in an empty folder, by their own commands; not part of `test`
   release [REVISION]      what must pass before a release: packages that build, and no broken promise since REVISION (default: the last tag v*)
+  image [PROGRAM …]       build the image's file system of the shipped checks (or of these) as the Dockerfile does: static, with the list of
+                          crates; and run each in it as its user; minutes; not part of `test`
   mutants [PART]          change the runtime's code as src/interleavings/mutants.txt says (those whose name contains PART),
                           and show what finds each change, and for findings the search's shortest way; an hour; not part of `test`
   bench [--peer] [--rules]
@@ -49,7 +53,9 @@ fn main() -> ExitCode {
         ["try", arguments @ ..] => try_example::run(arguments),
         ["test", steps @ ..] => test::run(steps),
         ["book"] => tools::write_book().and_then(|()| tools::book(&tools::mdbook()?)),
-        ["kueue", arguments @ ..] => tools::with_kueue(arguments),
+        ["kueue", arguments @ ..] => {
+            chart::install_helm().and_then(|()| tools::with_kueue(arguments))
+        }
         ["twin", flags @ ..] => tools::twin(flags),
         ["tutorials"] => tools::tutorials(),
         ["release"] => release::check(None),
@@ -57,6 +63,7 @@ fn main() -> ExitCode {
         ["mutants"] => mutants::run(""),
         ["mutants", part] => mutants::run(part),
         ["bench", flags @ ..] => tools::bench(flags),
+        ["image", programs @ ..] => image::check(programs),
         ["chart"] => chart::update(),
         ["helm"] => chart::install_helm(),
         ["crds"] => tools::crds(&root().join("../shared/crds")),

@@ -205,7 +205,6 @@ pub(crate) fn with_kueue(arguments: &[&str]) -> Result<(), Failure> {
         [part] if !part.starts_with('-') => format!("with_kueue::{part}"),
         _ => return Err("usage: cargo xtask kueue [--kueue VERSION] [PART]".to_owned()),
     };
-    crate::chart::install_helm()?;
     // One story runs it as a program. With the features of the tests nothing is built twice.
     let licences = [
         "build",

@@ -121,7 +121,7 @@ impl ExemptTerms {
     /// What `spec` exempts.
     ///
     /// # Errors
-    /// The first entry that makes no sense.
+    /// The first entry that is invalid.
     pub fn new(spec: &Exempt) -> Result<Self, Invalid> {
         let classes = spec.priority_classes.iter().enumerate();
         let classes = classes.map(|(number, entry)| {
@@ -275,7 +275,7 @@ impl BudgetConfig {
     /// The terms of `budget`.
     ///
     /// # Errors
-    /// [`Invalid`] says what makes no sense.
+    /// [`Invalid`] says what is invalid.
     pub fn of(budget: &Budget) -> Result<Self, Invalid> {
         let terms = Self::of_spec(&budget.name_any(), &budget.spec)?;
         Ok(Self {
@@ -289,7 +289,7 @@ impl BudgetConfig {
     /// The terms of the Budget `name` with `spec`.
     ///
     /// # Errors
-    /// [`Invalid`] says what makes no sense.
+    /// [`Invalid`] says what is invalid.
     pub fn of_spec(name: &str, spec: &BudgetSpec) -> Result<Self, Invalid> {
         spec.check()?;
         let limits_namespaces = spec.namespace_limits.is_some();

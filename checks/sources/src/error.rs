@@ -17,7 +17,7 @@ pub enum SourceError {
     /// Credentials can't be read.
     #[error("the credentials cannot be used: {0}")]
     Credentials(String),
-    /// The query makes no sense to it.
+    /// It refuses the query as invalid.
     #[error("{0} refused the query (400): {1}")]
     BadQuery(&'static str, String),
     /// The query failed.

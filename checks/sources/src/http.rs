@@ -141,7 +141,7 @@ impl Http {
         let uri: http::Uri = ask
             .url
             .parse()
-            .map_err(|_| unreachable("its URL makes no sense".to_owned()))?;
+            .map_err(|_| unreachable("its URL is invalid".to_owned()))?;
         self.servers.allow_request(&uri).map_err(unreachable)?;
         // Nothing secret leaves for another server than the one that it was read for.
         if ask.headers.iter().any(|(_, value)| value.is_sensitive()) {

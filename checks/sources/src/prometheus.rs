@@ -37,7 +37,7 @@ impl PrometheusServer {
     /// # Errors
     /// It is no URL by http or https, or has a user or a query.
     pub fn validate_url(url: &str) -> Result<(), &'static str> {
-        let uri: http::Uri = url.parse().map_err(|_| "it makes no sense")?;
+        let uri: http::Uri = url.parse().map_err(|_| "it is invalid")?;
         let has_user = uri
             .authority()
             .is_some_and(|authority| authority.as_str().contains('@'));

@@ -106,7 +106,7 @@ impl ServerPolicy {
     pub async fn read(&self, file: &str, url: &str) -> Result<String, SourceError> {
         let uri = url
             .parse()
-            .map_err(|_| SourceError::Credentials("the URL makes no sense".to_owned()))?;
+            .map_err(|_| SourceError::Credentials("the URL is invalid".to_owned()))?;
         let folder = self.allow_sending(&uri).map_err(SourceError::Credentials)?;
         let refuse = |problem: String| SourceError::Credentials(format!("{file}: {problem}"));
         let path = self.below(folder, Path::new(file)).await.map_err(refuse)?;

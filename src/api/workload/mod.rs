@@ -346,7 +346,7 @@ impl Workload {
         Duration::from_secs(self.0.past_execution_seconds.into())
     }
 
-    /// The job it stands for; `None` for a bare Workload.
+    /// The job that it belongs to; `None` for a bare Workload.
     pub fn owner(&self) -> Option<&Owner> {
         self.0.owner.as_ref()
     }

@@ -161,7 +161,7 @@ impl PodSet {
             .unwrap_or_default()
     }
 
-    /// Returns how long a pod may go on after it is told to stop: `terminationGracePeriodSeconds`
+    /// Returns how long a pod may go on after it is asked to terminate: `terminationGracePeriodSeconds`
     /// of the template, or Kubernetes' default of 30 s. Users choose it, without a bound.
     ///
     /// A pod that is terminating counts neither in a Job's `status.active` nor in Kueue's quota,

@@ -10,7 +10,7 @@ type Requests = BTreeMap<String, Quantity>;
 /// What one pod requests of each resource.
 ///
 /// Containers and restartable init containers (sidecars) run together; other init containers run
-/// one after another, each beside the sidecars started before it, so the pod needs the larger of
+/// one after another, each with the sidecars started before it, so the pod needs the larger of
 /// the two. Requests of the pod as a whole replace the sum; the overhead comes on top. A missing
 /// request is the limit, as the API server defaults it.
 pub(super) fn per_pod(spec: &PodSpec) -> Requests {

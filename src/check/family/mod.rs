@@ -72,7 +72,7 @@ pub struct Family {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FamilyRole {
-    /// It stands for the whole job: no pods of the job run by another Workload.
+    /// It is the whole job: no pods of the job run by another Workload.
     Whole,
     /// It asks for more pods for an elastic job that runs, and has not been admitted. When it is
     /// admitted, it replaces the Workload that runs, and is the whole.

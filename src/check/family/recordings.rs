@@ -1,4 +1,4 @@
-//! Recordings of families on Kueue 0.19.2, which are kept beside the project, for tests.
+//! Recordings of families on Kueue 0.19.2, which are kept outside of the project, for tests.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,8 +11,8 @@ use crate::api::Workload;
 /// A recording.
 pub(crate) struct Recording {
     pub(crate) name: String,
-    /// What each step was, and what was seen after it.
-    pub(crate) steps: Vec<(String, Vec<Change>)>,
+    /// What each step was, and what was seen after it, with the seconds since the beginning.
+    pub(crate) steps: Vec<(String, Vec<(f64, Change)>)>,
 }
 
 /// Something that was seen.
@@ -60,7 +60,10 @@ fn read(name: String, file: &[u8]) -> Recording {
     };
     let steps = trace["steps"].as_array().unwrap().iter().map(|step| {
         let observed = step["observed"].as_array().unwrap().iter();
-        let changes = observed.filter_map(|seen| reader.change(&names, seen));
+        let changes = observed.filter_map(|seen| {
+            let at = seen["t"].as_f64().unwrap_or_default();
+            Some((at, reader.change(&names, seen)?))
+        });
         (step["step"].to_string(), changes.collect())
     });
     Recording {

@@ -120,7 +120,7 @@ pub enum PodSetUpdatesError {
     Syntax {
         /// The pod set.
         pod_set: String,
-        /// Where it stands, such as `label key`.
+        /// Its place, such as `label key`.
         place: &'static str,
         /// The key or value.
         text: String,
@@ -132,7 +132,7 @@ pub enum PodSetUpdatesError {
     KueueKey {
         /// The pod set.
         pod_set: String,
-        /// Where it stands.
+        /// Its place.
         place: &'static str,
         /// The key.
         key: String,
@@ -172,13 +172,13 @@ pub enum PodSetUpdatesError {
 pub struct KeyConflict {
     /// The pod set.
     pub pod_set: String,
-    /// Where it stands, such as `label`.
+    /// Its place, such as `label`.
     pub place: &'static str,
     /// The key.
     pub key: String,
     /// The value in the update.
     pub wanted: String,
-    /// The value that stands there.
+    /// The present value.
     pub set: String,
     /// Who set it.
     pub setter: String,

@@ -8,7 +8,7 @@ use super::conflicts::conflict;
 use super::{PodSetUpdate, PodSetUpdates, PodSetUpdatesError};
 use crate::api::FingerprintKind;
 
-/// The annotations that Kueue passes on to the pods of a growth, beside node selectors
+/// The annotations that Kueue passes on to the pods of a growth, in addition to node selectors
 /// (`elastic_job_ungater.go` of 0.19.2).
 const PASSED_ON: [&str; 2] = [
     "autoscaling.x-k8s.io/consume-provisioning-request",

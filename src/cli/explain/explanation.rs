@@ -1,4 +1,4 @@
-//! What is told about a Workload, from what was read. Pure.
+//! The explanation of a Workload, from what was read. Pure.
 
 use jiff::Timestamp;
 use serde::Serialize;

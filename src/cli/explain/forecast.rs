@@ -43,7 +43,7 @@ pub(super) enum CheckForecast {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ForecastEffects {
-    /// What it would write; nothing, if that stands there already.
+    /// What it would write; nothing, if that is the present state.
     pub(super) writes: Option<Written>,
     /// What else there is to know about that.
     pub(super) notes: Vec<String>,
@@ -61,7 +61,7 @@ pub(super) struct Written {
     pub(super) pod_set_updates: Vec<String>,
 }
 
-/// When the program looks again.
+/// When the program evaluates again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "when", rename_all_fields = "camelCase")]
 pub(super) enum ForecastRecheck {
@@ -86,8 +86,8 @@ pub(super) fn asked(forecast: Forecast, reserved: Option<Timestamp>) -> CheckFor
     let Forecast { foreseen, policy } = forecast;
     let waits_at_most = bound(policy.as_ref(), reserved);
     match foreseen {
-        ForecastOutcome::Silent(standing) => CheckForecast::NothingToDecide {
-            why: silence(standing).to_owned(),
+        ForecastOutcome::Silent(phase) => CheckForecast::NothingToDecide {
+            why: silence(phase).to_owned(),
         },
         ForecastOutcome::Inactive { reason, message } => CheckForecast::Inactive {
             reason,
@@ -124,11 +124,9 @@ pub(super) fn asked(forecast: Forecast, reserved: Option<Timestamp>) -> CheckFor
 }
 
 /// Why there is nothing to decide.
-fn silence(standing: CheckPhase) -> &'static str {
-    match standing {
-        CheckPhase::AwaitingVerdict | CheckPhase::Admitted => {
-            "it could not be told for which reservation"
-        }
+fn silence(phase: CheckPhase) -> &'static str {
+    match phase {
+        CheckPhase::AwaitingVerdict | CheckPhase::Admitted => "its reservation is unknown",
         CheckPhase::AwaitingReset => "the check has spoken, and Kueue has yet to act on it",
         CheckPhase::PodsRemain => {
             "pods of the job are being stopped, or have passed to another Workload of it"
@@ -142,7 +140,7 @@ fn silence(standing: CheckPhase) -> &'static str {
             }
             ReleaseReason::Finished => "the Workload is finished",
             ReleaseReason::Deactivated => {
-                "the Workload is deactivated: somebody has to set spec.active to true"
+                "the Workload is deactivated until spec.active is set to true"
             }
             ReleaseReason::Deleted => "the Workload is being deleted",
             _ => "the check is not asked about this Workload",
@@ -205,10 +203,10 @@ fn note(note: &Notice, policy: Option<&ResolvedPolicy>) -> Option<String> {
             ))
         }
         Notice::PreemptionNotSupported(_) => {
-            Some("it asks for preemption, which this Kueue does not know".to_owned())
+            Some("it requires preemption, which this Kueue does not support".to_owned())
         }
         Notice::UpdatesFrozen => Some(
-            "it wants other pod set updates than those that stand, which Kueue refuses while the state is Ready".to_owned(),
+            "it returns other pod set updates than the present ones, which Kueue refuses while the state is Ready".to_owned(),
         ),
         Notice::PolicyApplied(field) => Some(format!("by the parameters' {field}")),
     }

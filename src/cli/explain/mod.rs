@@ -1,4 +1,4 @@
-//! `explain`: why a Workload waits, and what this program would say about it now. It writes
+//! `explain`: why a Workload waits, and what this program would return for it now. It writes
 //! nothing: its client refuses whatever is no read.
 
 mod client;

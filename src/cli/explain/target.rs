@@ -87,12 +87,12 @@ pub(super) struct Candidate {
     pub(super) owners: Vec<OwnerReference>,
 }
 
-/// What came of looking for a target among all Workloads of a namespace.
+/// The result of a search for a target among all Workloads of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// This one.
     One(String),
-    /// More than one stands for the job.
+    /// More than one belongs to the job.
     Several(Vec<String>),
     /// None; names that look like it.
     None { near: Vec<String> },

@@ -33,7 +33,7 @@ impl fmt::Display for Explanation {
             line(f, "requeue", &text)?;
         }
         if self.checks.is_empty() {
-            line(f, "checks", "none are asked about it so far")?;
+            line(f, "checks", "none so far")?;
         }
         for check in &self.checks {
             self.check(f, check)?;
@@ -65,7 +65,9 @@ impl Explanation {
             .unwrap_or_default();
         match self.phase {
             Phase::WaitsForQuota => {
-                format!("waits for quota{since}; admission checks are asked when it is reserved")
+                format!(
+                    "waits for quota{since}; admission checks are evaluated when it is reserved"
+                )
             }
             Phase::WaitsForChecks => format!(
                 "waits for {} of {} admission checks ({}), and holds quota{since}",
@@ -106,7 +108,7 @@ impl Explanation {
             .unwrap_or_default();
         let state = visible(&check.state);
         writeln!(f, "\n{}: {state}{since}", check.name)?;
-        line(f, "said", &check.message)?;
+        line(f, "message", &check.message)?;
         if let Some(count) = check.retry_count.filter(|count| *count > 0) {
             line(f, "retries", &format!("{count} so far"))?;
         }
@@ -125,7 +127,7 @@ impl Explanation {
     fn active(&self, check: &CheckExplanation) -> String {
         match &check.active {
             None if check.controller_name.is_none() => String::new(),
-            None => "unknown: nobody has said so. Does its controller run?".to_owned(),
+            None => "unknown: no controller has set it; is the controller running?".to_owned(),
             Some(active) if active.status == "True" => "yes".to_owned(),
             Some(active) => {
                 let since = active
@@ -140,18 +142,18 @@ impl Explanation {
     fn asked(&self, f: &mut fmt::Formatter<'_>, asked: &CheckForecast) -> fmt::Result {
         let bound = match asked {
             CheckForecast::NothingToDecide { why } => {
-                line(f, "now", &format!("would say nothing: {why}"))?;
+                line(f, "now", &format!("would not be evaluated: {why}"))?;
                 None
             }
             CheckForecast::Inactive { reason, message } => {
-                let text = format!("cannot be asked, {reason}: {message}");
+                let text = format!("cannot be evaluated, {reason}: {message}");
                 line(f, "now", &text)?;
                 None
             }
             CheckForecast::Declined {
                 why, waits_at_most, ..
             } => {
-                line(f, "now", &format!("was not asked: {why}"))?;
+                line(f, "now", &format!("was not evaluated: {why}"))?;
                 *waits_at_most
             }
             CheckForecast::Answered {
@@ -160,7 +162,7 @@ impl Explanation {
                 follows,
                 waits_at_most,
             } => {
-                line(f, "now", &format!("would say {verdict}: {message}"))?;
+                line(f, "now", &format!("would return {verdict}: {message}"))?;
                 writes(f, follows)?;
                 *waits_at_most
             }
@@ -190,7 +192,7 @@ fn answered_by(check: &CheckExplanation) -> String {
         .unwrap_or_default();
     match &check.controller_name {
         None => format!(
-            "nobody: there is no AdmissionCheck `{}`. Create it, or take it out of the ClusterQueue",
+            "no program: there is no AdmissionCheck `{}`. Create it, or remove it from the ClusterQueue",
             check.name
         ),
         Some(name) if check.ours => format!("this program ({name}){parameters}"),
@@ -231,7 +233,7 @@ fn writes(f: &mut fmt::Formatter<'_>, follows: &ForecastEffects) -> fmt::Result 
             format!("after a pause that grows with each failure{most}, or when something changes")
         }
     };
-    line(f, "looks again", &again)
+    line(f, "recheck", &again)
 }
 
 /// The two largest units of a time.

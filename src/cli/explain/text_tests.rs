@@ -123,27 +123,27 @@ Workload team-a/job-train-a1b2c of Job/train
   phase       waits for 3 of 4 admission checks (window, broken, gone), and holds quota since 2026-11-21T09:00:00Z (1h ago)
 
 window: Pending since 2026-11-21T09:00:05Z (59m55s ago)
-  said        opens at 22:00
+  message     opens at 22:00
   retries     2 so far
   answered by this program (example.com/window), with Window/night
   active      yes
-  now         would say Ready: inside the window
+  now         would return Ready: inside the window
   written     Ready: inside the window
-  looks again after 1m30s, or when something changes
+  recheck     after 1m30s, or when something changes
   waits       until 2026-11-22T09:00:00Z (in 23h), then Retry (pendingTimeout)
 
 broken: Pending since 2026-11-21T09:00:00Z (1h ago)
   answered by this program (example.com/window), with Window/night
   active      no since 2026-11-21T08:00:00Z (2h ago), ParametersNotFound: there is no Window `night`: create it
-  now         cannot be asked, ParametersNotFound: there is no Window `night`: create it
+  now         cannot be evaluated, ParametersNotFound: there is no Window `night`: create it
 
 theirs: Ready since 2026-11-21T09:10:00Z (50m ago)
-  said        fine
+  message     fine
   answered by another program (example.com/other), with Window/night
-  active      unknown: nobody has said so. Does its controller run?
+  active      unknown: no controller has set it; is the controller running?
 
 gone: Pending
-  answered by nobody: there is no AdmissionCheck `gone`. Create it, or take it out of the ClusterQueue
+  answered by no program: there is no AdmissionCheck `gone`. Create it, or remove it from the ClusterQueue
 ";
     assert_eq!(text, expected);
 }
@@ -164,8 +164,8 @@ fn every_phase_is_told() {
             json!({}),
             queue.clone(),
             vec![
-                "waits for quota; admission checks are asked when it is reserved",
-                "checks      none are asked about it so far",
+                "waits for quota; admission checks are evaluated when it is reserved",
+                "checks      none so far",
             ],
         ),
         (
@@ -231,7 +231,7 @@ fn a_retry_says_when_kueue_acts_and_what_it_was_asked_says_why_not() {
     });
     for expected in [
         "retry       Kueue takes the quota away at 2026-11-21T10:03:00Z (in 3m)",
-        "now         would say nothing: the check has spoken",
+        "now         would not be evaluated: the check has spoken",
     ] {
         assert!(text.contains(expected), "{text}");
     }
@@ -272,7 +272,7 @@ fn what_would_follow_is_told_for_every_outcome() {
     for (asked, expected) in [
         (
             answered(follows(Some(retry), ForecastRecheck::OnChange)),
-            "  now         would say Retry: busy\n  written     Retry after 10m: busy, with updates of main, driver\n  looks again when something changes\n",
+            "  now         would return Retry: busy\n  written     Retry after 10m: busy, with updates of main, driver\n  recheck     when something changes\n",
         ),
         (
             answered(follows(None, ForecastRecheck::OnChange)),
@@ -280,11 +280,11 @@ fn what_would_follow_is_told_for_every_outcome() {
         ),
         (
             failed,
-            "  now         would fail: connection refused\n  written     nothing would be written\n              by the parameters' onError: Admit\n  looks again after a pause that grows with each failure, 1m at most, or when something changes\n",
+            "  now         would fail: connection refused\n  written     nothing would be written\n              by the parameters' onError: Admit\n  recheck     after a pause that grows with each failure, 1m at most, or when something changes\n",
         ),
         (
             not_asked,
-            "  now         was not asked: it counts in memory\n",
+            "  now         was not evaluated: it counts in memory\n",
         ),
     ] {
         let text = explained(&whole, |_| Some(asked.clone()));

@@ -196,7 +196,7 @@ impl Kind {
                     .to_owned(),
             ),
         }
-        // What is wrong by its schema would be told once more.
+        // What is wrong by its schema would be reported twice.
         if errors.is_empty() {
             let read = self.readers.iter().map(|read| read(object.clone()));
             errors.extend(read.filter_map(Result::err));

@@ -425,7 +425,7 @@ impl World {
                 self.feed(replica, Input::Lease(LeaseState::Acquired));
             }
             Action::Acquire(replica) => {
-                // Who lapsed and lost the lease ends its process, and a fresh one stands by.
+                // Who lapsed and lost the lease ends its process, and a fresh one is a standby.
                 if let Some(old) = self.holder.take() {
                     self.restart(old);
                 }

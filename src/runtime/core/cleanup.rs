@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::cache::{Key, KeyState, Origin};
-use super::tasks::InFlight;
+use super::tasks::{InFlight, Subject};
 use super::workloads::replacement_reason;
 use super::{Core, Report, Task};
 use crate::api::{Name, Workload, digest};
@@ -23,19 +23,11 @@ const TAKEOVER_WINDOW: Duration = Duration::from_mins(1);
 /// After this time a watch has shown what a list was too old for.
 const LIST_AGE: Duration = Duration::from_secs(15);
 /// The message of a withdrawn entry.
-const WITHDRAWN: &str = "quota was lost; decided again with the next reservation";
+const WITHDRAWN: &str = "quota was lost; evaluated again once quota is reserved";
 
 /// The cleanups that are pending, in the order in which they came up for each key.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cleanups(BTreeMap<Key, VecDeque<Cleanup>>);
-
-/// What a cleanup is about: a reservation that ended, and the controller that decided for it, which
-/// may hold something. Another one may answer the AdmissionCheck since.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Subject {
-    pub(crate) reservation: Reservation,
-    pub(crate) controller: usize,
-}
 
 /// What is still to be done about one reservation that ended.
 #[derive(Clone, Debug)]

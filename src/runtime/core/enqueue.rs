@@ -42,8 +42,8 @@ impl Core {
     /// one controller to that of another one while keys are processed.
     fn pop(&mut self, last: Lane) -> Option<(Key, Lane)> {
         (0..self.controllers.len()).find_map(|controller| {
-            let room = !self.is_busy(controller);
-            room.then(|| self.work.queues[controller].pop(last))?
+            let free = !self.is_busy(controller);
+            free.then(|| self.work.queues[controller].pop(last))?
         })
     }
 

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cache::Key;
-use super::cleanup::Subject;
 use super::managed_check::{Problem, Readiness, ValidParameters};
 use super::report::summary;
-use super::tasks::{Basis, InFlight};
+use super::tasks::{Basis, InFlight, Subject};
 use super::{Core, EvaluationTask, Report, Task};
 use crate::api::Workload;
 use crate::check::{CheckEvent, ErrorKind, ReleaseReason, Reservation, Verdict};

@@ -81,7 +81,7 @@ impl Core {
         }
     }
 
-    /// Where `workload` stands for the check `check`, among the others of its job.
+    /// The role of `workload` for the check `check`, among the others of its job.
     pub(super) fn phase(&self, workload: &Workload, check: &str, lifetime: Lifetime) -> CheckPhase {
         let key = workload.family_key();
         match check_phase(workload, check, lifetime) {

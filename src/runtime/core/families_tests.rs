@@ -483,7 +483,7 @@ async fn in_the_recordings_no_seat_is_given_away_while_pods_run() {
             let mut driver = Driver::new();
             let mut running: BTreeSet<&str> = BTreeSet::new();
             for (step, changes) in &recording.steps {
-                for change in changes {
+                for (_, change) in changes {
                     match change {
                         Change::Workload(alias, workload) => {
                             driver.change(alias, workload.as_ref());
@@ -611,7 +611,7 @@ async fn a_variant_is_told_which_sibling_has_started_the_job() {
         return;
     };
     for (_, changes) in &recording.steps {
-        for change in changes {
+        for (_, change) in changes {
             if let Change::Workload(alias, workload) = change {
                 driver.change(alias, workload.as_ref());
             }

@@ -99,7 +99,7 @@ pub(crate) enum Input {
     },
     /// A Workload without quota that carries a verdict or is a growth, found by the scan.
     WithoutQuota(Workload),
-    /// A Workload with quota, from a list that is read beside the watch.
+    /// A Workload with quota, from a list that is read in addition to the watch.
     Compare(Workload),
     /// That list is complete, and named these.
     Compared(BTreeSet<Uid>),

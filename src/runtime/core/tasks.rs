@@ -9,7 +9,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::cache::Key;
-use super::cleanup::Subject;
 use super::managed_check::{ActivationInput, ValidParameters};
 use super::{Core, Effect};
 use crate::api::{AdmissionCheck, Name, ResourceFlavor, ResourceVersion, Uid, Workload};
@@ -147,6 +146,14 @@ pub(super) struct Started {
     /// The controller against whose concurrency it counts: another one may answer the
     /// AdmissionCheck when it ends.
     counts: Option<usize>,
+}
+
+/// What a cleanup is about: a reservation that ended, and the controller that decided for it, which
+/// may hold something. Another one may answer the AdmissionCheck since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Subject {
+    pub(crate) reservation: Reservation,
+    pub(crate) controller: usize,
 }
 
 /// What a task in flight is for.

@@ -1,8 +1,7 @@
 //! Unreleased reservations, listed once by each new leader.
 
 use super::cache::Key;
-use super::cleanup::Subject;
-use super::tasks::InFlight;
+use super::tasks::{InFlight, Subject};
 use super::{Core, Report, Task, Timer};
 use crate::api::Name;
 use crate::check::{ReleaseReason, Reservation};

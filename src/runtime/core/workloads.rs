@@ -7,8 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::runtime::watcher::Event;
 
 use super::cache::{Applied, Key, KeyState, Origin};
-use super::cleanup::Subject;
-use super::tasks::InFlight;
+use super::tasks::{InFlight, Subject};
 use super::{Core, Report, Shown, Task};
 use crate::api::{CheckState, Name, ResourceFlavor, ResourceVersion, Slice, Uid, Workload};
 use crate::check::{FamilyRole, ReleaseReason, Reservation};
@@ -99,7 +98,7 @@ impl Core {
         }
     }
 
-    /// A list that is read beside the watch shows `workload`. The watch should have.
+    /// A list that is read in addition to the watch shows `workload`. The watch should have.
     pub(super) fn compare(&mut self, workload: &Workload) {
         let uid = workload.uid();
         match self.workloads.workload(uid) {

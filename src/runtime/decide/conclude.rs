@@ -47,7 +47,7 @@ impl Growth {
 pub(crate) struct Facts<'a> {
     /// How long the reservation has been held, whatever the wall clock did meanwhile.
     pub(crate) held: Duration,
-    /// The check's entry as it stands.
+    /// The check's present entry.
     pub(crate) entry: &'a AdmissionCheckState,
     /// Whether the job is admitted.
     pub(crate) admitted: bool,
@@ -69,7 +69,7 @@ pub(crate) struct Facts<'a> {
 /// What follows from an outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Conclusion {
-    /// The entry to write; `None` when it stands there already, or nothing may be written.
+    /// The entry to write; `None` when it is there already, or nothing may be written.
     pub(crate) write: Option<EntryPatch>,
     /// When to look again, if nothing else happens.
     pub(crate) next_evaluation: NextEvaluation,
@@ -338,7 +338,7 @@ impl Draft<'_> {
                 answer: verdict.answer,
                 message: verdict.message.clone(),
             });
-            // Also where the check is not known to monitor the job: a new leader has not been told,
+            // Also where the check is not known to monitor the job: a new leader does not know,
             // and the next Ready says whether it does.
             let again = self
                 .memory
@@ -403,7 +403,7 @@ impl Draft<'_> {
         Target::new(
             CheckState::Pending,
             format!(
-                "preemption required, which this Kueue cannot be asked for: {}",
+                "preemption required, which this Kueue does not support: {}",
                 verdict.message
             ),
         )
@@ -456,9 +456,9 @@ impl Draft<'_> {
         let said = match kind {
             ErrorKind::Transient => format!("the check failed and is tried again: {message}"),
             ErrorKind::Throttled { .. } => {
-                format!("the check was asked to pause and is tried again: {message}")
+                format!("the check was rate limited and will be retried: {message}")
             }
-            ErrorKind::Parameters => format!("the check's parameters make no sense: {message}"),
+            ErrorKind::Parameters => format!("the check's parameters are invalid: {message}"),
             ErrorKind::Permanent => format!("the check cannot judge this Workload: {message}"),
         };
         if self.facts.admitted
@@ -477,7 +477,7 @@ impl Draft<'_> {
                     Some(Target::new(
                         CheckState::Ready,
                         format!(
-                            "admitted without the check's word, as `onError: Admit` says: {message}"
+                            "admitted without a verdict, by policy `onError: Admit`: {message}"
                         ),
                     )),
                     again,
@@ -499,7 +499,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Changes what stands in a Pending entry, and nothing else.
+    /// Changes the message of a Pending entry, and nothing else.
     fn update_message(&self, message: impl Into<Message>) -> Option<Target> {
         let waits = !self.facts.admitted
             && matches!(

@@ -173,7 +173,7 @@ fn each_verdict_about_a_waiting_workload_becomes_its_state() {
             Verdict::preemption_required("full"),
             (
                 "Pending",
-                "preemption required, which this Kueue cannot be asked for: full",
+                "preemption required, which this Kueue does not support: full",
                 None,
             ),
         ),
@@ -418,12 +418,12 @@ fn an_error_says_what_it_is_and_when_the_check_is_asked_again() {
         ),
         (
             ErrorKind::Throttled { after: MINUTE },
-            "the check was asked to pause and is tried again: refused",
+            "the check was rate limited and will be retried: refused",
             NextEvaluation::After(MINUTE),
         ),
         (
             ErrorKind::Parameters,
-            "the check's parameters make no sense: refused",
+            "the check's parameters are invalid: refused",
             NextEvaluation::OnChange,
         ),
         (
@@ -503,7 +503,7 @@ fn lasting_errors_are_the_operators_choice_and_only_before_admission() {
         written(&admitted),
         Some((
             "Ready",
-            "admitted without the check's word, as `onError: Admit` says: refused",
+            "admitted without a verdict, by policy `onError: Admit`: refused",
             None
         ))
     );
@@ -963,7 +963,7 @@ fn a_refusal_of_a_growth_never_stops_what_runs_wherever_it_comes_from() {
             "pendingTimeout after errors",
             times_out(OnTimeout::Retry),
             failed(ErrorKind::Throttled { after: MINUTE }),
-            "`pendingTimeout` applies: the check was asked to pause and is tried again: source down",
+            "`pendingTimeout` applies: the check was rate limited and will be retried: source down",
         ),
         (
             "pendingTimeout while the check is inactive",
@@ -1086,9 +1086,9 @@ fn a_refused_growth_is_evaluated_again_as_its_verdict_says_and_else_ever_more_ra
         assert_eq!(conclusion.next_evaluation, minutes(pause));
         memory = conclusion.memory;
     }
-    let forgiven = again(Verdict::pending("maybe"), memory).memory;
+    let reset = again(Verdict::pending("maybe"), memory).memory;
     assert_eq!(
-        again(Verdict::rejected("x"), forgiven).next_evaluation,
+        again(Verdict::rejected("x"), reset).next_evaluation,
         minutes(1)
     );
 }

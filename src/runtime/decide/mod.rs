@@ -34,7 +34,7 @@ pub(crate) struct EntryPatch {
     /// Only with Retry; 0 for none, because leaving it out would inherit an older delay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) requeue_after_seconds: Option<u32>,
-    /// An empty list clears what stands there; leaving it out would not.
+    /// An empty list clears the present one; leaving it out would not.
     #[serde(rename = "podSetUpdates", serialize_with = "as_list")]
     pub(crate) updates: PodSetUpdates,
 }
@@ -181,7 +181,7 @@ pub(crate) enum Notice {
         answer: VerdictKind,
         message: Message,
     },
-    /// The check asks for preemption, which this Kueue does not know.
+    /// The check requires preemption, which this Kueue does not support.
     PreemptionNotSupported(Message),
     /// The check wants other pod set updates while it is Ready, which Kueue refuses.
     UpdatesFrozen,

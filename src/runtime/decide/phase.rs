@@ -3,7 +3,7 @@
 use crate::api::{AdmissionCheckState, CheckState, Workload};
 use crate::check::{Lifetime, ReleaseReason};
 
-/// Where a Workload stands for one check.
+/// The phase of a Workload for one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CheckPhase {
     /// It holds quota and waits: the check decides.
@@ -19,12 +19,12 @@ pub(crate) enum CheckPhase {
     Ended {
         /// Why.
         why: ReleaseReason,
-        /// An answer stands that Kueue would take for the next reservation: it is withdrawn.
+        /// There is a verdict that Kueue would take for the next reservation: it is withdrawn.
         withdraw: bool,
     },
 }
 
-/// Where `workload` stands for the check `check`. Rules 1, 6 and 15.
+/// The phase of `workload` for the check `check`. Rules 1, 6 and 15.
 pub(crate) fn check_phase(workload: &Workload, check: &str, lifetime: Lifetime) -> CheckPhase {
     let over = |why| CheckPhase::Ended {
         why,

@@ -1,4 +1,4 @@
-//! What has been told lately: repetitions, and what one object may have told about it.
+//! The events of the last minutes: repetitions, and limits for each object.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -19,7 +19,7 @@ const REMEMBERED: usize = 1024;
 const BURST: u32 = 20;
 const REFILL: Duration = Duration::from_secs(30);
 
-/// What has been told lately.
+/// The events of the last minutes.
 pub(super) struct EventAggregator {
     controller: String,
     instance: String,
@@ -72,11 +72,15 @@ impl EventAggregator {
 
     pub(super) fn aggregate(
         &mut self,
-        told: &EventRecord,
+        record: &EventRecord,
         now: Instant,
         stamp: Timestamp,
     ) -> Aggregation {
-        let key = (told.regarding.clone(), told.reason, told.note.to_string());
+        let key = (
+            record.regarding.clone(),
+            record.reason,
+            record.note.to_string(),
+        );
         if let Some(entry) = self
             .entries
             .get_mut(&key)
@@ -92,16 +96,16 @@ impl EventAggregator {
                 last_observed_time: MicroTime(stamp),
             };
             return Aggregation::Repeated {
-                namespace: namespace(&told.regarding),
+                namespace: namespace(&record.regarding),
                 name: entry.name.clone(),
                 series,
             };
         }
-        if !self.allow(&told.regarding, now) {
+        if !self.allow(&record.regarding, now) {
             return Aggregation::RateLimited;
         }
         self.written += 1;
-        let name = event_name(&told.regarding.name, stamp, self.written);
+        let name = event_name(&record.regarding.name, stamp, self.written);
         self.remember(
             key,
             Entry {
@@ -110,7 +114,7 @@ impl EventAggregator {
                 count: 1,
             },
         );
-        Aggregation::New(Box::new(self.event(told, name, stamp)))
+        Aggregation::New(Box::new(self.event(record, name, stamp)))
     }
 
     fn allow(&mut self, regarding: &Regarding, now: Instant) -> bool {
@@ -148,8 +152,8 @@ impl EventAggregator {
         }
     }
 
-    fn event(&self, told: &EventRecord, name: String, stamp: Timestamp) -> Event {
-        let regarding = &told.regarding;
+    fn event(&self, record: &EventRecord, name: String, stamp: Timestamp) -> Event {
+        let regarding = &record.regarding;
         Event {
             metadata: ObjectMeta {
                 name: Some(name),
@@ -159,10 +163,10 @@ impl EventAggregator {
             event_time: Some(MicroTime(stamp)),
             reporting_controller: Some(self.controller.clone()),
             reporting_instance: Some(self.instance.clone()),
-            type_: Some(if told.warning { "Warning" } else { "Normal" }.to_owned()),
-            reason: Some(told.reason.to_owned()),
-            action: Some(told.action.to_owned()),
-            note: Some(told.note.to_string()),
+            type_: Some(if record.warning { "Warning" } else { "Normal" }.to_owned()),
+            reason: Some(record.reason.to_owned()),
+            action: Some(record.action.to_owned()),
+            note: Some(record.note.to_string()),
             regarding: Some(ObjectReference {
                 api_version: Some(regarding.api_version.clone()),
                 kind: Some(regarding.kind.clone()),
@@ -193,7 +197,7 @@ fn event_name(object: &str, stamp: Timestamp, number: u64) -> String {
 
 /// Something about a Workload.
 #[cfg(test)]
-pub(super) fn told(name: &str, note: &str, warning: bool) -> EventRecord {
+pub(super) fn record(name: &str, note: &str, warning: bool) -> EventRecord {
     use crate::api::{ApiVersion, Uid};
     let uid = Uid::new(name);
     let reservation = crate::check::Reservation::new("ns", name, uid, "c", Timestamp::UNIX_EPOCH);
@@ -211,12 +215,12 @@ mod tests {
     use super::*;
 
     fn regarding(name: &str, note: &str) -> EventRecord {
-        told(name, note, false)
+        record(name, note, false)
     }
 
-    fn enter(book: &mut EventAggregator, told: &EventRecord) -> String {
+    fn enter(book: &mut EventAggregator, record: &EventRecord) -> String {
         match book.aggregate(
-            told,
+            record,
             Instant::now(),
             "2026-11-21T09:00:00Z".parse().unwrap(),
         ) {

@@ -123,10 +123,10 @@ impl Recorder {
         )
     }
 
-    /// Hands in `told`. Never waits.
-    pub(crate) fn publish(&self, told: EventRecord) {
-        let full = !told.warning && self.to.capacity() <= KEPT_FOR_WARNINGS;
-        if full || self.to.try_send((self.clock.now(), told)).is_err() {
+    /// Publishes `record`. Never waits.
+    pub(crate) fn publish(&self, record: EventRecord) {
+        let full = !record.warning && self.to.capacity() <= KEPT_FOR_WARNINGS;
+        if full || self.to.try_send((self.clock.now(), record)).is_err() {
             self.metrics
                 .events
                 .get_or_create(&ResultLabels { result: "dropped" })
@@ -147,8 +147,8 @@ pub(crate) struct Reporter {
 impl Reporter {
     /// Sends events until all recorders are gone and everything is sent.
     pub(crate) async fn run(mut self) {
-        while let Some((at, told)) = self.from.recv().await {
-            let sent = match self.book.aggregate(&told, Instant::now(), at) {
+        while let Some((at, record)) = self.from.recv().await {
+            let sent = match self.book.aggregate(&record, Instant::now(), at) {
                 Aggregation::New(event) => {
                     self.wait_for_rate_limit().await;
                     self.create(*event).await
@@ -232,7 +232,7 @@ mod tests {
         let began = Instant::now();
         let running = tokio::spawn(reporter.run());
         for number in 0..2000 {
-            recorder.publish(aggregator::told(&format!("w{number}"), "ok", false));
+            recorder.publish(aggregator::record(&format!("w{number}"), "ok", false));
             sleep(Duration::from_millis(10)).await;
         }
         let in_time = |seconds| {
@@ -246,9 +246,9 @@ mod tests {
         assert_eq!((in_time(1), in_time(20)), (30, 219));
         let count = |result| metrics.events.get_or_create(&ResultLabels { result }).get();
         let dropped = count("dropped");
-        recorder.publish(aggregator::told("one more", "ok", false));
+        recorder.publish(aggregator::record("one more", "ok", false));
         assert_eq!(count("dropped"), dropped + 1, "others wait already");
-        recorder.publish(aggregator::told("odd", "beware", true));
+        recorder.publish(aggregator::record("odd", "beware", true));
         assert_eq!(count("dropped"), dropped + 1, "a warning finds a place");
         drop(recorder);
         running.await.unwrap();

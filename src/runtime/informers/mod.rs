@@ -68,7 +68,7 @@ pub(crate) enum InformerEvent {
         check: usize,
         trigger: Trigger,
     },
-    /// A Workload with quota, from a list that is read beside the watch.
+    /// A Workload with quota, from a list that is read in addition to the watch.
     Compare {
         workload: Workload,
         term: u64,

@@ -161,7 +161,7 @@ impl Source for WorkloadSource {
         })
     }
 
-    /// It is compared with a list beside it: to list again here would be to miss what comes
+    /// It is compared with a separate list: to list again here would be to miss what comes
     /// between.
     fn resyncs(&self) -> bool {
         false

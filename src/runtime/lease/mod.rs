@@ -308,7 +308,7 @@ impl Holder {
             )
             .await
         {
-            tracing::warn!(%error, lease = self.config.name, "the lease cannot be given back; it will expire");
+            tracing::warn!(%error, lease = self.config.name, "cannot release lease; it will expire");
         }
     }
 

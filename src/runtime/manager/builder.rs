@@ -133,7 +133,7 @@ impl RuntimeBuilder {
         self
     }
 
-    /// How many Workloads are looked at together. Default: 10, with which the API server, not the
+    /// Maximum number of parallel evaluations. Default: 10, with which the API server, not the
     /// check, is the limit.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.settings.concurrency = concurrency.max(1);

@@ -31,7 +31,7 @@ use crate::runtime::queue::{Lane, Queue};
 /// let handle = runtime.handle();
 /// # tokio::spawn(runtime.run(std::future::pending()));
 /// # tokio::time::sleep(std::time::Duration::from_secs(10)).await;
-/// let diagnostics = handle.diagnostics().await.ok_or("the loop does not turn")?;
+/// let diagnostics = handle.diagnostics().await.ok_or("the event loop is stuck")?;
 /// let shown = serde_json::to_value(&diagnostics)?;
 /// assert_eq!(shown["served"]["version"], "v1beta2");
 /// assert_eq!(shown["leadership"], "leader", "there is no lease, so nobody else acts");

@@ -77,7 +77,7 @@ pub(super) struct Settings {
 /// Why a runtime stopped without being asked to. Whoever runs it ends the process, which is then
 /// started again.
 ///
-/// What a check is asked may panic. What runs beside the questions, such as its own streams and its
+/// What a check is asked may panic. What runs apart from evaluations, such as its own streams and its
 /// background work, may not:
 ///
 /// ```
@@ -115,7 +115,9 @@ pub enum RunError {
     TaskEnded(String),
     /// Another replica leads now. What the checks keep in memory belongs to the time in which this
     /// one did, so the process starts afresh, as client-go's and controller-runtime's do.
-    #[error("leadership was lost to `{holder}`: this process ends, so that a fresh one stands by")]
+    #[error(
+        "leadership was lost to `{holder}`: this process ends, so that a fresh one becomes a standby"
+    )]
     LeadershipLost {
         /// The replica that leads.
         holder: String,

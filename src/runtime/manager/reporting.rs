@@ -188,7 +188,7 @@ impl Session {
                     })
                     .inc();
                 let text = format!(
-                    "Admission check \"{check}\" says {} of a running job, which runs on{}: {message}",
+                    "Admission check \"{check}\" returned {}; running job not evicted{}: {message}",
                     answer.as_str(),
                     suppression_text(*why)
                 );
@@ -197,13 +197,13 @@ impl Session {
             }
             Notice::PreemptionNotSupported(message) => {
                 let text = format!(
-                    "Admission check \"{check}\" asks for preemption, which this Kueue cannot be asked for: {message}"
+                    "Admission check \"{check}\" requires preemption, which this Kueue does not support: {message}"
                 );
                 self.record(reservation, true, "PreemptionNotSupported", text);
             }
             Notice::UpdatesFrozen => {
                 let text = format!(
-                    "Admission check \"{check}\" wants other pod set updates while it is Ready, which Kueue refuses: the first ones stand"
+                    "Admission check \"{check}\" returned other pod set updates while it is Ready, which Kueue refuses: the first ones stay"
                 );
                 self.record(reservation, true, "PodSetUpdatesIgnored", text);
             }

@@ -43,7 +43,7 @@ pub(super) struct Session {
     pub(super) leads: watch::Sender<bool>,
 }
 
-/// What runs beside the loop.
+/// Tasks apart from the loop.
 #[derive(Default)]
 pub(super) struct Watching {
     pub(super) running: JoinSet<()>,

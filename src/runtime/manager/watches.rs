@@ -171,7 +171,7 @@ impl Session {
         self.spawn_named(format!("the watch of {name}"), watch)
     }
 
-    /// Runs `work` beside the loop, under the name `called`. Its panic ends the session.
+    /// Runs `work` apart from the loop, under the name `called`. Its panic ends the session.
     pub(super) fn spawn_named(
         &mut self,
         called: String,

@@ -65,7 +65,7 @@ impl Source {
     /// The pods for which there is room for the jobs of a namespace.
     ///
     /// # Errors
-    /// An outage, an answer that makes no sense, a URL that is none.
+    /// An outage, an answer that is invalid, a URL that is none.
     pub async fn room(&self, {% if parameters %}url: &str, {% endif %}namespace: &str) -> Result<u32, CheckError> {
 {%- unless parameters %}
         let url = &self.url;
@@ -76,7 +76,7 @@ impl Source {
     /// The pods for which there is room.
     ///
     /// # Errors
-    /// An outage, an answer that makes no sense, a URL that is none.
+    /// An outage, an answer that is invalid, a URL that is none.
     pub async fn room(&self{% if parameters %}, url: &str, query: &str{% endif %}) -> Result<u32, CheckError> {
         let query = form_urlencoded::Serializer::new(String::new()).append_pair("query", {% if parameters %}query{% else %}QUERY{% endif %}).finish();
         let address = format!("{}/api/v1/query?{query}", {% if parameters %}url{% else %}self.url{% endif %}.trim_end_matches('/'));

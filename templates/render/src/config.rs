@@ -101,7 +101,7 @@ impl Config {
     /// The files and folders that these answers leave out.
     ///
     /// # Errors
-    /// If a condition makes no sense.
+    /// If a condition is invalid.
     pub fn ignored(&self, values: &Values) -> Result<Vec<&str>, Error> {
         let mut ignored = Vec::new();
         for (condition, files) in &self.ignored {

@@ -49,7 +49,7 @@ async fn follows_its_parameters_on(version: KueueVersion) {
     let invalid = world.wait_active(&name, "False", "ParametersInvalid").await;
     assert_eq!(
         invalid["message"],
-        format!("Setting `{name}` makes no sense: `word` must not be nonsense")
+        format!("Setting `{name}` is invalid: `word` must not be nonsense")
     );
 
     world.setting(&name, "fine again").await;
@@ -267,7 +267,7 @@ async fn parameters_that_the_check_itself_refuses_make_it_inactive_until_they_ch
         .await;
     assert_eq!(active["message"], "no such budget");
     fixture
-        .wait_message("a", "the check's parameters make no sense: no such budget")
+        .wait_message("a", "the check's parameters are invalid: no such budget")
         .await;
     fixture.world.setting(&fixture.name, "other").await;
     fixture

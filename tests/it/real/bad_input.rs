@@ -1,4 +1,4 @@
-//! What makes no sense is said in the right place; nothing else is affected, and nothing is ever
+//! Invalid input is reported in the right place; nothing else is affected, and nothing is ever
 //! evicted for it.
 
 use std::time::Duration;
@@ -392,7 +392,7 @@ async fn parameters_of_a_shape_that_the_check_does_not_understand() {
     let active = world.wait_active(&name, "False", "ParametersInvalid").await;
     assert_eq!(
         active["message"],
-        format!("Setting `{name}` makes no sense: missing field `limit`")
+        format!("Setting `{name}` is invalid: missing field `limit`")
     );
     running.stop().await;
 }

@@ -4,8 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use axum::extract::Query;
-use axum::http::StatusCode;
+use axum::http::{StatusCode, Uri};
 use axum::routing::get;
 use axum::{Json, Router};
 use kueue_check_testenv::KueueVersion::V0_19_2;
@@ -16,8 +15,10 @@ use super::process::{Program, apply, install};
 
 /// A Prometheus server that knows what `namespace` has spent, and counts who asks.
 async fn prometheus(namespace: String, asked: Arc<AtomicUsize>) -> String {
-    let answer = async move |Query(query): Query<Vec<(String, String)>>| {
+    let answer = async move |uri: Uri| {
         asked.fetch_add(1, Ordering::Relaxed);
+        let query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+        let query: Vec<(String, String)> = query.into_owned().collect();
         if query != [("query".to_owned(), "sum by (namespace) (spent)".to_owned())] {
             let error =
                 json!({"status": "error", "errorType": "bad_data", "error": format!("{query:?}")});

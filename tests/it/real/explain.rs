@@ -153,15 +153,15 @@ async fn the_answer_is_told_and_nothing_is_written(version: KueueVersion) {
     let name = a_workload_that_waits(&world).await;
     let before = state(&world, &name, "train").await;
     for (manner, expected) in [
-        (Manner::Default, "now         was not asked: by default"),
+        (Manner::Default, "now         was not evaluated: by default"),
         (
             Manner::Reads,
-            "now         would say Pending: fine about \"train\"\n  written     Pending: fine about \"train\"\n  looks again after 1m30s",
+            "now         would return Pending: fine about \"train\"\n  written     Pending: fine about \"train\"\n  recheck     after 1m30s",
         ),
         (Manner::Writes, "now         would fail: "),
         (
             Manner::Watches,
-            "now         would say Ready: seen\n  written     Ready: seen\n",
+            "now         would return Ready: seen\n  written     Ready: seen\n",
         ),
     ] {
         let faults = Faults::default();
@@ -223,10 +223,10 @@ async fn what_keeps_a_check_from_being_asked_is_told() {
     let text = told().await;
     for expected in [
         format!(
-            "cannot be asked, ParametersNotFound: there is no Setting (group test.kueue-check.dev) `{missing}`: create it"
+            "cannot be evaluated, ParametersNotFound: there is no Setting (group test.kueue-check.dev) `{missing}`: create it"
         ),
         format!(
-            "cannot be asked, ParametersInvalid: Setting `{nonsense}` makes no sense: `word` must not be nonsense"
+            "cannot be evaluated, ParametersInvalid: Setting `{nonsense}` is invalid: `word` must not be nonsense"
         ),
         "answered by another program (example.com/else)".to_owned(),
         format!("there is no AdmissionCheck `{absent}`"),
@@ -237,7 +237,7 @@ async fn what_keeps_a_check_from_being_asked_is_told() {
     world.take_quota("train").await;
     let text = told().await;
     assert!(
-        text.contains("would say nothing") || text.contains("cannot be asked"),
+        text.contains("would not be evaluated") || text.contains("cannot be evaluated"),
         "{text}"
     );
 }
@@ -337,7 +337,7 @@ async fn the_programs_own_rights_are_enough() {
     let (code, text, error) = run(&["explain", "train", "-n", &world.namespace], &kubeconfig);
     assert_eq!(code, Some(0), "{error}");
     assert!(
-        text.contains("would say Ready: inside the window"),
+        text.contains("would return Ready: inside the window"),
         "{text}"
     );
     let (code, text, error) = run(

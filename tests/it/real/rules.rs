@@ -490,7 +490,7 @@ async fn withdraws_on(version: KueueVersion) {
     let entry = fixture.wait_state("a", "Pending").await;
     assert_eq!(
         entry["message"],
-        "quota was lost; decided again with the next reservation"
+        "quota was lost; evaluated again once quota is reserved"
     );
     assert_eq!(fixture.wait_released("a").await, ReleaseReason::QuotaLost);
     // The next reservation is decided afresh.

@@ -42,7 +42,7 @@ async fn withdraws_what_was_left_behind(version: KueueVersion, trouble: impl Fn(
             .wait_message(
                 job,
                 &name,
-                "quota was lost; decided again with the next reservation",
+                "quota was lost; evaluated again once quota is reserved",
             )
             .await;
         assert_eq!(entry["state"], "Pending", "{job}");

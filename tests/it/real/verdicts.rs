@@ -137,7 +137,7 @@ async fn each_verdict_becomes_its_state_and_an_event() {
         (
             "preemption",
             "Pending",
-            "preemption required, which this Kueue cannot be asked for: said preemption",
+            "preemption required, which this Kueue does not support: said preemption",
         ),
         ("other", "Ready", "said nothing to me"),
     ] {

@@ -18,7 +18,7 @@ use crate::resource::Budget;
 /// What is printed.
 ///
 /// # Errors
-/// If a file can't be read or makes no sense.
+/// If a file can't be read or is invalid.
 pub fn estimate(arguments: &EstimateArguments) -> Result<String, CommandError> {
     let budget: Budget = serde_json::from_value(read(&arguments.budget)?)
         .map_err(|error| CommandError::new("the Budget", error))?;

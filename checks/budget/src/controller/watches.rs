@@ -104,7 +104,7 @@ pub(super) async fn budgets(shared: &Arc<SharedState>, context: &BackgroundConte
         Err(invalid) => {
             // One line, whatever its author wrote.
             let invalid = Message::new(invalid.to_string());
-            tracing::warn!(budget = budget.name_any(), %invalid, "a Budget makes no sense");
+            tracing::warn!(budget = budget.name_any(), %invalid, "a Budget is invalid");
         }
     };
     follow(

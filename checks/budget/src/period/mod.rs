@@ -60,13 +60,13 @@ pub enum Schedule {
     Term(Period),
 }
 
-/// A period that makes no sense.
+/// A period that is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
     /// The zone database does not know the zone.
     #[error("`{0}` is no time zone of the IANA database that this program has")]
     Zone(String),
-    /// A cron expression that matches never, or makes no sense.
+    /// A cron expression that matches never, or is invalid.
     #[error("the cron expression `{expression}` cannot be used: {why}")]
     Cron {
         /// The expression.
@@ -97,7 +97,7 @@ impl Schedule {
     /// By a cron expression of five fields.
     ///
     /// # Errors
-    /// If it makes no sense, or never matches.
+    /// If it is invalid, or never matches.
     #[cfg(feature = "cron")]
     pub fn cron(expression: &str, zone: TimeZone) -> Result<Self, ScheduleError> {
         Ok(Self::Cron(Box::new(cron::Expression::new(

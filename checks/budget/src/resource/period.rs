@@ -86,7 +86,7 @@ impl PeriodSpec {
     /// The schedule that it describes.
     ///
     /// # Errors
-    /// [`Invalid`] says which field makes no sense.
+    /// [`Invalid`] says which field is invalid.
     pub fn schedule(&self) -> Result<Schedule, Invalid> {
         let at = |field: &'static str| {
             move |error: crate::period::ScheduleError| Invalid::new(field, error.to_string())

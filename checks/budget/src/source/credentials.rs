@@ -21,7 +21,7 @@ pub struct Credentials {
     pub servers: Vec<AllowedServer>,
 }
 
-/// A variable that makes no sense.
+/// A variable that is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{SERVERS}: {0}")]
 pub struct CredentialsError(String);
@@ -41,7 +41,7 @@ impl Credentials {
     /// "prometheus"}]`.
     ///
     /// # Errors
-    /// [`CredentialsError`] says what makes no sense in it.
+    /// [`CredentialsError`] says what is invalid in it.
     pub fn from_environment() -> Result<Self, CredentialsError> {
         let default = Self::default();
         let servers = std::env::var(SERVERS).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The definitions on a real API server: what makes no sense is refused when it is applied.
+//! The definitions on a real API server: what is invalid is refused when it is applied.
 
 use serde_json::{Value, json};
 

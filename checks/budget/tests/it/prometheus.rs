@@ -274,7 +274,7 @@ async fn what_is_measured_live_is_what_was_spent() {
         "{back:?}"
     );
 
-    // What Prometheus itself says of a query that makes no sense, and of one that fails.
+    // What Prometheus itself says of a query that is invalid, and of one that fails.
     let bad = prometheus
         .ask(
             json!({"shape": "PeriodToDate", "query": "sum by (namespace) (x[{{elapsed}}s]"}),

@@ -95,7 +95,7 @@ impl Options {
     /// The options among `annotations`.
     ///
     /// # Errors
-    /// Says which annotation makes no sense, and what it may be. Unknown ones with the prefix are
+    /// Says which annotation is invalid, and what it may be. Unknown ones with the prefix are
     /// refused, because somebody expects them to matter.
     pub fn read(annotations: &BTreeMap<String, String>) -> Result<Self, String> {
         let mut options = Self::default();

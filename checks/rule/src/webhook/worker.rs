@@ -338,7 +338,7 @@ pub(crate) async fn held(
         .map_err(|problem| CheckError::transient(format!("{WHO}: {}", clean(&problem))))
 }
 
-/// What the service would say about one Workload, without effect.
+/// What the service would answer about one Workload, without effect.
 pub(crate) async fn preview(
     shared: &Shared,
     spec: &Arc<WebhookCheckSpec>,
