@@ -66,6 +66,8 @@ pub(crate) struct Pods {
     pub(crate) requests: Value,
     /// Labels of the nodes that they may run on.
     pub(crate) selector: Option<Value>,
+    /// How much cpu each asks for before its container starts.
+    pub(crate) init: Option<&'static str>,
     /// What they tolerate.
     pub(crate) tolerations: Option<Value>,
 }
@@ -73,11 +75,18 @@ pub(crate) struct Pods {
 impl Pods {
     fn template(&self) -> Value {
         let mut resources = json!({"requests": self.requests});
-        if !self.requests[GPU].is_null() {
-            resources["limits"] = json!({GPU: self.requests[GPU]});
+        // The API server wants limits of what is not its own.
+        let others = self.requests.as_object().into_iter().flatten();
+        for (name, amount) in others.filter(|(name, _)| name.contains('/')) {
+            resources["limits"][name] = amount.clone();
         }
         let container = json!({"name": "c", "image": "pause", "resources": resources});
         let mut spec = json!({"restartPolicy": "Never", "containers": [container]});
+        if let Some(cpu) = self.init {
+            let resources = json!({"requests": {CPU: cpu}});
+            spec["initContainers"] =
+                json!([{"name": "i", "image": "pause", "resources": resources}]);
+        }
         if let Some(selector) = &self.selector {
             spec["nodeSelector"] = selector.clone();
         }
@@ -127,6 +136,17 @@ pub(crate) fn group(name: &str, queue: &str, sets: &[Pods]) -> Vec<Value> {
     };
     let of_set = |pods: &Pods| -> Vec<Value> { (0..pods.count).map(|n| pod(pods, n)).collect() };
     sets.iter().flat_map(of_set).collect()
+}
+
+/// A Pod without a job and without a group.
+pub(crate) fn single_pod(name: &str, queue: &str, pods: &Pods) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": name, "namespace": "t@", "labels": {"kueue.x-k8s.io/queue-name": queue},
+        },
+        "spec": pods.template()["spec"],
+    })
 }
 
 /// A batch/v1 Job.

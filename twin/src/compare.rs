@@ -1,6 +1,6 @@
 //! Comparison of the model with a recording.
 
-use kueue_check_sim_cli::replay::{Difference, Replay, ReplayError, Trace};
+use kueue_check_sim_cli::replay::{self, Difference, Replay, ReplayError, Trace};
 use serde_json::Value;
 
 /// What the model does differently.
@@ -8,4 +8,11 @@ pub(crate) async fn differences(trace: &Value) -> Result<Vec<Difference>, Replay
     let trace: Trace = serde_json::from_value(trace.clone())?;
     let replay = tokio::task::spawn_blocking(move || Replay::new(trace).run());
     replay.await.map_err(std::io::Error::other)?
+}
+
+/// What the real Kueue did differently in two recordings of a history.
+pub(crate) fn between(one: &Value, other: &Value) -> Result<Vec<Difference>, ReplayError> {
+    let one: Trace = serde_json::from_value(one.clone())?;
+    let other: Trace = serde_json::from_value(other.clone())?;
+    Ok(replay::between(&one, &other))
 }

@@ -4,6 +4,7 @@ mod actions;
 mod cohorts;
 mod features;
 mod flavors;
+mod objects;
 mod queues;
 mod rare;
 
@@ -68,10 +69,12 @@ struct Submitted {
 pub(crate) fn history(seed: u64, number: u64, scope: Scope) -> History {
     let mut random = Random::new(seed, number);
     let features = features::draw(&mut random, scope.rare);
-    let of_jobs = [Feature::Running, Feature::Elastic]
+    let of_jobs = [Feature::Running, Feature::Elastic, Feature::JobActions]
         .iter()
         .any(|feature| features.contains(feature));
-    let of_pods = features.contains(&Feature::PodGroups);
+    let of_pods = [Feature::PodGroups, Feature::SinglePods]
+        .iter()
+        .any(|feature| features.contains(feature));
     let mut world = World {
         jobs: random.chance(if of_jobs { 90 } else { 45 }) && !of_pods,
         features,
@@ -81,8 +84,14 @@ pub(crate) fn history(seed: u64, number: u64, scope: Scope) -> History {
     let mut steps = queues::setup(&mut random, &mut world, scope);
     let count = 4 + random.below(9);
     steps.push(actions::submit(&mut random, &mut world));
-    for _ in 0..count {
-        steps.push(actions::one(&mut random, &mut world));
+    for at in 0..count {
+        let step = actions::one(&mut random, &mut world);
+        let hasty = at + 1 < count && random.chance(world.often(Feature::Hasty, 45, 3));
+        steps.push(if hasty && !matches!(step, Step::Wait(_)) {
+            Step::Hasty(Box::new(step))
+        } else {
+            step
+        });
     }
     if world.delay > 0 {
         let seconds = u32::try_from(world.delay).unwrap_or(1);
@@ -133,10 +142,16 @@ fn pods(random: &mut Random, world: &World, name: &'static str, count: u64) -> P
     );
     let partial = count > 1 && random.chance(world.often(Feature::Partial, 60, 3));
     let least = (partial && name == SETS[0]).then(|| 1 + random.next_below(count - 1));
+    if random.chance(world.often(Feature::Refused, 20, 1)) {
+        requests["example.com/unknown"] = "1".into();
+    }
+    let init = random.chance(world.often(Feature::PodSets, 15, 1));
+    let init = init.then(|| *random.of(&["1", "2", "500m"]));
     Pods {
         name,
         count,
         least,
+        init,
         requests,
         selector,
         tolerations,
@@ -195,6 +210,13 @@ mod tests {
             "fd@",
             "Done {",
             "Run {",
+            "Remove {",
+            "Fail(",
+            "DeleteWorkload(",
+            " gets queue ",
+            "maxPriorityThreshold",
+            "namespaceSelector\": Object {\"matchLabels",
+            "initContainers",
         ] {
             assert!(has(90, what) > 2, "{what}");
         }

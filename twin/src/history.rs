@@ -16,6 +16,16 @@ pub(crate) struct History {
     pub(crate) steps: Vec<Step>,
 }
 
+impl History {
+    /// Whether ClusterQueues share quota.
+    pub(crate) fn has_cohorts(&self) -> bool {
+        self.steps.iter().any(|step| match step {
+            Step::Create(objects) => objects.iter().any(|o| o["spec"]["cohortName"].is_string()),
+            _ => false,
+        })
+    }
+}
+
 /// One step.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
@@ -66,6 +76,19 @@ pub(crate) enum Step {
         /// How many.
         count: u64,
     },
+    /// The job that a Workload is for has failed.
+    Fail(String),
+    /// The Workload of a job is deleted; the job stays.
+    DeleteWorkload(String),
+    /// An object without which others do nothing is deleted.
+    Remove {
+        /// What it is.
+        about: String,
+        /// Its path.
+        path: String,
+    },
+    /// The next step follows 10 ms later.
+    Hasty(Box<Step>),
     /// Nothing is done for so many seconds.
     Wait(f64),
 }
@@ -132,6 +155,10 @@ impl Step {
                 set,
                 count,
             } => format!("{count} pods of {workload}/{set} are done"),
+            Self::Fail(name) => format!("fail {name}"),
+            Self::DeleteWorkload(name) => format!("delete the Workload of {name}"),
+            Self::Remove { about, .. } => format!("delete {about}"),
+            Self::Hasty(step) => step.title(),
             Self::Wait(seconds) => format!("wait {seconds} s"),
         };
         title.replace(MARK, "")

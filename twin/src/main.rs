@@ -8,20 +8,23 @@ mod minimise;
 mod random;
 mod record;
 mod stage;
+mod summary;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Instant;
 
 use clap::Parser;
 use futures::{StreamExt, stream};
 use kueue_check_sim_cli::replay::{Difference, ReplayError};
 use serde_json::Value;
 
-use self::compare::differences;
+use self::compare::{between, differences};
 use self::generate::Scope;
 use self::history::History;
 use self::record::record;
 use self::stage::{Stage, StageError};
+use self::summary::{Outcome, Summary};
 
 /// Plays random histories on a real Kueue 0.19.2 and on the model, and prints where they differ.
 #[derive(Parser)]
@@ -46,7 +49,7 @@ struct Arguments {
     #[arg(long, default_value_t = 70)]
     rare: usize,
     /// How often a history that differs is played again, to see whether the real Kueue varies.
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 5)]
     again: usize,
     /// Searches the shortest history that still differs.
     #[arg(long)]
@@ -100,48 +103,60 @@ async fn run(arguments: &Arguments) -> Result<bool, Failure> {
         cohorts: arguments.cohorts,
         rare: arguments.rare,
     };
+    let began = Instant::now();
     let numbers = arguments.first..arguments.first + arguments.histories;
     let histories = numbers.map(|number| generate::history(arguments.seed, number, scope));
     let mut playing = stream::iter(histories)
         .map(|history| play(&stage, history))
         .buffer_unordered(arguments.side_by_side);
-    let (mut equal, mut differing) = (0, Vec::new());
+    let (mut summary, mut differing) = (Summary::default(), Vec::new());
     while let Some(played) = playing.next().await {
         let played = played?;
         write(&arguments.out, &played)?;
         if played.differences.is_empty() {
-            equal += 1;
+            summary.count(&played.history, Outcome::Agrees);
         } else {
             print(&played);
             differing.push(played);
         }
     }
     drop(playing);
-    let (mut raced, mut unexplained) = (0, 0);
+    let took = began.elapsed();
     for played in differing {
-        let outcomes = again(&stage, &played.history, arguments.again).await?;
-        if outcomes.iter().any(Vec::is_empty) {
-            println!(
-                "{}: varies on the real Kueue; the model does one of both",
-                played.history.name
-            );
-            raced += 1;
-            continue;
-        }
-        let varies = outcomes.iter().any(|other| *other != played.differences);
-        if varies {
-            println!("{}: varies on the real Kueue", played.history.name);
-        }
-        unexplained += 1;
-        if arguments.minimise {
+        let outcome = judge(arguments, &stage, &played).await?;
+        summary.count(&played.history, outcome);
+        if outcome == Outcome::Differs && arguments.minimise {
             shorten(arguments, &stage, played).await?;
         }
     }
-    println!(
-        "{equal} of {} histories agree, {raced} more vary on the real Kueue, {unexplained} differ (seed {})",
-        arguments.histories, arguments.seed
-    );
-    Ok(unexplained == 0)
+    println!("{}", summary.table(arguments.seed, took));
+    Ok(summary.unexplained() == 0)
+}
+
+/// Whether a difference is a race of the real Kueue: the history is played again on it, and every
+/// outcome is allowed.
+async fn judge(arguments: &Arguments, stage: &Stage, played: &Played) -> Result<Outcome, Failure> {
+    let name = &played.history.name;
+    let others = again(stage, &played.history, arguments.again).await?;
+    let allowed = others.iter().find(|other| other.differences.is_empty());
+    if let Some(other) = allowed {
+        println!("{name}: the real Kueue varies, and the model does one of its outcomes:");
+        for difference in between(&played.trace, &other.trace)? {
+            println!("  {difference}");
+        }
+        write(&arguments.out.join("races"), played)?;
+        write(&arguments.out.join("races/other"), other)?;
+        return Ok(Outcome::Races);
+    }
+    for other in &others {
+        let varies = between(&played.trace, &other.trace)?;
+        if let Some(first) = varies.first() {
+            println!("{name}: the real Kueue varies, and the model does none of its outcomes:");
+            println!("  {first}");
+            break;
+        }
+    }
+    Ok(Outcome::Differs)
 }
 
 async fn play(stage: &Stage, history: History) -> Result<Played, Failure> {
@@ -154,15 +169,10 @@ async fn play(stage: &Stage, history: History) -> Result<Played, Failure> {
     })
 }
 
-/// What differs when the history is played so many times more.
-async fn again(
-    stage: &Stage,
-    history: &History,
-    times: usize,
-) -> Result<Vec<Vec<Difference>>, Failure> {
+/// The history, played so many times more.
+async fn again(stage: &Stage, history: &History, times: usize) -> Result<Vec<Played>, Failure> {
     let plays = (0..times).map(|_| play(stage, history.clone()));
-    let plays = futures::future::try_join_all(plays).await?;
-    Ok(plays.into_iter().map(|played| played.differences).collect())
+    futures::future::try_join_all(plays).await
 }
 
 async fn shorten(arguments: &Arguments, stage: &Stage, played: Played) -> Result<(), Failure> {

@@ -17,6 +17,8 @@ use crate::stage::{Request, Seen, Stage, StageError};
 
 /// A step is over when nothing has changed for so long: longer than Kueue collects changes (1 s).
 const QUIET: Duration = Duration::from_millis(1600);
+/// How long after a hasty step the next one follows, whatever changes.
+const HASTE: Duration = Duration::from_millis(10);
 /// After what nothing waits for.
 const SOON: Duration = Duration::from_millis(300);
 
@@ -99,6 +101,7 @@ impl Recorder<'_> {
         }
         let quiet = match step {
             Step::Wait(seconds) => Duration::from_secs_f64(*seconds),
+            Step::Hasty(_) => HASTE,
             Step::Create(objects)
                 if objects[0]["kind"] == "ResourceFlavor" && self.states.is_empty() =>
             {
@@ -106,7 +109,11 @@ impl Recorder<'_> {
             }
             _ => QUIET,
         };
-        let observed = self.observe(quiet).await;
+        let observed = if matches!(step, Step::Hasty(_)) {
+            self.observe_until(Instant::now() + quiet).await
+        } else {
+            self.observe(quiet).await
+        };
         let mut played = json!({
             "step": step.title(), "t": t, "calls": calls, "observed": observed,
         });
@@ -125,6 +132,15 @@ impl Recorder<'_> {
                 last = seen.at;
                 observed.push(shown);
             }
+        }
+        observed
+    }
+
+    /// Everything that changes until then.
+    async fn observe_until(&mut self, end: Instant) -> Vec<Value> {
+        let mut observed = Vec::new();
+        while let Ok(Some(seen)) = timeout_at(end, self.changes.recv()).await {
+            observed.extend(self.take(&seen));
         }
         observed
     }
@@ -241,5 +257,9 @@ impl Recorder<'_> {
 
     fn job(&self, short: &str) -> Option<&Arc<Value>> {
         self.live.get(&("Job", self.marked(short)))
+    }
+
+    fn pod(&self, name: &str) -> Option<&Arc<Value>> {
+        self.live.get(&("Pod", self.marked(name)))
     }
 }

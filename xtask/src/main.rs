@@ -29,6 +29,8 @@ usage: cargo xtask COMMAND
                           VERSION such as 0.18.3; PART: only tests whose names begin with it, such as families; not part of `test`
   twin [--histories N] [--seed S] [--rare PERCENT] [--minimise]
                           random histories on a real Kueue and on the model, compared; --help has more; not part of `test`
+  twin --mutants [FOLDER] change the model as twin/mutants.txt says, and show how many recorded histories each change needs to be
+                          found: those of FOLDER, such as target/twin after a run, or those of the tests; no Kueue is needed
   tutorials               the book's tutorials in an empty folder, by their own commands; not part of `test`
   release [REVISION]      what must pass before a release: packages that build, and no broken promise since REVISION (default: the last tag v*)
   image [PROGRAM …]       build the image's file system of the shipped checks (or of these) as the Dockerfile does: static, with the list of
@@ -56,6 +58,8 @@ fn main() -> ExitCode {
         ["kueue", arguments @ ..] => {
             chart::install_helm().and_then(|()| tools::with_kueue(arguments))
         }
+        ["twin", "--mutants"] => mutants::of_model(&root().join("sim/cli/tests/histories")),
+        ["twin", "--mutants", folder] => mutants::of_model(Path::new(folder)),
         ["twin", flags @ ..] => tools::twin(flags),
         ["tutorials"] => tools::tutorials(),
         ["release"] => release::check(None),

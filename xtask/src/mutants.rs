@@ -1,4 +1,5 @@
-//! Mutants: changes of the runtime's code that some test must find.
+//! Mutants: changes of the runtime's code that some test must find, and of the model of Kueue that
+//! recorded histories must find.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,6 +11,9 @@ use crate::{Failure, root};
 /// The table. Its first lines say how it is written.
 const TABLE: &str = "src/interleavings/mutants.txt";
 
+/// The same for the model of Kueue.
+const TABLE_OF_MODEL: &str = "twin/mutants.txt";
+
 /// One change.
 struct Mutant<'a> {
     name: &'a str,
@@ -18,20 +22,20 @@ struct Mutant<'a> {
     to: &'a str,
 }
 
-fn parse(table: &str) -> Result<Vec<Mutant<'_>>, Failure> {
+fn parse<'a>(name: &str, table: &'a str) -> Result<Vec<Mutant<'a>>, Failure> {
     let blocks = table.split("\n== ").skip(1);
     let parsed = blocks.map(|block| {
         let wrong = || {
             format!(
-                "{TABLE}: `{}` is no mutant",
+                "{name}: `{}` is no mutant",
                 block.lines().next().unwrap_or("")
             )
         };
-        let (name, rest) = block.split_once('\n').ok_or_else(wrong)?;
+        let (title, rest) = block.split_once('\n').ok_or_else(wrong)?;
         let (file, rest) = rest.split_once("\n- ").ok_or_else(wrong)?;
         let (from, to) = rest.split_once("\n+ ").ok_or_else(wrong)?;
         Ok(Mutant {
-            name,
+            name: title,
             file,
             from,
             to: to.trim_end(),
@@ -46,7 +50,7 @@ impl Mutant<'_> {
         match text.matches(self.from).count() {
             1 => Ok(text.replacen(self.from, self.to, 1)),
             times => Err(format!(
-                "{TABLE}: `{}`: its text occurs {times} times in {}",
+                "mutant `{}`: its text occurs {times} times in {}",
                 self.name, self.file
             )),
         }
@@ -59,11 +63,13 @@ fn read(path: &Path) -> Result<String, Failure> {
 
 /// Whether each change can still be made.
 pub(crate) fn check() -> Result<(), Failure> {
-    let table = read(&root().join(TABLE))?;
     let mut wrong = String::new();
-    for mutant in parse(&table)? {
-        if let Err(failure) = mutant.of(&read(&root().join(mutant.file))?) {
-            let _ = writeln!(wrong, "{failure}");
+    for name in [TABLE, TABLE_OF_MODEL] {
+        let table = read(&root().join(name))?;
+        for mutant in parse(name, &table)? {
+            if let Err(failure) = mutant.of(&read(&root().join(mutant.file))?) {
+                let _ = writeln!(wrong, "{failure}");
+            }
         }
     }
     if wrong.is_empty() { Ok(()) } else { Err(wrong) }
@@ -77,18 +83,11 @@ pub(crate) fn run(part: &str) -> Result<(), Failure> {
     let tree = root().join("target/mutants");
     copy(&tree)?;
     let mut missed = Vec::new();
-    for mutant in parse(&table)? {
+    for mutant in parse(TABLE, &table)? {
         if !mutant.name.contains(part) {
             continue;
         }
-        let path = tree.join(mutant.file);
-        let original = read(&path)?;
-        let write = |text: &str| {
-            fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
-        };
-        write(&mutant.of(&original)?)?;
-        let found = find(&tree, mutant.name);
-        write(&original)?;
+        let found = with_change(&tree, &mutant, || find(&tree, mutant.name))?;
         println!(
             "== {}\n{}",
             mutant.name,
@@ -101,6 +100,63 @@ pub(crate) fn run(part: &str) -> Result<(), Failure> {
     match missed.as_slice() {
         [] => Ok(()),
         missed => Err(format!("not found: {}", missed.join("; "))),
+    }
+}
+
+/// Does something while a change is made in `tree`.
+fn with_change<T>(tree: &Path, mutant: &Mutant<'_>, run: impl FnOnce() -> T) -> Result<T, Failure> {
+    let path = tree.join(mutant.file);
+    let original = read(&path)?;
+    let write =
+        |text: &str| fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()));
+    write(&mutant.of(&original)?)?;
+    let outcome = run();
+    write(&original)?;
+    Ok(outcome)
+}
+
+/// Makes each change of the model of Kueue in a copy of the repository, plays the recorded
+/// histories of `folder` to it, and prints a table of how many each needs to be found.
+pub(crate) fn of_model(folder: &Path) -> Result<(), Failure> {
+    check()?;
+    let folder = fs::canonicalize(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let table = read(&root().join(TABLE_OF_MODEL))?;
+    let tree = root().join("target/mutants");
+    copy(&tree)?;
+    println!("| mutant of the model | found by history number |\n| --- | --- |");
+    let mut missed = Vec::new();
+    for mutant in parse(TABLE_OF_MODEL, &table)? {
+        let place = with_change(&tree, &mutant, || first_that_differs(&tree, &folder))??;
+        let shown = place.map_or("NOT FOUND".to_owned(), |place| place.to_string());
+        println!("| {} | {shown} |", mutant.name);
+        if place.is_none() {
+            missed.push(mutant.name);
+        }
+    }
+    match missed.as_slice() {
+        [] => Ok(()),
+        missed => Err(format!("not found: {}", missed.join("; "))),
+    }
+}
+
+/// The place of the first history that the model in `tree` does not reproduce.
+fn first_that_differs(tree: &Path, folder: &Path) -> Result<Option<u32>, Failure> {
+    let output = Command::new("cargo")
+        .current_dir(tree)
+        .args(["run", "--quiet", "--package=kueue-check-sim-cli", "--"])
+        .args(["replay", "--first"])
+        .arg(folder)
+        .output()
+        .map_err(|error| format!("cargo: {error}"))?;
+    if output.status.success() {
+        return Ok(None);
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let last = text.lines().last().unwrap_or_default();
+    let words: Vec<&str> = last.split(' ').collect();
+    match words.as_slice() {
+        [_, "of", played, "traces", "reproduced"] => Ok(played.parse().ok()),
+        _ => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
     }
 }
 

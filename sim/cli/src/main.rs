@@ -27,6 +27,9 @@ enum Command {
         /// autoscaler's; may be given more than once.
         #[arg(long)]
         crds: Vec<PathBuf>,
+        /// Stops at the first trace that differs.
+        #[arg(long)]
+        first: bool,
         /// Trace files, and directories of them.
         #[arg(required = true)]
         traces: Vec<PathBuf>,
@@ -64,7 +67,11 @@ enum Command {
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
-        Command::Replay { crds, traces } => replay_all(&crds, &traces),
+        Command::Replay {
+            crds,
+            first,
+            traces,
+        } => replay_all(&crds, &traces, first),
         Command::Explore {
             scenario: Some(name),
             ..
@@ -165,7 +172,7 @@ fn serve(name: &str, mut demo: Demo) -> ExitCode {
     }
 }
 
-fn replay_all(crds: &[PathBuf], traces: &[PathBuf]) -> ExitCode {
+fn replay_all(crds: &[PathBuf], traces: &[PathBuf], first: bool) -> ExitCode {
     let mut all = Vec::new();
     for directory in crds {
         match definitions::read(directory) {
@@ -178,8 +185,12 @@ fn replay_all(crds: &[PathBuf], traces: &[PathBuf]) -> ExitCode {
     }
     let kinds = (!all.is_empty()).then(|| CompiledDefinitions::new(all));
     let traces: Vec<PathBuf> = traces.iter().flat_map(|path| files(path)).collect();
-    let mut equal = 0;
+    let (mut equal, mut played) = (0, 0);
     for trace in &traces {
+        if first && equal < played {
+            break;
+        }
+        played += 1;
         match replay::run(trace, kinds.as_ref()) {
             Ok(differences) if differences.is_empty() => equal += 1,
             Ok(differences) => {
@@ -191,8 +202,8 @@ fn replay_all(crds: &[PathBuf], traces: &[PathBuf]) -> ExitCode {
             Err(error) => println!("== {}\n{error}", trace.display()),
         }
     }
-    println!("{equal} of {} traces reproduced", traces.len());
-    if equal == traces.len() {
+    println!("{equal} of {played} traces reproduced");
+    if equal == played {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::features::Feature;
 use super::queues::{groups, on_flavors};
-use super::{Submitted, World, pod_sets, rare};
-use crate::bodies::{cluster_path, group, job, job_path, namespaced_path, workload};
+use super::{Submitted, World, objects, pod_sets, rare};
+use crate::bodies::{cluster_path, group, job, job_path, namespaced_path, single_pod, workload};
 use crate::history::{Answer, Step};
 use crate::random::Random;
 
@@ -30,6 +30,9 @@ pub(super) fn one(random: &mut Random, world: &mut World) -> Step {
         world.often(Feature::Refused, 30, 0),
         world.often(Feature::Again, 18, 0),
         world.often(Feature::Elastic, 35, 0),
+        world.often(Feature::Removal, 22, 0),
+        world.often(Feature::JobActions, 40, 1),
+        world.often(Feature::Selectors, 25, 0),
         4,
     ];
     match random.weighted(&weights) {
@@ -51,6 +54,9 @@ pub(super) fn one(random: &mut Random, world: &mut World) -> Step {
         15 => rare::refused(random, world),
         16 => rare::again(random, world),
         17 => rare::scale(random, world),
+        18 => objects::remove(random, world),
+        19 => rare::of_job(random, world),
+        20 => objects::change(random, world),
         _ => Step::Wait(*random.of(&[1.0, 2.0, 3.0])),
     }
 }
@@ -78,9 +84,19 @@ pub(super) fn submit(random: &mut Random, world: &mut World) -> Step {
         } else if random.chance(world.often(Feature::Done, 30, 0)) {
             job["spec"]["completions"] = json!(sets[0].count + 1);
         }
+        if random.chance(world.often(Feature::JobActions, 25, 3)) {
+            job["spec"]["suspend"] = json!(false);
+        }
+        if random.chance(world.often(Feature::JobActions, 15, 0)) {
+            job["metadata"]["labels"] = json!({"example.com/queue": "later"});
+        }
         job
-    } else if world.has(Feature::PodGroups) {
-        let pods = group(&name, &queue, &sets);
+    } else if world.has(Feature::PodGroups) || world.has(Feature::SinglePods) {
+        let pods = if world.has(Feature::PodGroups) {
+            group(&name, &queue, &sets)
+        } else {
+            vec![single_pod(&name, &queue, &sets[0])]
+        };
         world.workloads.push(Submitted {
             name,
             sets: Vec::new(),
@@ -95,13 +111,16 @@ pub(super) fn submit(random: &mut Random, world: &mut World) -> Step {
         if let Some(limit) = limit {
             workload["spec"]["maximumExecutionTimeSeconds"] = json!(limit);
         }
+        if random.chance(world.often(Feature::Activation, 15, 1)) {
+            workload["spec"]["active"] = json!(false);
+        }
         workload
     };
     world.workloads.push(Submitted {
         name,
         sets: sets.iter().map(|set| (set.name, set.count)).collect(),
         object: object.clone(),
-        active: true,
+        active: object["spec"]["active"] != false,
         gone: false,
     });
     Step::Create(vec![object])

@@ -45,9 +45,19 @@ pub(super) enum Feature {
     Elastic,
     /// Groups of Pods in the place of Workloads without a job.
     PodGroups,
+    /// Pods without a job and without a group.
+    SinglePods,
+    /// Actions of which the next follows 10 ms later.
+    Hasty,
+    /// Queues, checks, flavors and cohorts that are deleted.
+    Removal,
+    /// Jobs that users suspend, fail, or submit without a queue; their Workloads deleted.
+    JobActions,
+    /// Flavors and ClusterQueues whose selectors and preferences change.
+    Selectors,
 }
 
-const ALL: [Feature; 20] = [
+const ALL: [Feature; 25] = [
     Feature::PodSets,
     Feature::Partial,
     Feature::Done,
@@ -68,6 +78,11 @@ const ALL: [Feature; 20] = [
     Feature::Updates,
     Feature::Elastic,
     Feature::PodGroups,
+    Feature::SinglePods,
+    Feature::Hasty,
+    Feature::Removal,
+    Feature::JobActions,
+    Feature::Selectors,
 ];
 
 /// Draws up to three of them, in `percent` of 100 histories.

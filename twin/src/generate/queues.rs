@@ -17,6 +17,8 @@ pub(super) struct Queue {
     /// By flavor, of cpu.
     pub(super) quota: Vec<u64>,
     pub(super) memory: bool,
+    /// Whether the number of Pods is limited.
+    pub(super) counts_pods: bool,
     /// Whether it has the second resource group.
     pub(super) gpus: bool,
     pub(super) cohort: Option<String>,
@@ -115,6 +117,7 @@ fn queue(random: &mut Random, world: &mut World, at: usize, cohorts: bool) -> Va
         format!("cq{}@", at + 1)
     };
     let memory = random.chance(15);
+    let counts_pods = random.chance(world.often(Feature::PodSets, 20, 4));
     let gpus = !world.gpu_flavors.is_empty() && random.chance(85);
     let quota: Vec<u64> = world
         .flavors
@@ -135,12 +138,19 @@ fn queue(random: &mut Random, world: &mut World, at: usize, cohorts: bool) -> Va
         name: name.clone(),
         quota,
         memory,
+        counts_pods,
         gpus,
         cohort: cohorts.then(|| random.of(&world.cohorts).clone()),
         checks: rules,
         stopped: false,
     };
     let mut spec = json!({"namespaceSelector": {}});
+    if random.chance(world.often(Feature::Selectors, 30, 1)) {
+        spec["namespaceSelector"] = json!({"matchLabels": {"team": "a"}});
+    }
+    if random.chance(5) {
+        spec["fairSharing"] = json!({"weight": random.of(&["1", "2", "0"])});
+    }
     spec["resourceGroups"] = groups(random, world, &queue);
     if !queue.checks.is_empty() {
         spec["admissionChecksStrategy"] = json!({"admissionChecks": queue.checks});
@@ -159,7 +169,11 @@ fn queue(random: &mut Random, world: &mut World, at: usize, cohorts: bool) -> Va
             let reclaim = ["Never", "LowerPriority", "Any"];
             preemption["reclaimWithinCohort"] = json!(random.of(&reclaim));
             if preemption["reclaimWithinCohort"] != "Never" && random.chance(25) {
-                preemption["borrowWithinCohort"] = json!({"policy": "LowerPriority"});
+                let mut borrowing = json!({"policy": "LowerPriority"});
+                if random.chance(40) {
+                    borrowing["maxPriorityThreshold"] = json!(random.of(&[0, 1, 50]));
+                }
+                preemption["borrowWithinCohort"] = borrowing;
             }
         }
     }
@@ -173,6 +187,13 @@ fn queue(random: &mut Random, world: &mut World, at: usize, cohorts: bool) -> Va
         }
         if random.chance(60) {
             fungibility["whenCanBorrow"] = json!(random.of(&["TryNextFlavor", "MayStopSearch"]));
+        }
+        if random.chance(25) {
+            fungibility = json!({
+                "whenCanPreempt": "TryNextFlavor", "whenCanBorrow": "TryNextFlavor",
+                "preference":
+                    random.of(&["BorrowingOverPreemption", "PreemptionOverBorrowing"]),
+            });
         }
         spec["flavorFungibility"] = fungibility;
     }
@@ -207,6 +228,9 @@ pub(super) fn groups(random: &mut Random, world: &World, queue: &Queue) -> Value
     if queue.memory {
         covered.push("memory");
     }
+    if queue.counts_pods {
+        covered.push("pods");
+    }
     let flavors: Vec<Value> = world
         .flavors
         .iter()
@@ -225,6 +249,9 @@ pub(super) fn groups(random: &mut Random, world: &World, queue: &Queue) -> Value
             let mut resources = vec![cpu];
             if queue.memory {
                 resources.push(json!({"name": "memory", "nominalQuota": "4Gi"}));
+            }
+            if queue.counts_pods {
+                resources.push(json!({"name": "pods", "nominalQuota": "2"}));
             }
             json!({"name": flavor, "resources": resources})
         })

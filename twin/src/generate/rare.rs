@@ -49,6 +49,35 @@ pub(super) fn scale(random: &mut Random, world: &mut World) -> Step {
     }
 }
 
+/// What happens to a job besides its end.
+pub(super) fn of_job(random: &mut Random, world: &mut World) -> Step {
+    let Some(at) = living(random, world).filter(|_| world.jobs) else {
+        return submit(random, world);
+    };
+    let name = world.workloads[at].name.clone();
+    let (queue, _) = random.of(&world.local_queues).clone();
+    match random.weighted(&[30, 20, 20, 30]) {
+        0 => {
+            let suspend = random.chance(60);
+            Step::Patch {
+                about: format!("{name} suspend {suspend}"),
+                path: job_path(&name),
+                body: json!({"spec": {"suspend": suspend}}),
+            }
+        }
+        1 => {
+            world.workloads[at].gone = true;
+            Step::Fail(name)
+        }
+        2 => Step::DeleteWorkload(name),
+        _ => Step::Patch {
+            about: format!("{name} gets queue {queue}"),
+            path: job_path(&name),
+            body: json!({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": queue}}}),
+        },
+    }
+}
+
 /// A Workload goes to another LocalQueue, a ClusterQueue to another cohort, or a cohort elsewhere.
 pub(super) fn moved(random: &mut Random, world: &mut World) -> Step {
     if random.chance(30) && !world.cohorts.is_empty() {

@@ -28,11 +28,16 @@ impl Recorder<'_> {
                 let path = self.path_of(workload)?;
                 vec![Request::merge(path, json!({"spec": {"active": active}}))]
             }
-            Step::Delete(name) => vec![Request::delete(match self.job(name) {
-                Some(_) => job_path(name),
-                None => self.path_of(name)?,
+            Step::Delete(name) => vec![Request::delete(if self.job(name).is_some() {
+                job_path(name)
+            } else if self.pod(name).is_some() {
+                format!("/api/v1/namespaces/t@/pods/{name}")
+            } else {
+                self.path_of(name)?
             })],
-            Step::Finish(name) if self.job(name).is_some() => self.finish_job(name)?,
+            Step::Finish(name) if self.job(name).is_some() => {
+                self.end_job(name, "SuccessCriteriaMet", "Complete")?
+            }
             Step::Finish(name) => match self.pods_of(name).as_slice() {
                 [] => vec![self.finish(name)?],
                 pods => pods.iter().map(|pod| succeeded(pod)).collect(),
@@ -46,6 +51,10 @@ impl Recorder<'_> {
                 Some(_) => self.pods_done(workload, *count)?,
                 None => self.reclaim(workload, set, *count)?,
             }],
+            Step::Fail(name) => self.end_job(name, "FailureTarget", "Failed")?,
+            Step::DeleteWorkload(name) => vec![Request::delete(self.path_of(name)?)],
+            Step::Remove { path, .. } => vec![Request::delete(path.clone())],
+            Step::Hasty(step) => return self.requests(step),
             Step::Wait(_) => Vec::new(),
         };
         Some(requests.into_iter().map(|r| self.for_server(r)).collect())
@@ -121,12 +130,13 @@ impl Recorder<'_> {
         }))
     }
 
-    /// The Pods of a group, by name.
+    /// The Pods of a group, by name, or the Pod of that name.
     fn pods_of(&self, group: &str) -> Vec<String> {
         let group = self.marked(group);
         let label = "/metadata/labels/kueue.x-k8s.io~1pod-group-name";
         let pods = self.live.iter().filter(|((kind, _), pod)| {
-            *kind == "Pod" && pod.pointer(label).and_then(Value::as_str) == Some(&*group)
+            let of_group = pod.pointer(label).and_then(Value::as_str) == Some(&*group);
+            *kind == "Pod" && (of_group || pod["metadata"]["name"] == *group)
         });
         pods.map(|((_, name), _)| name.clone()).collect()
     }
@@ -184,10 +194,13 @@ impl Recorder<'_> {
         Some(Request::merge(path, json!({"status": status})))
     }
 
-    /// Only a job that runs can finish, and only once.
-    fn finish_job(&self, name: &str) -> Option<Vec<Request>> {
+    /// Only a job that runs can end, and only once.
+    fn end_job(&self, name: &str, target: &str, end: &str) -> Option<Vec<Request>> {
         let job = self.job(name)?;
-        if job["spec"]["suspend"] == true || !job["status"]["completionTime"].is_null() {
+        let conditions = job["status"]["conditions"].as_array();
+        let mut conditions = conditions.into_iter().flatten();
+        let ended = conditions.any(|c| c["type"] == "Complete" || c["type"] == "Failed");
+        if job["spec"]["suspend"] == true || ended {
             return None;
         }
         let now = self.now();
@@ -196,14 +209,20 @@ impl Recorder<'_> {
                 "type": kind, "status": "True", "lastTransitionTime": now, "lastProbeTime": now,
             })
         };
-        let conditions = [condition("SuccessCriteriaMet"), condition("Complete")];
-        let count = &job["spec"]["completions"];
+        let mut done = json!({"status": {"active": 0, "ready": 0}});
+        let mut conditions = [condition(target), condition(end)];
+        if end == "Complete" {
+            done["status"]["completionTime"] = json!(now);
+            done["status"]["succeeded"] = job["spec"]["completions"].clone();
+        } else {
+            for condition in &mut conditions {
+                condition["reason"] = json!("BackoffLimitExceeded");
+                condition["message"] = json!("Job has reached the specified backoff limit");
+            }
+        }
+        done["status"]["conditions"] = json!(conditions);
         let path = format!("{}/status", job_path(name));
         let begun = json!({"status": {"startTime": now}});
-        let done = json!({"status": {
-            "completionTime": now, "succeeded": count, "conditions": conditions,
-            "active": 0, "ready": 0,
-        }});
         Some(vec![
             Request::merge(path.clone(), begun),
             Request::merge(path, done),

@@ -14,8 +14,12 @@ use kueue_check_sim::apiserver::ChangeVerb;
 
 /// The states of each object, in order, with the step in which each came.
 type States = BTreeMap<(String, String), Vec<(usize, Value)>>;
-/// The events of each step.
-type Events = Vec<BTreeSet<String>>;
+/// The events of each step, with the time of those that were recorded.
+type Events = Vec<BTreeMap<String, f64>>;
+
+/// An event that comes by a timer of Kueue may be seen so many seconds before or after a request
+/// that was sent at about the same time.
+const JITTER: f64 = 0.6;
 
 /// All differences: answers, then states, then events.
 pub(super) fn compare(
@@ -25,8 +29,50 @@ pub(super) fn compare(
 ) -> Vec<Difference> {
     let mut differences = answers(trace, played);
     differences.extend(played.looks.iter().cloned());
-    let (recorded, recorded_events) = overlooked(recorded(trace), overlook);
-    let (simulated, simulated_events) = overlooked(simulated(played, trace), overlook);
+    let recorded = overlooked(recorded(trace), overlook);
+    let simulated = overlooked(simulated(played, trace), overlook);
+    differences.extend(in_states_and_events(trace, recorded, simulated));
+    differences
+}
+
+/// The differences between two recordings of the same steps.
+pub(super) fn between(one: &Trace, other: &Trace) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    for (step, there) in one.steps.iter().zip(&other.steps) {
+        let codes = |step: &Step| -> Vec<u16> { step.calls.iter().map(|call| call.code).collect() };
+        let message = |step: &Step, trace: &Trace| {
+            let refusal = step.response.as_ref().filter(|r| r.code >= 400);
+            refusal.map(|r| normal(&r.message, &trace.workload_names))
+        };
+        let then = (codes(step), message(step, one));
+        let now = (codes(there), message(there, other));
+        if then != now {
+            differences.push(Difference {
+                at: format!("answer to {:?}", step.name),
+                recorded: format!("{then:?}"),
+                simulated: format!("{now:?}"),
+            });
+        }
+    }
+    if one.steps.len() != other.steps.len() {
+        differences.push(Difference {
+            at: "steps".to_owned(),
+            recorded: one.steps.len().to_string(),
+            simulated: other.steps.len().to_string(),
+        });
+        return differences;
+    }
+    differences.extend(in_states_and_events(one, recorded(one), recorded(other)));
+    differences
+}
+
+fn in_states_and_events(
+    trace: &Trace,
+    (recorded, recorded_events): (States, Events),
+    (simulated, simulated_events): (States, Events),
+) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    let runs = close_steps(trace);
     let kinds: BTreeSet<&str> = recorded.keys().map(|(kind, _)| kind.as_str()).collect();
     let objects: BTreeSet<&(String, String)> = recorded.keys().chain(simulated.keys()).collect();
     for object in objects
@@ -34,22 +80,83 @@ pub(super) fn compare(
         .filter(|(kind, _)| kinds.contains(kind.as_str()))
     {
         let none = Vec::new();
-        let then = states(recorded.get(object).unwrap_or(&none));
-        let now = states(simulated.get(object).unwrap_or(&none));
+        let then = states(&in_runs(recorded.get(object).unwrap_or(&none), &runs));
+        let now = states(&in_runs(simulated.get(object).unwrap_or(&none), &runs));
         differences.extend(first_difference(
             &format!("{}/{}", object.0, object.1),
             &then,
             &now,
         ));
     }
-    for (at, step) in trace.steps.iter().enumerate() {
-        differences.extend(event_difference(
-            step,
-            &recorded_events[at],
-            &simulated_events[at],
-        ));
+    let together = |events: &Events| -> Vec<BTreeMap<String, f64>> {
+        let of_run = |(first, last): &(usize, usize)| {
+            let all = events[*first..=*last].iter().flatten();
+            all.map(|(line, at)| (line.clone(), *at)).collect()
+        };
+        runs.iter().map(of_run).collect()
+    };
+    let mut then = together(&recorded_events);
+    let mut now = together(&simulated_events);
+    for at in 1..runs.len() {
+        let boundary = trace.steps[runs[at].0].t;
+        forgive_jitter(&mut then, &mut now, at, boundary);
+    }
+    for ((_, last), (then, now)) in runs.iter().zip(then.iter().zip(&now)) {
+        differences.extend(event_difference(&trace.steps[*last], then, now));
     }
     differences
+}
+
+/// The states with the first step of the run in which each came.
+fn in_runs(all: &[(usize, Value)], runs: &[(usize, usize)]) -> Vec<(usize, Value)> {
+    let first_of = |step: usize| {
+        let run = runs
+            .iter()
+            .find(|(first, last)| (*first..=*last).contains(&step));
+        run.map_or(step, |(first, _)| *first)
+    };
+    let each = all.iter();
+    each.map(|(step, state)| (first_of(*step), state.clone()))
+        .collect()
+}
+
+/// Leaves out events that came on the two sides of a step's request, if they were recorded close to
+/// it.
+fn forgive_jitter(
+    then: &mut [BTreeMap<String, f64>],
+    now: &mut [BTreeMap<String, f64>],
+    at: usize,
+    boundary: f64,
+) {
+    for (recorded, simulated) in [(at, at - 1), (at - 1, at)] {
+        let lines: Vec<String> = then[recorded]
+            .iter()
+            .filter(|(_, seen)| (*seen - boundary).abs() < JITTER)
+            .filter(|(line, _)| {
+                let missing = !now[recorded].contains_key(*line);
+                missing && now[simulated].contains_key(*line)
+            })
+            .filter(|(line, _)| !then[simulated].contains_key(*line))
+            .map(|(line, _)| line.clone())
+            .collect();
+        for line in lines {
+            then[recorded].remove(&line);
+            now[simulated].remove(&line);
+        }
+    }
+}
+
+/// The steps in runs, each of the first and the last: one that follows at once belongs to the one
+/// before, because what came of that may have been seen after it.
+fn close_steps(trace: &Trace) -> Vec<(usize, usize)> {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for at in 0..trace.steps.len() {
+        match runs.last_mut() {
+            Some((_, last)) if trace.follows_at_once(at) => *last = at,
+            _ => runs.push((at, at)),
+        }
+    }
+    runs
 }
 
 /// Without what is not to be compared.
@@ -66,7 +173,7 @@ fn overlooked(
         }
     }
     for step in &mut events {
-        step.retain(|line| {
+        step.retain(|line, _| {
             let mut line = Value::String(line.clone());
             overlook("Event", &mut line);
             !line.is_null()
@@ -118,7 +225,7 @@ fn recorded(trace: &Trace) -> (States, Events) {
     let mut known: BTreeSet<String> = BTreeSet::new();
     let mut told = BTreeSet::new();
     for (at, step) in trace.steps.iter().enumerate() {
-        let mut of_step = BTreeSet::new();
+        let mut of_step = BTreeMap::new();
         for observed in &step.observed {
             if observed.kind == "Event" {
                 continue;
@@ -135,12 +242,13 @@ fn recorded(trace: &Trace) -> (States, Events) {
                 .or_default()
                 .push((at, state));
         }
-        for event in step.observed.iter().filter(|o| o.kind == "Event") {
-            let event = &event.state;
+        for observed in step.observed.iter().filter(|o| o.kind == "Event") {
+            let event = &observed.state;
             let regarding = normal(event["regarding"].as_str().unwrap_or_default(), names);
             let note = normal(event["note"].as_str().unwrap_or_default(), names);
             if known.contains(&regarding) && !has_generated_name(&note) {
-                tell(&mut of_step, &mut told, event, &note, &regarding);
+                let at = observed.t;
+                tell((&mut of_step, at), &mut told, event, &note, &regarding);
             }
         }
         events.push(of_step);
@@ -156,7 +264,7 @@ fn simulated(played: &ReplayResult, trace: &Trace) -> (States, Events) {
     };
     let steps = trace.steps.len();
     let mut states = States::new();
-    let mut events: Events = vec![BTreeSet::new(); steps];
+    let mut events: Events = vec![BTreeMap::new(); steps];
     let mut told = BTreeSet::new();
     for change in &played.history {
         let Some(kind) = kind_of(change) else {
@@ -176,7 +284,7 @@ fn simulated(played: &ReplayResult, trace: &Trace) -> (States, Events) {
             let regarding = normal(&format!("{}/{}", text("kind"), text("name")), &played.names);
             let note = normal(object["note"].as_str().unwrap_or_default(), &played.names);
             if let Some(events) = events.get_mut(step) {
-                tell(events, &mut told, object, &note, &regarding);
+                tell((events, 0.0), &mut told, object, &note, &regarding);
             }
             continue;
         }
@@ -191,7 +299,7 @@ fn simulated(played: &ReplayResult, trace: &Trace) -> (States, Events) {
 
 /// Takes an event into a step, unless it says once more that something is pending.
 fn tell(
-    step: &mut BTreeSet<String>,
+    (step, at): (&mut BTreeMap<String, f64>, f64),
     told: &mut BTreeSet<String>,
     event: &Value,
     note: &str,
@@ -201,10 +309,20 @@ fn tell(
         return;
     }
     let text = |field: &str| event[field].as_str().unwrap_or_default();
+    // Which Pod of a group is reconciled first, and whether all are there by then, varies.
+    let of_group = ["CreatedWorkload", "FinishedWorkload"].contains(&text("reason"));
+    let regarding = if of_group && regarding.starts_with("Pod/") {
+        "Pod"
+    } else {
+        regarding
+    };
+    if text("reason") == "ErrWorkloadCompose" {
+        return;
+    }
     let line = format!("{} {} {note} ({regarding})", text("type"), text("reason"));
     let again = !told.insert(line.clone());
     if !(again && text("reason") == "Pending") {
-        step.insert(line);
+        step.entry(line).or_insert(at);
     }
 }
 
@@ -344,18 +462,20 @@ fn changes(before: Option<&Value>, state: &Value) -> String {
 
 fn event_difference(
     step: &Step,
-    then: &BTreeSet<String>,
-    now: &BTreeSet<String>,
+    then: &BTreeMap<String, f64>,
+    now: &BTreeMap<String, f64>,
 ) -> Option<Difference> {
-    let join = |a: &BTreeSet<String>, b: &BTreeSet<String>| {
-        let only: Vec<&str> = a.difference(b).map(String::as_str).collect();
+    let join = |a: &BTreeMap<String, f64>, b: &BTreeMap<String, f64>| {
+        let only = a.keys().filter(|line| !b.contains_key(*line));
+        let only: Vec<&str> = only.map(String::as_str).collect();
         if only.is_empty() {
             "-".to_owned()
         } else {
             only.join(" | ")
         }
     };
-    (then != now).then(|| Difference {
+    let same = then.keys().eq(now.keys());
+    (!same).then(|| Difference {
         at: format!("events of {:?}", step.name),
         recorded: join(then, now),
         simulated: join(now, then),

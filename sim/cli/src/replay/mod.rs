@@ -29,10 +29,10 @@ mod scope;
 mod stand_in;
 mod trace;
 
+use jiff::SignedDuration;
+use kueue_check::Clock;
 use std::fmt;
 use std::path::Path;
-
-use kueue_check::Clock;
 
 pub use project::{full_projection, projection};
 pub use trace::Trace;
@@ -105,6 +105,23 @@ pub enum ReplayError {
     NotModelled(&'static str),
 }
 
+/// Up to so many steps Kueue may have taken before a request that follows another at once.
+const STEPS_BETWEEN: u64 = 12;
+
+/// How many milliseconds later it may be than the trace says: a request that is sent when a delay
+/// ends is before or after that.
+const SHIFTS: [i64; 2] = [-300, 300];
+
+/// One outcome of races whose outcome varies.
+#[derive(Clone, Copy, Debug, Default)]
+struct RaceOutcome {
+    /// One for each of the switches of [`KueueVersion`] that are races.
+    bits: u8,
+    reversed: bool,
+    steps_between: Option<u64>,
+    shift: SignedDuration,
+}
+
 /// Starts something beside the model.
 type Start = Box<dyn FnOnce(&ApiServer, &Clock)>;
 
@@ -126,6 +143,10 @@ pub struct Replay {
     trace: Trace,
     kinds: Option<CompiledDefinitions>,
     version: KueueVersion,
+    /// How many steps Kueue takes before a request that follows another at once, if not all.
+    steps_between: Option<u64>,
+    /// How much later it is than the trace says.
+    shift: SignedDuration,
     beside: Vec<Start>,
     overlook: Option<IgnoreRule>,
 }
@@ -152,6 +173,8 @@ impl Replay {
             trace,
             kinds: None,
             version,
+            steps_between: None,
+            shift: SignedDuration::ZERO,
             beside: Vec::new(),
             overlook: None,
         }
@@ -189,8 +212,11 @@ impl Replay {
     ///
     /// Kueue has races whose outcome varies from run to run of the same requests
     /// ([`KueueVersion::misses_stop`], [`KueueVersion::slow_scheduler`],
-    /// [`KueueVersion::quick_scheduler`], [`KueueVersion::hasty_variants`]). If a trace differs, it is played again with their other
-    /// outcomes; any of them is as good. What is told then is how the first differs.
+    /// [`KueueVersion::quick_scheduler`], [`KueueVersion::hasty_variants`],
+    /// [`KueueVersion::reversed_ties`]). If a trace differs, it is played again with their other
+    /// outcomes; any of them is as good. What is told then is how the first differs. The same holds
+    /// for a request that follows another within 200 ms, since how far Kueue has come by then
+    /// varies, and for one that is sent within 300 ms of the end of a delay.
     ///
     /// # Errors
     /// If the trace has a request that can't be understood, or is about what the model does not
@@ -217,22 +243,68 @@ impl Replay {
 
     /// The same with each other outcome of Kueue's races.
     fn other_outcomes(&self) -> Vec<Self> {
+        let variants = if self.version.concurrent_admission {
+            2
+        } else {
+            1
+        };
+        let mut all: Vec<RaceOutcome> = (1..8 * variants)
+            .map(|bits| RaceOutcome {
+                bits,
+                ..RaceOutcome::default()
+            })
+            .collect();
+        if self.trace.is_hasty() {
+            let steps = (0..=STEPS_BETWEEN).map(Some).chain([None]);
+            for steps_between in steps {
+                for reversed in [false, true] {
+                    all.extend([0, 4].map(|bits| RaceOutcome {
+                        bits,
+                        reversed,
+                        steps_between,
+                        ..RaceOutcome::default()
+                    }));
+                }
+            }
+        }
+        if self.trace.has_timers() {
+            for shift in SHIFTS {
+                all.extend([0, 4].map(|bits| RaceOutcome {
+                    bits,
+                    shift: SignedDuration::from_millis(shift),
+                    ..RaceOutcome::default()
+                }));
+            }
+        }
+        all.into_iter()
+            .map(|outcome| self.with_outcome(outcome))
+            .collect()
+    }
+
+    fn with_outcome(&self, outcome: RaceOutcome) -> Self {
         let known = self.version;
-        let variants = if known.concurrent_admission { 2 } else { 1 };
-        let each = (1..8 * variants).map(|outcome: u8| Self {
+        let RaceOutcome {
+            bits,
+            reversed,
+            steps_between,
+            shift,
+        } = outcome;
+        Self {
             trace: self.trace.clone(),
             kinds: self.kinds.clone(),
             version: KueueVersion {
-                misses_stop: (outcome & 1 != 0) ^ known.misses_stop,
-                slow_scheduler: (outcome & 2 != 0) ^ known.slow_scheduler,
-                quick_scheduler: (outcome & 4 != 0) ^ known.quick_scheduler,
-                hasty_variants: (outcome & 8 != 0) ^ known.hasty_variants,
+                misses_stop: (bits & 1 != 0) ^ known.misses_stop,
+                slow_scheduler: (bits & 2 != 0) ^ known.slow_scheduler,
+                quick_scheduler: (bits & 4 != 0) ^ known.quick_scheduler,
+                hasty_variants: (bits & 8 != 0) ^ known.hasty_variants,
+                reversed_ties: reversed ^ known.reversed_ties,
                 ..known
             },
+            steps_between,
+            shift,
             beside: Vec::new(),
             overlook: None,
-        });
-        each.collect()
+        }
     }
 
     fn play(self, overlook: Option<&IgnoreRule>) -> Result<Vec<Difference>, ReplayError> {
@@ -244,6 +316,24 @@ impl Replay {
         let played = runtime.block_on(play::play(self))?;
         Ok(compare::compare(&trace, &played, overlook))
     }
+}
+
+/// The differences between two recordings of the same steps; empty if Kueue did the same in both.
+///
+/// ```
+/// use kueue_check_sim_cli::replay::{Trace, between};
+///
+/// let trace = |active: bool| -> Trace {
+///     serde_json::from_value(serde_json::json!({"scenario": "s", "steps": [{"step": "submit", "t": 1.0, "observed": [
+///         {"t": 1.0, "kind": "Workload", "name": "w", "type": "ADDED", "state": {"active": active}},
+///     ]}]})).unwrap()
+/// };
+/// assert_eq!(between(&trace(true), &trace(true)), []);
+/// assert_eq!(between(&trace(true), &trace(false)).len(), 1);
+/// ```
+#[must_use]
+pub fn between(one: &Trace, other: &Trace) -> Vec<Difference> {
+    compare::between(one, other)
 }
 
 /// Plays a trace file.

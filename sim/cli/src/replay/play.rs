@@ -12,7 +12,7 @@ use super::trace::at;
 use super::{Difference, Replay, ReplayError, looks, names, playback, request, stand_in};
 use kueue_check_sim::apiserver::{ApiRequest, ApiResponse, ApiServer, Change, Resource, Verb};
 use kueue_check_sim::jobs::Jobs;
-use kueue_check_sim::kueue::{Kueue, Webhook, run};
+use kueue_check_sim::kueue::{Kueue, Pace, Webhook, run_at};
 
 /// What the model did.
 pub(super) struct ReplayResult {
@@ -36,7 +36,8 @@ const BETWEEN: Duration = Duration::from_millis(50);
 /// Plays the steps at their times, for as long as was recorded.
 pub(super) async fn play(replay: Replay) -> Result<ReplayResult, ReplayError> {
     let trace = Arc::new(replay.trace);
-    let clock = Clock::following_tokio(trace.start());
+    let start = trace.start().saturating_add(replay.shift);
+    let clock = Clock::following_tokio(start.unwrap_or(trace.start()));
     let zero = Instant::now();
     let kinds = replay.kinds.as_ref();
     let kinds = kinds.unwrap_or_else(|| kueue_check_sim::definitions::kueue());
@@ -45,8 +46,9 @@ pub(super) async fn play(replay: Replay) -> Result<ReplayResult, ReplayError> {
     namespace(&server);
     let kueue = Kueue::new(&server, &clock, replay.version);
     let jobs = Jobs::of_version(&server, &clock, replay.version);
-    tokio::spawn(run(kueue, server.clone(), clock.clone()));
-    tokio::spawn(run(jobs, server.clone(), clock.clone()));
+    let pace = Pace::default();
+    tokio::spawn(run_at(kueue, server.clone(), clock.clone(), pace.clone()));
+    tokio::spawn(run_at(jobs, server.clone(), clock.clone(), pace.clone()));
     if replay.beside.is_empty() {
         playback::play_back(&trace, &server, zero);
     }
@@ -56,8 +58,12 @@ pub(super) async fn play(replay: Replay) -> Result<ReplayResult, ReplayError> {
     }
     let mut steps = Vec::new();
     let mut looks = Vec::new();
-    for step in &trace.steps {
+    for (number, step) in trace.steps.iter().enumerate() {
         sleep_until(at(zero, step.t)).await;
+        match replay.steps_between {
+            Some(steps) if trace.follows_at_once(number + 1) => pace.limit(steps),
+            _ => pace.go_on(),
+        }
         let before = server.resource_version();
         let mut answers = Vec::new();
         let requests = step.calls.iter().filter(|call| !call.is_look());

@@ -174,6 +174,10 @@ pub(super) fn comparable(state: &Value) -> Value {
             .collect();
         out.insert("conditions".to_owned(), json!(by_type));
     }
+    // The Pods of a group own its Workload in any order.
+    if let Some(owners) = out.get_mut("owners").and_then(Value::as_array_mut) {
+        owners.sort_by_key(Value::to_string);
+    }
     out.retain(|_, value| !value.is_null());
     if let Some(template) = out.get_mut("template").and_then(Value::as_object_mut) {
         template.retain(|_, value| value.as_object().is_none_or(|map| !map.is_empty()));

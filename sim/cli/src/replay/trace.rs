@@ -13,6 +13,10 @@ use kueue_check_sim::kueue::QueueUsage;
 
 use super::ReplayError;
 
+/// Steps that are less than this apart, in seconds, are close: a recording waits longer for what
+/// comes of a step.
+const CLOSE: f64 = 0.2;
+
 /// A recorded scenario.
 ///
 /// ```
@@ -160,6 +164,32 @@ impl Trace {
             }
         }
         found
+    }
+
+    /// Whether this step was done before Kueue can have finished with the one before.
+    pub(super) fn follows_at_once(&self, step: usize) -> bool {
+        let before = step.checked_sub(1).and_then(|at| self.steps.get(at));
+        let both = before.zip(self.steps.get(step));
+        both.is_some_and(|(before, step)| step.t - before.t < CLOSE)
+    }
+
+    /// Whether any step follows at once.
+    pub(super) fn is_hasty(&self) -> bool {
+        (0..self.steps.len()).any(|step| self.follows_at_once(step))
+    }
+
+    /// Whether anything happens at a time that a request sets.
+    pub(super) fn has_timers(&self) -> bool {
+        let mut calls = self.steps.iter().flat_map(|step| &step.calls);
+        calls.any(|call| {
+            let text = call.body.to_string();
+            let names = [
+                "requeueAfterSeconds",
+                "maximumExecutionTimeSeconds",
+                "max-exec-time",
+            ];
+            names.iter().any(|name| text.contains(name))
+        })
     }
 
     /// When the last thing was done or seen, in seconds from the start.

@@ -275,7 +275,7 @@ fn stop(job: &JobView, message: &str) -> Option<JobAction> {
 }
 
 /// Only a Workload that was preempted, or whose node failed, may be tried again at once.
-fn unreserve(job: &JobView, workload: &Workload) -> Option<JobAction> {
+pub(super) fn unreserve(job: &JobView, workload: &Workload) -> Option<JobAction> {
     let evicted = workload.eviction()?;
     if job.active || !workload.has_quota() {
         return None;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::decide::unreserve;
 use super::integration::Integration;
 use super::pod_set_info::{PodSetInfo, pod_set_infos};
 use super::step::{Owned, Step};
@@ -79,5 +80,12 @@ impl Step<'_> {
         );
         pod::stop(self.api, object, &reason, message);
         self.tell(object, "Stopped", message);
+        // In the same pass, before the Pod is seen to go.
+        if let Some(owned) = owned
+            && self.integration == Integration::Pod
+            && let Some(next) = unreserve(&pod::view(object), owned.workload)
+        {
+            self.carry_out(next, object, Some(owned));
+        }
     }
 }

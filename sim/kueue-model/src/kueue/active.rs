@@ -16,6 +16,10 @@ pub(crate) fn active(
     flavors: &BTreeMap<String, ResourceFlavor>,
     now: Timestamp,
 ) -> Condition {
+    if queue.metadata.deletion_timestamp.is_some() {
+        let message = "Can't admit new workloads; clusterQueue is terminating";
+        return Condition::new("Active", True(false), "Terminating", message, now);
+    }
     let names = |of: Vec<&str>| of.join(",");
     let rules = queue.checks().iter().map(|rule| rule.name.as_str());
     let mut used: Vec<&str> = rules.collect();

@@ -25,7 +25,7 @@ mod variants;
 mod version;
 mod webhook;
 
-pub use actor::{Actor, Kueue, run};
+pub use actor::{Actor, Kueue, Pace, run, run_at};
 pub use api::kueue as resource;
 pub use kep993::kep993_definitions;
 pub use queue_usage::QueueUsage;

@@ -58,8 +58,8 @@ pub struct KueueVersion {
     /// load).
     pub stale_preemption: bool,
     /// Workloads that wait are reconciled before Kueue's cache knows that their ClusterQueue has
-    /// stopped, so that their conditions do not say it: the other outcome of a race (measured on
-    /// 0.19.2: 6 of 23 such Workloads).
+    /// stopped, so that their conditions do not say it, or that their LocalQueue is there: the other
+    /// outcome of a race (measured on 0.19.2: 6 of 23 such Workloads).
     pub misses_stop: bool,
     /// The reconciler sees a change of a Workload that blocks a `StrictFIFO` queue before the
     /// scheduler tries it again: the other outcome of a race.
@@ -68,6 +68,10 @@ pub struct KueueVersion {
     /// removed the entries of checks that are for other flavors: the other outcome of a race
     /// (measured on 0.19.2 under load).
     pub quick_scheduler: bool,
+    /// Of Workloads of the same second the later one is the first: the other outcome of a race, since
+    /// Kueue orders them by their UIDs (0.19.2, `baseCompareFunc` in
+    /// `pkg/cache/queue/cluster_queue.go`).
+    pub reversed_ties: bool,
     /// The job reconciler finishes the slice that another has replaced, not the scheduler, and a
     /// moment later: a check may have returned its verdict about the new slice before (measured on
     /// 0.19.2).
@@ -100,6 +104,7 @@ impl KueueVersion {
         misses_stop: false,
         slow_scheduler: false,
         quick_scheduler: false,
+        reversed_ties: false,
         late_replacement: false,
         concurrent_admission: false,
         hasty_variants: false,

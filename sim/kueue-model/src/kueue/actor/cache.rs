@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::requests::resource as requests;
+use crate::kueue::KueueVersion;
 use crate::kueue::api::kueue;
 use crate::kueue::objects::{
     AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload,
@@ -46,6 +47,8 @@ pub(super) struct Cache {
     pub(super) holders: BTreeMap<String, BTreeSet<String>>,
     pub(super) usage: BTreeMap<String, Usage>,
     arrivals: u64,
+    /// Whether of Workloads of the same second the later one is the first.
+    reversed: bool,
 }
 
 impl std::fmt::Debug for Cache {
@@ -68,7 +71,7 @@ struct Watches {
 }
 
 impl Cache {
-    pub(super) fn new(server: &ApiServer) -> Self {
+    pub(super) fn new(server: &ApiServer, version: KueueVersion) -> Self {
         let watch = |plural: &str| server.watch(WatchOptions::all(&kueue(plural))).ok();
         Self {
             watches: Watches {
@@ -92,6 +95,7 @@ impl Cache {
             holders: BTreeMap::new(),
             usage: BTreeMap::new(),
             arrivals: 0,
+            reversed: version.reversed_ties,
         }
     }
 
@@ -141,7 +145,11 @@ impl Cache {
         let arrival = old.as_ref().map_or_else(
             || {
                 self.arrivals += 1;
-                self.arrivals
+                if self.reversed {
+                    u64::MAX - self.arrivals
+                } else {
+                    self.arrivals
+                }
             },
             |old| old.arrival,
         );

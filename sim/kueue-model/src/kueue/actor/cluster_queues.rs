@@ -1,6 +1,8 @@
 //! ClusterQueues and AdmissionChecks: finalizers, the condition Active, and who is woken by their
 //! changes.
 
+use std::collections::BTreeSet;
+
 use jiff::SignedDuration;
 use serde_json::json;
 
@@ -8,12 +10,12 @@ use super::cache::{Change, holds, queue_key};
 use super::{Kueue, Task};
 use crate::kueue::active::active;
 use crate::kueue::api::kueue;
-use crate::kueue::objects::{AdmissionCheck, ClusterQueue, QueueingStrategy, StopPolicy};
+use crate::kueue::objects::{AdmissionCheck, ClusterQueue, Cohort, QueueingStrategy, StopPolicy};
 
 const FINALIZER: &str = "kueue.x-k8s.io/resource-in-use";
 
 /// Changes of AdmissionChecks and freed quota are collected for so long.
-const BATCH: SignedDuration = SignedDuration::from_secs(1);
+pub(super) const BATCH: SignedDuration = SignedDuration::from_secs(1);
 
 impl Kueue {
     /// Sees all changes.
@@ -22,11 +24,7 @@ impl Kueue {
             self.check_changed(&change);
         }
         while let Some(change) = self.cache.next_flavor() {
-            let (Change::Now { .. } | Change::Gone(_)) = change;
-            let all: Vec<String> = self.cache.cluster_queues.keys().cloned().collect();
-            for name in all {
-                self.enqueue(Task::ClusterQueue(name));
-            }
+            self.flavor_changed(&change);
         }
         while let Some(change) = self.cache.next_class() {
             if let Change::Now { old, new } = change
@@ -35,11 +33,8 @@ impl Kueue {
                 self.enqueue(Task::PriorityClass(new.metadata.name));
             }
         }
-        while self.cache.next_cohort().is_some() {
-            let all: Vec<String> = self.cache.cluster_queues.keys().cloned().collect();
-            for name in all {
-                self.quota_changed(&name);
-            }
+        while let Some(change) = self.cache.next_cohort() {
+            self.cohort_changed(&change);
         }
         while let Some(change) = self.cache.next_cluster_queue() {
             self.cluster_queue_changed(&change);
@@ -52,6 +47,32 @@ impl Kueue {
         }
         while let Some(request) = self.cache.next_request() {
             self.request_changed(&request);
+        }
+    }
+
+    /// The Workloads of a cohort's whole tree may fit now. What a deleted one leaves changes nothing
+    /// by itself (Kueue 0.19.2, `AddOrUpdateCohort` and `DeleteCohort` in
+    /// `pkg/cache/queue/manager.go`).
+    fn cohort_changed(&mut self, change: &Change<Cohort>) {
+        let Change::Now { old, new } = change else {
+            return;
+        };
+        if old.as_ref().is_some_and(|old| old.spec == new.spec) {
+            return;
+        }
+        let mut root = new.metadata.name.clone();
+        for _ in 0..self.cache.cohorts.len() {
+            let above = self.cache.cohorts.get(&root);
+            match above.map(|cohort| cohort.spec.parent_name.clone()) {
+                Some(parent) if !parent.is_empty() => root = parent,
+                _ => break,
+            }
+        }
+        let (tree, below) = (self.tree(), format!("/{root}/"));
+        let mut queues = self.cache.cluster_queues.keys();
+        let found = queues.find(|name| tree.path_text(name).starts_with(&below));
+        if let Some(name) = found.cloned() {
+            self.quota_changed(&name);
         }
     }
 
@@ -80,12 +101,31 @@ impl Kueue {
         let (old, new) = match change {
             Change::Now { old, new } => (old.as_ref(), new),
             Change::Gone(gone) => {
-                self.enqueue_workloads(&gone.metadata.name);
+                self.queues.remove(&gone.metadata.name);
+                self.enqueue_named_by(gone);
+                self.enqueue_local_queues(&gone.metadata.name);
+                // Its Workloads are reconciled while Kueue still has it in its queues, and nothing
+                // is done about a ClusterQueue that can't be read. They are once more if they have
+                // just been told that it is going (measured on 0.19.2).
+                let active = gone.status.conditions.get("Active");
+                let lingered = active.is_some_and(|active| active.reason == "Terminating");
+                for key in self.cache.workloads_of(&gone.metadata.name) {
+                    self.place(&key);
+                    if !lingered {
+                        self.enqueue(Task::Workload(key));
+                    }
+                }
                 return;
             }
         };
         let name = new.metadata.name.clone();
-        if old.is_some_and(|old| old.spec == new.spec && old.status == new.status) {
+        let going = new.metadata.deletion_timestamp.is_some();
+        let same = |old: &ClusterQueue| {
+            old.spec == new.spec
+                && old.status == new.status
+                && old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
+        };
+        if old.is_some_and(same) {
             return;
         }
         let strategy: QueueingStrategy = new.spec.queueing_strategy;
@@ -106,17 +146,21 @@ impl Kueue {
             self.quota_changed(&name);
         }
         self.ready.insert(name.clone());
-        for rule in old
-            .map_or(&[][..], |old| old.checks())
-            .iter()
-            .chain(new.checks())
-        {
-            self.enqueue(Task::Check(rule.name.clone()));
+        for named in old.into_iter().chain([new]) {
+            self.enqueue_named_by(named);
+        }
+        if going && self.is_empty(&name) {
+            self.enqueue_workloads(&name);
         }
         self.enqueue(Task::ClusterQueue(name.clone()));
+        if old.is_none() {
+            for key in self.cache.workloads_of(&name) {
+                self.place_as(&key, true);
+            }
+        }
         // Kueue 0.19.2, `workloadQueueHandler` in `pkg/controller/core/workload_controller.go`.
         let wakes = old.is_none_or(|old| {
-            new.metadata.deletion_timestamp.is_some()
+            going
                 || old.spec.admission_checks_strategy != new.spec.admission_checks_strategy
                 || old.spec.stop_policy != new.spec.stop_policy
         });
@@ -130,6 +174,16 @@ impl Kueue {
             self.enqueue_workloads(&name);
         } else {
             self.enqueue_local_queues(&name);
+        }
+    }
+
+    /// What a ClusterQueue names stays as long as it does.
+    fn enqueue_named_by(&mut self, queue: &ClusterQueue) {
+        for rule in queue.checks() {
+            self.enqueue(Task::Check(rule.name.clone()));
+        }
+        for flavor in queue.flavors() {
+            self.enqueue(Task::Flavor(flavor.to_owned()));
         }
     }
 
@@ -186,7 +240,7 @@ impl Kueue {
             self.enqueue(Task::ClusterQueue(name.to_owned()));
             return;
         }
-        if queue.metadata.deletion_timestamp.is_some() {
+        if queue.metadata.deletion_timestamp.is_some() && self.is_empty(name) {
             self.let_go(name);
             return;
         }
@@ -198,15 +252,16 @@ impl Kueue {
             .merge(&kueue("clusterqueues"), ("", name), "status", &patch);
     }
 
-    /// A ClusterQueue goes when nobody holds its quota.
+    /// Whether nobody holds quota of a ClusterQueue.
+    fn is_empty(&self, name: &str) -> bool {
+        let holders = self.cache.holders.get(name);
+        holders.is_none_or(BTreeSet::is_empty)
+    }
+
+    /// A ClusterQueue goes.
     fn let_go(&mut self, name: &str) {
-        let empty = self
-            .cache
-            .holders
-            .get(name)
-            .is_none_or(std::collections::BTreeSet::is_empty);
         let raw = self.api.get(&kueue("clusterqueues"), "", name);
-        let Some(raw) = raw.filter(|_| empty) else {
+        let Some(raw) = raw else {
             return;
         };
         let mut object = (*raw).clone();
@@ -225,25 +280,40 @@ impl Kueue {
     /// Quota of this ClusterQueue has become free.
     pub(super) fn quota_freed(&mut self, name: &str) {
         self.quota_changed(name);
-        self.enqueue(Task::ClusterQueue(name.to_owned()));
+        let queue = self.cache.cluster_queues.get(name);
+        let going = queue.is_some_and(|q| q.metadata.deletion_timestamp.is_some());
+        let task = Task::ClusterQueue(name.to_owned());
+        if going {
+            let at = self.api.now().saturating_add(BATCH).unwrap_or_default();
+            self.later(at, task);
+        } else {
+            self.enqueue(task);
+        }
     }
 
-    /// The scheduler takes the first Workload of a ClusterQueue as it is now.
+    /// The scheduler takes the first Workload of a ClusterQueue as it is now; a quick one all of them.
     fn copy_head(&mut self, name: &str) {
         let head = self.queue(name).head().map(str::to_owned);
-        let known = head.and_then(|key| self.cache.workloads.get(&key));
-        if let Some(known) = known {
-            let key = known.workload.metadata.key();
-            let copy = std::sync::Arc::clone(&known.workload);
-            self.copies.insert(key, copy);
+        let mut keys: Vec<String> = head.into_iter().collect();
+        if self.version.quick_scheduler {
+            let queue = self.queue(name);
+            keys = queue.all_active().map(str::to_owned).collect();
         }
+        let known = keys.iter().filter_map(|key| self.cache.workloads.get(key));
+        let copies = known.map(|known| (known.workload.metadata.key(), known.workload.clone()));
+        self.copies.extend(copies);
     }
 
     /// Workloads of this ClusterQueue, and of those that share quota with it, may fit now.
     pub(super) fn quota_changed(&mut self, name: &str) {
         let relatives = self.tree().relatives(name);
         for relative in &relatives {
-            self.queue(relative).unblock();
+            let queue = self.queue(relative);
+            queue.unblock();
+            let waits = queue.blocks() && queue.first().is_some();
+            if waits && self.version.quick_scheduler {
+                self.urgent.insert(relative.clone());
+            }
             self.ready.insert(relative.clone());
         }
         let first = relatives.first().map_or(name, String::as_str);
@@ -257,9 +327,23 @@ impl Kueue {
     pub(super) fn retry_inadmissible(&mut self, name: &str) {
         let now = self.api.now();
         for relative in self.tree().relatives(name) {
-            self.queue(&relative).retry_inadmissible(now);
+            let namespaces = self.namespaces_of(&relative);
+            let takes = |namespace: &str| namespaces.contains(namespace);
+            self.queue(&relative).retry_inadmissible(now, takes);
             self.ready.insert(relative);
         }
+    }
+
+    /// The Namespaces of the Workloads before a ClusterQueue that it takes.
+    fn namespaces_of(&self, cluster_queue: &str) -> BTreeSet<String> {
+        let Some(queue) = self.cache.cluster_queues.get(cluster_queue) else {
+            return BTreeSet::new();
+        };
+        let locals = self.cache.local_queues.values();
+        let before = locals.filter(|local| local.spec.cluster_queue == cluster_queue);
+        let all: BTreeSet<&String> = before.map(|local| &local.metadata.namespace).collect();
+        let taken = all.into_iter().filter(|name| self.selects(queue, name));
+        taken.cloned().collect()
     }
 
     /// Puts a Workload where it belongs: into its queue, or out of it.
@@ -305,6 +389,10 @@ impl Kueue {
             let blocks = was_waiting && queue.blocks() && queue.first() == Some(key);
             if blocks && !self.version.slow_scheduler {
                 self.urgent.insert(name.clone());
+            } else if blocks && self.version.quick_scheduler {
+                // It has begun with the Workload as it is now, and writes after the reconciler.
+                let copy = std::sync::Arc::clone(workload);
+                self.copies.entry(key.to_owned()).or_insert(copy);
             }
             let queue = self.queue(&name);
             // An idle scheduler takes it at once.

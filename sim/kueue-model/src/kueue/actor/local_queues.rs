@@ -7,6 +7,8 @@ use super::{Kueue, Task};
 use crate::kueue::active::local_active;
 use crate::kueue::api::kueue;
 use crate::kueue::objects::{LocalQueue, StopPolicy};
+use crate::kueue::patch::{Guard, write_admission};
+use crate::kueue::reconcile::unset_quota;
 
 impl Kueue {
     pub(super) fn local_queue_changed(&mut self, change: &Change<LocalQueue>) {
@@ -26,13 +28,34 @@ impl Kueue {
             return;
         }
         let is_open = |queue: &LocalQueue| queue.spec.stop_policy == StopPolicy::None;
-        let started = is_open(queue) && old.is_some_and(|old| !is_open(old));
+        let started = is_open(queue) && !gone && old.is_none_or(|old| !is_open(old));
         let workloads = self.cache.of_queue.get(&key);
         let workloads: Vec<String> = workloads.into_iter().flatten().cloned().collect();
+        let late = self.version.misses_stop && !gone && old.is_none() && is_open(queue);
+        let cluster_queue = queue.spec.cluster_queue.clone();
         for workload in workloads {
             self.place_as(&workload, started);
+            if late {
+                self.miss_queue(&workload, &cluster_queue);
+            }
             self.enqueue(Task::Workload(workload));
         }
+    }
+
+    /// A Workload is reconciled before Kueue has put its new LocalQueue among its queues.
+    fn miss_queue(&mut self, key: &str, cluster_queue: &str) {
+        let Some(known) = self.cache.workloads.get(key) else {
+            return;
+        };
+        let old = &known.workload;
+        if old.has_quota() || !old.is_admissible() {
+            return;
+        }
+        let mut new = (**old).clone();
+        let reason = self.version.reason("Misconfigured", "Inadmissible");
+        let message = format!("ClusterQueue {cluster_queue} doesn't exist");
+        unset_quota(&mut new, reason, &message, self.version, self.api.now());
+        write_admission(&self.api, old, &new, Guard::Strict, self.version);
     }
 
     pub(super) fn enqueue_local_queues(&mut self, cluster_queue: &str) {

@@ -3,6 +3,7 @@
 mod cache;
 mod cluster_queues;
 mod families;
+mod flavors;
 mod local_queues;
 mod preemption;
 mod priority_classes;
@@ -26,7 +27,7 @@ use super::queue::PendingQueue;
 use super::scheduler::LastTried;
 use kueue_check_apiserver::ApiServer;
 
-pub use run::{Actor, run};
+pub use run::{Actor, Pace, run, run_at};
 
 /// Something to be looked at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,6 +36,8 @@ enum Task {
     Check(String),
     /// A ClusterQueue.
     ClusterQueue(String),
+    /// A ResourceFlavor needs its finalizer.
+    Flavor(String),
     /// A LocalQueue.
     LocalQueue(String),
     /// A `WorkloadPriorityClass`.
@@ -108,7 +111,7 @@ impl Kueue {
         Self {
             api: Api::new(server, clock, "kueue"),
             version,
-            cache: Cache::new(server),
+            cache: Cache::new(server, version),
             recorder: Recorder::default(),
             queues: BTreeMap::new(),
             todo: std::collections::VecDeque::new(),
@@ -172,6 +175,7 @@ impl Actor for Kueue {
         match task {
             Task::Check(name) => self.reconcile_check(&name),
             Task::ClusterQueue(name) => self.reconcile_cluster_queue(&name),
+            Task::Flavor(name) => self.reconcile_flavor(&name),
             Task::PriorityClass(name) => self.reconcile_priority_class(&name),
             Task::LocalQueue(key) => self.reconcile_local_queue(&key),
             Task::Workload(key) => {

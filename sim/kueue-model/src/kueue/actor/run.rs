@@ -1,5 +1,7 @@
 //! Actors in virtual time.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -54,17 +56,82 @@ const BURST: u32 = 64;
 /// The longest pause.
 const LONGEST: Duration = Duration::from_millis(100);
 
+/// How many steps actors may take before they are let go on.
+///
+/// Without a limit a burst of steps takes no time, so that whatever follows a request is done before
+/// the next one. With one, requests that follow each other closely find the work half done.
+///
+/// ```
+/// use kueue_check::Clock;
+/// use kueue_check_sim::apiserver::ApiServer;
+/// use kueue_check_sim::kueue::{Kueue, KueueVersion, Pace, run_at};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let clock = Clock::following_tokio("2026-11-21T09:00:00Z".parse().unwrap());
+/// let server = ApiServer::with_definitions(clock.clone(), kueue_check_sim::definitions::kueue());
+/// let kueue = Kueue::new(&server, &clock, KueueVersion::V0_19);
+/// let pace = Pace::default();
+/// pace.limit(3); // three more steps
+/// tokio::spawn(run_at(kueue, server, clock, pace.clone()));
+/// pace.go_on(); // and as many as there are to take
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Pace(Arc<AtomicU64>);
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self(Arc::new(AtomicU64::new(u64::MAX)))
+    }
+}
+
+impl Pace {
+    /// So many more steps are taken by all actors at this pace.
+    pub fn limit(&self, steps: u64) {
+        self.0.store(steps, Ordering::Relaxed);
+    }
+
+    /// Steps are taken without a limit.
+    pub fn go_on(&self) {
+        self.limit(u64::MAX);
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
+
+    fn count(&self) {
+        let left = self.0.load(Ordering::Relaxed);
+        if left != u64::MAX {
+            self.limit(left.saturating_sub(1));
+        }
+    }
+}
+
 /// Runs an actor for ever. Between steps others may run.
 ///
 /// A short burst of steps takes no time. An actor that does not come to rest pauses after each
 /// burst, for longer each time, up to 100 ms: controllers that undo each other's work would else
 /// keep virtual time from ever passing.
-pub async fn run(mut actor: impl Actor, server: ApiServer, clock: Clock) {
+pub async fn run(actor: impl Actor, server: ApiServer, clock: Clock) {
+    run_at(actor, server, clock, Pace::default()).await;
+}
+
+/// Runs an actor as [`run`] does, at a pace.
+pub async fn run_at(mut actor: impl Actor, server: ApiServer, clock: Clock, pace: Pace) {
     let mut changed = server.changes();
     loop {
         changed.mark_seen();
         let (mut steps, mut pause) = (0, Duration::from_millis(1));
-        while actor.step() {
+        loop {
+            while pace.is_over() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            if !actor.step() {
+                break;
+            }
+            pace.count();
             steps += 1;
             if steps % BURST == 0 {
                 tokio::time::sleep(pause).await;

@@ -82,16 +82,23 @@ impl Kueue {
             return false;
         }
         let (mut entries, mut left) = (Vec::new(), Vec::new());
-        for name in relatives {
-            if let Some((known, queue)) = self.take_head(&name, &tree) {
+        for name in &relatives {
+            if let Some((known, queue)) = self.take_head(name, &tree) {
                 match self.refusal(&known.workload, &queue) {
-                    Some(why) => left.push(Left {
-                        known,
-                        queue,
-                        why: why.to_owned(),
-                        reason: "PendingEvaluation",
-                        requeue: Requeue::Other,
-                    }),
+                    Some(why) => {
+                        let (reason, requeue) = if why == NAMESPACE_MISMATCH {
+                            ("Misconfigured", Requeue::NamespaceMismatch)
+                        } else {
+                            ("PendingEvaluation", Requeue::Other)
+                        };
+                        left.push(Left {
+                            known,
+                            queue,
+                            why: why.to_owned(),
+                            reason,
+                            requeue,
+                        });
+                    }
                     None => entries.extend(self.nominate(known, queue, &tree)),
                 }
             }
@@ -125,6 +132,13 @@ impl Kueue {
             };
             self.put_back(&known.workload, &queue, &why, reason, requeue);
         }
+        if cycle.admitted {
+            // Whoever stays first is tried without end, so that it says what is missing now.
+            for name in relatives {
+                self.queue(&name).unblock();
+                self.ready.insert(name);
+            }
+        }
         true
     }
 
@@ -157,7 +171,7 @@ impl Kueue {
         if failed(State::Retry) || failed(State::Rejected) {
             Some("The workload has failed admission checks")
         } else if !self.selects(queue, &workload.metadata.namespace) {
-            Some("Workload namespace doesn't match ClusterQueue selector")
+            Some(NAMESPACE_MISMATCH)
         } else {
             None
         }
@@ -399,7 +413,7 @@ impl Kueue {
     }
 
     /// Whether the ClusterQueue takes Workloads of this Namespace.
-    fn selects(&self, queue: &ClusterQueue, namespace: &str) -> bool {
+    pub(super) fn selects(&self, queue: &ClusterQueue, namespace: &str) -> bool {
         let Some(selector) = &queue.spec.namespace_selector else {
             return false;
         };
@@ -510,6 +524,7 @@ impl Kueue {
     }
 }
 
+const NAMESPACE_MISMATCH: &str = "workload namespace doesn't match ClusterQueue selector";
 const NO_LONGER_FITS: &str = "Workload no longer fits after processing another workload";
 const BETTER_ADMITTED: &str = "A more favorable variant is already admitted";
 const GATED: &str = "Workload requires preemption, but it's gated";

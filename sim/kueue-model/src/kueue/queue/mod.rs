@@ -29,6 +29,8 @@ pub(crate) enum Requeue {
     /// It was given quota, but that could not be written: it is tried again at once (Kueue's
     /// `FailedAfterNomination`).
     FailedWrite,
+    /// The ClusterQueue does not take Workloads of its Namespace.
+    NamespaceMismatch,
     /// It can't be tried as it is.
     Other,
 }
@@ -160,6 +162,11 @@ impl PendingQueue {
         self.entries.contains_key(key) && !self.inadmissible.contains(key)
     }
 
+    /// The Workloads that are tried.
+    pub(crate) fn all_active(&self) -> impl Iterator<Item = &str> {
+        self.active.iter().map(|rank| rank.key.as_str())
+    }
+
     /// Whether the first Workload keeps those behind it from being tried.
     pub(crate) fn blocks(&self) -> bool {
         self.strategy == QueueingStrategy::StrictFIFO
@@ -208,7 +215,7 @@ impl PendingQueue {
             return;
         }
         let stays = matches!(why, Requeue::PendingPreemption | Requeue::Skipped)
-            || self.strategy == QueueingStrategy::StrictFIFO;
+            || self.strategy == QueueingStrategy::StrictFIFO && why != Requeue::NamespaceMismatch;
         if stays && !delayed {
             self.stuck = true;
             return;
@@ -219,7 +226,7 @@ impl PendingQueue {
         let hash = entry.hash.clone();
         self.active.remove(&entry.rank);
         self.inadmissible.insert(key.to_owned());
-        if delayed {
+        if delayed || why == Requeue::NamespaceMismatch {
             self.stuck = false;
         }
         if self.hashes() && matches!(why, Requeue::NoFit | Requeue::NoCandidates) {
@@ -243,15 +250,21 @@ impl PendingQueue {
         self.stuck = false;
     }
 
-    /// Quota has become free: all may be tried again whose delay is over.
-    pub(crate) fn retry_inadmissible(&mut self, now: Timestamp) {
+    /// Quota has become free: all may be tried again whose delay is over, and whose Namespace the
+    /// ClusterQueue takes (Kueue 0.19.2, `queueInadmissibleWorkloads` in
+    /// `pkg/cache/queue/inadmissible_workloads.go`).
+    pub(crate) fn retry_inadmissible(&mut self, now: Timestamp, takes: impl Fn(&str) -> bool) {
         self.hopeless.clear();
         self.stuck = false;
         let entries = &self.entries;
         let (ready, waiting): (BTreeSet<String>, BTreeSet<String>) =
             std::mem::take(&mut self.inadmissible)
                 .into_iter()
-                .partition(|key| entries.get(key).is_some_and(|e| e.is_schedulable(now)));
+                .partition(|key| {
+                    let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);
+                    let over = entries.get(key).is_some_and(|e| e.is_schedulable(now));
+                    over && takes(namespace)
+                });
         self.inadmissible = waiting;
         let ranks = ready.iter().filter_map(|key| self.entries.get(key));
         self.active.extend(ranks.map(|entry| entry.rank.clone()));

@@ -38,7 +38,7 @@ fn what_is_like_one_that_does_not_fit_is_not_tried_until_quota_is_free() {
     queue.remove("t/small");
     queue.push(&workload("c", 0, "1"), 4, now());
     assert_eq!(queue.head(), None);
-    queue.retry_inadmissible(now());
+    queue.retry_inadmissible(now(), |_| true);
     assert_eq!(queue.head(), Some("t/a"));
 }
 

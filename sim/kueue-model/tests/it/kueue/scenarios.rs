@@ -379,7 +379,7 @@ fn only_selected_namespaces_are_served() {
         cluster.pass(1.0).await;
         assert_eq!(
             cluster.condition("a", "QuotaReserved")["message"],
-            "Workload namespace doesn't match ClusterQueue selector"
+            "workload namespace doesn't match ClusterQueue selector"
         );
     });
 }

@@ -1,0 +1,70 @@
+//! ResourceFlavors: their finalizer, and who is woken by their changes.
+//!
+//! The rules are those of Kueue 0.19.2: `pkg/controller/core/resourceflavor_controller.go`.
+
+use serde_json::json;
+
+use super::cache::Change;
+use super::cluster_queues::BATCH;
+use super::{Kueue, Task};
+use crate::kueue::api::kueue;
+use crate::kueue::objects::ResourceFlavor;
+
+const FINALIZER: &str = "kueue.x-k8s.io/resource-in-use";
+
+impl Kueue {
+    pub(super) fn flavor_changed(&mut self, change: &Change<ResourceFlavor>) {
+        let (old, new) = match change {
+            Change::Now { old, new } => (old.as_ref(), new),
+            Change::Gone(gone) => (Some(gone), gone),
+        };
+        let name = new.metadata.name.as_str();
+        self.enqueue(Task::Flavor(name.to_owned()));
+        let gone = matches!(change, Change::Gone(_));
+        if new.metadata.deletion_timestamp.is_some() && !gone {
+            return;
+        }
+        let came = old.is_none() || gone;
+        if !came && old.is_some_and(|old| old.spec == new.spec) {
+            return;
+        }
+        let at = self.api.now().saturating_add(BATCH).unwrap_or_default();
+        for user in self.users_of(name) {
+            self.quota_changed(&user);
+            if came {
+                self.later(at, Task::ClusterQueue(user));
+            }
+        }
+    }
+
+    /// The ClusterQueues that name a flavor.
+    fn users_of(&self, flavor: &str) -> Vec<String> {
+        let queues = self.cache.cluster_queues.values();
+        let users = queues.filter(|queue| queue.flavors().any(|name| name == flavor));
+        users.map(|queue| queue.metadata.name.clone()).collect()
+    }
+
+    /// The finalizer stays as long as a ClusterQueue names the flavor.
+    pub(super) fn reconcile_flavor(&mut self, name: &str) {
+        let Some(flavor) = self.cache.flavors.get(name) else {
+            return;
+        };
+        let has = flavor.metadata.finalizers.iter().any(|f| f == FINALIZER);
+        let going = flavor.metadata.deletion_timestamp.is_some();
+        let wanted = !going || has && !self.users_of(name).is_empty();
+        if wanted == has {
+            return;
+        }
+        let Some(raw) = self.api.get(&kueue("resourceflavors"), "", name) else {
+            return;
+        };
+        let mut object = (*raw).clone();
+        let mut finalizers = flavor.metadata.finalizers.clone();
+        finalizers.retain(|f| f != FINALIZER);
+        if wanted {
+            finalizers.push(FINALIZER.to_owned());
+        }
+        object["metadata"]["finalizers"] = json!(finalizers);
+        self.api.update(&kueue("resourceflavors"), &object, "");
+    }
+}

@@ -1,0 +1,83 @@
+//! Changes of what Workloads depend on: queues, checks, flavors and cohorts.
+
+use serde_json::{Value, json};
+
+use super::World;
+use super::actions::submit;
+use crate::bodies::{cluster_path, namespaced_path};
+use crate::history::Step;
+use crate::random::Random;
+
+/// A queue, a check, a flavor or a cohort is deleted.
+pub(super) fn remove(random: &mut Random, world: &mut World) -> Step {
+    let (plural, name) = match random.weighted(&[30, 25, 25, 12, 8]) {
+        0 => ("clusterqueues", random.of(&world.queues).name.clone()),
+        1 => {
+            let (name, _) = random.of(&world.local_queues).clone();
+            return Step::Remove {
+                about: name.clone(),
+                path: format!("{}/{name}", namespaced_path("localqueues")),
+            };
+        }
+        2 if !world.checks.is_empty() => ("admissionchecks", random.of(&world.checks).clone()),
+        3 => ("resourceflavors", random.of(&world.flavors).clone()),
+        4 if !world.cohorts.is_empty() => ("cohorts", random.of(&world.cohorts).clone()),
+        _ => return submit(random, world),
+    };
+    Step::Remove {
+        about: name.clone(),
+        path: format!("{}/{name}", cluster_path(plural)),
+    }
+}
+
+/// A flavor or a ClusterQueue is for others than before.
+pub(super) fn change(random: &mut Random, world: &mut World) -> Step {
+    let flavor = random.of(&world.flavors).clone();
+    let queue = random.of(&world.queues).name.clone();
+    let (plural, name, spec) = match random.below(6) {
+        0 => {
+            let selector = if random.chance(50) {
+                json!({"matchLabels": null})
+            } else {
+                json!({"matchLabels": {"team": "b"}})
+            };
+            let spec = json!({"namespaceSelector": selector});
+            ("clusterqueues", queue, spec)
+        }
+        1 => {
+            let labels = json!({"nodeLabels": {"pool": random.of(&["a", "b"])}});
+            ("resourceflavors", flavor, labels)
+        }
+        2 => {
+            let taints = if random.chance(50) {
+                Value::Null
+            } else {
+                json!([{"key": "spot", "value": "true", "effect": "NoSchedule"}])
+            };
+            ("resourceflavors", flavor, json!({"nodeTaints": taints}))
+        }
+        3 => {
+            let within = random.of(&["Never", "LowerPriority", "LowerOrNewerEqualPriority"]);
+            let spec = json!({"preemption": {"withinClusterQueue": within}});
+            ("clusterqueues", queue, spec)
+        }
+        4 => {
+            let strategy = random.of(&["StrictFIFO", "BestEffortFIFO"]);
+            (
+                "clusterqueues",
+                queue,
+                json!({"queueingStrategy": strategy}),
+            )
+        }
+        _ => {
+            let reclaim = random.of(&["Never", "LowerPriority", "Any"]);
+            let spec = json!({"preemption": {"reclaimWithinCohort": reclaim}});
+            ("clusterqueues", queue, spec)
+        }
+    };
+    Step::Patch {
+        about: format!("{name} changes: {spec}"),
+        path: format!("{}/{name}", cluster_path(plural)),
+        body: json!({"spec": spec}),
+    }
+}

@@ -1,0 +1,130 @@
+//! What came of all histories, as a table.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use crate::history::History;
+
+/// What came of a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The model does what the real Kueue did.
+    Agrees,
+    /// The real Kueue varies from run to run, and the model does one of its outcomes.
+    Races,
+    /// The model does something that the real Kueue never did.
+    Differs,
+}
+
+/// How many histories came out how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    agree: u64,
+    race: u64,
+    differ: u64,
+}
+
+impl Counts {
+    fn all(self) -> u64 {
+        self.agree + self.race + self.differ
+    }
+}
+
+/// What came of all histories.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Summary {
+    alone: Counts,
+    in_cohorts: Counts,
+}
+
+impl Summary {
+    /// Counts a history.
+    pub(crate) fn count(&mut self, history: &History, outcome: Outcome) {
+        let counts = if history.has_cohorts() {
+            &mut self.in_cohorts
+        } else {
+            &mut self.alone
+        };
+        match outcome {
+            Outcome::Agrees => counts.agree += 1,
+            Outcome::Races => counts.race += 1,
+            Outcome::Differs => counts.differ += 1,
+        }
+    }
+
+    /// How many histories nothing explains.
+    pub(crate) fn unexplained(&self) -> u64 {
+        self.alone.differ + self.in_cohorts.differ
+    }
+
+    /// The table, as the book has it. `took`: until all had been played once.
+    pub(crate) fn table(&self, seed: u64, took: Duration) -> String {
+        let sum = Counts {
+            agree: self.alone.agree + self.in_cohorts.agree,
+            race: self.alone.race + self.in_cohorts.race,
+            differ: self.unexplained(),
+        };
+        let mut text = format!(
+            "| seed {seed} | histories | agree | differ, race of Kueue | differ, unexplained |\n\
+             | --- | --- | --- | --- | --- |\n"
+        );
+        let rows = [
+            ("without cohorts", self.alone),
+            ("with cohorts", self.in_cohorts),
+            ("all", sum),
+        ];
+        for (name, counts) in rows {
+            let Counts {
+                agree,
+                race,
+                differ,
+            } = counts;
+            let all = counts.all();
+            let _ = writeln!(text, "| {name} | {all} | {agree} | {race} | {differ} |");
+        }
+        let played = u32::try_from(sum.all()).unwrap_or(u32::MAX);
+        let rate = f64::from(played) / took.as_secs_f64().max(0.001);
+        let _ = write!(text, "\n{rate:.2} histories a second");
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::history::Step;
+
+    #[test]
+    fn the_table_adds_up() {
+        let history = |cohort: &str| History {
+            name: "h".to_owned(),
+            full: false,
+            steps: vec![Step::Create(vec![json!({
+                "kind": "ClusterQueue", "spec": {"cohortName": cohort},
+            })])],
+        };
+        let alone = History {
+            steps: Vec::new(),
+            ..history("co")
+        };
+        let mut summary = Summary::default();
+        summary.count(&alone, Outcome::Agrees);
+        summary.count(&history("co"), Outcome::Agrees);
+        summary.count(&history("co"), Outcome::Races);
+        summary.count(&history("co"), Outcome::Differs);
+        let table = summary.table(3, Duration::from_secs(8));
+        assert!(
+            table.contains("| without cohorts | 1 | 1 | 0 | 0 |"),
+            "{table}"
+        );
+        assert!(
+            table.contains("| with cohorts | 3 | 1 | 1 | 1 |"),
+            "{table}"
+        );
+        assert!(table.contains("| all | 4 | 2 | 1 | 1 |"), "{table}");
+        assert!(table.ends_with("0.50 histories a second"), "{table}");
+        assert_eq!(summary.unexplained(), 1);
+    }
+}
