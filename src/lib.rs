@@ -76,6 +76,7 @@
 //! | `k8s-earliest` | yes | the oldest version of the Kubernetes API that `k8s-openapi` has, which all servers speak |
 //! | `admin` | with `cli` | the admin endpoint |
 //! | `cel` | no | `validate` also runs the rules of definitions (`x-kubernetes-validations`), in CEL |
+//! | `otel` | no | spans for OpenTelemetry: of evaluations, releases, activations and writes, exported by `run` over OTLP as the standard environment variables say |
 //!
 //! A program that needs another version of the Kubernetes API switches `k8s-earliest` off, here and in
 //! `kueue-check-sim`, and chooses one itself:

@@ -211,9 +211,9 @@ fn refusal(status: StatusCode) -> Response {
             "send the token of a user of the cluster: Authorization: Bearer TOKEN\n"
         }
         StatusCode::FORBIDDEN => {
-            "the user has no right to get this path: bind a ClusterRole with nonResourceURLs\n"
+            "the user has no right to this path with this method: bind a ClusterRole with nonResourceURLs and the verb (get, put)\n"
         }
-        _ => "the API server has not said who may read this; the log has the reason\n",
+        _ => "the API server has not said who may do this; the log has the reason\n",
     };
     let mut response = (status, text).into_response();
     if status == StatusCode::UNAUTHORIZED {

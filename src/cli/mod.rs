@@ -53,6 +53,7 @@ mod arguments;
 mod cluster;
 mod explain;
 mod helm;
+mod log;
 mod manifests;
 mod run;
 mod status_policy;
@@ -368,7 +369,8 @@ impl App {
         let name = self.program();
         match command {
             Command::Run(arguments) => {
-                run::run(&name, |client| self.make(client), *arguments).await
+                let version = self.version.as_deref().unwrap_or(env!("CARGO_PKG_VERSION"));
+                run::run(&name, version, |client| self.make(client), *arguments).await
             }
             Command::Manifests(arguments) => print(&manifests::manifests(
                 &name,

@@ -11,9 +11,9 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use tracing_subscriber::EnvFilter;
 
 use super::arguments::{LogFormat, RunArguments};
+use super::log::{self, Log, LogFilter};
 use super::{Error, Result, cluster};
 use crate::admin::{self, Certificates, Endpoint};
 use crate::check::DynCheck;
@@ -21,22 +21,51 @@ use crate::runtime::{LeaseConfig, LeaseTimes, Runtime, RuntimeHandle};
 
 pub(super) async fn run(
     name: &str,
+    version: &str,
     checks: impl FnOnce(&Client) -> Vec<DynCheck>,
     arguments: RunArguments,
 ) -> Result<()> {
-    start_log(arguments.log_format, &arguments.log_filter);
+    let identity = arguments.lease.identity.clone().unwrap_or_else(identity);
+    let program = log::Program {
+        name,
+        version,
+        instance: &identity,
+    };
+    let log = log::start(program, arguments.log_format, &arguments.log_filter);
+    let json = arguments.log_format == LogFormat::Json;
+    let ran = run_logged(program, checks, arguments, &log).await;
+    if json && let Err(error) = &ran {
+        // What `main` prints is no JSON.
+        tracing::error!(%error, "failed");
+    }
+    log.end().await;
+    ran
+}
+
+async fn run_logged(
+    program: log::Program<'_>,
+    checks: impl FnOnce(&Client) -> Vec<DynCheck>,
+    arguments: RunArguments,
+    log: &Log,
+) -> Result<()> {
+    let log::Program {
+        name,
+        version,
+        instance: identity,
+    } = program;
     let config = cluster::config(&arguments.cluster).await?;
+    log.take_panics();
     let namespace = arguments
         .lease
         .lease_namespace
         .clone()
         .unwrap_or_else(|| config.default_namespace.clone());
-    let identity = arguments.lease.identity.clone().unwrap_or_else(identity);
     let checks = checks(&cluster::client(&config)?);
     let mut builder = Runtime::builder(cluster::client(&config)?)
         .lease_client(cluster::client(&config)?)
         .name(name)
-        .instance(&identity)
+        .version(version)
+        .instance(identity)
         .concurrency(arguments.concurrency.into())
         .evaluation_timeout(arguments.evaluation_timeout.into())
         .grace(arguments.grace_period.into())
@@ -51,7 +80,7 @@ pub(super) async fn run(
         builder = builder.lease(LeaseConfig {
             namespace,
             name: lease_name,
-            identity: identity.clone(),
+            identity: identity.to_owned(),
             times: LeaseTimes::default(),
         });
     }
@@ -60,7 +89,8 @@ pub(super) async fn run(
         .stop_at_end_of_input
         .then(|| end_of_input(arguments.grace_period.into()));
     let address = arguments.admin_address;
-    let admin = admin(&arguments, &config, &identity, runtime.handle())?;
+    let filter = log.filter.clone();
+    let admin = admin(&arguments, &config, identity, runtime.handle(), filter)?;
     let admin = admin.serve(listen("admin", address).await?);
     let probes = match arguments.probe_address {
         Some(address) => Some(listen("probe", address).await?),
@@ -73,7 +103,7 @@ pub(super) async fn run(
             None => pending().await,
         }
     };
-    tracing::info!(name, version = env!("CARGO_PKG_VERSION"), identity, cluster = %config.cluster_url, admin = %address, secure = arguments.admin_secure, "starting");
+    tracing::info!(name, version, sdk = env!("CARGO_PKG_VERSION"), identity, cluster = %config.cluster_url, admin = %address, secure = arguments.admin_secure, "starting");
     // A task of its own: on the thread that waits for it, each event would wake another thread.
     let mut runs = JoinSet::new();
     runs.spawn(runtime.run(stop_requested(end_of_input)));
@@ -95,8 +125,13 @@ fn admin(
     config: &kube::Config,
     identity: &str,
     runtime: RuntimeHandle,
+    filter: Option<LogFilter>,
 ) -> Result<Endpoint> {
-    let endpoint = Endpoint::new(admin::router(runtime));
+    let mut routes = admin::router(runtime);
+    if let Some(filter) = filter {
+        routes = routes.merge(log::routes(filter));
+    }
+    let endpoint = Endpoint::new(routes);
     if !arguments.admin_secure {
         return Ok(endpoint);
     }
@@ -115,23 +150,6 @@ async fn listen(name: &'static str, address: SocketAddr) -> Result<TcpListener> 
             address,
             source,
         })
-}
-
-fn start_log(format: LogFormat, filter: &str) {
-    let filter = EnvFilter::try_new(filter).unwrap_or_else(|error| {
-        eprintln!("invalid log filter `{filter}` ({error}); using `info`");
-        EnvFilter::new("info")
-    });
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
-    // A log that somebody else has set up stays.
-    let _ = match format {
-        LogFormat::Text => log
-            .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
-            .try_init(),
-        LogFormat::Json => log.json().flatten_event(true).try_init(),
-    };
 }
 
 /// Reads the standard input until it ends. The process then has the grace period and a second to

@@ -11,7 +11,10 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
+
+use crate::api::ApiVersion;
 
 /// One AdmissionCheck.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -50,6 +53,43 @@ pub(crate) struct WatchLabels {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct LaneLabels {
     pub(crate) lane: &'static str,
+}
+
+/// What this program is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct BuildLabels {
+    /// The program's name.
+    pub(crate) name: String,
+    /// The program's version.
+    pub(crate) version: String,
+    /// The version of this SDK.
+    pub(crate) sdk_version: &'static str,
+    /// The features of this SDK, in alphabetical order.
+    pub(crate) features: String,
+    /// The versions of Kueue's API in which it can read and write.
+    pub(crate) kueue_api: String,
+}
+
+impl BuildLabels {
+    pub(crate) fn new(name: &str, version: &str) -> Self {
+        let features = [
+            ("admin", cfg!(feature = "admin")),
+            ("cel", cfg!(feature = "cel")),
+            ("cli", cfg!(feature = "cli")),
+            ("macros", cfg!(feature = "macros")),
+            ("otel", cfg!(feature = "otel")),
+        ];
+        let features = features.iter().filter(|(_, on)| *on).map(|(name, _)| *name);
+        Self {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            sdk_version: env!("CARGO_PKG_VERSION"),
+            features: features.collect::<Vec<_>>().join(","),
+            kueue_api: [ApiVersion::V1beta1, ApiVersion::V1beta2]
+                .map(ApiVersion::as_str)
+                .join(","),
+        }
+    }
 }
 
 /// One word.
@@ -94,6 +134,33 @@ pub(crate) struct Metrics {
     pub(crate) events: Family<ResultLabels, Counter>,
 }
 
+/// The words of `outcome` that an alert or a panel may read.
+const EVALUATIONS: &[&str] = &[
+    "Ready",
+    "Pending",
+    "Retry",
+    "Rejected",
+    "transient",
+    "throttled",
+    "permanent",
+    "parameters",
+    "timeout",
+    "panic",
+];
+const SUPPRESSIONS: &[&str] = &[
+    "ignored",
+    "not_monitored",
+    "below_threshold",
+    "rate_limited",
+    "growth",
+];
+const POLICIES: &[&str] = &["onError: Admit", "onError: Retry", "pendingTimeout"];
+const WRITES: &[&str] = &["ok", "conflict", "refused", "unavailable"];
+const RELEASES: &[&str] = &["done", "later"];
+
+/// The verbs of requests.
+const VERBS: &[&str] = &["get", "watch", "create", "update", "patch", "delete"];
+
 /// From a millisecond to an hour and a half.
 fn short() -> Histogram {
     Histogram::new(exponential_buckets(0.001, 4.0, 12))
@@ -106,6 +173,13 @@ fn long() -> Histogram {
 
 impl Default for Metrics {
     fn default() -> Self {
+        Self::new(BuildLabels::default())
+    }
+}
+
+impl Metrics {
+    /// The metrics of a program.
+    pub(crate) fn new(build: BuildLabels) -> Self {
         let mut metrics = Self {
             registry: Registry::with_prefix("kueue_check"),
             evaluations: Family::default(),
@@ -133,15 +207,23 @@ impl Default for Metrics {
             leader: Gauge::default(),
             events: Family::default(),
         };
-        metrics.register();
+        metrics.register(build);
+        // As in `add_check`: the first request that is forbidden is an increase.
+        for verb in VERBS {
+            let forbidden = RequestLabels { verb, code: 403 };
+            drop(metrics.requests.get_or_create(&forbidden));
+        }
         metrics
     }
-}
 
-impl Metrics {
-    fn register(&mut self) {
+    fn register(&mut self, build: BuildLabels) {
         let mut registry = std::mem::take(&mut self.registry);
         let r = &mut registry;
+        r.register(
+            "build",
+            "The program, its version, that of the SDK with its features, and the versions of Kueue's API that it can use; always 1",
+            Info::new(build),
+        );
         r.register(
             "evaluations",
             "How often a check was asked, by what came of it",
@@ -261,6 +343,45 @@ impl Metrics {
         self.registry = registry;
     }
 
+    /// Gives the counters of an AdmissionCheck their first value, 0. A series that begins at 1 is no
+    /// increase to Prometheus, so it would not see the first eviction, say, after each restart.
+    pub(crate) fn add_check(&self, check: &str) {
+        let (families, check) = (self, check.to_owned());
+        let outcomes = [
+            (&families.evaluations, EVALUATIONS),
+            (&families.suppressed_evictions, SUPPRESSIONS),
+            (&families.policy_applied, POLICIES),
+            (&families.writes, WRITES),
+            (&families.releases, RELEASES),
+        ];
+        for (family, words) in outcomes {
+            for outcome in words {
+                drop(family.get_or_create(&OutcomeLabels {
+                    check: check.clone(),
+                    outcome,
+                }));
+            }
+        }
+        for (family, states) in [
+            (
+                &families.verdicts,
+                &["Pending", "Ready", "Retry", "Rejected"][..],
+            ),
+            (&families.evictions, &["Retry", "Rejected"]),
+        ] {
+            for state in states {
+                drop(family.get_or_create(&StateLabels {
+                    check: check.clone(),
+                    state: (*state).to_owned(),
+                }));
+            }
+        }
+        let labels = CheckLabels { check };
+        drop(families.overwritten.get_or_create(&labels));
+        drop(families.evaluation_seconds.get_or_create(&labels));
+        drop(families.first_verdict_seconds.get_or_create(&labels));
+    }
+
     /// A watch that is over has no gauges.
     pub(crate) fn remove_watch(&self, labels: &WatchLabels) {
         self.watch_synced.remove(labels);
@@ -290,6 +411,50 @@ pub(crate) fn followed_by(mut text: String, own: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn build_info_says_what_runs() {
+        let text = Metrics::new(BuildLabels::new("seat-check", "2.1.0")).text("");
+        let samples = kueue_check_testenv::exposition::parse(&text).unwrap();
+        let build: Vec<_> = samples
+            .iter()
+            .filter(|sample| sample.name == "kueue_check_build_info")
+            .collect();
+        let [build] = &build[..] else {
+            panic!("{text}");
+        };
+        assert!((build.value - 1.0).abs() < f64::EPSILON);
+        for (label, value) in [
+            ("name", "seat-check"),
+            ("version", "2.1.0"),
+            ("sdk_version", env!("CARGO_PKG_VERSION")),
+            ("kueue_api", "v1beta1,v1beta2"),
+        ] {
+            assert_eq!(build.labels[label], value);
+        }
+        let features: Vec<&str> = build.labels["features"].split(',').collect();
+        assert_eq!(features.contains(&"cli"), cfg!(feature = "cli"));
+        assert_eq!(features.contains(&"otel"), cfg!(feature = "otel"));
+        assert!(features.is_sorted(), "{features:?}");
+    }
+
+    #[test]
+    fn what_may_be_counted_later_is_there_at_zero() {
+        let metrics = Metrics::default();
+        metrics.add_check("budget");
+        let text = metrics.text("");
+        for series in [
+            "evictions_total{check=\"budget\",state=\"Retry\"}",
+            "policy_applied_total{check=\"budget\",outcome=\"pendingTimeout\"}",
+            "suppressed_evictions_total{check=\"budget\",outcome=\"growth\"}",
+            "state_overwrites_total{check=\"budget\"}",
+            "first_verdict_seconds_count{check=\"budget\"}",
+            "api_requests_total{verb=\"patch\",code=\"403\"}",
+        ] {
+            let line = format!("\nkueue_check_{series} 0\n");
+            assert!(text.contains(&line), "no {series} in {text}");
+        }
+    }
 
     #[test]
     fn metrics_are_labelled_by_check() {

@@ -29,5 +29,9 @@ pub(crate) use decide::{
 pub(crate) use informers::{Failure, StoredParameters, brief, parameters_resource};
 pub use lease::{LeaseConfig, LeaseTimes};
 pub use manager::{BuildError, Diagnostics, RunError, Runtime, RuntimeBuilder, RuntimeHandle};
+/// The target of the spans that are exported with what happens inside them.
+#[cfg(feature = "otel")]
+pub(crate) const SPANS: &str = "kueue_check::spans";
+
 #[cfg(feature = "admin")]
 pub(crate) use metrics::{followed_by, sample_metrics};

@@ -15,6 +15,7 @@ mod leadership;
     reason = "a program, of which the tests call what they need"
 )]
 mod licences;
+mod observability;
 mod real;
 mod side_effects;
 mod usage;

@@ -23,7 +23,7 @@ const TAKEOVER_WINDOW: Duration = Duration::from_mins(1);
 /// After this time a watch has shown what a list was too old for.
 const LIST_AGE: Duration = Duration::from_secs(15);
 /// The message of a withdrawn entry.
-const WITHDRAWN: &str = "quota was lost; evaluated again once quota is reserved";
+pub(super) const WITHDRAWN: &str = "quota was lost; evaluated again once quota is reserved";
 
 /// The cleanups that are pending, in the order in which they came up for each key.
 #[derive(Clone, Debug, Default)]

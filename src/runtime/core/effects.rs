@@ -42,6 +42,9 @@ pub(crate) enum Report {
         check: String,
         label: &'static str,
         took: std::time::Duration,
+        /// Why the result is of no use, if it is not.
+        #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "for spans"))]
+        dropped: Option<&'static str>,
     },
     /// What came of it is current. `first` is how long the reservation had been held at its first
     /// verdict.

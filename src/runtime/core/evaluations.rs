@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cache::Key;
+use super::freshness::{Freshness, has_no_verdict};
 use super::managed_check::{Problem, Readiness, ValidParameters};
 use super::report::summary;
 use super::tasks::{Basis, InFlight, Subject};
@@ -139,16 +140,18 @@ impl Core {
         (label, took): (&'static str, Duration),
         events: Vec<CheckEvent>,
     ) {
+        let freshness = self.freshness(key, basis);
         self.report(Report::Evaluated {
             check: key.check.to_string(),
             label,
             took,
+            dropped: freshness.dropped(),
         });
-        match self.freshness(key, basis) {
+        match freshness {
             // A verdict for a reservation that ended is worth nothing (rule 8).
             Freshness::Over => {}
             // One that was decided from other inputs is not bound to these (rule 2).
-            Freshness::Stale => {
+            Freshness::Stale { .. } => {
                 if let Some(state) = self.workloads.key_mut(key) {
                     state.pending_lane = None;
                     state.expected = None;
@@ -217,7 +220,7 @@ impl Core {
         {
             Freshness::Current
         } else {
-            Freshness::Stale
+            Freshness::stale([same_parameters, same_flavors, same_family, same_stage])
         }
     }
 
@@ -229,11 +232,17 @@ impl Core {
         label: &'static str,
     ) {
         let steady = self.steady();
+        let state = self.workloads.key(key);
+        let is_first = state.is_some_and(|state| state.memory.evaluations == 0);
+        let entry = self.workloads.workload(&key.uid);
+        let entry = entry.and_then(|workload| workload.check(&key.check));
+        // A process that has just begun may evaluate what an earlier one has evaluated.
+        let is_first = is_first && entry.is_some_and(has_no_verdict);
         let Some(state) = self.workloads.key_mut(key) else {
             return;
         };
         state.memory.evaluations = state.memory.evaluations.saturating_add(1);
-        let first = (state.memory.evaluations == 1).then(|| state.held(steady));
+        let first = is_first.then(|| state.held(steady));
         let (message, failed) = summary(outcome);
         self.remember(reservation, label, &message);
         self.report(Report::Outcome {
@@ -295,15 +304,4 @@ impl Core {
         };
         Some((workload.clone(), conclude(facts, outcome)))
     }
-}
-
-/// Whether a verdict still holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Freshness {
-    /// Everything that it was decided from is as it was.
-    Current,
-    /// Something changed: it is evaluated again.
-    Stale,
-    /// The reservation ended, or this replica no longer leads.
-    Over,
 }

@@ -13,6 +13,7 @@ mod effects;
 mod enqueue;
 mod evaluations;
 mod families;
+mod freshness;
 mod leadership;
 mod managed_check;
 mod report;

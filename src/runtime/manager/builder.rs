@@ -13,6 +13,7 @@ use crate::Clock;
 use crate::check::{AdmissionCheckController, DynCheck};
 use crate::runtime::health::Health;
 use crate::runtime::lease::{LeaseConfig, LeaseTimes};
+use crate::runtime::metrics::{BuildLabels, Metrics};
 
 /// Builds a [`Runtime`].
 ///
@@ -91,6 +92,7 @@ impl RuntimeBuilder {
     pub(super) fn new(client: Client) -> Self {
         let settings = Settings {
             name: "kueue-check".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             instance: "kueue-check".to_owned(),
             concurrency: 10,
             timeout: Duration::from_secs(30),
@@ -121,9 +123,16 @@ impl RuntimeBuilder {
         self
     }
 
-    /// What this controller is called in events (`reportingController`). Default: `kueue-check`.
+    /// What this controller is called in events (`reportingController`) and in
+    /// `kueue_check_build_info`. Default: `kueue-check`.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.settings.name = name.into();
+        self
+    }
+
+    /// The program's version in `kueue_check_build_info`. Default: that of this SDK.
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.settings.version = version.into();
         self
     }
 
@@ -199,12 +208,13 @@ impl RuntimeBuilder {
         {
             return Err(BuildError::LeaseTimes(lease.times));
         }
+        let build = BuildLabels::new(&self.settings.name, &self.settings.version);
         Ok(Runtime {
             checks: self.checks.into(),
             lease_client: self.lease_client.unwrap_or_else(|| self.client.clone()),
             client: self.client,
             settings: self.settings,
-            metrics: Arc::default(),
+            metrics: Arc::new(Metrics::new(build)),
             health: Health::starting(),
             queries: mpsc::channel(16),
         })

@@ -8,6 +8,7 @@ mod builder;
 mod diagnostics;
 mod reporting;
 mod session;
+mod spans;
 mod tasks;
 mod updates;
 mod watches;
@@ -65,6 +66,7 @@ pub struct Runtime {
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     name: String,
+    version: String,
     instance: String,
     concurrency: usize,
     timeout: Duration,

@@ -13,7 +13,9 @@ impl Session {
     pub(super) fn report(&self, report: Report) {
         let controller = |number: usize| &self.core.controllers[number];
         match report {
-            Report::Evaluated { check, label, took } => {
+            Report::Evaluated {
+                check, label, took, ..
+            } => {
                 let labels = OutcomeLabels {
                     check: check.clone(),
                     outcome: label,
@@ -104,6 +106,7 @@ impl Session {
                 check,
                 controller: number,
             } => {
+                self.metrics.add_check(&check);
                 tracing::info!(
                     check,
                     controller = controller(number).name,

@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::spans::{Cause, Spans};
 use super::tasks::Tools;
 use super::{Query, RunError, Runtime, Settings};
 use crate::api::ServedApi;
@@ -39,6 +40,7 @@ pub(super) struct Session {
     pub(super) incoming: (mpsc::Sender<InformerEvent>, mpsc::Receiver<InformerEvent>),
     pub(super) watches: Watching,
     tasks: JoinSet<(TaskId, TaskResult)>,
+    spans: Spans,
     /// Whether this replica leads, for the checks' background work.
     pub(super) leads: watch::Sender<bool>,
 }
@@ -100,6 +102,7 @@ impl Session {
             incoming: mpsc::channel(1024),
             watches: Watching::default(),
             tasks: JoinSet::new(),
+            spans: Spans::default(),
             leads: watch::Sender::new(false),
         }
     }
@@ -185,7 +188,10 @@ impl Session {
         ended: Result<(TaskId, TaskResult), JoinError>,
     ) -> Result<(), RunError> {
         match ended {
-            Ok((task, result)) => self.step(Input::Finished(task, result)),
+            Ok((task, result)) => {
+                let cause = self.spans.ended(task, &result);
+                self.step_because(Input::Finished(task, result), &cause);
+            }
             Err(error) if error.is_cancelled() => {}
             Err(error) => return Err(RunError::TaskEnded(format!("a task: {error}"))),
         }
@@ -265,13 +271,17 @@ impl Session {
     }
 
     fn step(&mut self, input: Input) {
+        self.step_because(input, &Cause::default());
+    }
+
+    fn step_because(&mut self, input: Input, cause: &Cause) {
         let effects = self.core.step(now(&self.settings), input);
         for effect in effects {
-            self.carry_out(effect);
+            self.carry_out(effect, cause);
         }
     }
 
-    fn carry_out(&mut self, effect: Effect) {
+    fn carry_out(&mut self, effect: Effect, cause: &Cause) {
         match effect {
             Effect::Start(id, task) => {
                 let tools = Tools {
@@ -279,10 +289,15 @@ impl Session {
                     writer: Arc::clone(&self.writer),
                     timeout: self.settings.timeout,
                 };
+                let controllers = &self.core.controllers;
+                let span = self.spans.begin(id, &task, controllers, cause);
                 self.tasks
-                    .spawn(async move { (id, tools.carry_out(*task).await) });
+                    .spawn(span.around(async move { (id, tools.carry_out(*task).await) }));
             }
-            Effect::CancelTasks => self.tasks.abort_all(),
+            Effect::CancelTasks => {
+                self.tasks.abort_all();
+                self.spans.canceled();
+            }
             Effect::Show(shown) => {
                 for controller in &*self.core.controllers {
                     controller.check.observe(seen(&shown));
@@ -296,7 +311,10 @@ impl Session {
             }
             Effect::WatchWorkloads => self.start_workload_watch(),
             Effect::ScanWithoutQuota => self.scan_without_quota(),
-            Effect::Report(report) => self.report(report),
+            Effect::Report(report) => {
+                let _entered = cause.enter(&report);
+                self.report(report);
+            }
         }
     }
 }

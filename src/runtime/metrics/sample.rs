@@ -91,7 +91,7 @@ mod tests {
     fn every_metric_has_a_sample() {
         let text = sample_metrics();
         let lines = |kind: &str| text.lines().filter(|line| line.starts_with(kind)).count();
-        assert_eq!((lines("# HELP "), lines("# TYPE ")), (24, 24), "{text}");
+        assert_eq!((lines("# HELP "), lines("# TYPE ")), (25, 25), "{text}");
         assert!(
             text.contains("kueue_check_api_requests_total{verb=\"verb\",code=\"200\"} 0"),
             "{text}"

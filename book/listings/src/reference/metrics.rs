@@ -17,10 +17,10 @@ struct Metric {
 pub(super) fn page() -> String {
     let mut text = String::from("| metric | type | labels | what |\n| --- | --- | --- | --- |\n");
     for metric in read(&kueue_check::admin::every_metric()) {
-        let suffix = if metric.kind == "counter" {
-            "_total"
-        } else {
-            ""
+        let suffix = match &*metric.kind {
+            "counter" => "_total",
+            "info" => "_info",
+            _ => "",
         };
         let labels: Vec<String> = metric.labels.iter().map(|l| format!("`{l}`")).collect();
         let _ = writeln!(

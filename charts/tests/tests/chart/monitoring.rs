@@ -115,10 +115,28 @@ fn promtool(name: &str, groups: &Value) {
     assert!(found.contains(&format!("{count} rules found")), "{found}");
 }
 
+/// The page with a section for each alert.
+const RUNBOOKS: &str = "book/src/reference/alerts.md";
+
+/// Where the chart says that it is.
+fn runbooks() -> String {
+    let values = std::fs::read_to_string(chart().join("values.yaml")).unwrap();
+    let values: Value = serde_saphyr::from_str(&values).unwrap();
+    let url = values["prometheusRule"]["runbookUrl"].as_str().unwrap();
+    assert!(url.ends_with(RUNBOOKS), "{url}");
+    url.to_owned()
+}
+
 #[test]
-fn alerts_read_what_is_shown() {
+fn alerts_read_what_is_shown_and_have_a_page() {
     let Some(helm) = helm() else { return };
     let shown = shown();
+    let page = std::fs::read_to_string(chart().join("../../").join(RUNBOOKS)).unwrap();
+    let sections: BTreeSet<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("## "))
+        .collect();
+    let mut described = BTreeSet::new();
     for files in FILES {
         let arguments = arguments(files);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -150,6 +168,11 @@ fn alerts_read_what_is_shown() {
                     "{name}: {severity}"
                 );
                 check_templates(name, &rule["annotations"], expression);
+                let runbook = rule["annotations"]["runbook_url"].as_str();
+                let expected = format!("{}#{}", runbooks(), name.to_lowercase());
+                assert_eq!(runbook, Some(&*expected), "{name}");
+                assert!(sections.contains(name), "{RUNBOOKS} has no section {name}");
+                described.insert(name.to_owned());
             }
         }
         assert!(names.contains("KueueCheckForbidden"), "{names:?}");
@@ -160,6 +183,8 @@ fn alerts_read_what_is_shown() {
             assert_eq!(names.contains(own), files[0] == of, "{own}: {names:?}");
         }
     }
+    let described: BTreeSet<&str> = described.iter().map(String::as_str).collect();
+    assert_eq!(sections, described, "each section is of an alert");
 }
 
 /// A label that an annotation shows must be in the result of the expression.
@@ -283,6 +308,251 @@ fn a_name_that_nobody_shows_is_found() {
     assert!(found("sum by (check) (kueue_check_pending)"));
     assert!(found("sum by (lane) (kueue_check_pending_workloads)"));
     assert!(found("kueue_check_verdicts"));
+}
+
+/// Prometheus evaluates the alerts of every check over what two replicas show while one leads, is
+/// restarted, and loses the Lease. A pod that is restarted begins its counters at 0, and a new pod
+/// has another name.
+#[test]
+fn the_alerts_of_every_check_follow_two_replicas() {
+    const OF: &str = "namespace=\"n\",job=\"j\"";
+    let series = |name: &str, labels: &str, pod: &str, values: &str| {
+        let own = format!("{name}{{{OF},{labels}pod=\"{pod}\"}}");
+        json!({"series": own, "values": values})
+    };
+    let leader = |pod: &str, values: &str| series("kueue_check_leader", "", pod, values);
+    let test = |name: &str, series: Vec<Value>, expected: Vec<Value>| json!({"name": name, "interval": "1m", "input_series": series, "promql_expr_test": expected});
+    let check = "check=\"c\",";
+    let counted = |name: &str, labels: &str| {
+        // The second process goes on where the first one was restarted.
+        let name = format!("kueue_check_{name}_total");
+        let labels = format!("{check}{labels}");
+        vec![
+            series(&name, &labels, "a", "0x5 1x5 0x50"),
+            series(&name, &labels, "b", "0x60"),
+        ]
+    };
+    // A process that had counted much is restarted.
+    let old = |name: &str, labels: &str| {
+        let name = format!("kueue_check_{name}_total");
+        let labels = format!("{check}{labels}");
+        vec![
+            series(&name, &labels, "a", "500x10 0x50"),
+            series(&name, &labels, "b", "0x60"),
+        ]
+    };
+    let bucket = |pod: &str, le: &str, values: &str| {
+        let labels = format!("{check}le=\"{le}\",");
+        series(
+            "kueue_check_first_verdict_seconds_bucket",
+            &labels,
+            pod,
+            values,
+        )
+    };
+    let gauge = |name: &str, labels: &str, values: [&str; 2]| {
+        let name = format!("kueue_check_{name}");
+        vec![
+            series(&name, labels, "a", values[0]),
+            series(&name, labels, "b", values[1]),
+        ]
+    };
+    let tests = json!([
+        test(
+            "the leader ends and the other one leads within a minute",
+            vec![leader("a", "1x10 stale _x3 0x20"), leader("b", "0x11 1x30")],
+            vec![
+                is(fires("KueueCheckNoLeader"), "10m", 0.0),
+                is(fires("KueueCheckNoLeader"), "13m", 0.0),
+                is(fires("KueueCheckMultipleLeaders"), "13m", 0.0),
+                is(fires("KueueCheckMultipleLeaders"), "30m", 0.0),
+            ],
+        ),
+        test(
+            "no replica leads, and later none is there",
+            vec![
+                leader("a", "1x5 0x10 stale"),
+                leader("b", "0x15 stale _x20 1x10")
+            ],
+            vec![
+                is(fires("KueueCheckNoLeader"), "7m", 0.0),
+                is(fires("KueueCheckNoLeader"), "9m", 1.0),
+                is(fires("KueueCheckNoLeader"), "30m", 1.0),
+                is(fires("KueueCheckNoLeader"), "40m", 0.0),
+            ],
+        ),
+        test(
+            "both lead",
+            vec![leader("a", "1x20"), leader("b", "0x5 1x5 0x10")],
+            vec![
+                is(fires("KueueCheckMultipleLeaders"), "5m", 0.0),
+                is(fires("KueueCheckMultipleLeaders"), "8m", 1.0),
+                is(fires("KueueCheckMultipleLeaders"), "15m", 0.0),
+            ],
+        ),
+        test(
+            "one request in a process is forbidden",
+            vec![
+                series(
+                    "kueue_check_api_requests_total",
+                    "verb=\"patch\",code=\"403\",",
+                    "a",
+                    "0x5 1x30"
+                ),
+                series(
+                    "kueue_check_api_requests_total",
+                    "verb=\"patch\",code=\"403\",",
+                    "b",
+                    "0x36"
+                ),
+            ],
+            vec![
+                is(fires("KueueCheckForbidden"), "5m", 0.0),
+                is(fires("KueueCheckForbidden"), "8m", 1.0),
+                is(fires("KueueCheckForbidden"), "20m", 0.0),
+            ],
+        ),
+        test(
+            "a policy and a fence decide once, and the process is restarted",
+            [
+                counted("policy_applied", "outcome=\"pendingTimeout\","),
+                counted("suppressed_evictions", "outcome=\"growth\","),
+            ]
+            .concat(),
+            vec![
+                is(fires("KueueCheckPolicyApplied"), "5m", 0.0),
+                is(fires("KueueCheckPolicyApplied"), "12m", 1.0),
+                is(fires("KueueCheckEvictionSuppressed"), "12m", 1.0),
+            ],
+        ),
+        test(
+            "counters that begin anew are no errors",
+            [
+                old("state_overwrites", ""),
+                old("writes", "outcome=\"refused\","),
+                old("evaluations", "outcome=\"transient\","),
+                vec![
+                    series(
+                        "kueue_check_evaluations_total",
+                        "check=\"c\",outcome=\"Ready\",",
+                        "a",
+                        "0+9x10 0+9x50"
+                    ),
+                    series(
+                        "kueue_check_evaluations_total",
+                        "check=\"c\",outcome=\"Ready\",",
+                        "b",
+                        "0x60"
+                    ),
+                ],
+            ]
+            .concat(),
+            [
+                "KueueCheckStateOverwritten",
+                "KueueCheckWriteErrors",
+                "KueueCheckEvaluationErrors"
+            ]
+            .iter()
+            .flat_map(|alert| ["8m", "14m", "40m"].map(|at| is(fires(alert), at, 0.0)))
+            .collect(),
+        ),
+        test(
+            "errors that go on in the next leader",
+            [
+                vec![
+                    series(
+                        "kueue_check_evaluations_total",
+                        "check=\"c\",outcome=\"timeout\",",
+                        "a",
+                        "0+5x10 stale"
+                    ),
+                    series(
+                        "kueue_check_evaluations_total",
+                        "check=\"c\",outcome=\"timeout\",",
+                        "b",
+                        "0x10 0+5x40"
+                    ),
+                ],
+                vec![
+                    series(
+                        "kueue_check_writes_total",
+                        "check=\"c\",outcome=\"unavailable\",",
+                        "a",
+                        "0+5x10 stale"
+                    ),
+                    series(
+                        "kueue_check_writes_total",
+                        "check=\"c\",outcome=\"unavailable\",",
+                        "b",
+                        "0x10 0+5x40"
+                    ),
+                ],
+            ]
+            .concat(),
+            vec![
+                is(fires("KueueCheckEvaluationErrors"), "30m", 1.0),
+                is(fires("KueueCheckWriteErrors"), "30m", 1.0),
+            ],
+        ),
+        test(
+            "first verdicts are late, and not after a restart",
+            vec![
+                bucket("a", "64", "0x30 stale"),
+                bucket("a", "256", "0+2x30 stale"),
+                bucket("a", "+Inf", "0+2x30 stale"),
+                bucket("b", "64", "0x30 0+2x40"),
+                bucket("b", "256", "0x30 0+2x40"),
+                bucket("b", "+Inf", "0x30 0+2x40"),
+            ],
+            vec![
+                is(fires("KueueCheckSlow"), "29m", 1.0),
+                is(fires("KueueCheckSlow"), "60m", 0.0),
+            ],
+        ),
+        test(
+            "gauges are those of the leader",
+            [
+                gauge("admission_check_active", check, ["1x70", "1x70"]),
+                gauge("pending_cleanups", check, ["1x10 stale", "0x10 1x60"]),
+                gauge(
+                    "queue_oldest_seconds",
+                    "lane=\"new\",",
+                    ["400x10 stale", "0x60"]
+                ),
+                gauge(
+                    "watch_synced",
+                    "watch=\"workloads\",",
+                    ["1x70", "1x20 0x10 1x40"]
+                ),
+            ]
+            .concat(),
+            vec![
+                is(fires("KueueCheckAdmissionCheckInactive"), "60m", 0.0),
+                is(fires("KueueCheckCleanupStuck"), "45m", 1.0),
+                is(fires("KueueCheckQueueStuck"), "8m", 1.0),
+                is(fires("KueueCheckQueueStuck"), "20m", 0.0),
+                is(fires("KueueCheckWatchNotSynced"), "20m", 0.0),
+                is(fires("KueueCheckWatchNotSynced"), "29m", 1.0),
+                is(fires("KueueCheckWatchNotSynced"), "40m", 0.0),
+            ],
+        ),
+        test(
+            "an inactive AdmissionCheck",
+            gauge("admission_check_active", check, ["0x30 1x30", "0x30 1x30"]),
+            vec![
+                is(fires("KueueCheckAdmissionCheckInactive"), "20m", 1.0),
+                is(fires("KueueCheckAdmissionCheckInactive"), "40m", 0.0),
+            ],
+        ),
+    ]);
+    let alerts = std::fs::read_to_string(chart().join("files/alerts.yaml")).unwrap();
+    let alerts: Value = serde_saphyr::from_str(&alerts.replace("$SERIES", OF)).unwrap();
+    let all = alerts["alerts"].as_array().unwrap().iter();
+    for alert in all.map(|alert| alert["alert"].as_str().unwrap()) {
+        assert!(tests.to_string().contains(alert), "no test of {alert}");
+    }
+    let groups = json!([{"name": "every check", "rules": alerts["alerts"]}]);
+    promtool_test_groups("alerts.yaml", &groups, &tests);
 }
 
 /// Prometheus evaluates the budget's alerts and panels over what a leader, its successor and a
@@ -448,13 +718,18 @@ fn is(expression: String, at: &str, value: f64) -> Value {
 
 /// Has Prometheus evaluate the alerts of a values file over the series of `tests`.
 fn promtool_test(file: &str, tests: &Value) {
+    let values = std::fs::read_to_string(values(file)).unwrap();
+    let values: Value = serde_saphyr::from_str(&values).unwrap();
+    promtool_test_groups(file, &values["prometheusRule"]["extraGroups"], tests);
+}
+
+/// Has Prometheus evaluate the alerts of `groups`, which are called `file`.
+fn promtool_test_groups(file: &str, groups: &Value, tests: &Value) {
     let Some(programs) = or_skipped("promtool on the alerts", prometheus) else {
         return;
     };
-    let values = std::fs::read_to_string(values(file)).unwrap();
-    let values: Value = serde_saphyr::from_str(&values).unwrap();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let groups = json!({"groups": values["prometheusRule"]["extraGroups"]});
+    let groups = json!({"groups": groups});
     let rules = format!("{file}.alerts.json");
     std::fs::write(folder.join(&rules), groups.to_string()).unwrap();
     let tests = json!({"rule_files": [rules], "evaluation_interval": "1m", "tests": tests});

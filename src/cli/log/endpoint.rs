@@ -1,0 +1,151 @@
+//! The log's filter on the admin endpoint.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, RawQuery, State};
+use axum::http::StatusCode;
+use axum::routing::get;
+
+use super::filter::{FilterError, LogFilter};
+use crate::check::HumanDuration;
+
+/// Kubernetes' components serve `PUT /debug/flags/v`; `/debug/flags/` is followed by a flag's name.
+const PATH: &str = "/debug/flags/log-filter";
+
+/// How large a filter may be, in bytes.
+const LARGEST: usize = 4 * 1024;
+
+/// `GET` shows the filter. `PUT` sets it to the body, with `?for=DURATION` for so long.
+pub(in crate::cli) fn routes(filter: LogFilter) -> Router {
+    Router::new()
+        .route(PATH, get(show).put(set))
+        .layer(DefaultBodyLimit::max(LARGEST))
+        .with_state(filter)
+}
+
+async fn show(State(filter): State<LogFilter>) -> String {
+    filter.to_string()
+}
+
+async fn set(
+    State(filter): State<LogFilter>,
+    RawQuery(query): RawQuery,
+    body: String,
+) -> (StatusCode, String) {
+    let lasts = match duration(query.as_deref().unwrap_or_default()) {
+        Ok(lasts) => lasts,
+        Err(problem) => return (StatusCode::BAD_REQUEST, problem + "\n"),
+    };
+    match filter.set(&body, lasts) {
+        Ok(()) => (StatusCode::OK, filter.to_string()),
+        Err(error @ FilterError::NotSet(_)) => {
+            (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n"))
+        }
+        Err(error) => (StatusCode::BAD_REQUEST, format!("{error}\n")),
+    }
+}
+
+/// The duration in a query, which has nothing else.
+fn duration(query: &str) -> Result<Option<Duration>, String> {
+    if query.is_empty() {
+        return Ok(None);
+    }
+    let text = query
+        .strip_prefix("for=")
+        .ok_or_else(|| format!("unknown query `{query}`; use `for=10m`, or none"))?;
+    let duration: HumanDuration = text
+        .parse()
+        .map_err(|error| format!("`for={text}` is no duration: {error}"))?;
+    Ok(Some(duration.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use axum::body::{Body, to_bytes};
+    use axum::http::{Method, Request};
+    use tower::ServiceExt;
+
+    use super::*;
+    use crate::Clock;
+
+    async fn ask(routes: &Router, method: Method, query: &str, body: &str) -> (u16, String) {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("{PATH}{query}"))
+            .body(Body::from(body.to_owned()))
+            .unwrap();
+        let answer = routes.clone().oneshot(request).await.unwrap();
+        let code = answer.status().as_u16();
+        let body = to_bytes(answer.into_body(), 10_000).await.unwrap();
+        (code, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_filter_is_shown_set_and_set_back() {
+        let clock = Clock::following_tokio("2026-11-21T09:00:00Z".parse().unwrap());
+        let set: Arc<Mutex<Vec<String>>> = Arc::default();
+        let sets = Arc::clone(&set);
+        let filter = LogFilter::new("info", clock, move |filter| {
+            sets.lock().unwrap().push(filter.to_string());
+            Ok(())
+        });
+        let routes = routes(filter);
+        let ok = |text: &str| (200, text.to_owned());
+        assert_eq!(ask(&routes, Method::GET, "", "").await, ok("info\n"));
+        assert_eq!(ask(&routes, Method::PUT, "", "warn").await, ok("warn\n"));
+        let shown = "kueue_check=debug\nuntil 2026-11-21T09:10:00Z, then warn\n";
+        let answer = ask(&routes, Method::PUT, "?for=10m", " kueue_check=debug\n").await;
+        assert_eq!(answer, ok(shown));
+        assert_eq!(ask(&routes, Method::GET, "", "").await, ok(shown));
+        // What is set meanwhile is not undone by the first one's end.
+        tokio::time::sleep(Duration::from_mins(5)).await;
+        let answer = ask(&routes, Method::PUT, "?for=20m", "debug").await;
+        assert_eq!(answer.1, "debug\nuntil 2026-11-21T09:25:00Z, then warn\n");
+        tokio::time::sleep(Duration::from_mins(19)).await;
+        assert_eq!(ask(&routes, Method::GET, "", "").await, answer);
+        tokio::time::sleep(Duration::from_mins(2)).await;
+        assert_eq!(ask(&routes, Method::GET, "", "").await, ok("warn\n"));
+        let all = ["warn", "kueue_check=debug", "debug", "warn"];
+        assert_eq!(*set.lock().unwrap(), all);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_no_filter_is_refused_and_changes_nothing() {
+        let filter = LogFilter::new("info", Clock::system(), |_| panic!("it is set"));
+        let routes = routes(filter);
+        for (query, body, code, problem) in [
+            (
+                "",
+                "",
+                400,
+                "the filter is empty; send a level such as `info`",
+            ),
+            (
+                "",
+                "kueue_check=loud",
+                400,
+                "the filter `kueue_check=loud` cannot be read: error parsing level filter",
+            ),
+            ("?for=soon", "debug", 400, "`for=soon` is no duration: "),
+            (
+                "?during=10m",
+                "debug",
+                400,
+                "unknown query `during=10m`; use `for=10m`",
+            ),
+            ("", &"x".repeat(LARGEST + 1), 413, ""),
+        ] {
+            let (answered, text) = ask(&routes, Method::PUT, query, body).await;
+            assert_eq!(answered, code, "{text}");
+            assert!(
+                text.starts_with(problem) && text.ends_with(|c| c == '\n' || code == 413),
+                "{text}"
+            );
+        }
+        assert_eq!(ask(&routes, Method::POST, "", "debug").await.0, 405);
+        assert_eq!(ask(&routes, Method::GET, "", "").await.1, "info\n");
+    }
+}

@@ -1,0 +1,8 @@
+//! What a running check shows of itself: spans, its log, panics. A program on an API server in
+//! memory, which serves it on a port. In real time.
+
+mod log;
+mod program;
+mod replicas;
+#[cfg(feature = "otel")]
+mod spans;
