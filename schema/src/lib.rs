@@ -26,6 +26,7 @@
 //! `rules` runs rules in CEL (`x-kubernetes-validations`), with the crate `cel`. Without it they
 //! count as held; [`CEL_ENABLED`] says which it is.
 
+mod changes;
 mod compile;
 mod default;
 mod field_error;
@@ -44,6 +45,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
+pub use changes::{BreakingChange, breaking_changes, breaking_changes_of_definition};
 pub use compile::{Definitions, compile};
 pub use default::default_fields;
 pub use field_error::FieldError;

@@ -21,6 +21,7 @@ mod pod_set_update;
 mod quantity;
 mod resource_flavor;
 mod served;
+mod toleration;
 mod workload;
 
 pub use admission_check::{AdmissionCheck, ParametersReference};
@@ -46,7 +47,7 @@ pub use {
 pub(crate) use admission_check::{AFTER_ADMISSION, AdmissionCheckObject, StatusCondition};
 pub(crate) use lenient::Lenient;
 pub(crate) use names::{CompactTime, Name, Names};
-pub(crate) use object::{SlimMeta, slim_resource};
+pub(crate) use object::{SlimMeta, slim_resource, texts};
 #[cfg(test)]
 pub(crate) use pod_set_update::fingerprint;
 pub(crate) use pod_set_update::{
@@ -54,6 +55,7 @@ pub(crate) use pod_set_update::{
 };
 pub(crate) use resource_flavor::ResourceFlavorObject;
 pub(crate) use served::{DiscoveryError, Probed, discover};
+pub(crate) use toleration::SlimToleration;
 pub(crate) use workload::{Projection, Slice, WorkloadObject};
 
 /// Kueue's API group.

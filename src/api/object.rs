@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
@@ -21,11 +22,46 @@ pub(crate) struct SlimMeta {
     #[serde(default)]
     deletion_timestamp: Lenient<Option<jiff::Timestamp>>,
     #[serde(default)]
-    labels: Lenient<BTreeMap<String, String>>,
+    labels: Lenient<Texts>,
     #[serde(default)]
-    annotations: Lenient<BTreeMap<String, String>>,
+    annotations: Lenient<Texts>,
     #[serde(default)]
-    owner_references: Lenient<Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference>>,
+    owner_references: Lenient<Vec<Lenient<SlimOwner>>>,
+}
+
+/// Texts by key. One that is no text is left out.
+type Texts = BTreeMap<String, Lenient<Option<String>>>;
+
+/// The texts among `all`.
+pub(crate) fn texts(all: Texts) -> BTreeMap<String, String> {
+    let texts = all.into_iter();
+    texts
+        .filter_map(|(key, text)| text.0.map(|text| (key, text)))
+        .collect()
+}
+
+/// An owner in which each field of another shape is absent.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SlimOwner {
+    api_version: Lenient<String>,
+    kind: Lenient<String>,
+    name: Lenient<String>,
+    uid: Lenient<String>,
+    controller: Lenient<Option<bool>>,
+}
+
+impl From<SlimOwner> for OwnerReference {
+    fn from(owner: SlimOwner) -> Self {
+        Self {
+            api_version: owner.api_version.0,
+            kind: owner.kind.0,
+            name: owner.name.0,
+            uid: owner.uid.0,
+            controller: owner.controller.0,
+            block_owner_deletion: None,
+        }
+    }
 }
 
 impl SlimMeta {
@@ -49,9 +85,12 @@ impl SlimMeta {
                 .deletion_timestamp
                 .0
                 .map(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time),
-            labels: Some(meta.labels.0).filter(|labels| !labels.is_empty()),
-            annotations: Some(meta.annotations.0).filter(|annotations| !annotations.is_empty()),
-            owner_references: Some(meta.owner_references.0).filter(|owners| !owners.is_empty()),
+            labels: Some(texts(meta.labels.0)).filter(|labels| !labels.is_empty()),
+            annotations: Some(texts(meta.annotations.0))
+                .filter(|annotations| !annotations.is_empty()),
+            owner_references: Some(meta.owner_references.0)
+                .filter(|owners| !owners.is_empty())
+                .map(|owners| owners.into_iter().map(|owner| owner.0.into()).collect()),
             ..ObjectMeta::default()
         })
     }

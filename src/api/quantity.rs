@@ -134,7 +134,7 @@ fn parse(text: &str) -> Option<i128> {
         .find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-'))
         .unwrap_or(text.len());
     let (number, suffix) = text.split_at(number_end);
-    let (multiplier, divisor) = scale(suffix)?;
+    let scale = scale(suffix)?;
     let (negative, digits) = match number.as_bytes().first()? {
         b'-' => (true, &number[1..]),
         b'+' => (false, &number[1..]),
@@ -149,51 +149,111 @@ fn parse(text: &str) -> Option<i128> {
     {
         return None;
     }
-    let mantissa = [whole, fraction].concat();
-    let mantissa: i128 = if mantissa.is_empty() {
-        0
-    } else {
-        mantissa.parse().unwrap_or(i128::MAX)
-    };
-    let decimals = u32::try_from(fraction.len()).ok()?;
-    let divisor = divisor.saturating_mul(10_i128.checked_pow(decimals).unwrap_or(i128::MAX));
-    let scaled = mantissa.saturating_mul(multiplier).saturating_mul(NANOS);
-    let nanos = scaled / divisor + i128::from(scaled % divisor != 0);
+    let nanos = in_one_word(whole, fraction, scale)
+        .unwrap_or_else(|| digit_by_digit(whole, fraction, scale));
     Some(if negative { -nanos } else { nanos })
 }
 
-/// What a suffix multiplies by, and divides by.
-fn scale(suffix: &str) -> Option<(i128, i128)> {
+/// What a suffix multiplies by.
+#[derive(Clone, Copy)]
+struct Scale {
+    /// A power of 1024,
+    binary: u32,
+    /// and one of ten.
+    decimal: i32,
+}
+
+/// The billionths, unless one of the steps does not fit.
+fn in_one_word(whole: &str, fraction: &str, scale: Scale) -> Option<i128> {
+    let mantissa = match (whole, fraction) {
+        (whole, "") => whole.parse::<i128>(),
+        (whole, fraction) => [whole, fraction].concat().parse(),
+    };
+    let mantissa = mantissa.ok()?.checked_mul(1024_i128.pow(scale.binary))?;
+    let decimals = i32::try_from(fraction.len()).ok()?;
+    let exponent = scale.decimal.checked_add(9)?.checked_sub(decimals)?;
+    let power = 10_i128.checked_pow(exponent.unsigned_abs())?;
+    if exponent >= 0 {
+        mantissa.checked_mul(power)
+    } else {
+        Some(mantissa / power + i128::from(mantissa % power != 0))
+    }
+}
+
+/// The same for any number of digits, which the API does not bound. Slow.
+fn digit_by_digit(whole: &str, fraction: &str, scale: Scale) -> i128 {
+    let digits = whole
+        .bytes()
+        .chain(fraction.bytes())
+        .map(|byte| byte - b'0');
+    let mut digits: Vec<u8> = digits.skip_while(|digit| *digit == 0).collect();
+    for _ in 0..scale.binary {
+        digits = times_1024(&digits);
+    }
+    if digits.is_empty() {
+        return 0;
+    }
+    let length = |digits: usize| i64::try_from(digits).unwrap_or(i64::MAX);
+    let point = length(digits.len())
+        .saturating_sub(length(fraction.len()))
+        .saturating_add(i64::from(scale.decimal))
+        .saturating_add(9);
+    // `i128::MAX` has 39 digits.
+    let Ok(point @ ..40) = usize::try_from(point.max(0)) else {
+        return i128::MAX;
+    };
+    let kept = digits
+        .iter()
+        .copied()
+        .chain(std::iter::repeat(0))
+        .take(point);
+    let nanos = kept.fold(0_i128, |nanos, digit| {
+        nanos.saturating_mul(10).saturating_add(digit.into())
+    });
+    let lost = digits.iter().skip(point).any(|digit| *digit != 0);
+    nanos.saturating_add(lost.into())
+}
+
+/// Decimal digits, the first of which is not zero.
+fn times_1024(digits: &[u8]) -> Vec<u8> {
+    let mut product = Vec::with_capacity(digits.len() + 4);
+    let mut carry = 0_u32;
+    let push = |value: u32, product: &mut Vec<u8>| {
+        product.push(u8::try_from(value % 10).unwrap_or_default());
+        value / 10
+    };
+    for digit in digits.iter().rev() {
+        carry = push(u32::from(*digit) * 1024 + carry, &mut product);
+    }
+    while carry > 0 {
+        carry = push(carry, &mut product);
+    }
+    product.reverse();
+    product
+}
+
+fn scale(suffix: &str) -> Option<Scale> {
     const DECIMAL: [&str; 6] = ["k", "M", "G", "T", "P", "E"];
     const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
     const FRACTION: [&str; 3] = ["m", "u", "n"];
     let place = |table: &[&str]| {
-        table
-            .iter()
-            .position(|known| *known == suffix)
-            .map(|at| u32::try_from(at).unwrap_or(0) + 1)
+        let at = table.iter().position(|known| *known == suffix)?;
+        u32::try_from(at + 1).ok()
     };
+    let decimal = |decimal| Scale { binary: 0, decimal };
     if suffix.is_empty() {
-        return Some((1, 1));
+        return Some(decimal(0));
+    }
+    if let Some(binary) = place(&BINARY) {
+        return Some(Scale { binary, decimal: 0 });
     }
     if let Some(power) = place(&DECIMAL) {
-        return Some((1000_i128.pow(power), 1));
-    }
-    if let Some(power) = place(&BINARY) {
-        return Some((1024_i128.pow(power), 1));
+        return Some(decimal(3 * power.cast_signed()));
     }
     if let Some(power) = place(&FRACTION) {
-        return Some((1, 1000_i128.pow(power)));
+        return Some(decimal(-3 * power.cast_signed()));
     }
-    let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-    let factor = 10_i128
-        .checked_pow(exponent.unsigned_abs())
-        .unwrap_or(i128::MAX);
-    Some(if exponent < 0 {
-        (1, factor)
-    } else {
-        (factor, 1)
-    })
+    suffix.strip_prefix(['e', 'E'])?.parse().ok().map(decimal)
 }
 
 /// As a plain decimal number of units: the form that has one spelling.
@@ -324,6 +384,28 @@ mod tests {
                 Ok(expected),
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn any_number_of_digits_is_read_exactly() {
+        let zeros = "0".repeat(60);
+        for (text, expected) in [
+            (format!("1.{zeros}"), "1"),
+            (format!("0.5{zeros}"), "0.5"),
+            (format!("{zeros}8"), "8"),
+            (format!("0.{}", "9".repeat(60)), "1"),
+            (format!("1.{zeros}1"), "1.000000001"),
+            (format!("1.5{zeros}Ei"), "1729382256910270464"),
+            (format!("0.{zeros}1Ei"), "0.000000001"),
+            (format!("1{zeros}e-60"), "1"),
+            (format!("-1.{zeros}m"), "-0.001"),
+            (format!("0.{zeros}"), "0"),
+            ("0e2147483647".to_owned(), "0"),
+            ("1e-2147483648".to_owned(), "0.000000001"),
+        ] {
+            let read = text.parse::<Quantity>().map(|read| read.to_string());
+            assert_eq!(read.as_deref(), Ok(expected), "{text}");
         }
     }
 

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Toleration;
 use kube::core::{ClusterResourceScope, ObjectMeta};
 use serde::Deserialize;
 
-use super::{Lenient, SlimMeta, slim_resource};
+use super::{Lenient, SlimMeta, SlimToleration, slim_resource, texts};
 
 /// A ResourceFlavor (cluster-scoped). Kueue adds its node labels to the node selector of the pods
 /// that were assigned to it.
@@ -72,17 +72,24 @@ slim_resource!(
 #[serde(rename_all = "camelCase")]
 struct Spec {
     #[serde(default)]
-    node_labels: Lenient<BTreeMap<String, String>>,
+    node_labels: Lenient<BTreeMap<String, Lenient<Option<String>>>>,
     #[serde(default)]
-    tolerations: Lenient<Vec<Toleration>>,
+    tolerations: Lenient<Vec<Lenient<SlimToleration>>>,
 }
 
 impl From<ResourceFlavorObject> for ResourceFlavor {
     fn from(object: ResourceFlavorObject) -> Self {
         Self {
             name: object.metadata.name.unwrap_or_default(),
-            node_labels: object.spec.0.node_labels.0,
-            tolerations: object.spec.0.tolerations.0,
+            node_labels: texts(object.spec.0.node_labels.0),
+            tolerations: object
+                .spec
+                .0
+                .tolerations
+                .0
+                .into_iter()
+                .map(|toleration| toleration.0.0)
+                .collect(),
         }
     }
 }

@@ -78,27 +78,45 @@ fn parse(text: &str) -> Option<Duration> {
             .find(|c: char| !c.is_ascii_alphabetic())
             .unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(unit_end);
-        let millis = UNITS.iter().find(|(known, _)| *known == unit)?.1;
-        let number: f64 = number.parse().ok()?;
-        let part =
-            Duration::try_from_secs_f64(Duration::from_millis(millis).as_secs_f64() * number)
-                .ok()?;
-        total = total.checked_add(part)?;
+        let unit = UNITS.iter().find(|(known, _)| *known == unit)?.1;
+        total = total.checked_add(times(number, unit)?)?;
         rest = tail;
     }
     (!text.is_empty()).then_some(total)
 }
 
+/// `number` units of so many milliseconds.
+fn times(number: &str, millis: u64) -> Option<Duration> {
+    let Some((whole, fraction)) = number.split_once('.') else {
+        // A float does not have all digits of a whole number.
+        let number: u64 = number.parse().ok()?;
+        let millis = u128::from(number) * u128::from(millis);
+        let seconds = u64::try_from(millis / 1000).ok()?;
+        let millis = u64::try_from(millis % 1000).ok()?;
+        return Duration::from_secs(seconds).checked_add(Duration::from_millis(millis));
+    };
+    if whole.is_empty() || fraction.is_empty() {
+        return None;
+    }
+    let number: f64 = number.parse().ok()?;
+    Duration::try_from_secs_f64(Duration::from_millis(millis).as_secs_f64() * number).ok()
+}
+
+/// The shortest form that reads the same.
 impl fmt::Display for HumanDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rest = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);
-        if rest == 0 {
+        if self.0.is_zero() {
             return f.write_str("0s");
         }
+        let mut rest = self.0.as_millis();
+        let nanos = self.0.subsec_nanos() % 1_000_000;
         for (unit, millis) in UNITS {
-            let count = rest / millis;
-            rest %= millis;
-            if count > 0 {
+            let count = rest / u128::from(millis);
+            rest %= u128::from(millis);
+            if unit == "ms" && nanos > 0 {
+                let fraction = format!("{nanos:06}");
+                write!(f, "{count}.{}{unit}", fraction.trim_end_matches('0'))?;
+            } else if count > 0 {
                 write!(f, "{count}{unit}")?;
             }
         }
@@ -149,11 +167,26 @@ mod tests {
             ("1d2h3m4s5ms", 93_784.005, "1d2h3m4s5ms"),
             ("0", 0.0, "0s"),
             ("0s", 0.0, "0s"),
+            ("0.25ms", 0.000_25, "0.25ms"),
+            ("1s0.000001ms", 1.000_000_001, "1s0.000001ms"),
         ] {
             let duration: HumanDuration = text.parse().unwrap();
             assert!((duration.0.as_secs_f64() - seconds).abs() < 1e-9, "{text}");
             assert_eq!(duration.to_string(), printed);
             assert_eq!(printed.parse::<HumanDuration>(), Ok(duration));
+        }
+    }
+
+    #[test]
+    fn a_duration_of_any_length_is_printed_as_it_reads() {
+        for duration in [
+            Duration::MAX,
+            Duration::from_secs(u64::MAX - 1),
+            Duration::from_nanos(1),
+            Duration::from_secs(86_400 * 123_456_789_012_345),
+        ] {
+            let duration = HumanDuration(duration);
+            assert_eq!(duration.to_string().parse(), Ok(duration), "{duration}");
         }
     }
 
@@ -168,6 +201,9 @@ mod tests {
             "1h-3m",
             "5 s",
             "1.2.3s",
+            "1.s",
+            ".5s",
+            ".s",
             "1h30",
             "99999999999999999999999d",
         ] {

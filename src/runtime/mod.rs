@@ -27,6 +27,8 @@ pub(crate) use decide::{
 };
 #[cfg(feature = "cli")]
 pub(crate) use informers::{Failure, StoredParameters, brief, parameters_resource};
+#[doc(hidden)]
+pub use lease::lease_after;
 pub use lease::{LeaseConfig, LeaseTimes};
 pub use manager::{BuildError, Diagnostics, RunError, Runtime, RuntimeBuilder, RuntimeHandle};
 /// The target of the spans that are exported with what happens inside them.

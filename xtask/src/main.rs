@@ -31,6 +31,9 @@ usage: cargo xtask COMMAND
                           random histories on a real Kueue and on the model, compared; --help has more; not part of `test`
   twin --mutants [FOLDER] change the model as twin/mutants.txt says, and show how many recorded histories each change needs to be
                           found: those of FOLDER, such as target/twin after a run, or those of the tests; no Kueue is needed
+  fuzz [TARGET …] [--seconds N | --executions N] [--seed S] [--input FILE] [--list]
+                          random inputs for what reads foreign bytes: 10 s for each target; what is found goes into fuzz/corpus,
+                          where `test` runs it; --input: run a file's input once
   tutorials               the book's tutorials in an empty folder, by their own commands; not part of `test`
   release [REVISION]      what must pass before a release: packages that build, and no broken promise since REVISION (default: the last tag v*)
   image [PROGRAM …]       build the image's file system of the shipped checks (or of these) as the Dockerfile does: static, with the list of
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         ["twin", "--mutants"] => mutants::of_model(&root().join("sim/cli/tests/histories")),
         ["twin", "--mutants", folder] => mutants::of_model(Path::new(folder)),
         ["twin", flags @ ..] => tools::twin(flags),
+        ["fuzz", flags @ ..] => tools::fuzz(flags),
         ["tutorials"] => tools::tutorials(),
         ["release"] => release::check(None),
         ["release", revision] => release::check(Some(revision)),

@@ -229,6 +229,20 @@ pub(crate) fn twin(flags: &[&str]) -> Result<(), Failure> {
     cargo(&arguments, &[])
 }
 
+/// Runs fuzz targets. With the features of the tests nothing is built twice.
+pub(crate) fn fuzz(flags: &[&str]) -> Result<(), Failure> {
+    let mut arguments = vec![
+        "run",
+        "--quiet",
+        "--package",
+        "kueue-check-fuzz",
+        "--all-features",
+    ];
+    arguments.push("--");
+    arguments.extend(flags);
+    cargo(&arguments, &[])
+}
+
 /// Follows the book's tutorials as a new user would.
 pub(crate) fn tutorials() -> Result<(), Failure> {
     ignored_tests(&["it"], &["--nocapture", "fresh::"], &[])

@@ -59,9 +59,9 @@ impl Amount {
         self.0
     }
 
-    /// What a source has measured, rounded up. `None` for what is no money: not finite, below zero by more than a rounding error, or over 10^12.
+    /// What a source has measured, rounded up. `None` for what is no money: not finite, below zero by more than a rounding error, or 10^12 and more, which cannot be written.
     pub fn measured(value: f64) -> Option<Self> {
-        if !value.is_finite() || !(NEGATIVE_ZERO..=MAX_RESULT).contains(&value) {
+        if !value.is_finite() || !(NEGATIVE_ZERO..MAX_RESULT).contains(&value) {
             return None;
         }
         // Floats carry noise in the last places: 25.000000000000004 is 25.

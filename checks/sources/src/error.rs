@@ -110,12 +110,26 @@ pub fn brief(text: &str) -> String {
         .map(|c| if c.is_control() { ' ' } else { c })
         .take(256)
         .collect();
-    kueue_check::Message::new(line.trim()).as_str().to_owned()
+    // A credential can be shorter than what stands in its place.
+    let message = kueue_check::Message::new(line.trim());
+    message.as_str().chars().take(256).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_of_a_server_is_one_line_of_256_characters_without_credentials() {
+        for text in [
+            format!("password=a {}", "x".repeat(300)),
+            format!("two\nlines {}", "é".repeat(300)),
+        ] {
+            let text = brief(&text);
+            assert_eq!(text.chars().count(), 256, "{text}");
+            assert!(!text.contains("=a") && !text.contains('\n'), "{text}");
+        }
+    }
 
     #[test]
     fn pauses_grow_to_a_minute_and_a_wrong_query_waits_longer() {

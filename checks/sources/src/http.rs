@@ -52,7 +52,7 @@ pub struct HttpResponse {
 
 impl HttpResponse {
     /// An answer that no server gave, which takes no room: for tests.
-    pub fn new(status: StatusCode, headers: HeaderMap, body: &str) -> Self {
+    pub fn new(status: StatusCode, headers: HeaderMap, body: impl Into<Vec<u8>>) -> Self {
         Self {
             status,
             headers,

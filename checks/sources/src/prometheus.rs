@@ -70,7 +70,20 @@ impl PrometheusClient {
         labels: [&str; LABELS],
     ) -> Result<Vec<Sample<LABELS>>, SourceError> {
         let reply = self.ask(query, at).await?;
-        check_vector(&reply, labels, &self.server.allow_warnings)?;
+        self.read_vector(&reply, labels)
+    }
+
+    /// The samples in an answer, without asking.
+    ///
+    /// # Errors
+    /// See [`query`](Self::query).
+    #[doc(hidden)]
+    pub fn read_vector<const LABELS: usize>(
+        &self,
+        reply: &HttpResponse,
+        labels: [&str; LABELS],
+    ) -> Result<Vec<Sample<LABELS>>, SourceError> {
+        check_vector(reply, labels, &self.server.allow_warnings)?;
         samples::read(&reply.body, labels).map_err(|error| unreadable(&error))
     }
 
@@ -85,7 +98,20 @@ impl PrometheusClient {
         most: usize,
     ) -> Result<Vec<LabeledSample>, SourceError> {
         let reply = self.ask(query, at).await?;
-        check_vector(&reply, [], &self.server.allow_warnings)?;
+        self.read_all_labels(&reply, most)
+    }
+
+    /// The same of an answer, without asking.
+    ///
+    /// # Errors
+    /// See [`query_all`](Self::query_all).
+    #[doc(hidden)]
+    pub fn read_all_labels(
+        &self,
+        reply: &HttpResponse,
+        most: usize,
+    ) -> Result<Vec<LabeledSample>, SourceError> {
+        check_vector(reply, [], &self.server.allow_warnings)?;
         samples::read_all(&reply.body, most).map_err(|error| unreadable(&error))
     }
 

@@ -265,6 +265,18 @@ impl Workload {
         Ok(Projection::all_annotations().project(object))
     }
 
+    /// The Workload in the text of a full object, as the API server sends it, and how many of its
+    /// fields have another shape than Kueue documents.
+    ///
+    /// # Errors
+    /// The text is no object with metadata.
+    #[doc(hidden)]
+    pub fn from_slice(object: &[u8]) -> Result<(Self, u32), serde_json::Error> {
+        let object: WorkloadObject = serde_json::from_slice(object)?;
+        let malformed = object.malformed_fields;
+        Ok((Projection::all_annotations().project(object), malformed))
+    }
+
     /// The namespace.
     pub fn namespace(&self) -> &str {
         &self.0.namespace

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Toleration;
 use kube::core::{DynamicResourceScope, ObjectMeta};
 use serde::{Deserialize, Deserializer};
 
 use crate::api::lenient::counting_malformed_fields;
-use crate::api::{Lenient, Quantity, SlimMeta, slim_resource};
+use crate::api::{Lenient, Quantity, SlimMeta, SlimToleration, slim_resource};
 
 /// The object as it is decoded, before it is projected to a [`Workload`](super::Workload).
 #[derive(Clone, Debug)]
@@ -151,9 +150,11 @@ pub(super) struct Status {
     pub(super) admission: Lenient<Option<Admission>>,
     pub(super) admission_checks: List<Entry>,
     pub(super) reclaimable_pods: List<Reclaimable>,
-    // The older version has a spelling mistake.
-    #[serde(alias = "accumulatedPastExexcutionTimeSeconds")]
     pub(super) accumulated_past_execution_time_seconds: Lenient<Option<u32>>,
+    // The older version has a spelling mistake. No alias: of two spellings in one object the second
+    // would be an error of the whole status.
+    #[serde(rename = "accumulatedPastExexcutionTimeSeconds")]
+    pub(super) misspelled_past_execution_time_seconds: Lenient<Option<u32>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -200,7 +201,7 @@ pub(super) struct EntryUpdate {
     pub(super) labels: Map,
     pub(super) annotations: Map,
     pub(super) node_selector: Map,
-    pub(super) tolerations: List<Toleration>,
+    pub(super) tolerations: List<SlimToleration>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

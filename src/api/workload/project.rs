@@ -171,6 +171,7 @@ impl Projection {
             past_execution_seconds: status
                 .accumulated_past_execution_time_seconds
                 .0
+                .or(status.misspelled_past_execution_time_seconds.0)
                 .unwrap_or_default(),
             owner,
             labels: self.pairs(labels),
@@ -343,7 +344,7 @@ fn stored_update(update: &EntryUpdate) -> PodSetUpdate {
             .tolerations
             .0
             .iter()
-            .map(|toleration| toleration.0.clone())
+            .map(|toleration| toleration.0.0.clone())
             .collect(),
     }
 }
@@ -724,6 +725,32 @@ mod tests {
         let workload = Projection::all_annotations().project(object);
         assert!(!workload.holds_quota() && workload.is_active());
         assert_eq!(workload.pod_sets().len(), 2);
+    }
+
+    #[test]
+    fn a_field_of_another_shape_at_any_depth_costs_itself() {
+        for odd in [
+            json!({"metadata": {"ownerReferences": [{"controller": [], "uid": "7"}]}}),
+            json!({"metadata": {"labels": {"odd": [1, {"deep": 2}], "team": "a"}}}),
+            json!({"metadata": {"annotations": {"odd": {"deep": [1]}}}}),
+            json!({"metadata": {}, "status": {"accumulatedPastExecutionTimeSeconds": 0,
+                "accumulatedPastExexcutionTimeSeconds": []}}),
+            json!({"metadata": {}, "status": {"admissionChecks": [{"name": "window", "podSetUpdates":
+                [{"name": "a", "tolerations": [{"key": [1], "value": {"a": 1}, "effect": "NoSchedule"}]}]}]}}),
+        ] {
+            let mut object = odd.clone();
+            object["metadata"]["name"] = json!("odd");
+            object["spec"] = json!({"queueName": "main"});
+            let text = object.to_string();
+            let (workload, malformed) = Workload::from_slice(text.as_bytes()).unwrap();
+            assert_eq!(
+                (workload.name(), workload.queue()),
+                ("odd", Some("main")),
+                "{odd}"
+            );
+            assert!(malformed > 0, "{odd}");
+            assert!(workload.label("team").is_some() || odd.pointer("/metadata/labels").is_none());
+        }
     }
 
     #[test]

@@ -261,29 +261,12 @@ impl Holder {
 
     /// What `plan` makes of the record.
     fn lease(&self, plan: &Plan) -> Lease {
-        let now = MicroTime(self.clock.now());
-        let known = self.candidate.record();
-        let taking = matches!(plan, Plan::Create | Plan::Acquire);
-        let transitions = known.map_or(0, |record| record.transitions + i32::from(taking));
-        Lease {
-            metadata: ObjectMeta {
-                name: Some(self.config.name.clone()),
-                resource_version: known.map(|record| record.version.clone()),
-                ..ObjectMeta::default()
-            },
-            spec: Some(LeaseSpec {
-                holder_identity: Some(self.config.identity.clone()),
-                lease_duration_seconds: i32::try_from(self.config.times.duration.as_secs()).ok(),
-                acquire_time: if taking {
-                    Some(now.clone())
-                } else {
-                    known.and_then(|record| record.acquired).map(MicroTime)
-                },
-                renew_time: Some(now),
-                lease_transitions: Some(transitions),
-                ..LeaseSpec::default()
-            }),
-        }
+        next_lease(
+            &self.config,
+            self.candidate.record(),
+            plan,
+            self.clock.now(),
+        )
     }
 
     /// Tells the others that they need not wait. Nobody may think that this replica still acts,
@@ -368,6 +351,52 @@ enum LeaseError {
     TimedOut(Duration),
     #[error(transparent)]
     Kube(#[from] kube::Error),
+}
+
+/// What `plan` makes of the record.
+fn next_lease(config: &LeaseConfig, known: Option<&Record>, plan: &Plan, now: Timestamp) -> Lease {
+    let taking = matches!(plan, Plan::Create | Plan::Acquire);
+    let transitions = known.map_or(0, |record| {
+        // The API server refuses a negative count.
+        record.transitions.saturating_add(i32::from(taking))
+    });
+    Lease {
+        metadata: ObjectMeta {
+            name: Some(config.name.clone()),
+            resource_version: known.map(|record| record.version.clone()),
+            ..ObjectMeta::default()
+        },
+        spec: Some(LeaseSpec {
+            holder_identity: Some(config.identity.clone()),
+            lease_duration_seconds: i32::try_from(config.times.duration.as_secs()).ok(),
+            acquire_time: if taking {
+                Some(MicroTime(now))
+            } else {
+                known.and_then(|record| record.acquired).map(MicroTime)
+            },
+            renew_time: Some(MicroTime(now)),
+            lease_transitions: Some(transitions),
+            ..LeaseSpec::default()
+        }),
+    }
+}
+
+/// What a replica writes that finds the record `found` and sees it unchanged for `waited`; `None`
+/// while it waits.
+#[doc(hidden)]
+pub fn lease_after(
+    config: &LeaseConfig,
+    found: Lease,
+    waited: Duration,
+    now: Timestamp,
+) -> Option<Lease> {
+    let mut candidate = Candidate::new(&config.identity, config.times);
+    let sent = Instant::now();
+    candidate.on_read(Some(Record::from(found)), sent);
+    match candidate.plan(sent + waited) {
+        Plan::Wait(_) | Plan::Read => None,
+        plan => Some(next_lease(config, candidate.record(), &plan, now)),
+    }
 }
 
 impl From<Lease> for Record {

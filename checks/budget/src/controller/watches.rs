@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::core::DeserializeGuard;
 use kube::runtime::watcher::{self, Config, Event};
 use kube::{Api, Client, Resource, ResourceExt};
 use kueue_check::{BackgroundContext, Message};
@@ -93,24 +94,32 @@ fn advice(error: &watcher::Error, resource: &str) -> String {
 fn only_logged(_: &watcher::Error) {}
 
 pub(super) async fn budgets(shared: &Arc<SharedState>, context: &BackgroundContext) {
-    let adopt = |budget: &Budget| match BudgetConfig::of(budget) {
-        Ok(terms) => {
-            let adopted = shared.books().adopt(Arc::new(terms), shared.now());
-            if adopted {
-                shared.populate_ledgers();
-                shared.request_poll();
+    // A Budget with a value of a later definition cannot be read. It keeps the terms that are known
+    // of it, and the watch of the others goes on.
+    let adopt = |budget: &DeserializeGuard<Budget>| {
+        let terms = match &budget.0 {
+            Ok(budget) => BudgetConfig::of(budget).map_err(|invalid| invalid.to_string()),
+            Err(unreadable) => Err(unreadable.error.clone()),
+        };
+        match terms {
+            Ok(terms) => {
+                let adopted = shared.books().adopt(Arc::new(terms), shared.now());
+                if adopted {
+                    shared.populate_ledgers();
+                    shared.request_poll();
+                }
             }
-        }
-        Err(invalid) => {
-            // One line, whatever its author wrote.
-            let invalid = Message::new(invalid.to_string());
-            tracing::warn!(budget = budget.name_any(), %invalid, "a Budget is invalid");
+            Err(invalid) => {
+                // One line, whatever its author wrote.
+                let invalid = Message::new(invalid);
+                tracing::warn!(budget = budget.name_any(), %invalid, "a Budget is invalid");
+            }
         }
     };
     follow(
         context,
         "budgets",
-        all::<Budget>,
+        all::<DeserializeGuard<Budget>>,
         |change| {
             match change {
                 Change::Is(budget) => adopt(&budget),

@@ -26,6 +26,10 @@ pub const GROUP: &str = "budget.kueue-check.dev";
 /// Their version.
 pub const VERSION: &str = "v1alpha1";
 
+/// The form of points in time. The format `date-time` takes more, such as an offset of 99 hours:
+/// such an object would be stored and could not be read.
+const TIME: &str = r"^[12][0-9]{3}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?([Zz]|[+-][01][0-9]:[0-5][0-9])$";
+
 /// Where a value of the wrong form is, and what is expected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]

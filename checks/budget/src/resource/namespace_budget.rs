@@ -5,7 +5,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::NamespaceBudgetStatus;
+use super::{NamespaceBudgetStatus, TIME};
 use crate::money::Amount;
 
 /// The limit of one namespace in a Budget, instead of the one that the Budget gives it. At most one for each Budget and namespace; of two the lower limit holds.
@@ -50,7 +50,7 @@ pub struct TopUp {
     /// How much.
     pub amount: Amount,
     /// From when on it no longer counts.
-    #[schemars(with = "String", extend("format" = "date-time"))]
+    #[schemars(with = "String", extend("format" = "date-time", "pattern" = TIME))]
     pub valid_until: Timestamp,
     /// Why, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -6,7 +6,7 @@ use kueue_check::HumanDuration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Invalid;
+use super::{Invalid, TIME};
 use crate::period::{Calendar, Schedule, StartDay, zone};
 
 /// For how long a limit holds, and when it begins anew: exactly one of `calendar`, `cron`, `every` and `term`.
@@ -48,7 +48,7 @@ pub struct PeriodSpec {
     pub every: Option<HumanDuration>,
     /// Where a period of a fixed length begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    #[schemars(with = "Option<String>", extend("format" = "date-time", "pattern" = TIME))]
     pub anchor: Option<Timestamp>,
     /// One grant, which is not renewed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,10 +75,10 @@ pub enum CalendarUnit {
 ]))]
 pub struct TermSpec {
     /// Its first instant.
-    #[schemars(with = "String", extend("format" = "date-time"))]
+    #[schemars(with = "String", extend("format" = "date-time", "pattern" = TIME))]
     pub from: Timestamp,
     /// The first instant after it.
-    #[schemars(with = "String", extend("format" = "date-time"))]
+    #[schemars(with = "String", extend("format" = "date-time", "pattern" = TIME))]
     pub until: Timestamp,
 }
 

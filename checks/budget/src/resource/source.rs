@@ -8,6 +8,7 @@ use kueue_check_sources::Auth;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::TIME;
 use crate::money::Amount;
 
 /// Where it is known what has been spent: exactly one of `prometheus`, `datadog` and `fixed`.
@@ -58,7 +59,7 @@ pub struct Correction {
     pub namespace: String,
     /// The first instant of the period that it is about (`status.period.start`): it applies to no
     /// other.
-    #[schemars(with = "String", extend("format" = "date-time"))]
+    #[schemars(with = "String", extend("format" = "date-time", "pattern" = TIME))]
     pub period_start: Timestamp,
     /// What is subtracted from the namespace's figure, which does not become less than nothing.
     pub overstated: Amount,

@@ -163,14 +163,7 @@ impl Datadog {
         let (probe, mut slow) = self
             .series(&summed(&self.spec.freshness, PROBED), from, question.at)
             .await?;
-        let newest = probe.iter().filter_map(Series::newest).max();
-        let newest = newest.ok_or_else(|| {
-            SourceError::NotMeasured(format!(
-                "the freshness metric is older than {} h",
-                PROBE / 3600
-            ))
-        })?;
-        observation.as_of = newest.min(question.at);
+        observation.as_of = newest_of(&probe)?.min(question.at);
         let scalar = if self.only_v1.load(Ordering::Relaxed) {
             None
         } else {
@@ -190,22 +183,61 @@ impl Datadog {
             slow |= slow_too;
             sums(&all, &self.label)?
         };
-        let mut notes = Vec::new();
-        for (namespace, value) in amounts {
-            let namespace: Arc<str> = namespace.into();
-            if let Some(amount) = Amount::measured(value) {
-                observation.spent.insert(namespace, amount);
-            } else {
-                notes.push(SourceWarning::NotANumber(namespace.to_string()));
-                observation.unknown.insert(namespace);
-            }
-        }
-        if observation.spent.is_empty() && observation.unknown.is_empty() {
-            notes.push(SourceWarning::NoSpendMatched);
-        }
-        notes.extend(slow.then_some(SourceWarning::SlowDown));
-        Ok(SpendReport { observation, notes })
+        Ok(report(observation, amounts, slow))
     }
+
+    /// The report that two answers make, without asking. `scalar` says which of the two ways to ask
+    /// the second one answers.
+    ///
+    /// # Errors
+    /// As of [`Source::ask`].
+    #[doc(hidden)]
+    pub fn read_answers(
+        &self,
+        question: &SpendQuery,
+        probe: &HttpResponse,
+        spent: &HttpResponse,
+        scalar: bool,
+    ) -> Result<SpendReport, SourceError> {
+        let mut observation = Observation::of(question.period, question.at);
+        observation.as_of = newest_of(&series(probe)?)?.min(question.at);
+        let amounts = if scalar {
+            columns(spent, &self.label)?
+        } else {
+            sums(&series(spent)?, &self.label)?
+        };
+        Ok(report(observation, amounts, is_running_out(&spent.headers)))
+    }
+}
+
+/// What was spent, by namespace.
+fn report(mut observation: Observation, amounts: BTreeMap<String, f64>, slow: bool) -> SpendReport {
+    let mut notes = Vec::new();
+    for (namespace, value) in amounts {
+        let namespace: Arc<str> = namespace.into();
+        if let Some(amount) = Amount::measured(value) {
+            observation.spent.insert(namespace, amount);
+        } else {
+            notes.push(SourceWarning::NotANumber(namespace.to_string()));
+            observation.unknown.insert(namespace);
+        }
+    }
+    if observation.spent.is_empty() && observation.unknown.is_empty() {
+        notes.push(SourceWarning::NoSpendMatched);
+    }
+    notes.extend(slow.then_some(SourceWarning::SlowDown));
+    SpendReport { observation, notes }
+}
+
+/// When the newest bucket of the freshness metric begins that has a value.
+fn newest_of(probe: &[Series]) -> Result<Timestamp, SourceError> {
+    let newest = probe.iter().filter_map(Series::newest).max();
+    newest.ok_or_else(|| {
+        SourceError::NotMeasured(format!(
+            "the freshness metric is older than {} h",
+            PROBE / 3600
+        ))
+    })
 }
 
 impl Source for Datadog {

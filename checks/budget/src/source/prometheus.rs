@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use kueue_check_sources::{Http, PrometheusClient, PrometheusServer, Sample, brief};
+use kueue_check_sources::{Http, HttpResponse, PrometheusClient, PrometheusServer, Sample, brief};
 
 use super::{Source, SourceError, SourceWarning, SpendQuery, SpendReport};
 use crate::ledger::Observation;
@@ -86,6 +86,24 @@ impl Prometheus {
             )
             .await?;
         read(&spent, freshness, &self.label, &question)
+    }
+
+    /// The report that two answers make, without asking.
+    ///
+    /// # Errors
+    /// As of [`Source::ask`].
+    #[doc(hidden)]
+    pub fn read_answers(
+        &self,
+        question: &SpendQuery,
+        probe: &HttpResponse,
+        spent: &HttpResponse,
+    ) -> Result<SpendReport, SourceError> {
+        let labels = [self.label.as_str(), MARK];
+        let probe = self.client.read_vector(probe, labels)?;
+        let freshness = Freshness::read(&probe, &self.spec, question.at)?;
+        let spent = self.client.read_vector(spent, labels)?;
+        read(&spent, freshness, &self.label, question)
     }
 }
 

@@ -10,6 +10,7 @@ mod end_to_end;
 mod harness;
 mod program;
 mod prometheus;
+mod promise;
 mod replicas;
 mod scenarios;
 mod server;

@@ -4,6 +4,8 @@
 //! does not know; fields are added, and never change their meaning, within a version.
 
 mod answer;
+#[doc(hidden)]
+pub mod foreign;
 mod item;
 mod openapi;
 mod request;

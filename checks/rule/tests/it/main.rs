@@ -16,6 +16,7 @@ mod mock;
 mod opa;
 mod program;
 mod prometheus;
+mod promise;
 mod schema;
 mod sdk;
 mod server;

@@ -9,6 +9,7 @@ mod pod_annotations;
 mod shared_budget;
 mod single;
 mod slow;
+mod unreadable;
 mod unreferred;
 mod yielding;
 

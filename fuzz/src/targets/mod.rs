@@ -1,0 +1,158 @@
+//! The targets: what reads foreign bytes, and what must hold of it.
+//!
+//! A target is a function that panics when a property does not hold. Its outcome tells inputs apart
+//! that were read differently: it is what was read, not the input itself.
+
+mod answers;
+mod api_server;
+mod cel;
+mod lease;
+mod numbers;
+mod parameters;
+mod schema;
+mod text;
+mod workload;
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// What was read from an input, as a number.
+pub type Outcome = u64;
+
+/// How inputs are mutated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As bytes.
+    Bytes,
+    /// As a JSON tree, mostly.
+    Json,
+    /// As several parts, each of which may have a head and a JSON tree.
+    Parts,
+}
+
+/// How much memory an execution may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// With any input, in bytes.
+    pub base: usize,
+    /// And for each byte of the input.
+    pub for_each_byte: usize,
+}
+
+impl Allowance {
+    /// What an input of `length` bytes may take.
+    pub fn of(self, length: usize) -> usize {
+        self.base + self.for_each_byte * length
+    }
+}
+
+/// Something that reads foreign bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its name, and that of its folder in the corpus.
+    pub name: &'static str,
+    /// What it reads.
+    pub about: &'static str,
+    /// How inputs are mutated.
+    pub form: Form,
+    /// Words that the reader knows.
+    pub dictionary: &'static [&'static str],
+    /// How much memory it may take.
+    pub memory: Allowance,
+    /// Reads an input, and panics if a property does not hold.
+    pub run: fn(&[u8]) -> Outcome,
+}
+
+const MIB: usize = 1024 * 1024;
+/// For readers that keep what they read.
+const KEPT: Allowance = Allowance {
+    base: 2 * MIB,
+    for_each_byte: 256,
+};
+/// For those that compile, or run a server.
+const LARGE: Allowance = Allowance {
+    base: 32 * MIB,
+    for_each_byte: 2_048,
+};
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    numbers::QUANTITY,
+    numbers::DURATION,
+    numbers::AMOUNT,
+    text::MESSAGE,
+    workload::WORKLOAD,
+    workload::OBJECTS,
+    parameters::PARAMETERS,
+    lease::LEASE,
+    answers::PROMETHEUS,
+    answers::DATADOG,
+    answers::REVIEW,
+    cel::CEL,
+    cel::RULE,
+    schema::SCHEMA,
+    api_server::REQUESTS,
+    api_server::PATCHES,
+    api_server::PROTOBUF,
+    api_server::SELECTOR,
+];
+
+/// The outcome that `value` stands for.
+fn outcome(value: impl Hash) -> Outcome {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The words of an error, without what it quotes: two inputs with the same mistake have the same.
+fn shape(error: &str) -> String {
+    let mut quoted = false;
+    error
+        .chars()
+        .filter(|c| {
+            if matches!(c, '`' | '"' | '\'') {
+                quoted = !quoted;
+            }
+            !quoted && (c.is_ascii_alphabetic() || *c == ' ')
+        })
+        .take(100)
+        .collect()
+}
+
+/// A number without what is little about it: how many digits it has.
+fn magnitude(number: usize) -> u32 {
+    usize::BITS - number.leading_zeros()
+}
+
+/// Fails unless `text` is a line for people of at most `limit` characters.
+#[track_caller]
+fn assert_line(text: &str, limit: usize) {
+    let length = text.chars().count();
+    assert!(length <= limit, "{length} characters: {text:?}");
+    assert!(!text.chars().any(char::is_control), "{text:?}");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_target_has_a_name_of_its_own_and_a_corpus() {
+        let names: BTreeSet<&str> = TARGETS.iter().map(|target| target.name).collect();
+        assert_eq!(names.len(), TARGETS.len());
+        for target in TARGETS {
+            let corpus = crate::corpus::read(target.name).unwrap();
+            assert!(!corpus.is_empty(), "{}", target.name);
+        }
+    }
+
+    #[test]
+    fn errors_of_one_kind_have_one_shape() {
+        assert_eq!(
+            shape("`64 GB` is no quantity 7"),
+            shape("`x` is no quantity 8")
+        );
+        assert_ne!(shape("missing field `a`"), shape("unknown field `a`"));
+    }
+}

@@ -1,0 +1,79 @@
+//! Messages: text of others that people read in a status.
+
+use kueue_check::{MESSAGE_LIMIT, Message};
+use kueue_check_sources::brief;
+
+use super::{Form, KEPT, Outcome, Target, assert_line, magnitude, outcome};
+
+pub(super) const MESSAGE: Target = Target {
+    name: "message",
+    about: "messages: one line, bounded, and without the credential that is put into each",
+    form: Form::Bytes,
+    dictionary: &[
+        "password=",
+        "token: ",
+        "\"secret\":\"",
+        "Bearer ",
+        "basic ",
+        "https://",
+        "://",
+        "@",
+        "pwd=",
+        "-----BEGIN ",
+        "-----END ",
+        "eyJ",
+        ".eyJ",
+        "api-key",
+        "API_KEY",
+        "=",
+        ":",
+        "&",
+        "\u{202e}",
+        "\u{1b}[31m",
+        "x-signature",
+        "Authorization: ",
+        "İ",
+        "ß",
+    ],
+    memory: KEPT,
+    run: message,
+};
+
+/// What must not be seen.
+const SECRET: &str = "hunter2hunter2";
+
+fn message(input: &[u8]) -> Outcome {
+    let text = String::from_utf8_lossy(input);
+    let message = Message::new(&text);
+    assert_line(message.as_str(), MESSAGE_LIMIT);
+    let again = Message::new(message.as_str());
+    assert_line(again.as_str(), MESSAGE_LIMIT);
+    assert_line(&brief(&text), 256);
+    // Whatever stands around it, a credential in a known form is not shown.
+    let middle = text.char_indices().nth(text.chars().count() / 2);
+    let (before, after) = text.split_at(middle.map_or(0, |(at, _)| at));
+    let mut shown = 0;
+    for (form, closes) in [
+        ("password=", " "),
+        ("\"token\": \"", "\""),
+        ("https://me:", "@host "),
+        ("Bearer ", " "),
+        ("dd-api-key: ", "\n"),
+    ] {
+        let hidden = Message::new(format!("{before} {form}{SECRET}{closes}{after}"));
+        let own = text.contains(SECRET) || cut_in_a_url(before);
+        assert!(own || !hidden.as_str().contains(SECRET), "{form}: {hidden}");
+        shown += hidden.as_str().matches("***").count();
+    }
+    outcome((
+        magnitude(message.as_str().len()),
+        message.as_str().matches("***").count(),
+        magnitude(shown),
+        message.as_str() == text,
+    ))
+}
+
+/// Whether the text before ends in what belongs to another form, in which `https://` means nothing.
+fn cut_in_a_url(before: &str) -> bool {
+    before.ends_with("://")
+}

@@ -1,0 +1,49 @@
+//! The corpus, and a short run of each target with a fixed seed.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+
+use kueue_check_fuzz::{Bound, Campaign, Memory, TARGETS, corpus, execution};
+use peak_alloc::PeakAlloc;
+
+#[global_allocator]
+static ALLOCATOR: PeakAlloc = PeakAlloc;
+
+/// How many executions of each target, beside its corpus. What finds more is the command.
+const EXECUTIONS: u64 = 400;
+
+/// One test, because memory is counted for the whole process.
+#[test]
+fn nothing_that_others_write_breaks_a_reader() {
+    let memory = Memory {
+        reset: || ALLOCATOR.reset_peak_usage(),
+        peak: || ALLOCATOR.peak_usage(),
+    };
+    let mut found = Vec::new();
+    for target in TARGETS {
+        for (path, input) in corpus::read(target.name).unwrap() {
+            if let Err(failure) = execution::execute(target, &input, Some(memory)) {
+                found.push(format!("{}: {failure:?}", path.display()));
+            }
+        }
+        let campaign = Campaign {
+            target,
+            seed: 1,
+            bound: Bound::Executions(EXECUTIONS),
+            memory: Some(memory),
+            current: None,
+        };
+        let report = campaign.run().unwrap();
+        assert!(report.executions >= EXECUTIONS, "{}", target.name);
+        assert!(
+            report.outcomes > 3,
+            "{}: {} outcomes: nothing is reached behind the first look",
+            target.name,
+            report.outcomes
+        );
+        for (failure, input) in report.found.into_values() {
+            let input = String::from_utf8_lossy(&input).into_owned();
+            found.push(format!("{}: {failure:?}: {input:?}", target.name));
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
