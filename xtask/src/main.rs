@@ -27,6 +27,9 @@ usage: cargo xtask COMMAND
                           VERSION such as 0.18.3; PART: only tests whose names begin with it, such as families; not part of `test`
   twin [--histories N] [--seed S] [--rare PERCENT] [--minimise]
                           random histories on a real Kueue and on the model, compared; --help has more; not part of `test`
+  soak [--minutes N] [--seed S] [--kueue]
+                          budget-check and provisioning-check, two replicas each, beside a real API server for N minutes (default: 30)
+                          under random jobs, faults and kills, and a table of what came of it; --help has more; not part of `test`
   tutorials               the book's tutorials in an empty folder, by their own commands; not part of `test`
   release [REVISION]      what must pass before a release: packages that build, and no broken promise since REVISION (default: the last tag v*)
   mutants [PART]          change the runtime's code as src/interleavings/mutants.txt says (those whose name contains PART),
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         ["book"] => tools::write_book().and_then(|()| tools::book(&tools::mdbook()?)),
         ["kueue", arguments @ ..] => tools::with_kueue(arguments),
         ["twin", flags @ ..] => tools::twin(flags),
+        ["soak", flags @ ..] => tools::soak(flags),
         ["tutorials"] => tools::tutorials(),
         ["release"] => release::check(None),
         ["release", revision] => release::check(Some(revision)),
