@@ -1,7 +1,7 @@
 //! Jobs, drawn from a seed.
 
 use crate::random::Random;
-use crate::scene::{NAMESPACES, QUEUES, Queue};
+use crate::scene::{BUDGET, CPU_PER_SECOND, NAMESPACES, QUEUES, Queue};
 
 /// What happens to a job besides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,15 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// What its pod costs in a second: nothing if no Budget governs it.
+    pub(crate) fn rate(&self) -> f64 {
+        if self.queue.checks.contains(&BUDGET) {
+            f64::from(self.cpus) * CPU_PER_SECOND
+        } else {
+            0.0
+        }
+    }
+
     /// The job of this number.
     pub(crate) fn draw(seed: u64, number: u32) -> Self {
         let name = format!("job-{number:05}");

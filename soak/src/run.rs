@@ -464,6 +464,7 @@ impl Run {
         );
         let context = vec![
             ("jobs", words(&lock(&self.jobs))),
+            ("Workloads", words(seen.decisions.changes())),
             ("faults", words(&lock(&self.faults))),
             ("kills", kills),
             (

@@ -138,7 +138,12 @@ fn key(object: &DynamicObject) -> String {
 impl Seen {
     fn applied(&mut self, kind: Kind, object: &DynamicObject, at: Seconds) {
         let key = key(object);
-        let object = json!(object);
+        let mut object = json!(object);
+        // Items of a list have none.
+        for (_, api_version, name) in KINDS.iter().filter(|(one, ..)| *one == kind) {
+            object["apiVersion"] = json!(api_version);
+            object["kind"] = json!(name);
+        }
         match kind {
             Kind::Workload => {
                 let view = View::of(&object);

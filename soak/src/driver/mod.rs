@@ -17,7 +17,6 @@ use crate::cluster::{Failure, How, Writer};
 use crate::meter::{Meter, Seconds};
 use crate::plan::Plan;
 use crate::random::Random;
-use crate::scene::CPU_PER_SECOND;
 use crate::witness::{Kind, Witness};
 
 /// How often it looks at all jobs.
@@ -216,13 +215,14 @@ impl Driver {
                 let object = seen.get(Kind::Workload, &key).cloned().unwrap_or_default();
                 drop(seen);
                 let worked = lock(&self.meter).worked(&key, now);
-                let cost = f64::from(job.plan.cpus) * CPU_PER_SECOND;
                 // Kueue stops it when its time is over, which begins when it is admitted.
-                let left = view.estimate / cost - f64::from(crate::scene::GRACE);
+                let past = object["status"]["accumulatedPastExecutionTimeSeconds"].as_f64();
+                let left = f64::from(job.plan.longest) - past.unwrap_or(0.0);
                 let latest = seconds(crate::judge::condition(&object, "Admitted")) + left;
                 let until = (now + job.plan.work - worked).min(latest).max(now);
                 let namespace = job.plan.namespace;
-                lock(&self.meter).start(&key, namespace, cost, (now, until));
+                let rate = job.plan.rate();
+                lock(&self.meter).start(&key, namespace, rate, (now, until));
                 job.progress.started = view.reservation;
                 job.progress.until = until;
             }

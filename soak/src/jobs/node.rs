@@ -12,7 +12,6 @@ use crate::cluster::{Failure, How, Writer};
 use crate::driver::Phase;
 use crate::meter::{Meter, Seconds};
 use crate::plan::Plan;
-use crate::scene::CPU_PER_SECOND;
 use crate::witness::{Kind, Witness};
 
 const TICK: Duration = Duration::from_millis(250);
@@ -115,8 +114,7 @@ impl Node {
                 if !running.contains_key(uid) {
                     let mut meter = self.meter.lock().unwrap_or_else(PoisonError::into_inner);
                     let until = now + (plan.work - meter.worked(&key, now)).max(1.0);
-                    let rate = f64::from(plan.cpus) * CPU_PER_SECOND;
-                    meter.start(&key, namespace, rate, (now, until));
+                    meter.start(&key, namespace, plan.rate(), (now, until));
                     running.insert(uid.to_owned(), (until, false));
                 }
                 self.phase(pod, "Running").await

@@ -8,6 +8,17 @@ use crate::meter::Seconds;
 /// How much later than a decision its reason may be seen: they are watched apart.
 const SLACK: f64 = 5.0;
 
+/// What a Workload can be.
+type State = (&'static str, fn(&View) -> bool);
+
+/// The states whose beginnings are counted.
+const STATES: [State; 4] = [
+    ("reserved", |view| view.reservation.is_some()),
+    ("admitted", |view| view.admitted),
+    ("evicted", |view| view.evicted),
+    ("finished", |view| view.finished),
+];
+
 /// A deciding write: a check's state became Ready, Retry or Rejected.
 #[derive(Clone, Debug, PartialEq)]
 struct Decision {
@@ -29,12 +40,18 @@ pub(crate) struct Decisions {
     all: Vec<Decision>,
     /// When a request of a Workload failed, or an older state was put over a newer one.
     reasons: BTreeMap<String, Vec<Seconds>>,
+    changes: BTreeMap<&'static str, u64>,
 }
 
 impl Decisions {
     /// The Workload has changed, at `at`.
     pub(crate) fn observe(&mut self, view: View, at: Seconds) {
         let last = self.last.get(&view.uid);
+        for (name, is) in STATES {
+            if is(&view) && !last.is_some_and(is) {
+                *self.changes.entry(name).or_default() += 1;
+            }
+        }
         for (name, check) in &view.checks {
             let before = last.and_then(|last| last.checks.get(name));
             let same = before.is_some_and(|b| b.state == check.state && b.since == check.since);
@@ -75,6 +92,11 @@ impl Decisions {
     /// The capacity of the Workload failed, expired or was revoked.
     pub(crate) fn failed(&mut self, uid: &str, at: Seconds) {
         self.reasons.entry(uid.to_owned()).or_default().push(at);
+    }
+
+    /// How often Workloads were reserved, admitted, evicted and finished.
+    pub(crate) fn changes(&self) -> &BTreeMap<&'static str, u64> {
+        &self.changes
     }
 
     /// How many deciding writes `check` made.
@@ -173,6 +195,30 @@ mod tests {
     fn with(mut view: View, change: impl Fn(&mut View)) -> View {
         change(&mut view);
         view
+    }
+
+    #[test]
+    fn the_beginnings_of_states_are_counted() {
+        let mut decisions = Decisions::default();
+        let reserved = view("Pending", "1", "r");
+        let evicted = with(reserved.clone(), |view| view.evicted = true);
+        for (at, view) in [
+            &reserved,
+            &reserved,
+            &evicted,
+            &view("Pending", "1", ""),
+            &reserved,
+        ]
+        .into_iter()
+        .zip(1_u8..)
+        .map(|(view, at)| (f64::from(at), view))
+        {
+            decisions.observe(view.clone(), at);
+        }
+        assert_eq!(
+            decisions.changes(),
+            &[("evicted", 1), ("reserved", 2)].into()
+        );
     }
 
     #[test]
