@@ -240,7 +240,18 @@ impl Access {
         Ok(ClientBuilder::try_from(config)?.build())
     }
 
-    pub(crate) fn folder(&self) -> &Path {
+    /// A client with no rights of its own: who sends a request with it adds an `Authorization`.
+    ///
+    /// # Errors
+    /// The cluster's certificate can't be read.
+    pub fn client_of_nobody(&self) -> Result<Client, StartError> {
+        let mut config = self.config(TOKEN)?;
+        config.auth_info = AuthInfo::default();
+        Ok(ClientBuilder::try_from(config)?.build())
+    }
+
+    /// The cluster's folder, which goes when the cluster does.
+    pub fn folder(&self) -> &Path {
         &self.folder
     }
 

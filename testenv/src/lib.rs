@@ -23,6 +23,7 @@ pub use crds::{CrdError, KueueVersion, crds, crds_of_autoscaler};
 pub use go_program::{alertmanager, opa};
 pub use job_controller::JobController;
 pub use kueue::{Kueue, KueueOptions};
+pub use process::Process;
 pub use processor_time::processor_time;
 pub use prometheus::{Prometheus, prometheus};
 pub use skipped::{SKIP, or_skipped};

@@ -1,7 +1,7 @@
 //! A child process that does not outlive its parent.
 
-use std::fs::File;
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -11,36 +11,86 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 /// program when the pipe breaks. If the shell itself is killed, its process group is killed when
 /// this is dropped.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub struct Process {
     shell: Child,
     pipe: Option<ChildStdin>,
+    id: u32,
 }
 
-/// Takes the folder to remove at the end (or nothing), the program and its arguments. Who writes
-/// `keep` keeps the folder.
-const GUARD: &str = r#"folder=$1; shift; "$@" </dev/null & child=$!; word=$(cat); kill -9 $child; wait $child; [ -z "$folder" ] || [ "$word" = keep ] || rm -rf "$folder""#;
+/// Takes the folder to remove at the end (or nothing), the program's log, the program and its
+/// arguments. Prints the program's id. Who writes `keep` keeps the folder.
+const GUARD: &str = r#"folder=$1; log=$2; shift 2; "$@" </dev/null >>"$log" 2>&1 & child=$!; echo $child; word=$(cat); kill -9 $child; wait $child; [ -z "$folder" ] || [ "$word" = keep ] || rm -rf "$folder""#;
 
 impl Process {
     /// Starts `program`, which writes to `log`. When it ends, so does `folder`.
-    pub(crate) fn start(
+    ///
+    /// # Errors
+    /// If the log can't be written, or there is no shell.
+    pub fn start(
         program: &Path,
         arguments: &[String],
         log: &Path,
         folder: Option<&Path>,
     ) -> io::Result<Self> {
-        let log = File::options().create(true).append(true).open(log)?;
+        Self::start_with(program, arguments, &[], log, folder)
+    }
+
+    /// As [`start`](Self::start), with variables in the program's environment.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_with(
+        program: &Path,
+        arguments: &[String],
+        environment: &[(&str, String)],
+        log: &Path,
+        folder: Option<&Path>,
+    ) -> io::Result<Self> {
+        let of_guard = File::options().create(true).append(true).open(log)?;
         let mut shell = Command::new("sh")
             .args(["-c", GUARD, "sh"])
             .arg(folder.unwrap_or(Path::new("")))
+            .arg(log)
             .arg(program)
             .args(arguments)
+            .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
-            .stdout(log.try_clone()?)
-            .stderr(log)
+            .stdout(Stdio::piped())
+            .stderr(of_guard)
             .process_group(0)
             .spawn()?;
         let pipe = shell.stdin.take();
-        Ok(Self { shell, pipe })
+        let mut line = String::new();
+        if let Some(said) = shell.stdout.take() {
+            BufReader::new(said).read_line(&mut line)?;
+        }
+        let id = line.trim().parse().map_err(io::Error::other)?;
+        Ok(Self { shell, pipe, id })
+    }
+
+    /// The program's process id. No other process has it until this is dropped.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Sends a signal, such as `TERM`, to the program.
+    ///
+    /// # Errors
+    /// If it has ended, or there is no `kill`.
+    pub fn signal(&self, name: &str) -> io::Result<()> {
+        let id = self.id.to_string();
+        let mut kill = Command::new("kill");
+        kill.args(["-s", name, &id]).stderr(Stdio::null());
+        if kill.status()?.success() {
+            return Ok(());
+        }
+        Err(io::Error::other(format!("{id} does not take SIG{name}")))
+    }
+
+    /// Returns true until the program has ended; one that is stopped has not.
+    pub fn is_running(&self) -> bool {
+        let status = fs::read_to_string(format!("/proc/{}/stat", self.id));
+        status.is_ok_and(|status| !status.contains(") Z ") && !status.contains(") X "))
     }
 
     /// Ends the program, and keeps the folder.
@@ -73,19 +123,13 @@ mod tests {
     fn the_program_ends_though_its_shell_was_killed() {
         let folder = std::env::temp_dir().join(format!("process-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let (log, id) = (folder.join("log"), folder.join("id"));
-        let script = format!("echo $$ > {}; exec sleep 600", id.display());
-        let arguments = ["-c".to_owned(), script];
-        let mut process = Process::start("sh".as_ref(), &arguments, &log, None).unwrap();
-        let program = loop {
-            let text = std::fs::read_to_string(&id).unwrap_or_default();
-            if text.ends_with('\n') {
-                break text.trim().to_owned();
-            }
-        };
+        let log = folder.join("log");
+        let arguments = ["600".to_owned()];
+        let mut process = Process::start("sleep".as_ref(), &arguments, &log, None).unwrap();
+        assert!(process.is_running());
+        let status = format!("/proc/{}/stat", process.id());
         process.shell.kill().unwrap();
         drop(process);
-        let status = format!("/proc/{program}/stat");
         let runs = || std::fs::read_to_string(&status).is_ok_and(|stat| !stat.contains(") Z "));
         let mut reads = 0;
         while runs() {
@@ -93,5 +137,34 @@ mod tests {
             assert!(reads < 100_000, "the program runs");
         }
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_program_takes_signals_and_has_its_environment() {
+        let folder = std::env::temp_dir().join(format!("signals-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let log = folder.join("log");
+        let script = "trap 'echo $WORD; exit' TERM; echo ready; while :; do sleep 0.01; done";
+        let arguments = ["-c", script].map(str::to_owned);
+        let environment = [("WORD", "bye".to_owned())];
+        let process =
+            Process::start_with("sh".as_ref(), &arguments, &environment, &log, None).unwrap();
+        let has = |word: &str| fs::read_to_string(&log).is_ok_and(|text| text.contains(word));
+        let mut reads = 0;
+        let mut until = |holds: &dyn Fn() -> bool| {
+            while !holds() {
+                reads += 1;
+                assert!(reads < 1_000_000, "{:?}", fs::read_to_string(&log));
+            }
+        };
+        until(&|| has("ready"));
+        process.signal("STOP").unwrap();
+        process.signal("TERM").unwrap();
+        assert!(process.is_running(), "it stands still");
+        process.signal("CONT").unwrap();
+        until(&|| !process.is_running());
+        assert!(has("bye"));
+        drop(process);
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

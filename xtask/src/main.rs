@@ -34,6 +34,9 @@ usage: cargo xtask COMMAND
   fuzz [TARGET …] [--seconds N | --executions N] [--seed S] [--input FILE] [--list]
                           random inputs for what reads foreign bytes: 10 s for each target; what is found goes into fuzz/corpus,
                           where `test` runs it; --input: run a file's input once
+  soak [--minutes N] [--seed S] [--kueue]
+                          budget-check and provisioning-check, two replicas each, beside a real API server for N minutes (default: 30)
+                          under random jobs, faults and kills, and a table of what came of it; --help has more; not part of `test`
   tutorials               the book's tutorials in an empty folder, by their own commands; not part of `test`
   release [REVISION]      what must pass before a release: packages that build, and no broken promise since REVISION (default: the last tag v*)
   image [PROGRAM …]       build the image's file system of the shipped checks (or of these) as the Dockerfile does: static, with the list of
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         ["twin", "--mutants", folder] => mutants::of_model(Path::new(folder)),
         ["twin", flags @ ..] => tools::twin(flags),
         ["fuzz", flags @ ..] => tools::fuzz(flags),
+        ["soak", flags @ ..] => tools::soak(flags),
         ["tutorials"] => tools::tutorials(),
         ["release"] => release::check(None),
         ["release", revision] => release::check(Some(revision)),

@@ -24,9 +24,10 @@ const SAMPLE: &str = "12";
 
 /// The packages whose tests need more than the simulator. The renderer of templates is not among
 /// them: without its dependencies, those of the others would have other features.
-const NOT_SIMULATED: [&str; 4] = [
+const NOT_SIMULATED: [&str; 5] = [
     "kueue-check-book",
     "kueue-check-chart-tests",
+    "kueue-check-soak",
     "kueue-check-testenv",
     "kueue-check-twin",
 ];

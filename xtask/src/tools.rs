@@ -25,10 +25,11 @@ const CARGO_GENERATE: &str = "0.23.8";
 const ACTIONLINT: &str = "v1.7.12";
 
 /// The crates that are of use in this repository only.
-const OWN: [&str; 7] = [
+const OWN: [&str; 8] = [
     "kueue-check-book",
     "kueue-check-chart-tests",
     "kueue-check-examples",
+    "kueue-check-soak",
     "kueue-check-template",
     "kueue-check-testenv",
     "kueue-check-twin",
@@ -241,6 +242,21 @@ pub(crate) fn fuzz(flags: &[&str]) -> Result<(), Failure> {
     arguments.push("--");
     arguments.extend(flags);
     cargo(&arguments, &[])
+}
+
+/// Runs the shipped checks for minutes under random jobs, faults and kills.
+pub(crate) fn soak(flags: &[&str]) -> Result<(), Failure> {
+    // The checks with the features that are shipped.
+    let mut build = vec!["build"];
+    for (package, program) in [
+        ("kueue-check-soak", "soak"),
+        ("kueue-check-budget", "budget-check"),
+        ("kueue-check-provisioning", "provisioning-check"),
+    ] {
+        build.extend(["--package", package, "--bin", program]);
+    }
+    cargo(&build, &[])?;
+    run(&target().join("debug/soak"), flags, &[])
 }
 
 /// Follows the book's tutorials as a new user would.

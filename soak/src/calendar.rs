@@ -1,0 +1,156 @@
+//! When there are storms, and what is killed in them. Pure.
+
+use crate::random::Random;
+use crate::scene::{BUDGET, PROVISIONING};
+
+/// How long a storm and the calm after it take together, at least.
+const CYCLE: f64 = 240.0;
+
+/// A storm: from when on there are faults and kills, and until when.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Storm {
+    /// Its beginning, in seconds since the run began.
+    pub(crate) from: f64,
+    /// Its end. As long as it was, there is calm then.
+    pub(crate) until: f64,
+    /// How many of 1,000 requests have a fault.
+    pub(crate) rate: u32,
+    /// What is killed, and when.
+    pub(crate) blows: Vec<(f64, Blow)>,
+}
+
+/// What is killed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Blow {
+    /// The replica of the check that leads, by this signal.
+    Leader(&'static str, &'static str),
+    /// The one that does not lead.
+    Standby(&'static str),
+    /// Both at once.
+    Both(&'static str),
+    /// The leader stands still for so many seconds: longer than its Lease.
+    Freeze(&'static str, f64),
+    /// The API server, for so many seconds.
+    ApiServer(f64),
+    /// The source of figures, for so many seconds.
+    Source(f64),
+}
+
+impl Blow {
+    /// What it is counted as.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Leader(_, "KILL") => "leader SIGKILL",
+            Self::Leader(..) => "leader SIGTERM",
+            Self::Standby(_) => "standby SIGKILL",
+            Self::Both(_) => "both SIGKILL",
+            Self::Freeze(..) => "leader frozen",
+            Self::ApiServer(_) => "API server restarted",
+            Self::Source(_) => "source restarted",
+        }
+    }
+}
+
+/// The storms of a run of so many seconds. In its last third no program of a check is killed, so
+/// that its memory can be watched; everything else goes on.
+pub(crate) fn storms(seed: u64, seconds: f64) -> Vec<Storm> {
+    let mut random = Random::new(seed, "kills");
+    let mut count = 1;
+    while f64::from(count + 1) * CYCLE <= seconds {
+        count += 1;
+    }
+    let length = seconds / f64::from(count);
+    let cycles = 0..count;
+    cycles
+        .map(|cycle| {
+            let from = f64::from(cycle) * length;
+            let until = from + length / 2.0;
+            let kills = count == 1 || f64::from(cycle) < f64::from(count) * 2.0 / 3.0;
+            let rate = [15, 40, 100][usize::try_from(random.below(3)).unwrap_or_default()];
+            let mut blows = Vec::new();
+            let mut at = from + random.between(2.0, 10.0);
+            while at < until {
+                let blow = blow(&mut random);
+                let of_rest = matches!(blow, Blow::ApiServer(_) | Blow::Source(_));
+                if kills || of_rest {
+                    blows.push((at, blow));
+                }
+                at += random.between(6.0, 18.0);
+            }
+            Storm {
+                from,
+                until,
+                rate,
+                blows,
+            }
+        })
+        .collect()
+}
+
+fn blow(random: &mut Random) -> Blow {
+    let check = if random.chance(500) {
+        BUDGET
+    } else {
+        PROVISIONING
+    };
+    let frozen = random.between(12.0, 25.0);
+    let (api_server, source) = (random.between(0.5, 8.0), random.between(3.0, 20.0));
+    let all = [
+        (4, Blow::Leader(check, "KILL")),
+        (3, Blow::Leader(check, "TERM")),
+        (1, Blow::Standby(check)),
+        (1, Blow::Both(check)),
+        (2, Blow::Freeze(check, frozen)),
+        (2, Blow::ApiServer(api_server)),
+        (3, Blow::Source(source)),
+    ];
+    random.weighted(&all).unwrap_or(Blow::Source(source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_determines_the_storms_and_calm_follows_each() {
+        assert_eq!(storms(1, 1800.0), storms(1, 1800.0));
+        assert_ne!(storms(1, 1800.0), storms(2, 1800.0));
+        for (seconds, expected) in [(30.0, 1), (240.0, 1), (480.0, 2), (1800.0, 7)] {
+            let all = storms(3, seconds);
+            assert_eq!(all.len(), expected);
+            for (number, storm) in all.iter().enumerate() {
+                let next = all.get(number + 1).map_or(seconds, |next| next.from);
+                let (storm_for, calm_for) = (storm.until - storm.from, next - storm.until);
+                assert!((storm_for - calm_for).abs() < 1e-6, "{storm:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_blow_is_drawn_and_the_last_third_kills_no_check() {
+        let all: Vec<Storm> = (0..20).flat_map(|seed| storms(seed, 1800.0)).collect();
+        let has = |name: &str| {
+            all.iter()
+                .flat_map(|storm| &storm.blows)
+                .any(|(_, one)| one.name() == name)
+        };
+        for name in [
+            "leader SIGKILL",
+            "leader SIGTERM",
+            "standby SIGKILL",
+            "both SIGKILL",
+            "leader frozen",
+            "API server restarted",
+            "source restarted",
+        ] {
+            assert!(has(name), "{name}");
+        }
+        let late = all.iter().filter(|storm| storm.from > 1200.0);
+        for (_, blow) in late.flat_map(|storm| &storm.blows) {
+            assert!(
+                matches!(blow, Blow::ApiServer(_) | Blow::Source(_)),
+                "{blow:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! What a user does next with a Job. Pure.
+
+use crate::judge::View;
+use crate::meter::Seconds;
+use crate::plan::{Mishap, Plan};
+
+/// How long a user waits for a job to start.
+const PATIENCE: f64 = 200.0;
+
+/// How far a Job is.
+#[expect(clippy::struct_excessive_bools, reason = "each is seen or done apart")]
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Progress {
+    /// Whether it was submitted.
+    pub(crate) submitted: bool,
+    /// Whether it was there, and whether it is.
+    seen: bool,
+    there: bool,
+    deleted: bool,
+    /// Since when its Workload holds quota for the first time.
+    reserved: Option<Seconds>,
+    /// Whether its mishap has happened, and when it is undone.
+    undo: Option<(Seconds, Step)>,
+    mishap: bool,
+    /// Since when it has ended, or was given up.
+    pub(crate) ended: Option<Seconds>,
+}
+
+/// What a user does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Nothing.
+    Wait,
+    /// Submits it.
+    Submit,
+    /// Stops it.
+    Deactivate,
+    /// Stops it for a while.
+    Pause,
+    /// Lets it start again.
+    Activate,
+    /// Stops its ClusterQueue.
+    StopQueue,
+    /// Opens it again.
+    OpenQueue,
+    /// Deletes it.
+    Delete,
+    /// It is gone.
+    Forget,
+}
+
+impl Step {
+    /// What it is counted as.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Wait => "waiting",
+            Self::Submit => "submitted",
+            Self::Deactivate => "deactivated",
+            Self::Pause => "paused",
+            Self::Activate => "activated",
+            Self::StopQueue => "queue stopped",
+            Self::OpenQueue => "queue opened",
+            Self::Delete => "deleted",
+            Self::Forget => "gone",
+        }
+    }
+}
+
+impl Progress {
+    /// Writes down what is seen.
+    pub(crate) fn follow(&mut self, is_there: bool, workload: Option<&View>, now: Seconds) {
+        self.seen |= is_there;
+        self.there = is_there;
+        let Some(view) = workload else { return };
+        if view.reservation.is_some() {
+            self.reserved.get_or_insert(now);
+        }
+        let stopped = !view.active && !matches!(self.undo, Some((_, Step::Activate)));
+        if view.finished || stopped {
+            self.ended.get_or_insert(now);
+        }
+    }
+
+    /// Writes down what was done.
+    pub(crate) fn done(&mut self, step: Step, now: Seconds) {
+        match step {
+            Step::Submit => self.submitted = true,
+            Step::Pause => self.undo = Some((now + 6.0, Step::Activate)),
+            Step::StopQueue => self.undo = Some((now + 4.0, Step::OpenQueue)),
+            Step::Activate | Step::OpenQueue => self.undo = None,
+            Step::Delete => {
+                self.deleted = true;
+                self.ended.get_or_insert(now);
+            }
+            Step::Deactivate | Step::Wait | Step::Forget => {}
+        }
+        self.mishap |= matches!(
+            step,
+            Step::Pause | Step::StopQueue | Step::Deactivate | Step::Delete
+        );
+    }
+}
+
+/// The next step with the Job of `plan`, whose Workload is `view`.
+pub(crate) fn step(
+    plan: &Plan,
+    progress: &Progress,
+    view: Option<&View>,
+    now: Seconds,
+    drain: bool,
+) -> Step {
+    if let Some((at, undo)) = progress.undo
+        && (now >= at || drain || !progress.there)
+        && (undo == Step::OpenQueue || view.is_some())
+    {
+        return undo;
+    }
+    if !progress.submitted {
+        return if drain { Step::Forget } else { Step::Submit };
+    }
+    if !progress.there {
+        return if progress.seen {
+            Step::Forget
+        } else {
+            Step::Wait
+        };
+    }
+    if progress.deleted {
+        return Step::Wait;
+    }
+    let is_finished = view.is_some_and(|view| view.finished);
+    let is_admitted = view.is_some_and(|view| view.admitted);
+    if drain {
+        let goes_on = is_finished || is_admitted;
+        return if goes_on { Step::Wait } else { Step::Delete };
+    }
+    if let Some(ended) = progress.ended {
+        let goes = now - ended > plan.stays;
+        return if goes { Step::Delete } else { Step::Wait };
+    }
+    let held = progress.reserved.map_or(0.0, |since| now - since);
+    if let Some((after, mishap)) = plan.mishap
+        && !progress.mishap
+        && progress.reserved.is_some()
+        && held > after
+        && view.is_some()
+    {
+        return match mishap {
+            Mishap::LoseQuota if !is_admitted => Step::StopQueue,
+            Mishap::Preempt | Mishap::LoseQuota => Step::Pause,
+            Mishap::Delete => Step::Delete,
+            Mishap::Deactivate => Step::Deactivate,
+        };
+    }
+    if held > PATIENCE && !is_admitted {
+        return Step::Delete;
+    }
+    Step::Wait
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_state_has_its_next_step() {
+        let plan = |mishap| Plan {
+            mishap,
+            ..Plan::draw(1, 1)
+        };
+        let calm = plan(None);
+        let view = View {
+            active: true,
+            reservation: Some("r".to_owned()),
+            ..View::default()
+        };
+        let admitted = View {
+            admitted: true,
+            ..view.clone()
+        };
+        let finished = View {
+            finished: true,
+            ..admitted.clone()
+        };
+        let there = Progress {
+            submitted: true,
+            seen: true,
+            there: true,
+            reserved: Some(100.0),
+            ..Progress::default()
+        };
+        let gone = Progress {
+            there: false,
+            ..there.clone()
+        };
+        let ended = Progress {
+            ended: Some(100.0),
+            ..there.clone()
+        };
+        let stopped = Progress {
+            undo: Some((110.0, Step::OpenQueue)),
+            mishap: true,
+            ..there.clone()
+        };
+        let after = |mishap| plan(Some((40.0, mishap)));
+        let fresh = Progress::default();
+        for (number, (plan, progress, view, now, drain, expected)) in [
+            (&calm, &fresh, None, 0.0, false, Step::Submit),
+            (&calm, &fresh, None, 0.0, true, Step::Forget),
+            (&calm, &gone, None, 0.0, false, Step::Forget),
+            (&calm, &there, Some(&view), 150.0, false, Step::Wait),
+            (&calm, &there, Some(&view), 301.0, false, Step::Delete),
+            (&calm, &there, Some(&admitted), 301.0, false, Step::Wait),
+            (&calm, &there, Some(&admitted), 301.0, true, Step::Wait),
+            (&calm, &there, Some(&view), 101.0, true, Step::Delete),
+            (&calm, &ended, Some(&finished), 101.0, false, Step::Wait),
+            (&calm, &ended, Some(&finished), 200.0, false, Step::Delete),
+            (&calm, &ended, Some(&finished), 200.0, true, Step::Wait),
+            (&calm, &stopped, Some(&view), 105.0, false, Step::Wait),
+            (&calm, &stopped, Some(&view), 111.0, false, Step::OpenQueue),
+            (
+                &after(Mishap::Preempt),
+                &there,
+                Some(&view),
+                139.0,
+                false,
+                Step::Wait,
+            ),
+            (
+                &after(Mishap::Preempt),
+                &there,
+                Some(&view),
+                141.0,
+                false,
+                Step::Pause,
+            ),
+            (
+                &after(Mishap::LoseQuota),
+                &there,
+                Some(&view),
+                141.0,
+                false,
+                Step::StopQueue,
+            ),
+            (
+                &after(Mishap::LoseQuota),
+                &there,
+                Some(&admitted),
+                141.0,
+                false,
+                Step::Pause,
+            ),
+            (
+                &after(Mishap::Delete),
+                &there,
+                Some(&view),
+                141.0,
+                false,
+                Step::Delete,
+            ),
+            (
+                &after(Mishap::Deactivate),
+                &there,
+                Some(&view),
+                141.0,
+                false,
+                Step::Deactivate,
+            ),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            assert_eq!(
+                step(plan, progress, view, now, drain),
+                expected,
+                "case {number}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_done_is_undone() {
+        let mut progress = Progress::default();
+        progress.done(Step::Pause, 10.0);
+        assert_eq!(progress.undo, Some((16.0, Step::Activate)));
+        let stopped = View::default();
+        progress.follow(true, Some(&stopped), 11.0);
+        assert_eq!(progress.ended, None, "it is to start again");
+        progress.done(Step::Activate, 16.0);
+        assert!(progress.undo.is_none() && progress.mishap);
+        progress.follow(true, Some(&stopped), 17.0);
+        assert_eq!(progress.ended, Some(17.0));
+    }
+}

@@ -1,0 +1,359 @@
+//! What the checks decided: each transition of a check's state.
+
+use std::collections::BTreeMap;
+
+use super::{CheckState, Finding, Kind, View};
+use crate::meter::Seconds;
+
+/// How much later than a decision its reason may be seen: they are watched apart.
+const SLACK: f64 = 5.0;
+
+/// What a Workload can be.
+type State = (&'static str, fn(&View) -> bool);
+
+/// The states whose beginnings are counted.
+const STATES: [State; 4] = [
+    ("reserved", |view| view.reservation.is_some()),
+    ("admitted", |view| view.admitted),
+    ("evicted", |view| view.evicted),
+    ("finished", |view| view.finished),
+];
+
+/// A deciding write: a check's state became Ready, Retry or Rejected.
+#[derive(Clone, Debug, PartialEq)]
+struct Decision {
+    at: Seconds,
+    uid: String,
+    workload: String,
+    check: String,
+    reservation: Option<String>,
+    state: String,
+    /// Whether the Workload was to be decided about.
+    awaited: bool,
+    admitted: bool,
+}
+
+/// All that was decided.
+#[derive(Debug, Default)]
+pub(crate) struct Decisions {
+    last: BTreeMap<String, View>,
+    all: Vec<Decision>,
+    /// When a request of a Workload failed, or an older state was put over a newer one.
+    reasons: BTreeMap<String, Vec<Seconds>>,
+    changes: BTreeMap<&'static str, u64>,
+}
+
+impl Decisions {
+    /// The Workload has changed, at `at`.
+    pub(crate) fn observe(&mut self, view: View, at: Seconds) {
+        let last = self.last.get(&view.uid);
+        for (name, is) in STATES {
+            if is(&view) && !last.is_some_and(is) {
+                *self.changes.entry(name).or_default() += 1;
+            }
+        }
+        for (name, check) in &view.checks {
+            let before = last.and_then(|last| last.checks.get(name));
+            let same = before.is_some_and(|b| b.state == check.state && b.since == check.since);
+            if same {
+                continue;
+            }
+            let is_older = |before: &CheckState| {
+                before.since > check.since
+                    || before.since == check.since && check.state == "Pending"
+            };
+            if before.is_some_and(is_older) {
+                // Kueue's scheduler puts what it has read over what is newer.
+                self.reasons.entry(view.uid.clone()).or_default().push(at);
+                continue;
+            }
+            if !matches!(&*check.state, "Ready" | "Retry" | "Rejected") {
+                continue;
+            }
+            self.all.push(Decision {
+                at,
+                uid: view.uid.clone(),
+                workload: format!("{}/{}", view.namespace, view.name),
+                check: name.clone(),
+                reservation: view.reservation.clone(),
+                state: check.state.clone(),
+                awaited: view.is_awaited(),
+                admitted: view.admitted,
+            });
+        }
+        self.last.insert(view.uid.clone(), view);
+    }
+
+    /// The Workload is gone.
+    pub(crate) fn gone(&mut self, uid: &str) {
+        self.last.remove(uid);
+    }
+
+    /// The capacity of the Workload failed, expired or was revoked.
+    pub(crate) fn failed(&mut self, uid: &str, at: Seconds) {
+        self.reasons.entry(uid.to_owned()).or_default().push(at);
+    }
+
+    /// How often Workloads were reserved, admitted, evicted and finished.
+    pub(crate) fn changes(&self) -> &BTreeMap<&'static str, u64> {
+        &self.changes
+    }
+
+    /// How many deciding writes `check` made.
+    pub(crate) fn count(&self, check: &str) -> usize {
+        self.all.iter().filter(|one| one.check == check).count()
+    }
+
+    /// How many of them evict a Workload, with a reason or without.
+    pub(crate) fn evicting(&self) -> usize {
+        let all = self.all.iter();
+        all.filter(|one| one.state != "Ready" && one.admitted)
+            .count()
+    }
+
+    /// What of it must not be.
+    pub(crate) fn findings(&self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let mut earlier: BTreeMap<(&str, &str, &str), Vec<&Decision>> = BTreeMap::new();
+        for one in &self.all {
+            let mut add = |kind, what: &str| {
+                let text = format!(
+                    "{}: {} {} at {:.1}: {what}",
+                    one.workload, one.check, one.state, one.at
+                );
+                findings.push(Finding { kind, text });
+            };
+            let reservation = match &one.reservation {
+                Some(reservation) if one.awaited => &**reservation,
+                _ => {
+                    add(
+                        Kind::OutOfTurn,
+                        "it holds no quota, is evicted or has finished",
+                    );
+                    continue;
+                }
+            };
+            let key = (&*one.uid, &*one.check, reservation);
+            let before = earlier.entry(key).or_default();
+            let since = before.first().map_or(f64::MIN, |first| first.at - SLACK);
+            let excused = self.has_reason(&one.uid, since, one.at + SLACK);
+            if let Some(first) = before.first().filter(|_| !excused) {
+                let what = format!("it was {} since {:.1} already", first.state, first.at);
+                add(Kind::Double, &what);
+            }
+            if one.state != "Ready" && !excused {
+                add(Kind::Eviction, "no capacity failed or was revoked");
+            }
+            before.push(one);
+        }
+        findings
+    }
+
+    fn has_reason(&self, uid: &str, from: Seconds, to: Seconds) -> bool {
+        let reasons = self.reasons.get(uid).into_iter().flatten();
+        reasons.into_iter().any(|at| (from..=to).contains(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A Workload whose check is in `state` since `since`, in the reservation of that time.
+    fn view(state: &str, since: &str, reservation: &str) -> View {
+        let check = CheckState {
+            state: state.to_owned(),
+            since: since.to_owned(),
+            ..CheckState::default()
+        };
+        View {
+            uid: "u".to_owned(),
+            namespace: "n".to_owned(),
+            name: "w".to_owned(),
+            reservation: (!reservation.is_empty()).then(|| reservation.to_owned()),
+            active: true,
+            checks: [("c".to_owned(), check)].into(),
+            ..View::default()
+        }
+    }
+
+    fn kinds(views: &[View], failures: &[Seconds]) -> (usize, Vec<Kind>) {
+        let mut decisions = Decisions::default();
+        for at in failures {
+            decisions.failed("u", *at);
+        }
+        let mut at = 0.0;
+        for view in views {
+            at += 10.0;
+            decisions.observe(view.clone(), at);
+        }
+        let findings = decisions.findings();
+        let kinds = findings.into_iter().map(|finding| finding.kind);
+        (decisions.count("c"), kinds.collect())
+    }
+
+    fn with(mut view: View, change: impl Fn(&mut View)) -> View {
+        change(&mut view);
+        view
+    }
+
+    #[test]
+    fn the_beginnings_of_states_are_counted() {
+        let mut decisions = Decisions::default();
+        let reserved = view("Pending", "1", "r");
+        let evicted = with(reserved.clone(), |view| view.evicted = true);
+        for (at, view) in [
+            &reserved,
+            &reserved,
+            &evicted,
+            &view("Pending", "1", ""),
+            &reserved,
+        ]
+        .into_iter()
+        .zip(1_u8..)
+        .map(|(view, at)| (f64::from(at), view))
+        {
+            decisions.observe(view.clone(), at);
+        }
+        assert_eq!(
+            decisions.changes(),
+            &[("evicted", 1), ("reserved", 2)].into()
+        );
+    }
+
+    #[test]
+    fn each_transition_is_judged() {
+        let (pending, ready) = (view("Pending", "1", "r"), view("Ready", "2", "r"));
+        let admitted = with(ready.clone(), |view| view.admitted = true);
+        let retry = |since| with(view("Retry", since, "r"), |view| view.admitted = true);
+        let cases: [(&str, Vec<View>, &[Seconds], usize, &[Kind]); 13] = [
+            (
+                "one decision",
+                vec![pending.clone(), ready.clone()],
+                &[],
+                1,
+                &[],
+            ),
+            (
+                "seen twice",
+                vec![pending.clone(), ready.clone(), admitted.clone()],
+                &[],
+                1,
+                &[],
+            ),
+            (
+                "the same again",
+                vec![pending.clone(), ready.clone(), view("Ready", "3", "r")],
+                &[],
+                2,
+                &[Kind::Double],
+            ),
+            (
+                "taken back and given again",
+                vec![
+                    pending.clone(),
+                    ready.clone(),
+                    view("Pending", "3", "r"),
+                    view("Ready", "4", "r"),
+                ],
+                &[],
+                2,
+                &[Kind::Double],
+            ),
+            (
+                "the same, and the capacity failed",
+                vec![
+                    pending.clone(),
+                    ready.clone(),
+                    view("Pending", "3", "r"),
+                    view("Ready", "4", "r"),
+                ],
+                &[30.0],
+                2,
+                &[],
+            ),
+            (
+                "in the next reservation",
+                vec![
+                    pending.clone(),
+                    ready.clone(),
+                    view("Pending", "3", ""),
+                    view("Pending", "3", "s"),
+                    view("Ready", "5", "s"),
+                ],
+                &[],
+                2,
+                &[],
+            ),
+            (
+                "what outlived its reservation is no decision",
+                vec![
+                    pending.clone(),
+                    ready.clone(),
+                    view("Ready", "2", ""),
+                    view("Ready", "2", "s"),
+                ],
+                &[],
+                1,
+                &[],
+            ),
+            (
+                "an older state is put over it",
+                vec![
+                    pending.clone(),
+                    ready.clone(),
+                    pending.clone(),
+                    view("Ready", "4", "r"),
+                ],
+                &[],
+                2,
+                &[],
+            ),
+            (
+                "without quota",
+                vec![view("Pending", "1", ""), view("Ready", "2", "")],
+                &[],
+                1,
+                &[Kind::OutOfTurn],
+            ),
+            (
+                "while it is evicted",
+                vec![
+                    pending.clone(),
+                    with(ready.clone(), |view| view.evicted = true),
+                ],
+                &[],
+                1,
+                &[Kind::OutOfTurn],
+            ),
+            (
+                "an eviction without a reason",
+                vec![pending.clone(), admitted.clone(), retry("3")],
+                &[],
+                2,
+                &[Kind::Double, Kind::Eviction],
+            ),
+            (
+                "an eviction because capacity was revoked",
+                vec![pending.clone(), admitted.clone(), retry("3")],
+                &[29.0],
+                2,
+                &[],
+            ),
+            (
+                "a failure long ago is no reason",
+                vec![pending, admitted, retry("3")],
+                &[2.0],
+                2,
+                &[Kind::Double, Kind::Eviction],
+            ),
+        ];
+        for (name, views, failures, count, expected) in cases {
+            assert_eq!(
+                kinds(&views, failures),
+                (count, expected.to_vec()),
+                "{name}"
+            );
+        }
+    }
+}

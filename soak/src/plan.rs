@@ -1,0 +1,119 @@
+//! Jobs, drawn from a seed.
+
+use crate::random::Random;
+use crate::scene::{BUDGET, CPU_PER_SECOND, NAMESPACES, QUEUES, Queue};
+
+/// What happens to a job besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mishap {
+    /// Kueue preempts it.
+    Preempt,
+    /// It loses its quota before it is admitted, without an eviction: its queue was stopped.
+    LoseQuota,
+    /// Its user deletes it.
+    Delete,
+    /// Its user stops it.
+    Deactivate,
+}
+
+/// A job.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// The name of its Workload.
+    pub(crate) name: String,
+    /// Its namespace.
+    pub(crate) namespace: &'static str,
+    /// Its ClusterQueue.
+    pub(crate) queue: &'static Queue,
+    /// The CPUs of its one pod.
+    pub(crate) cpus: u32,
+    /// Its `maximumExecutionTimeSeconds`.
+    pub(crate) longest: u32,
+    /// For how many seconds its pod works.
+    pub(crate) work: f64,
+    /// Its priority.
+    pub(crate) priority: u32,
+    /// What happens so many seconds after it has quota.
+    pub(crate) mishap: Option<(f64, Mishap)>,
+    /// How long its pod takes to stop.
+    pub(crate) stops: f64,
+    /// How long its Workload stays when it has finished.
+    pub(crate) stays: f64,
+    /// How long it waits before it is submitted, and for quota when it has lost it.
+    pub(crate) waits: f64,
+}
+
+impl Plan {
+    /// What its pod costs in a second: nothing if no Budget governs it.
+    pub(crate) fn rate(&self) -> f64 {
+        if self.queue.checks.contains(&BUDGET) {
+            f64::from(self.cpus) * CPU_PER_SECOND
+        } else {
+            0.0
+        }
+    }
+
+    /// The job of this number.
+    pub(crate) fn draw(seed: u64, number: u32) -> Self {
+        let name = format!("job-{number:05}");
+        let mut random = Random::new(seed, &name);
+        let all = [
+            Mishap::Preempt,
+            Mishap::LoseQuota,
+            Mishap::Delete,
+            Mishap::Deactivate,
+        ];
+        let mishap = random.weighted(&[(4, all[0]), (3, all[1]), (3, all[2]), (1, all[3])]);
+        let after = random.between(0.0, 60.0);
+        let queue = random
+            .weighted(&[(3, 0), (1, 1), (1, 2)])
+            .unwrap_or_default();
+        let namespace = random
+            .weighted(&[(1, 0), (1, 1), (1, 2)])
+            .unwrap_or_default();
+        let longest = 15 + random.below(75);
+        Self {
+            name,
+            namespace: NAMESPACES[namespace].0,
+            queue: &QUEUES[queue],
+            cpus: 1 + random.below(4),
+            longest,
+            work: f64::from(longest) * random.between(0.2, 1.0),
+            priority: random.below(3),
+            mishap: mishap
+                .filter(|_| random.chance(350))
+                .map(|what| (after, what)),
+            stops: random.between(0.0, 4.0),
+            stays: random.between(5.0, 40.0),
+            waits: random.between(2.0, 8.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_determines_the_jobs_and_all_kinds_are_drawn() {
+        let jobs = |seed| (0..200).map(move |number| Plan::draw(seed, number));
+        let texts =
+            |seed| jobs(seed).map(|plan| format!("{} {} {}", plan.name, plan.cpus, plan.work));
+        assert_eq!(Vec::from_iter(texts(1)), Vec::from_iter(texts(1)));
+        assert_ne!(Vec::from_iter(texts(1)), Vec::from_iter(texts(2)));
+        for mishap in [
+            Mishap::Preempt,
+            Mishap::LoseQuota,
+            Mishap::Delete,
+            Mishap::Deactivate,
+        ] {
+            let drawn = jobs(1)
+                .filter_map(|plan| plan.mishap)
+                .filter(|(_, one)| *one == mishap);
+            assert!(drawn.count() > 1, "{mishap:?}");
+        }
+        for plan in jobs(1) {
+            assert!(plan.work <= f64::from(plan.longest), "{plan:?}");
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! The shipped checks as processes: two replicas of each, with exactly the rights of their
+//! manifests, each behind a proxy of its own.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::Api;
+use kube::api::PostParams;
+use kueue_check_testenv::{Process, exposition};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+use crate::cluster::{Failure, Writer};
+use crate::judge::Sample;
+use crate::proxy::{Faults, Server, forward};
+
+/// Any free port of loopback.
+pub(crate) const LOOPBACK: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// How long a process that has ended stays away, as a kubelet's back-off.
+const BACK_OFF: Duration = Duration::from_secs(1);
+
+/// A shipped check.
+#[derive(Clone, Debug)]
+pub(crate) struct Subject {
+    /// Its namespace, Lease, ServiceAccount and AdmissionCheck.
+    pub(crate) name: &'static str,
+    /// The path of the program.
+    pub(crate) path: PathBuf,
+}
+
+/// One replica.
+pub(crate) struct Replica {
+    /// Its identity.
+    pub(crate) name: String,
+    /// What it is a replica of.
+    pub(crate) subject: &'static str,
+    program: PathBuf,
+    arguments: Vec<String>,
+    environment: Vec<(&'static str, String)>,
+    log: PathBuf,
+    temporary: PathBuf,
+    admin: SocketAddr,
+    process: Option<Process>,
+    ended: Option<Instant>,
+    retired: bool,
+    /// How often it was started.
+    pub(crate) starts: u32,
+    _proxy: Server,
+}
+
+/// The certificate of the proxies: what accepts connections with it, and itself.
+pub(crate) fn certificate() -> Result<(TlsAcceptor, String), Failure> {
+    let problem = |error: &dyn std::fmt::Display| Failure::Program(error.to_string());
+    let pair = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])
+        .map_err(|error| problem(&error))?;
+    let key = PrivateKeyDer::try_from(pair.signing_key.serialize_der())
+        .map_err(|error| problem(&error))?;
+    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| problem(&error))?
+        .with_no_client_auth()
+        .with_single_cert(vec![pair.cert.der().clone()], key)
+        .map_err(|error| problem(&error))?;
+    let text = pem::encode(&pem::Pem::new("CERTIFICATE", pair.cert.der().to_vec()));
+    Ok((TlsAcceptor::from(Arc::new(config)), text))
+}
+
+/// Installs what the program prints with `manifests`; a token of its ServiceAccount.
+pub(crate) async fn install(
+    writer: &Writer,
+    subject: &Subject,
+    seconds: i64,
+) -> Result<String, Failure> {
+    let name = subject.name;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    writer.apply(&namespace).await?;
+    let image = "registry.example.com/check:1";
+    let arguments = [
+        "manifests",
+        "--image",
+        image,
+        "--namespace",
+        name,
+        "--name",
+        name,
+    ];
+    let output = Command::new(&subject.path)
+        .args(arguments)
+        .env_remove("KUBECONFIG")
+        .output()?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(Failure::Program(said));
+    }
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for document in text.split("---\n").filter(|text| !text.trim().is_empty()) {
+        let document = serde_saphyr::from_str::<Option<Value>>(document);
+        let document = document.map_err(|error| Failure::Program(error.to_string()))?;
+        let Some(document) = document else { continue };
+        writer.apply(&document).await?;
+        if document["kind"] == "CustomResourceDefinition" {
+            let established =
+                |found: &Value| crate::judge::condition(found, "Established").is_some();
+            let patience = Duration::from_secs(30);
+            writer
+                .wait(&document, "Established", patience, established)
+                .await?;
+        }
+    }
+    token(writer, name, seconds).await
+}
+
+async fn token(writer: &Writer, name: &str, seconds: i64) -> Result<String, Failure> {
+    let accounts: Api<ServiceAccount> = Api::namespaced(writer.client(), name);
+    let request = TokenRequest {
+        spec: TokenRequestSpec {
+            expiration_seconds: Some(seconds),
+            ..TokenRequestSpec::default()
+        },
+        ..TokenRequest::default()
+    };
+    let parameters = PostParams::default();
+    for _ in 0..100 {
+        let answer = accounts.create_token_request(name, &parameters, &request);
+        if let Ok(answer) = answer.await
+            && let Some(status) = answer.status
+        {
+            return Ok(status.token);
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    Err(Failure::Program(format!(
+        "there is no token for the ServiceAccount of {name}"
+    )))
+}
+
+/// Where a replica keeps its files.
+pub(crate) struct Folders<'a> {
+    /// Its kubeconfig and temporary files, which go at the end.
+    pub(crate) own: &'a Path,
+    /// Its log, which stays.
+    pub(crate) logs: &'a Path,
+}
+
+/// The body of what `path` is answered at `address`.
+fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
+    let patience = Duration::from_secs(3);
+    let mut stream = TcpStream::connect_timeout(&address, patience)?;
+    stream.set_read_timeout(Some(patience))?;
+    write!(stream, "GET {path} HTTP/1.0\r\nhost: {address}\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let body = answer
+        .split_once("\r\n\r\n")
+        .map(|(_, body)| body.to_owned());
+    Ok(body.unwrap_or_default())
+}
+
+impl Replica {
+    /// A replica that is not started yet, and its proxy before the API server.
+    pub(crate) async fn new(
+        subject: &Subject,
+        number: u32,
+        (token, folders): (&str, Folders<'_>),
+        upstream: kube::Client,
+        (tls, authority): &(TlsAcceptor, String),
+        faults: Faults,
+    ) -> Result<Self, Failure> {
+        let name = format!("{}-{number}", subject.name);
+        let handler = forward(upstream);
+        let (proxy, address) = Server::start(LOOPBACK, Some(tls.clone()), faults, handler).await?;
+        let certificate = folders.own.join("proxy.crt");
+        fs::write(&certificate, authority)?;
+        let cluster =
+            json!({"server": format!("https://{address}"), "certificate-authority": certificate});
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "soak",
+            "clusters": [{"name": "soak", "cluster": cluster}],
+            "users": [{"name": name, "user": {"token": token}}],
+            "contexts": [{"name": "soak", "context": {"cluster": "soak", "user": name, "namespace": subject.name}}],
+        });
+        let kubeconfig = folders.own.join(format!("{name}.kubeconfig"));
+        fs::write(&kubeconfig, config.to_string())?;
+        let temporary = folders.own.join(format!("{name}.tmp"));
+        fs::create_dir_all(&temporary)?;
+        let admin = TcpListener::bind(LOOPBACK)?.local_addr()?;
+        let own = |text: &str| text.to_owned();
+        let arguments = vec![
+            own("run"),
+            format!("--admin-address={admin}"),
+            own("--admin-secure=false"),
+            format!("--lease-namespace={}", subject.name),
+            format!("--lease-name={}", subject.name),
+            format!("--identity={name}"),
+        ];
+        let environment = vec![
+            ("KUEUE_CHECK_KUBECONFIG", kubeconfig.display().to_string()),
+            ("TMPDIR", temporary.display().to_string()),
+            ("BUDGET_CHECK_CREDENTIALS", temporary.display().to_string()),
+        ];
+        Ok(Self {
+            log: folders.logs.join(format!("{name}.log")),
+            name,
+            subject: subject.name,
+            program: subject.path.clone(),
+            arguments,
+            environment,
+            temporary,
+            admin,
+            process: None,
+            ended: None,
+            retired: false,
+            starts: 0,
+            _proxy: proxy,
+        })
+    }
+
+    /// Starts it, or starts it again a second after it has ended.
+    pub(crate) fn supervise(&mut self) -> Result<(), Failure> {
+        if self.is_running() || self.retired {
+            return Ok(());
+        }
+        let ended = *self.ended.get_or_insert_with(Instant::now);
+        if self.starts > 0 && ended.elapsed() < BACK_OFF {
+            return Ok(());
+        }
+        self.process = None;
+        let (program, log) = (&self.program, &self.log);
+        let environment = &self.environment;
+        let process = Process::start_with(program, &self.arguments, environment, log, None)?;
+        self.process = Some(process);
+        self.starts += 1;
+        self.ended = None;
+        Ok(())
+    }
+
+    /// Tells it to end. It is not started again.
+    pub(crate) fn retire(&mut self) {
+        self.retired = true;
+        self.signal("TERM");
+    }
+
+    /// Whether it runs; also while it is stopped.
+    pub(crate) fn is_running(&self) -> bool {
+        self.process.as_ref().is_some_and(Process::is_running)
+    }
+
+    /// Sends a signal. One that has ended takes none.
+    pub(crate) fn signal(&self, name: &str) {
+        if let Some(process) = self.process.as_ref().filter(|process| process.is_running()) {
+            drop(process.signal(name));
+        }
+    }
+
+    /// The samples of its metrics; none if it does not answer.
+    pub(crate) async fn metrics(&self) -> Vec<exposition::Sample> {
+        let admin = self.admin;
+        let answer = tokio::task::spawn_blocking(move || get(admin, "/metrics")).await;
+        let text = answer.ok().and_then(Result::ok).unwrap_or_default();
+        exposition::parse(&text).unwrap_or_default()
+    }
+
+    /// Its memory and descriptors at `at`.
+    pub(crate) fn sample(&self, at: f64) -> Option<Sample> {
+        let process = self
+            .process
+            .as_ref()
+            .filter(|process| process.is_running())?
+            .id();
+        let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        let memory = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))?;
+        let memory = memory.trim().trim_end_matches("kB").trim().parse().ok()?;
+        let descriptors = fs::read_dir(format!("/proc/{process}/fd")).ok()?.count();
+        let descriptors = u32::try_from(descriptors).ok()?.into();
+        Some(Sample {
+            process,
+            at,
+            memory,
+            descriptors,
+        })
+    }
+
+    /// The files that it has left in its folder for temporary ones.
+    pub(crate) fn temporary_files(&self) -> Vec<String> {
+        let files = fs::read_dir(&self.temporary)
+            .into_iter()
+            .flatten()
+            .flatten();
+        files
+            .map(|file| file.path().display().to_string())
+            .collect()
+    }
+}
