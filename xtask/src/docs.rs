@@ -25,7 +25,13 @@ const TYPES: [&str; 5] = ["enum.", "struct.", "trait.", "type.", "union."];
 pub(crate) fn build() -> Result<(), Failure> {
     mutants::check()?;
     tools::cargo(
-        &["doc", "--workspace", "--no-deps", "--quiet"],
+        &[
+            "doc",
+            "--workspace",
+            "--all-features",
+            "--no-deps",
+            "--quiet",
+        ],
         &[("RUSTDOCFLAGS", "-D warnings")],
     )?;
     let documents = tools::target().join("doc");

@@ -21,7 +21,11 @@ pub(crate) fn check(excluded: &[&str]) -> Result<(), Failure> {
         .collect();
     let whole = resolve(&["--all-features", "--edges", "normal,build,dev"])?;
     let mut wrong = differences(&whole, &resolve(&short)?, "short tests");
-    wrong += &differences(&whole, &resolve(&["--edges", "normal,build"])?, "programs");
+    wrong += &differences(
+        &whole,
+        &resolve(&["--all-features", "--edges", "normal,build"])?,
+        "programs",
+    );
     if wrong.is_empty() {
         return Ok(());
     }

@@ -86,7 +86,8 @@ pub(crate) fn answers(program: &str, argument: &str) -> bool {
 /// Builds the test environment's program, with the features of the tests, so that nothing is built
 /// twice; its path.
 fn build_testenv() -> Result<PathBuf, Failure> {
-    cargo(&["build", "--workspace", "--bin", "testenv"], &[])?;
+    let build = ["build", "--workspace", "--all-features", "--bin", "testenv"];
+    cargo(&build, &[])?;
     Ok(target().join("debug/testenv"))
 }
 
@@ -94,7 +95,13 @@ fn build_testenv() -> Result<PathBuf, Failure> {
 /// tries them.
 pub(crate) fn check_templates() -> Result<(), Failure> {
     cargo(
-        &["build", "--workspace", "--bin", "kueue-check-template"],
+        &[
+            "build",
+            "--workspace",
+            "--all-features",
+            "--bin",
+            "kueue-check-template",
+        ],
         &[],
     )?;
     let program = target().join("debug/kueue-check-template");

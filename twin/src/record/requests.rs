@@ -222,10 +222,13 @@ impl Recorder<'_> {
         }
         done["status"]["conditions"] = json!(conditions);
         let path = format!("{}/status", job_path(name));
-        let begun = json!({"status": {"startTime": now}});
-        Some(vec![
-            Request::merge(path.clone(), begun),
-            Request::merge(path, done),
-        ])
+        let mut requests = Vec::new();
+        // A job that runs keeps the time at which it began.
+        if job["status"]["startTime"].is_null() {
+            let begun = json!({"status": {"startTime": now}});
+            requests.push(Request::merge(path.clone(), begun));
+        }
+        requests.push(Request::merge(path, done));
+        Some(requests)
     }
 }

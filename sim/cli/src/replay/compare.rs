@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::family::{is_about_replacement, without_nodes, without_who_replaced};
+use super::events::{Events, close_steps, event_difference, forgive_jitter, tell};
+use super::family::{without_nodes, without_who_replaced};
 use super::names::{has_generated_name, normal};
 use super::play::ReplayResult;
 use super::project::{Form, comparable, kind_of, project};
@@ -14,13 +15,6 @@ use kueue_check_sim::apiserver::ChangeVerb;
 
 /// The states of each object, in order, with the step in which each came.
 type States = BTreeMap<(String, String), Vec<(usize, Value)>>;
-/// The events of each step, with the time of those that were recorded.
-type Events = Vec<BTreeMap<String, f64>>;
-
-/// An event that comes by a timer of Kueue may be seen so many seconds before or after a request
-/// that was sent at about the same time.
-const JITTER: f64 = 0.6;
-
 /// All differences: answers, then states, then events.
 pub(super) fn compare(
     trace: &Trace,
@@ -118,45 +112,6 @@ fn in_runs(all: &[(usize, Value)], runs: &[(usize, usize)]) -> Vec<(usize, Value
     let each = all.iter();
     each.map(|(step, state)| (first_of(*step), state.clone()))
         .collect()
-}
-
-/// Leaves out events that came on the two sides of a step's request, if they were recorded close to
-/// it.
-fn forgive_jitter(
-    then: &mut [BTreeMap<String, f64>],
-    now: &mut [BTreeMap<String, f64>],
-    at: usize,
-    boundary: f64,
-) {
-    for (recorded, simulated) in [(at, at - 1), (at - 1, at)] {
-        let lines: Vec<String> = then[recorded]
-            .iter()
-            .filter(|(_, seen)| (*seen - boundary).abs() < JITTER)
-            .filter(|(line, _)| {
-                let missing = !now[recorded].contains_key(*line);
-                missing && now[simulated].contains_key(*line)
-            })
-            .filter(|(line, _)| !then[simulated].contains_key(*line))
-            .map(|(line, _)| line.clone())
-            .collect();
-        for line in lines {
-            then[recorded].remove(&line);
-            now[simulated].remove(&line);
-        }
-    }
-}
-
-/// The steps in runs, each of the first and the last: one that follows at once belongs to the one
-/// before, because what came of that may have been seen after it.
-fn close_steps(trace: &Trace) -> Vec<(usize, usize)> {
-    let mut runs: Vec<(usize, usize)> = Vec::new();
-    for at in 0..trace.steps.len() {
-        match runs.last_mut() {
-            Some((_, last)) if trace.follows_at_once(at) => *last = at,
-            _ => runs.push((at, at)),
-        }
-    }
-    runs
 }
 
 /// Without what is not to be compared.
@@ -297,35 +252,6 @@ fn simulated(played: &ReplayResult, trace: &Trace) -> (States, Events) {
     (states, events)
 }
 
-/// Takes an event into a step, unless it says once more that something is pending.
-fn tell(
-    (step, at): (&mut BTreeMap<String, f64>, f64),
-    told: &mut BTreeSet<String>,
-    event: &Value,
-    note: &str,
-    regarding: &str,
-) {
-    if is_about_replacement(event) {
-        return;
-    }
-    let text = |field: &str| event[field].as_str().unwrap_or_default();
-    // Which Pod of a group is reconciled first, and whether all are there by then, varies.
-    let of_group = ["CreatedWorkload", "FinishedWorkload"].contains(&text("reason"));
-    let regarding = if of_group && regarding.starts_with("Pod/") {
-        "Pod"
-    } else {
-        regarding
-    };
-    if text("reason") == "ErrWorkloadCompose" {
-        return;
-    }
-    let line = format!("{} {} {note} ({regarding})", text("type"), text("reason"));
-    let again = !told.insert(line.clone());
-    if !(again && text("reason") == "Pending") {
-        step.entry(line).or_insert(at);
-    }
-}
-
 fn normal_value(value: &Value, names: &BTreeMap<String, String>) -> Value {
     let text = normal(&value.to_string(), names);
     serde_json::from_str(&text).unwrap_or_else(|_| value.clone())
@@ -458,26 +384,4 @@ fn changes(before: Option<&Value>, state: &Value) -> String {
     let gone = gone.filter(|(kind, _)| state["conditions"][kind].is_null());
     parts.extend(gone.map(|(kind, _)| format!("no condition {kind}")));
     parts.join("; ")
-}
-
-fn event_difference(
-    step: &Step,
-    then: &BTreeMap<String, f64>,
-    now: &BTreeMap<String, f64>,
-) -> Option<Difference> {
-    let join = |a: &BTreeMap<String, f64>, b: &BTreeMap<String, f64>| {
-        let only = a.keys().filter(|line| !b.contains_key(*line));
-        let only: Vec<&str> = only.map(String::as_str).collect();
-        if only.is_empty() {
-            "-".to_owned()
-        } else {
-            only.join(" | ")
-        }
-    };
-    let same = then.keys().eq(now.keys());
-    (!same).then(|| Difference {
-        at: format!("events of {:?}", step.name),
-        recorded: join(then, now),
-        simulated: join(now, then),
-    })
 }

@@ -16,6 +16,7 @@
 //! on the check.
 
 mod compare;
+mod events;
 mod family;
 mod looks;
 mod names;
@@ -24,6 +25,7 @@ mod play;
 mod playback;
 mod player;
 mod project;
+mod races;
 mod request;
 mod scope;
 mod stand_in;
@@ -103,23 +105,6 @@ pub enum ReplayError {
     /// What it is about.
     #[error("the model has no {0}, which the trace uses")]
     NotModelled(&'static str),
-}
-
-/// Up to so many steps Kueue may have taken before a request that follows another at once.
-const STEPS_BETWEEN: u64 = 12;
-
-/// How many milliseconds later it may be than the trace says: a request that is sent when a delay
-/// ends is before or after that.
-const SHIFTS: [i64; 2] = [-300, 300];
-
-/// One outcome of races whose outcome varies.
-#[derive(Clone, Copy, Debug, Default)]
-struct RaceOutcome {
-    /// One for each of the switches of [`KueueVersion`] that are races.
-    bits: u8,
-    reversed: bool,
-    steps_between: Option<u64>,
-    shift: SignedDuration,
 }
 
 /// Starts something beside the model.
@@ -239,72 +224,6 @@ impl Replay {
             }
         }
         Ok(first)
-    }
-
-    /// The same with each other outcome of Kueue's races.
-    fn other_outcomes(&self) -> Vec<Self> {
-        let variants = if self.version.concurrent_admission {
-            2
-        } else {
-            1
-        };
-        let mut all: Vec<RaceOutcome> = (1..8 * variants)
-            .map(|bits| RaceOutcome {
-                bits,
-                ..RaceOutcome::default()
-            })
-            .collect();
-        if self.trace.is_hasty() {
-            let steps = (0..=STEPS_BETWEEN).map(Some).chain([None]);
-            for steps_between in steps {
-                for reversed in [false, true] {
-                    all.extend([0, 4].map(|bits| RaceOutcome {
-                        bits,
-                        reversed,
-                        steps_between,
-                        ..RaceOutcome::default()
-                    }));
-                }
-            }
-        }
-        if self.trace.has_timers() {
-            for shift in SHIFTS {
-                all.extend([0, 4].map(|bits| RaceOutcome {
-                    bits,
-                    shift: SignedDuration::from_millis(shift),
-                    ..RaceOutcome::default()
-                }));
-            }
-        }
-        all.into_iter()
-            .map(|outcome| self.with_outcome(outcome))
-            .collect()
-    }
-
-    fn with_outcome(&self, outcome: RaceOutcome) -> Self {
-        let known = self.version;
-        let RaceOutcome {
-            bits,
-            reversed,
-            steps_between,
-            shift,
-        } = outcome;
-        Self {
-            trace: self.trace.clone(),
-            kinds: self.kinds.clone(),
-            version: KueueVersion {
-                misses_stop: (bits & 1 != 0) ^ known.misses_stop,
-                slow_scheduler: (bits & 2 != 0) ^ known.slow_scheduler,
-                quick_scheduler: (bits & 4 != 0) ^ known.quick_scheduler,
-                hasty_variants: (bits & 8 != 0) ^ known.hasty_variants,
-                reversed_ties: reversed ^ known.reversed_ties,
-                ..known
-            },
-            steps_between,
-            shift,
-            beside: Vec::new(),
-            overlook: None,
-        }
     }
 
     fn play(self, overlook: Option<&IgnoreRule>) -> Result<Vec<Difference>, ReplayError> {

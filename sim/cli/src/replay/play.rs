@@ -60,19 +60,21 @@ pub(super) async fn play(replay: Replay) -> Result<ReplayResult, ReplayError> {
     let mut looks = Vec::new();
     for (number, step) in trace.steps.iter().enumerate() {
         sleep_until(at(zero, step.t)).await;
-        match replay.steps_between {
-            Some(steps) if trace.follows_at_once(number + 1) => pace.limit(steps),
-            _ => pace.go_on(),
-        }
         let before = server.resource_version();
         let mut answers = Vec::new();
         let requests = step.calls.iter().filter(|call| !call.is_look());
         for look in step.calls.iter().filter(|call| call.is_look()) {
             looks.extend(looks::difference(&step.name, &look.look, &server));
         }
+        let count = requests.clone().count();
         for (at, recorded) in requests.enumerate() {
             if at > 0 {
                 sleep(BETWEEN).await;
+            }
+            let another = at + 1 < count || trace.follows_at_once(number + 1);
+            match replay.steps_between {
+                Some(steps) if another => pace.limit(steps),
+                _ => pace.go_on(),
             }
             let call = request::call(recorded, &server, &names::present(&trace, &server))?;
             answers.push(server.call(&call));

@@ -173,9 +173,10 @@ impl Trace {
         both.is_some_and(|(before, step)| step.t - before.t < CLOSE)
     }
 
-    /// Whether any step follows at once.
+    /// Whether any request follows another at once.
     pub(super) fn is_hasty(&self) -> bool {
-        (0..self.steps.len()).any(|step| self.follows_at_once(step))
+        let several = |step: &Step| step.calls.iter().filter(|call| !call.is_look()).count() > 1;
+        (0..self.steps.len()).any(|at| several(&self.steps[at]) || self.follows_at_once(at))
     }
 
     /// Whether anything happens at a time that a request sets.

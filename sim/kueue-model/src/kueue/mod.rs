@@ -7,7 +7,7 @@
 //!
 //! It reproduces what was recorded of Kueue 0.19.2 (`sim/cli/tests/it/traces.rs`), and
 //! `cargo xtask twin` compares it with a real one. Not in it: fair sharing, topologies,
-//! `MultiKueue`, groups of Pods, the preemption gates of variants, timeouts of Pods that do not get
+//! `MultiKueue`, the preemption gates of variants, timeouts of Pods that do not get
 //! ready, `LimitRange`s, the counts in the status of queues, metrics, and the two built-in checks.
 
 mod active;

@@ -5,6 +5,7 @@ mod cluster_queues;
 mod families;
 mod flavors;
 mod local_queues;
+mod place;
 mod preemption;
 mod priority_classes;
 mod requests;

@@ -1,0 +1,73 @@
+//! The place of a Workload: in the queue of its ClusterQueue, or in none.
+
+use super::Kueue;
+use super::cache::{holds, queue_key};
+use crate::kueue::objects::StopPolicy;
+
+impl Kueue {
+    /// Puts a Workload where it belongs: into its queue, or out of it.
+    pub(super) fn place(&mut self, key: &str) {
+        self.place_as(key, false);
+    }
+
+    /// The same; `started`: because its LocalQueue is started.
+    pub(super) fn place_as(&mut self, key: &str, started: bool) {
+        let now = self.api.now();
+        let Some(known) = self.cache.workloads.get(key).cloned() else {
+            return;
+        };
+        let workload = &known.workload;
+        let local = self.cache.local_queues.get(&queue_key(workload));
+        let local = local.map(|q| (q.spec.cluster_queue.clone(), q.spec.stop_policy));
+        // A Workload that goes to another LocalQueue leaves the one before (Kueue 0.19.2,
+        // `AddOrUpdateWorkloadWithoutLock` in `pkg/cache/queue/manager.go`).
+        let place = local.as_ref().map(|(name, _)| name.as_str());
+        for (name, queue) in &mut self.queues {
+            if Some(name.as_str()) != place && queue.has(key) {
+                queue.remove(key);
+                self.ready.insert(name.clone());
+            }
+        }
+        let Some((name, policy)) = local else {
+            return;
+        };
+        let stopped = policy != StopPolicy::None;
+        let waits = workload.is_admissible()
+            && holds(workload).is_none()
+            && !(self.version.admission_gates && workload.gated_by().is_some())
+            && workload.metadata.deletion_timestamp.is_none();
+        let waits = waits && !self.has_variants(workload);
+        let queue = self.queue(&name);
+        if waits && !stopped {
+            let was_waiting = queue.is_active(key);
+            if started {
+                queue.push_from_local_queue(workload, known.arrival);
+            } else {
+                queue.push(workload, known.arrival, now);
+            }
+            let blocks = was_waiting && queue.blocks() && queue.first() == Some(key);
+            if blocks && !self.version.slow_scheduler {
+                self.urgent.insert(name.clone());
+            } else if blocks && self.version.quick_scheduler {
+                // It has begun with the Workload as it is now, and writes after the reconciler.
+                let copy = std::sync::Arc::clone(workload);
+                self.copies.entry(key.to_owned()).or_insert(copy);
+            }
+            let queue = self.queue(&name);
+            // An idle scheduler takes it at once.
+            let taken = !was_waiting && queue.head() == Some(key) && self.is_active(&name);
+            if taken && self.version.quick_scheduler {
+                self.urgent.insert(name.clone());
+            }
+            if taken {
+                self.copies
+                    .insert(key.to_owned(), std::sync::Arc::clone(workload));
+            }
+            self.ready.insert(name);
+        } else {
+            queue.remove(key);
+            self.copies.remove(key);
+            self.ready.insert(name);
+        }
+    }
+}
