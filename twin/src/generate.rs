@@ -151,9 +151,9 @@ fn pods(random: &mut Random, world: &World, name: &'static str, count: u64) -> P
         name,
         count,
         least,
-        init,
         requests,
         selector,
+        init,
         tolerations,
     }
 }

@@ -12,12 +12,12 @@ mod summary;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
 
 use clap::Parser;
 use futures::{StreamExt, stream};
 use kueue_check_sim_cli::replay::{Difference, ReplayError};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use self::compare::{between, differences};
 use self::generate::Scope;

@@ -17,8 +17,8 @@ pub(super) struct Queue {
     /// By flavor, of cpu.
     pub(super) quota: Vec<u64>,
     pub(super) memory: bool,
-    /// Whether the number of Pods is limited.
-    pub(super) counts_pods: bool,
+    /// How many Pods at most, if that is limited.
+    pub(super) pods: Option<u64>,
     /// Whether it has the second resource group.
     pub(super) gpus: bool,
     pub(super) cohort: Option<String>,
@@ -117,7 +117,9 @@ fn queue(random: &mut Random, world: &mut World, at: usize, cohorts: bool) -> Va
         format!("cq{}@", at + 1)
     };
     let memory = random.chance(15);
-    let counts_pods = random.chance(world.often(Feature::PodSets, 20, 4));
+    let pods = random
+        .chance(world.often(Feature::PodSets, 20, 4))
+        .then_some(2);
     let gpus = !world.gpu_flavors.is_empty() && random.chance(85);
     let quota: Vec<u64> = world
         .flavors
@@ -138,7 +140,7 @@ fn queue(random: &mut Random, world: &mut World, at: usize, cohorts: bool) -> Va
         name: name.clone(),
         quota,
         memory,
-        counts_pods,
+        pods,
         gpus,
         cohort: cohorts.then(|| random.of(&world.cohorts).clone()),
         checks: rules,
@@ -228,7 +230,7 @@ pub(super) fn groups(random: &mut Random, world: &World, queue: &Queue) -> Value
     if queue.memory {
         covered.push("memory");
     }
-    if queue.counts_pods {
+    if queue.pods.is_some() {
         covered.push("pods");
     }
     let flavors: Vec<Value> = world
@@ -250,8 +252,8 @@ pub(super) fn groups(random: &mut Random, world: &World, queue: &Queue) -> Value
             if queue.memory {
                 resources.push(json!({"name": "memory", "nominalQuota": "4Gi"}));
             }
-            if queue.counts_pods {
-                resources.push(json!({"name": "pods", "nominalQuota": "2"}));
+            if let Some(pods) = queue.pods {
+                resources.push(json!({"name": "pods", "nominalQuota": pods.to_string()}));
             }
             json!({"name": flavor, "resources": resources})
         })

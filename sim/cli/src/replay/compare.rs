@@ -91,8 +91,8 @@ fn in_states_and_events(
     };
     let mut then = together(&recorded_events);
     let mut now = together(&simulated_events);
-    for at in 1..runs.len() {
-        let boundary = trace.steps[runs[at].0].t;
+    for (at, (first, _)) in runs.iter().enumerate().skip(1) {
+        let boundary = trace.steps[*first].t;
         forgive_jitter(&mut then, &mut now, at, boundary);
     }
     for ((_, last), (then, now)) in runs.iter().zip(then.iter().zip(&now)) {

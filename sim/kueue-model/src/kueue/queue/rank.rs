@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use jiff::Timestamp;
+use serde_json::{Value, json};
 
 use crate::kueue::objects::Workload;
 
@@ -46,15 +47,71 @@ pub(crate) fn queued_since(workload: &Workload) -> Timestamp {
 pub(crate) struct SchedulingHash(String);
 
 impl SchedulingHash {
-    /// Its pod sets and priority.
+    /// What of its pod sets matters to the scheduler, and its priority.
     pub(crate) fn of(workload: &Workload) -> Self {
         let sets = workload.spec.pod_sets.iter();
         let shapes = sets.map(|set| {
             let (count, least) = (workload.count_after_reclaim(set), set.min_count);
-            format!("{count}/{least:?}x{}:{}", set.name, set.template["spec"])
+            format!(
+                "{count}/{least:?}x{}:{}",
+                set.name,
+                shape(&set.template["spec"])
+            )
         });
         let shapes = shapes.collect::<Vec<_>>().join("+");
         let (priority, flavor) = (workload.spec.priority, workload.variant_flavor());
         Self(format!("{priority}@{flavor}@{shapes}"))
+    }
+}
+
+/// What of the spec of Pods matters to the scheduler: not images, gates or restart policy (Kueue
+/// 0.19.2, `SpecShape` in `pkg/util/pod/pod.go`).
+fn shape(spec: &Value) -> Value {
+    const FIELDS: [&str; 8] = [
+        "nodeSelector",
+        "affinity",
+        "tolerations",
+        "runtimeClassName",
+        "priority",
+        "topologySpreadConstraints",
+        "overhead",
+        "resourceClaims",
+    ];
+    let containers = |field: &str| -> Value {
+        let all = spec[field].as_array().into_iter().flatten();
+        all.map(|c| json!([c["resources"]["requests"], c["ports"]]))
+            .collect()
+    };
+    let fields = FIELDS.map(|field| spec[field].clone());
+    json!([
+        containers("initContainers"),
+        containers("containers"),
+        fields
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_matter_to_the_scheduler_is_no_part_of_the_shape() {
+        let pods = |cpu: &str, more: Value| {
+            let mut spec = json!({
+                "restartPolicy": "Never",
+                "containers": [{"image": "pause", "resources": {"requests": {"cpu": cpu}}}],
+            });
+            if let (Some(spec), Value::Object(more)) = (spec.as_object_mut(), more) {
+                spec.extend(more);
+            }
+            shape(&spec)
+        };
+        let gated = json!({"schedulingGates": [{"name": "g"}], "restartPolicy": "Always"});
+        assert_eq!(pods("1", json!({})), pods("1", gated));
+        assert_ne!(pods("1", json!({})), pods("2", json!({})));
+        assert_ne!(
+            pods("1", json!({})),
+            pods("1", json!({"nodeSelector": {"a": "b"}}))
+        );
     }
 }
