@@ -435,6 +435,14 @@ impl WorkloadCache {
         self.tracked.len()
     }
 
+    /// Assumes that an earlier leader has called the check for each reservation: a standby sees
+    /// what was decided, and not what was allocated.
+    pub(super) fn assume_started(&mut self) {
+        for state in self.keys_mut() {
+            state.started |= state.reservation.is_some();
+        }
+    }
+
     pub(super) fn keys_mut(&mut self) -> impl Iterator<Item = &mut KeyState> {
         self.tracked
             .values_mut()

@@ -16,7 +16,7 @@ use crate::api::{AdmissionCheck, ApiVersion, ServedApi, Uid, Workload};
 use crate::check::{
     AdmissionCheckController, AfterAdmission, Check, CheckError, CheckRequest, ControllerName,
     DynCheck, OnFailure, Parameters, ParametersKind, Policy, ReleaseOutcome, ReleaseReason,
-    Reservation, Verdict,
+    Reservation, Trigger, Verdict,
 };
 use crate::runtime::backoff::Backoff;
 use crate::runtime::decide::Outcome;
@@ -399,6 +399,70 @@ async fn what_the_old_check_lists_is_released_by_it_if_the_kind_changed_while_no
         assert_eq!(driver.core.work.busy.iter().sum::<usize>(), 1, "{listed}");
         assert!(driver.evaluation(NEW).is_some(), "{listed}");
     }
+}
+
+/// A standby has seen that the Workload was reserved; what the leader started for it, it has not.
+#[tokio::test(start_paused = true)]
+async fn what_an_earlier_leader_started_is_released_though_it_ends_before_it_is_evaluated() {
+    for held in [vec![], vec![reservation(1)]] {
+        let mut driver = Driver::new(10);
+        let checks = vec![admission_check(1, "c", "Limit")];
+        driver.lists(checks, Vec::new());
+        driver.shows(waits("w", "c", 1));
+        driver.shows(changed(6, &[]));
+        driver.leads(vec![changed(6, &[])]);
+        let lists =
+            |task: &Task| matches!(task, Task::ListUnreleased { controller } if *controller == OLD);
+        let (list, _) = driver.take(lists).expect("it is listed");
+        driver.ends(list, TaskResult::Unreleased(Ok(held)));
+        // The check is not active yet, so nothing is evaluated.
+        assert!(driver.release().is_none(), "it goes on");
+        driver.shows(changed(7, &["Evicted", "Finished"]));
+        let (_, release) = driver.release().expect("it is released");
+        assert_eq!(release, (OLD, 1, ReleaseReason::Finished));
+    }
+}
+
+/// The capacity that a job waits for comes while the lease is lapsed.
+#[tokio::test(start_paused = true)]
+async fn what_a_trigger_names_while_the_lease_is_lapsed_is_evaluated_when_it_is_held_again() {
+    let mut driver = Driver::leading(10);
+    driver.shows(waits("w", "c", 1));
+    let id = driver.evaluation(OLD).expect("it is evaluated");
+    let later = Verdict::pending("a moment").recheck_in(Duration::from_mins(10));
+    driver.evaluated(id, later);
+    let (id, workload) = driver.write().expect("it is written");
+    driver.ends(id, TaskResult::EntryWritten(Ok(workload)));
+    driver.pass(Duration::from_secs(5));
+    driver.feed(Input::Lease(LeaseState::Lapsed));
+    let (controller, trigger) = (OLD, Trigger::Uid(Uid::new("w")));
+    driver.feed(Input::Trigger {
+        controller,
+        trigger,
+    });
+    assert!(driver.evaluation(OLD).is_none(), "it does not lead");
+    driver.feed(Input::Lease(LeaseState::Acquired));
+    driver.settle();
+    assert!(driver.evaluation(OLD).is_some());
+}
+
+/// The admitted Workload `w` in its state `version`, with conditions.
+fn changed(version: u32, conditions: &[&str]) -> Workload {
+    let conditions: Vec<_> = ["QuotaReserved", "Admitted"]
+        .iter()
+        .chain(conditions)
+        .map(|kind| json!({"type": kind, "status": "True", "lastTransitionTime": "1970-01-01T00:00:01Z"}))
+        .collect();
+    let workload = Workload::from_json(json!({
+        "metadata": {"namespace": "t", "name": "w", "uid": "w", "resourceVersion": version.to_string()},
+        "spec": {"podSets": [{"name": "main", "count": 1}]},
+        "status": {
+            "conditions": conditions,
+            "admission": {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1, "flavors": {"cpu": "spot"}}]},
+            "admissionChecks": [{"name": "c", "state": "Ready"}],
+        },
+    }));
+    workload.unwrap()
 }
 
 #[tokio::test(start_paused = true)]

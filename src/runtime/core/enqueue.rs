@@ -161,6 +161,8 @@ impl Core {
     /// remembered that it has to be evaluated.
     pub(super) fn enqueue(&mut self, key: &Key, lane: Lane) {
         if !self.leads() {
+            // With a timer its turn would still be to come, maybe much later.
+            self.set_timer(key, None);
             if let Some(state) = self.workloads.key_mut(key) {
                 state.expected = None;
             }

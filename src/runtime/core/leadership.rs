@@ -101,6 +101,7 @@ impl Core {
             return;
         }
         self.set_role(Role::Leading);
+        self.workloads.assume_started();
         self.work.restoring = Restoring {
             until: Some(self.now.instant + RESTORE_TIMEOUT),
             in_flight: BTreeSet::new(),
