@@ -1,7 +1,5 @@
 //! The corpus, and a short run of each target with a fixed seed.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
-
 use kueue_check_fuzz::{Bound, Campaign, Memory, TARGETS, corpus, execution};
 use peak_alloc::PeakAlloc;
 

@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn a_seed_determines_what_becomes_of_a_request_and_all_fates_are_drawn() {
         let fates = || (0..300).map(|number| Fate::draw(1, &format!("a/r-{number}")));
-        assert_eq!(Vec::from_iter(fates()), Vec::from_iter(fates()));
+        assert_eq!(fates().collect::<Vec<_>>(), fates().collect::<Vec<_>>());
         let ends = |what: &str| {
             let ends = fates().filter(|fate| fate.conditions(1e6).last() == Some(&what));
             ends.count()

@@ -99,8 +99,8 @@ mod tests {
         let jobs = |seed| (0..200).map(move |number| Plan::draw(seed, number));
         let texts =
             |seed| jobs(seed).map(|plan| format!("{} {} {}", plan.name, plan.cpus, plan.work));
-        assert_eq!(Vec::from_iter(texts(1)), Vec::from_iter(texts(1)));
-        assert_ne!(Vec::from_iter(texts(1)), Vec::from_iter(texts(2)));
+        assert_eq!(texts(1).collect::<Vec<_>>(), texts(1).collect::<Vec<_>>());
+        assert_ne!(texts(1).collect::<Vec<_>>(), texts(2).collect::<Vec<_>>());
         for mishap in [
             Mishap::Preempt,
             Mishap::LoseQuota,

@@ -5,6 +5,7 @@
 //! built once for each of them.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::process::Command;
 
 use crate::{Failure, root};
@@ -60,14 +61,13 @@ fn libraries(tree: &str) -> Resolved {
 
 /// Lists what `other`, the selection of `whom`, has otherwise than `whole`.
 fn differences(whole: &Resolved, other: &Resolved, whom: &str) -> String {
-    other
-        .iter()
-        .filter_map(|(package, features)| Some((package, features, whole.get(package)?)))
-        .filter(|(_, features, all)| features != all)
-        .map(|(package, features, all)| {
-            format!("  {package}: all tests `{all}`, {whom} `{features}`\n")
-        })
-        .collect()
+    let mut text = String::new();
+    for (package, features) in other {
+        if let Some(all) = whole.get(package).filter(|all| *all != features) {
+            let _ = writeln!(text, "  {package}: all tests `{all}`, {whom} `{features}`");
+        }
+    }
+    text
 }
 
 #[cfg(test)]

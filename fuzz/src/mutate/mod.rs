@@ -43,10 +43,9 @@ pub fn next(random: &mut Rng, target: &Target, pool: &[Vec<u8>]) -> Vec<u8> {
 
 fn once(random: &mut Rng, form: Form, input: Vec<u8>, material: Material<'_>) -> Vec<u8> {
     match form {
-        Form::Bytes => bytes::mutate(random, input, material),
         Form::Json if random.u8(0..10) < 7 => json::mutate(random, &input, material)
             .unwrap_or_else(|| bytes::mutate(random, input, material)),
-        Form::Json => bytes::mutate(random, input, material),
+        Form::Bytes | Form::Json => bytes::mutate(random, input, material),
         Form::Parts => parts(random, &input, material),
     }
 }

@@ -210,10 +210,8 @@ fn is_what_is_read(server: &ApiServer, method: &http::Method, path: &str, body: 
         ["apis", group, version, rest @ ..] => (*group, *version, rest),
         _ => return,
     };
-    let plural = match rest {
-        ["namespaces", _, plural, ..] => plural,
-        [plural, ..] => plural,
-        [] => return,
+    let (["namespaces", _, plural, ..] | [plural, ..]) = rest else {
+        return;
     };
     if path.contains('%') {
         return;

@@ -238,11 +238,12 @@ fn cel(input: &[u8]) -> Outcome {
 /// Whether a value of this type is one of the type that was promised.
 fn fits(kind: &Type, promised: &Type) -> bool {
     match (kind, promised) {
-        (Type::Dyn, _) | (_, Type::Dyn) => true,
+        (Type::Dyn, _)
+        | (_, Type::Dyn)
+        | (Type::Map(_) | Type::Object(_) | Type::Null, Type::Object(_)) => true,
         (Type::List(one), Type::List(other))
         | (Type::Map(one), Type::Map(other))
         | (Type::Optional(one), Type::Optional(other)) => fits(one, other),
-        (Type::Map(_) | Type::Object(_) | Type::Null, Type::Object(_)) => true,
         (one, other) => one == other,
     }
 }

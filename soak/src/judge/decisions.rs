@@ -221,12 +221,21 @@ mod tests {
         );
     }
 
+    /// A name, what was seen, expected failures, decisions, and what is found.
+    type Case = (
+        &'static str,
+        Vec<View>,
+        &'static [Seconds],
+        usize,
+        &'static [Kind],
+    );
+
     #[test]
     fn each_transition_is_judged() {
         let (pending, ready) = (view("Pending", "1", "r"), view("Ready", "2", "r"));
         let admitted = with(ready.clone(), |view| view.admitted = true);
         let retry = |since| with(view("Retry", since, "r"), |view| view.admitted = true);
-        let cases: [(&str, Vec<View>, &[Seconds], usize, &[Kind]); 13] = [
+        let cases: [Case; 13] = [
             (
                 "one decision",
                 vec![pending.clone(), ready.clone()],

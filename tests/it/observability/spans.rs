@@ -1,6 +1,7 @@
 //! Spans, as a collector receives them.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -106,7 +107,10 @@ async fn receive(State(received): State<Received>, headers: HeaderMap, body: Byt
 }
 
 fn hex(id: &[u8]) -> String {
-    id.iter().map(|byte| format!("{byte:02x}")).collect()
+    id.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 fn attributes(pairs: &[KeyValue]) -> BTreeMap<String, String> {
