@@ -39,7 +39,7 @@ pub(crate) fn update() -> Result<(), Failure> {
     // twice.
     let programs = ["provisioning-check", "budget-check", "rule-check"];
     let programs = programs.iter().flat_map(|program| ["--bin", program]);
-    let arguments: Vec<&str> = ["build", "--workspace"]
+    let arguments: Vec<&str> = ["build", "--workspace", "--all-features"]
         .into_iter()
         .chain(programs)
         .collect();

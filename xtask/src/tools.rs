@@ -47,10 +47,18 @@ pub(crate) fn run(
         program.file_name().unwrap_or(program.as_os_str()).display(),
         arguments.join(" ")
     );
-    let status = Command::new(program)
-        .args(arguments)
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(root());
+    // Cargo describes this package to what it runs. Build scripts read the same variables, and all
+    // that depends on them would be built again beside a plain `cargo test`.
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&*name);
+        }
+    }
+    let status = command
         .envs(environment.iter().copied())
-        .current_dir(root())
         .status()
         .map_err(|error| format!("`{shown}` does not start: {error}"))?;
     if status.success() {

@@ -288,7 +288,8 @@ fn entry_written(
 /// The runtime writes in the check's place only what its policy orders, and that a growth which was
 /// taken back asks for nothing; it says so.
 fn by_policy(message: &str) -> bool {
-    message.contains("as `onError")
+    message.contains("by policy `onError")
+        || message.contains("as `onError")
         || message.contains("as `pendingTimeout")
         || message.starts_with("asks for no more than the ")
 }
