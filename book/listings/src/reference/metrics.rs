@@ -50,20 +50,29 @@ pub fn names() -> BTreeSet<String> {
 fn read(text: &str) -> Vec<Metric> {
     let mut metrics: Vec<Metric> = Vec::new();
     for line in text.lines() {
-        if let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|l| l.split_once(' ')) {
-            metrics.push(Metric {
-                name: name.to_owned(),
-                help: help.to_owned(),
-                ..Metric::default()
-            });
-        } else if let Some(metric) = metrics.last_mut() {
-            match line.strip_prefix("# TYPE ").and_then(|l| l.split_once(' ')) {
-                Some((_, kind)) => kind.clone_into(&mut metric.kind),
-                None if line.starts_with(&metric.name) && metric.labels.is_empty() => {
-                    metric.labels = labels(line);
-                }
-                None => {}
+        // `TYPE` and `HELP` come in either order.
+        let described = line.strip_prefix("# ").and_then(|line| {
+            let (what, rest) = line.split_once(' ')?;
+            let (name, value) = rest.split_once(' ')?;
+            Some((what, name, value))
+        });
+        if let Some((what, name, value)) = described {
+            if metrics.last().is_none_or(|metric| metric.name != name) {
+                metrics.push(Metric {
+                    name: name.to_owned(),
+                    ..Metric::default()
+                });
             }
+            match (what, metrics.last_mut()) {
+                ("TYPE", Some(metric)) => value.clone_into(&mut metric.kind),
+                ("HELP", Some(metric)) => value.clone_into(&mut metric.help),
+                _ => {}
+            }
+        } else if let Some(metric) = metrics.last_mut()
+            && line.starts_with(&metric.name)
+            && metric.labels.is_empty()
+        {
+            metric.labels = labels(line);
         }
     }
     metrics
