@@ -20,10 +20,9 @@ fn a_budget_that_cannot_be_read_costs_itself_only() {
         .push(json!("Later"));
     let mut later = spec("5");
     later["enforcement"] = json!("Later");
-    let simulation = simulation("1")
-        .object(&definition)
-        .object(&budget("later", &later));
-    simulation.run(async |cluster| {
+    simulation("1").run(async |cluster| {
+        cluster.apply(&definition);
+        cluster.apply(&budget("later", &later));
         cluster.submit(Job::new("a"));
         cluster.expect_admitted("a").await;
         cluster.submit(Job::new("b"));
