@@ -4,14 +4,15 @@
 //! the programs need different features of one library, that library and everything above it is
 //! built once for each of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::process::Command;
 
 use crate::{Failure, root};
 
-/// The features of each library, as cargo resolves them for one selection.
-type Resolved = BTreeMap<String, String>;
+/// The features of each library, as cargo resolves them for one selection: for programs, and for
+/// what runs while they are built.
+type Resolved = BTreeMap<String, BTreeSet<String>>;
 
 /// Compares the selection of the whole tests with that of the short ones, which leave `excluded`
 /// out, and with that of the programs.
@@ -54,9 +55,12 @@ fn resolve(selection: &[&str]) -> Result<Resolved, Failure> {
 fn libraries(tree: &str) -> Resolved {
     let lines = tree.lines().filter_map(|line| line.split_once(" | "));
     let others = lines.filter(|(package, _)| !package.contains(" (/"));
-    others
-        .map(|(package, features)| (package.to_owned(), features.trim().to_owned()))
-        .collect()
+    let mut resolved = Resolved::new();
+    for (package, features) in others {
+        let all = resolved.entry(package.to_owned()).or_default();
+        all.insert(features.trim().to_owned());
+    }
+    resolved
 }
 
 /// Lists what `other`, the selection of `whom`, has otherwise than `whole`.
@@ -64,7 +68,7 @@ fn differences(whole: &Resolved, other: &Resolved, whom: &str) -> String {
     let mut text = String::new();
     for (package, features) in other {
         if let Some(all) = whole.get(package).filter(|all| *all != features) {
-            let _ = writeln!(text, "  {package}: all tests `{all}`, {whom} `{features}`");
+            let _ = writeln!(text, "  {package}: all tests {all:?}, {whom} {features:?}");
         }
     }
     text
@@ -83,7 +87,7 @@ mod tests {
         let other = libraries("time v0.3.1 | alloc,std\nregex v1.0.1 | std");
         assert_eq!(
             differences(&whole, &other, "programs"),
-            "  time v0.3.1: all tests `std`, programs `alloc,std`\n"
+            "  time v0.3.1: all tests {\"std\"}, programs {\"alloc,std\"}\n"
         );
     }
 }
