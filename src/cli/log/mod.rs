@@ -20,7 +20,6 @@ use crate::Clock;
 
 /// What the log is told of the program.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "for spans"))]
 pub(super) struct Program<'a> {
     pub(super) name: &'a str,
     pub(super) version: &'a str,

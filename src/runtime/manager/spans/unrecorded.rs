@@ -3,10 +3,10 @@
 use crate::runtime::core::{Controller, Report, Task, TaskId, TaskResult};
 
 #[derive(Default)]
-pub(in crate::runtime::manager) struct Spans;
+pub(in crate::runtime::manager) struct Spans {}
 
 #[derive(Default)]
-pub(in crate::runtime::manager) struct Cause;
+pub(in crate::runtime::manager) struct Cause {}
 
 pub(in crate::runtime::manager) struct TaskSpan;
 
@@ -25,7 +25,7 @@ impl Spans {
     }
 
     pub(in crate::runtime::manager) fn ended(&mut self, _: TaskId, _: &TaskResult) -> Cause {
-        Cause
+        Cause {}
     }
 
     pub(in crate::runtime::manager) fn canceled(&mut self) {}
