@@ -7,6 +7,7 @@
 //!
 //! | module | what is in it |
 //! | --- | --- |
+//! | [`target`] | what a target is |
 //! | [`targets`] | the table of targets, and their properties |
 //! | [`mutate`] | inputs from inputs: bytes, words of a dictionary, JSON trees, parts |
 //! | [`campaign`] | the run of one target |
@@ -19,6 +20,7 @@ pub mod corpus;
 pub mod execution;
 pub mod minimise;
 pub mod mutate;
+pub mod target;
 pub mod targets;
 
 pub use campaign::{Bound, Campaign, Report};

@@ -4,7 +4,9 @@ use std::io;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
+};
 use kube::{Api, Client};
 use kueue_check::Clock;
 use kueue_check_testenv::{CrdError, StartError};
@@ -63,19 +65,7 @@ pub(crate) fn resource(object: &Value) -> ApiResource {
     let text = |field: &str| object[field].as_str().unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let lower = kind.to_lowercase();
-    let plural = match lower.strip_suffix('y') {
-        Some(stem) => format!("{stem}ies"),
-        None if lower.ends_with('s') => format!("{lower}es"),
-        None => format!("{lower}s"),
-    };
-    ApiResource {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        api_version: api_version.to_owned(),
-        kind: kind.to_owned(),
-        plural,
-    }
+    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
 }
 
 /// The name of `object`.

@@ -31,6 +31,13 @@ impl Server {
         Self::Simulated(ApiServer::new(system_time()))
     }
 
+    /// A real one, which is started; none where tests may skip it.
+    pub async fn real() -> Option<Self> {
+        let what = "upgrade and downgrade of definitions on a real API server";
+        let cluster = Cluster::start_or_skip(what).await?;
+        Some(Self::Real(Box::new(cluster)))
+    }
+
     fn client(&self) -> Result<Client, PromiseError> {
         match self {
             Self::Simulated(server) => Ok(server.client()),
@@ -83,13 +90,14 @@ impl Promise {
                 return Err(lost("written", &content(object), written));
             }
         }
-        let later = self.present.iter().map(later).collect::<Vec<_>>();
+        let present = self.present();
+        let later = present.iter().map(later).collect::<Vec<_>>();
         let steps = [
-            ("upgraded", self.present.as_slice()),
+            ("upgraded", present.as_slice()),
             ("downgraded", frozen.definitions.as_slice()),
-            ("upgraded again", self.present.as_slice()),
+            ("upgraded again", present.as_slice()),
             ("upgraded to later definitions", later.as_slice()),
-            ("downgraded from later definitions", self.present.as_slice()),
+            ("downgraded from later definitions", present.as_slice()),
             ("upgraded to later definitions again", later.as_slice()),
         ];
         for (step, definitions) in steps {

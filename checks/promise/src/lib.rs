@@ -8,40 +8,66 @@
 mod frozen;
 mod journey;
 
+use std::path::Path;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use frozen::{Frozen, PromiseError};
 pub use journey::Server;
 
-/// How a check reads an object of one kind, and writes it again.
-pub type ReadAndWrite = fn(Value) -> Result<Value, serde_json::Error>;
-
-/// A kind of a check: its name, and how it reads and writes an object.
-#[derive(Clone, Copy, Debug)]
+/// A kind of a check: its present definition, and how the check reads and writes an object.
+#[derive(Clone, Debug)]
 pub struct Kind {
-    /// Such as `Budget`.
-    pub name: &'static str,
-    /// How the check reads an object, and writes it again.
-    pub read_and_write: ReadAndWrite,
+    definition: CustomResourceDefinition,
+    read_and_write: fn(Value) -> Result<Value, serde_json::Error>,
+}
+
+impl Kind {
+    /// The kind whose objects the check reads as `K`.
+    pub fn of<K: CustomResourceExt + DeserializeOwned + Serialize>() -> Self {
+        Self {
+            definition: K::crd(),
+            read_and_write: |object| {
+                let read: K = serde_json::from_value(object)?;
+                serde_json::to_value(read)
+            },
+        }
+    }
 }
 
 /// What the definitions of a check have promised.
 #[derive(Clone, Debug)]
 pub struct Promise {
-    /// The definitions as they are now.
-    pub present: Vec<CustomResourceDefinition>,
-    /// The kinds.
-    pub kinds: Vec<Kind>,
-    /// The states that were released.
-    pub frozen: Vec<Frozen>,
+    kinds: Vec<Kind>,
+    frozen: Vec<Frozen>,
 }
 
 impl Promise {
+    /// What the check in the folder `package` has promised of its `kinds`: the states that were
+    /// released are in `tests/promise`.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or there is no state.
+    pub fn read(package: &str, kinds: Vec<Kind>) -> Result<Self, PromiseError> {
+        let folder = Path::new(package).join("tests/promise");
+        let frozen = Frozen::read_all(&folder)?;
+        if frozen.is_empty() {
+            return Err(PromiseError::File(
+                folder,
+                "no state of a release".to_owned(),
+            ));
+        }
+        Ok(Self { kinds, frozen })
+    }
+
     /// Everything that the present definitions break, of all states that were released; one line
     /// each.
     pub fn broken(&self) -> Vec<String> {
-        let present: Vec<Value> = self.present.iter().filter_map(value).collect();
+        let present: Vec<Value> = self.present().iter().filter_map(value).collect();
         self.frozen
             .iter()
             .flat_map(|frozen| frozen.broken_by(&present))
@@ -54,8 +80,14 @@ impl Promise {
         self.frozen.iter().flat_map(Frozen::unset_fields).collect()
     }
 
+    fn present(&self) -> Vec<CustomResourceDefinition> {
+        let kinds = self.kinds.iter();
+        kinds.map(|kind| kind.definition.clone()).collect()
+    }
+
     fn kind(&self, name: &str) -> Option<&Kind> {
-        self.kinds.iter().find(|kind| kind.name == name)
+        let mut kinds = self.kinds.iter();
+        kinds.find(|kind| kind.definition.spec.names.kind == name)
     }
 }
 

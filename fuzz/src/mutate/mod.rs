@@ -8,7 +8,7 @@ mod json;
 
 use fastrand::Rng;
 
-use crate::targets::{Form, Target};
+use crate::target::{Form, Target};
 
 /// What stands between the parts of an input, for targets that take several.
 pub const BETWEEN_PARTS: &str = "\n###\n";

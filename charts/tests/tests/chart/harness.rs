@@ -5,7 +5,8 @@ use std::future::Future;
 use std::time::Duration;
 
 use kube::api::{
-    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, ValidationDirective,
+    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
+    ValidationDirective,
 };
 use kube::{Api, Client};
 use kueue_check_chart_tests::{Helm, chart};
@@ -100,19 +101,7 @@ fn resource(object: &Value) -> ApiResource {
         object["kind"].as_str().unwrap(),
     );
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let lower = kind.to_lowercase();
-    let plural = match lower.strip_suffix('y') {
-        Some(stem) => format!("{stem}ies"),
-        None if lower.ends_with('s') => format!("{lower}es"),
-        None => format!("{lower}s"),
-    };
-    ApiResource {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        api_version: api_version.to_owned(),
-        kind: kind.to_owned(),
-        plural,
-    }
+    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
 }
 
 impl Stage {

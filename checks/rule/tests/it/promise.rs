@@ -1,52 +1,23 @@
 //! What earlier definitions of the rule check's kinds promised is kept.
 
-use std::path::Path;
-
-use kube::CustomResourceExt;
-use kueue_check_promise::{Frozen, Kind, Promise, Server};
+use kueue_check_promise::{Kind, Promise, Server};
 use kueue_check_rule::approval::resource::{Approval, ApprovalCheck};
 use kueue_check_rule::celcheck::resource::CELCheck;
 use kueue_check_rule::webhook::resource::WebhookCheck;
-use kueue_check_testenv::Cluster;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 fn promise() -> Promise {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/promise");
-    Promise {
-        present: vec![
-            CELCheck::crd(),
-            WebhookCheck::crd(),
-            ApprovalCheck::crd(),
-            Approval::crd(),
-        ],
-        kinds: vec![
-            kind::<CELCheck>("CELCheck"),
-            kind::<WebhookCheck>("WebhookCheck"),
-            kind::<ApprovalCheck>("ApprovalCheck"),
-            kind::<Approval>("Approval"),
-        ],
-        frozen: Frozen::read_all(&folder).unwrap(),
-    }
-}
-
-fn kind<K: DeserializeOwned + Serialize>(name: &'static str) -> Kind {
-    let read_and_write = |object: Value| {
-        let read: K = serde_json::from_value(object)?;
-        serde_json::to_value(read)
-    };
-    Kind {
-        name,
-        read_and_write,
-    }
+    let kinds = vec![
+        Kind::of::<CELCheck>(),
+        Kind::of::<WebhookCheck>(),
+        Kind::of::<ApprovalCheck>(),
+        Kind::of::<Approval>(),
+    ];
+    Promise::read(env!("CARGO_MANIFEST_DIR"), kinds).unwrap()
 }
 
 #[test]
 fn no_change_of_the_definitions_breaks_what_was_released() {
-    let promise = promise();
-    assert!(!promise.frozen.is_empty());
-    assert_eq!(promise.broken(), [""; 0]);
+    assert_eq!(promise().broken(), [""; 0]);
 }
 
 #[test]
@@ -61,10 +32,7 @@ async fn objects_survive_upgrade_downgrade_and_upgrade() {
 
 #[tokio::test]
 async fn objects_survive_upgrade_downgrade_and_upgrade_on_a_real_api_server() {
-    let what = "upgrade and downgrade of definitions on a real API server";
-    let Some(cluster) = Cluster::start_or_skip(what).await else {
-        return;
-    };
-    let server = Server::Real(Box::new(cluster));
-    promise().keep(&server).await.unwrap();
+    if let Some(server) = Server::real().await {
+        promise().keep(&server).await.unwrap();
+    }
 }
