@@ -24,18 +24,6 @@ const CARGO_GENERATE: &str = "0.23.8";
 /// The version of actionlint that is installed where there is none.
 const ACTIONLINT: &str = "v1.7.12";
 
-/// The crates that are of use in this repository only.
-const OWN: [&str; 8] = [
-    "kueue-check-book",
-    "kueue-check-chart-tests",
-    "kueue-check-examples",
-    "kueue-check-soak",
-    "kueue-check-template",
-    "kueue-check-testenv",
-    "kueue-check-twin",
-    "xtask",
-];
-
 /// Runs `program` in the root of the repository.
 pub(crate) fn run(
     program: &Path,
@@ -178,7 +166,8 @@ pub(crate) fn package() -> Result<(), Failure> {
 
 /// Calls cargo for all crates that are published.
 pub(crate) fn published(arguments: &[&str]) -> Result<(), Failure> {
-    let others = OWN.iter().flat_map(|name| ["--exclude", name]);
+    let unpublished = unpublished()?;
+    let others = unpublished.iter().flat_map(|name| ["--exclude", name]);
     let all: Vec<&str> = arguments
         .iter()
         .copied()
@@ -186,6 +175,34 @@ pub(crate) fn published(arguments: &[&str]) -> Result<(), Failure> {
         .chain(others)
         .collect();
     cargo(&all, &[])
+}
+
+/// The names of this workspace's packages whose manifests say `publish = false`.
+fn unpublished() -> Result<Vec<String>, Failure> {
+    let workspace = manifest(&root())?;
+    let members = workspace
+        .lines()
+        .skip_while(|line| *line != "members = [")
+        .skip(1)
+        .take_while(|line| *line != "]");
+    let mut names = Vec::new();
+    for member in members {
+        let member = member.trim_matches([' ', '"', ',']);
+        let manifest = manifest(&root().join(member))?;
+        if manifest.lines().any(|line| line == "publish = false") {
+            let name = manifest
+                .lines()
+                .find_map(|line| line.strip_prefix("name = "))
+                .ok_or_else(|| format!("{member}/Cargo.toml has no name"))?;
+            names.push(name.trim_matches('"').to_owned());
+        }
+    }
+    Ok(names)
+}
+
+fn manifest(folder: &Path) -> Result<String, Failure> {
+    let path = folder.join("Cargo.toml");
+    std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Builds kube-apiserver and etcd.
